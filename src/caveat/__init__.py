@@ -1,0 +1,48 @@
+"""Caveat tells you when not to trust a classifier, and proves how often it will be wrong about that.
+
+A model is something that has already spoken: ``Outputs`` holds what it said. Scores turn outputs into strangeness,
+conformal prediction turns strangeness into p-values and sets with guarantees, metrics and reports say how well.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from caveat.errors import CaveatError, CaveatWarning, InputError, MissingExtraError, NotFittedError
+from caveat.outputs import Head, Outputs
+
+if TYPE_CHECKING:
+    from caveat import conformal, data, metrics, report, results, scores, study
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CaveatError",
+    "CaveatWarning",
+    "Head",
+    "InputError",
+    "MissingExtraError",
+    "NotFittedError",
+    "Outputs",
+    "conformal",
+    "data",
+    "metrics",
+    "report",
+    "results",
+    "scores",
+    "study",
+]
+
+_SUBMODULES = frozenset({"conformal", "data", "metrics", "nn", "report", "results", "scores", "study"})
+
+
+def __getattr__(name: str) -> Any:
+    # Submodules load on first use, so that `import caveat` costs little more than numpy.
+    if name in _SUBMODULES:
+        return importlib.import_module(f"caveat.{name}")
+    raise AttributeError(f"module 'caveat' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBMODULES})

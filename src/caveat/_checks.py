@@ -1,0 +1,150 @@
+"""Every input is checked here, once, and a bad one gets one sentence: what must hold, what came, where, the remedy."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Iterable
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._blocks import row_blocks
+from caveat.errors import InputError
+
+__all__ = [
+    "as_count",
+    "as_labels",
+    "as_level",
+    "as_mask",
+    "as_matrix",
+    "as_positive",
+    "as_real_array",
+    "as_vector",
+    "check_finite",
+    "check_known",
+]
+
+
+def as_real_array(value: ArrayLike, name: str) -> NDArray[Any]:
+    """A float array of any shape: float16/32/64 stay as they are, integers and booleans become float64."""
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    if array.dtype.kind in "biu":
+        return array.astype(np.float64)
+    if array.dtype.kind != "f":
+        raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}.")
+    return array
+
+
+def check_finite(array: NDArray[Any], name: str) -> None:
+    """Raise InputError naming the first row with NaN or an infinity. Reads memory-mapped arrays block by block."""
+    if array.dtype.kind != "f":
+        return
+    rows = array.reshape(array.shape[0], -1) if array.ndim else array.reshape(1, 1)
+    for block in row_blocks(rows.shape[0], row_bytes=rows.shape[1] * rows.itemsize):
+        finite = np.isfinite(rows[block])
+        if not finite.all():
+            row = int(np.flatnonzero(~finite.all(axis=1))[0])
+            value = rows[block][row][~finite[row]][0]
+            what = "NaN" if np.isnan(value) else "an infinite value"
+            raise InputError(f"{name} has {what}, first at row {block.start + row}. Drop or impute it before scoring.")
+
+
+def as_vector(value: ArrayLike, name: str, *, allow_infinite: bool = False) -> NDArray[np.float64]:
+    """A non-empty float64 vector without NaN."""
+    array = as_real_array(value, name)
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"{name} must be a non-empty vector, got shape {array.shape}.")
+    array = np.asarray(array, dtype=np.float64)
+    if not allow_infinite:
+        check_finite(array, name)
+    elif np.isnan(array).any():
+        row = int(np.flatnonzero(np.isnan(array))[0])
+        raise InputError(f"{name} has NaN, first at row {row}. Drop or impute it before scoring.")
+    return array
+
+
+def as_matrix(value: ArrayLike, name: str, *, check: bool = True) -> NDArray[Any]:
+    """A non-empty finite (n, m) array; the float type is kept."""
+    array = as_real_array(value, name)
+    if array.ndim != 2 or 0 in array.shape:
+        raise InputError(f"{name} must be a non-empty matrix (rows are samples), got shape {array.shape}.")
+    if check:
+        check_finite(array, name)
+    return array
+
+
+def as_labels(value: ArrayLike, name: str, *, n_classes: int | None = None, check: bool = True) -> NDArray[np.intp]:
+    """A non-empty vector of class numbers 0..C-1."""
+    array = np.asarray(value)
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"{name} must be a non-empty vector of class numbers, got shape {array.shape}.")
+    if array.dtype.kind == "f":
+        if check:
+            check_finite(array, name)
+            if (fractional := array != np.round(array)).any():
+                row = int(np.flatnonzero(fractional)[0])
+                raise InputError(f"{name} must be whole class numbers, got {array[row]} at row {row}.")
+    elif array.dtype.kind not in "iu":
+        raise InputError(f"{name} must be whole class numbers, got dtype {array.dtype}. Encode class names as 0..C-1.")
+    labels = array.astype(np.intp, copy=False)
+    if check:
+        wrong = labels < 0 if n_classes is None else (labels < 0) | (labels >= n_classes)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            allowed = "0 or larger" if n_classes is None else f"between 0 and {n_classes - 1}"
+            raise InputError(
+                f"{name} must be {allowed}, got {labels[row]} at row {row}. Outliers carry no label: leave it out."
+            )
+    return labels
+
+
+def as_mask(value: ArrayLike, name: str) -> NDArray[np.bool_]:
+    """A non-empty boolean vector; zeros and ones count as booleans."""
+    array = np.asarray(value)
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"{name} must be a non-empty vector of booleans, got shape {array.shape}.")
+    if array.dtype.kind != "b" and (array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all()):
+        raise InputError(f"{name} must hold booleans (or 0 and 1), got dtype {array.dtype}.")
+    return array.astype(np.bool_)
+
+
+def as_level(value: float, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value < 1:
+        raise InputError(f"{name} must be strictly between 0 and 1, got {value!r}.")
+    return float(value)
+
+
+def as_positive(value: float, name: str) -> float:
+    """A finite number above 0."""
+    if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value < np.inf:
+        raise InputError(f"{name} must be a positive number, got {value!r}.")
+    return float(value)
+
+
+def as_count(value: SupportsIndex, name: str, *, least: int = 1) -> int:
+    """A whole number, at least ``least``."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = least - 1
+    if isinstance(value, bool) or count < least:
+        raise InputError(f"{name} must be a whole number, at least {least}, got {value!r}.")
+    return count
+
+
+def check_known(value: str, known: Iterable[str], what: str) -> str:
+    """``value`` if it is one of ``known``; otherwise an InputError that suggests the nearest.
+
+    >>> check_known("enrgy", ["energy", "msp"], "score")
+    Traceback (most recent call last):
+    caveat.errors.InputError: unknown score 'enrgy'. Did you mean 'energy'? Known: energy, msp.
+    """
+    names = sorted(known)
+    if value in names:
+        return value
+    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    raise InputError(f"unknown {what} '{value}'.{hint} Known: {', '.join(names)}.")

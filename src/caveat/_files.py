@@ -1,0 +1,113 @@
+"""Files are data: no pickle is ever read, and nothing half-written is ever left under its final name."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.errors import InputError
+
+__all__ = ["read_json", "read_npy", "read_npz", "replacing_file", "replacing_folder", "write_json"]
+
+
+@contextmanager
+def replacing_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary path beside ``path``, renamed to it when the block ends well and removed when it does not."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(path: str | os.PathLike[str], *, marker: str) -> Iterator[Path]:
+    """A temporary folder beside ``path``, renamed to it when the block ends well.
+
+    An existing folder is replaced only if it is empty or holds the file ``marker``, which says that we wrote it.
+    """
+    target = Path(path)
+    if target.exists() and not (target.is_dir() and ((target / marker).exists() or not any(target.iterdir()))):
+        raise InputError(f"{target} exists and was not written by Caveat (no {marker} in it). Choose another path.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        if target.exists():
+            shutil.rmtree(target)
+        temporary.rename(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """Every array of an ``.npz`` file; a damaged file or a pickle inside gets one sentence."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InputError(f"{path} is a single .npy array, not an .npz archive. Save it with numpy.savez.")
+            return {key: archive[key] for key in archive.files}
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist. Check the path.") from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        if "pickle" in str(error):
+            raise InputError(f"{path} holds pickled objects, which can run code and are never read. "
+                             "Save plain numeric arrays with numpy.savez.") from None  # fmt: skip
+        raise InputError(f"{path} is damaged or not an .npz file ({error}). Write it again.") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError) as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(f"{path} is damaged or not an .npz file ({reason}). Write it again.") from None
+
+
+def read_npy(path: Path) -> NDArray[Any]:
+    """One memory-mapped ``.npy`` array."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist. Check the path.") from None
+    except (ValueError, EOFError, OSError) as error:
+        what = "holds pickled objects, which are never read" if "object" in str(error).lower() else "is damaged"
+        raise InputError(f"{path} {what} ({error}). Write it again with numpy.save.") from None
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    with replacing_file(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist. Check the path.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is damaged ({error}). Write it again.") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path} must hold a JSON object, got {type(content).__name__}.")
+    return content

@@ -1,0 +1,472 @@
+"""What a model said about a data set: the one currency of the library.
+
+A model is something that has already spoken. ``Outputs`` holds its logits, features, labels and last layer; every
+score, prediction set and metric starts from here and no other module asks where the arrays came from.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, final
+from urllib.parse import quote, unquote
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+
+from caveat import _files
+from caveat._blocks import row_blocks
+from caveat._checks import as_labels, as_matrix, as_real_array, as_vector, check_finite
+from caveat.errors import CaveatWarning, InputError
+
+__all__ = ["Head", "Outputs"]
+
+Array = NDArray[Any]
+
+_FORMAT, _VERSION, _MANIFEST = "caveat-outputs", 1, "caveat.json"
+_LAYER = "layer."
+# field -> axis that counts the samples
+_SAMPLE_AXIS = {
+    "logits": 0,
+    "probs": 0,
+    "features": 0,
+    "labels": 0,
+    "confidence": 0,
+    "embeddings": 0,
+    "mc_logits": 1,
+    "ease_probs": 1,
+}
+_FILE_KEYS = (*_SAMPLE_AXIS, "head_weight", "head_bias")
+_PROBS_SLACK = 1e-2  # how far a row of probabilities may be from summing to one (float16 needs this much)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Head:
+    """The last linear layer of a network: ``logits = features @ weight.T + bias``.
+
+    Parameters
+    ----------
+    weight
+        Shape (C, D).
+    bias
+        Shape (C,). Zeros when the layer has none.
+
+    Examples
+    --------
+    >>> Head(weight=[[1.0, 0.0], [0.0, 2.0]]).logits(np.array([[3.0, 4.0]]))
+    array([[3., 8.]])
+    """
+
+    weight: Array
+    bias: Array
+
+    def __init__(self, weight: ArrayLike, bias: ArrayLike | None = None) -> None:
+        weights = as_matrix(weight, "head.weight")
+        biases = as_vector(np.zeros(weights.shape[0]) if bias is None else bias, "head.bias")
+        if biases.size != weights.shape[0]:
+            raise InputError(f"head.bias must have one value per row of head.weight ({weights.shape[0]}), "
+                             f"got {biases.size}.")  # fmt: skip
+        object.__setattr__(self, "weight", _read_only(weights))
+        object.__setattr__(self, "bias", _read_only(biases.astype(weights.dtype)))
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.weight.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.weight.shape[1])
+
+    def logits(self, features: Array) -> Array:
+        """Logits (n, C) of features (n, D), in the wider of the two float types."""
+        result: Array = features @ self.weight.T + self.bias
+        return result
+
+
+@final
+class Outputs:
+    """What a model said about n samples. Any subset of the fields will do; each score says which it needs.
+
+    Checked once, here, and read-only afterwards. Slicing gives views and checks nothing again.
+
+    Parameters
+    ----------
+    logits
+        Shape (n, C).
+    probs
+        Shape (n, C): probabilities, for a model that gives no logits. Never guessed from the values of ``logits``.
+    features
+        Shape (n, D): the input of the last linear layer.
+    labels
+        Shape (n,): true classes 0..C-1. Outliers have none.
+    head
+        The last linear layer. With ``features`` it also gives logits that were not stored.
+    mc_logits
+        Shape (T, n, C): logits of T stochastic passes.
+    confidence
+        Shape (n,): an external confidence; larger is surer.
+    layers
+        Name -> array whose first axis counts samples: activations of inner layers.
+    embeddings
+        Shape (n, E): vectors of a separate encoder, for the proximity of data sets.
+    ease_probs
+        Shape (L, n, C): probabilities of L transformed copies of each input.
+
+    Examples
+    --------
+    >>> said = Outputs(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], labels=[0, 1, 1])
+    >>> said.predictions, said.correct
+    (array([0, 1, 0]), array([ True,  True, False]))
+    >>> said[1:]
+    Outputs(n=2, logits 2x2 float64, labels 2)
+    """
+
+    __slots__ = ("_arrays", "_head", "_layers", "_n")
+
+    def __init__(
+        self,
+        *,
+        logits: ArrayLike | None = None,
+        probs: ArrayLike | None = None,
+        features: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        head: Head | None = None,
+        mc_logits: ArrayLike | None = None,
+        confidence: ArrayLike | None = None,
+        layers: Mapping[str, ArrayLike] | None = None,
+        embeddings: ArrayLike | None = None,
+        ease_probs: ArrayLike | None = None,
+        check: bool = True,
+    ) -> None:
+        arrays: dict[str, Array] = {}
+        for name, matrix in (("logits", logits), ("probs", probs), ("features", features), ("embeddings", embeddings)):
+            if matrix is not None:
+                arrays[name] = as_matrix(matrix, name, check=check)
+        for name, cube in (("mc_logits", mc_logits), ("ease_probs", ease_probs)):
+            if cube is not None:
+                arrays[name] = _as_cube(cube, name, check=check)
+        if confidence is not None:
+            arrays["confidence"] = as_vector(confidence, "confidence")
+        if head is not None and not isinstance(head, Head):
+            raise InputError(f"head must be a caveat.Head(weight, bias), got {type(head).__name__}.")
+        if "logits" in arrays and "probs" in arrays:
+            raise InputError("give logits or probs, not both: with both it is unclear which one a score should read.")
+        if check:
+            for name in {"probs", "ease_probs"} & set(arrays):
+                _check_probabilities(arrays[name], name)
+
+        n_classes = _agree_on_classes(arrays, head)
+        if labels is not None:
+            arrays["labels"] = as_labels(labels, "labels", n_classes=n_classes, check=check)
+        if head is not None and "features" in arrays and arrays["features"].shape[1] != head.n_features:
+            raise InputError(f"features must have as many columns as head.weight ({head.n_features}), "
+                             f"got {arrays['features'].shape[1]}.")  # fmt: skip
+        inner = {name: _as_layer(array, name, check=check) for name, array in (layers or {}).items()}
+
+        self._arrays = {name: _read_only(array) for name, array in arrays.items()}
+        self._layers = MappingProxyType({name: _read_only(array) for name, array in inner.items()})
+        self._head = head
+        self._n = _agree_on_rows(self._arrays, self._layers)
+
+    # -- fields -----------------------------------------------------------------------------------------------------
+
+    # Each is an array, or None where it was neither given nor can be derived.
+
+    @property
+    def logits(self) -> Any:
+        """Logits (n, C): stored, or computed from features and head."""
+        if "logits" not in self._arrays and self.has("logits"):
+            assert self._head is not None
+            return self._head.logits(self._arrays["features"])
+        return self._arrays.get("logits")
+
+    @property
+    def probs(self) -> Any:
+        """Probabilities (n, C): as given, or the softmax of the logits."""
+        if "probs" in self._arrays or not self.has("probs"):
+            return self._arrays.get("probs")
+        return softmax(_at_least_float32(self.logits), axis=1)
+
+    @property
+    def features(self) -> Any:
+        """Features (n, D)."""
+        return self._arrays.get("features")
+
+    @property
+    def labels(self) -> Any:
+        """True classes (n,)."""
+        return self._arrays.get("labels")
+
+    @property
+    def head(self) -> Any:
+        """The last linear layer, a :class:`Head`."""
+        return self._head
+
+    @property
+    def mc_logits(self) -> Any:
+        """Logits (T, n, C) of stochastic passes."""
+        return self._arrays.get("mc_logits")
+
+    @property
+    def confidence(self) -> Any:
+        """External confidence (n,); larger is surer."""
+        return self._arrays.get("confidence")
+
+    @property
+    def layers(self) -> Mapping[str, Array]:
+        """Activations of inner layers by name; empty where there are none."""
+        return self._layers
+
+    @property
+    def embeddings(self) -> Any:
+        """Vectors (n, E) of a separate encoder."""
+        return self._arrays.get("embeddings")
+
+    @property
+    def ease_probs(self) -> Any:
+        """Probabilities (L, n, C) of transformed copies."""
+        return self._arrays.get("ease_probs")
+
+    @property
+    def predictions(self) -> Any:
+        """The most probable class of each sample (the first one on a tie)."""
+        if not self.has("predictions"):
+            return None
+        return np.argmax(self.logits if self.has("logits") else self._arrays["probs"], axis=1)
+
+    @property
+    def correct(self) -> Any:
+        """Whether each prediction equals the label."""
+        return np.asarray(self.predictions == self.labels) if self.has("correct") else None
+
+    # -- shape ------------------------------------------------------------------------------------------------------
+
+    @property
+    def n(self) -> int:
+        return self._n
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def n_classes(self) -> int | None:
+        """C, from the arrays that have one column per class, else from the largest label."""
+        known = _agree_on_classes(self._arrays, self._head)
+        if known is None and "labels" in self._arrays:
+            known = int(self._arrays["labels"].max()) + 1
+        return known
+
+    def has(self, field: str) -> bool:
+        """Whether a field is there, stored or derivable, without computing it."""
+        stored = set(self._arrays)
+        if field == "head":
+            return self._head is not None
+        if field == "layers":
+            return bool(self._layers)
+        logits = "logits" in stored or ("features" in stored and self._head is not None)
+        if field == "logits":
+            return logits
+        if field in ("probs", "predictions"):
+            return logits or "probs" in stored
+        if field == "correct":
+            return self.has("predictions") and "labels" in stored
+        return field in stored
+
+    def stored(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Shape and type of every stored array, by its key in a file."""
+        found = {name: (array.shape, array.dtype) for name, array in self._arrays.items()}
+        if self._head is not None:
+            found["head_weight"] = (self._head.weight.shape, self._head.weight.dtype)
+            found["head_bias"] = (self._head.bias.shape, self._head.bias.dtype)
+        return found | {_LAYER + name: (array.shape, array.dtype) for name, array in self._layers.items()}
+
+    def __repr__(self) -> str:
+        parts = [f"n={self.n}"]
+        for name, (shape, dtype) in self.stored().items():
+            size = "x".join(map(str, shape))
+            parts.append(f"{name} {size}" if name == "labels" else f"{name} {size} {dtype}")
+        return f"Outputs({', '.join(parts)})"
+
+    def __getitem__(self, rows: slice | NDArray[Any] | list[int] | int) -> Outputs:
+        """The chosen samples, as ``Outputs``: a slice gives views, a mask or an index array copies."""
+        if isinstance(rows, (int, np.integer)):
+            if not -self.n <= rows < self.n:
+                raise InputError(f"row {rows} is outside outputs with n = {self.n}.")
+            rows = slice(int(rows), int(rows) + 1 or None)
+        arrays = {
+            name: array[rows] if _SAMPLE_AXIS[name] == 0 else array[:, rows] for name, array in self._arrays.items()
+        }
+        layers = {name: array[rows] for name, array in self._layers.items()}
+        return _unchecked(arrays, layers, self._head)
+
+    def blocks(self, fields: Iterable[str] | None = None) -> Iterator[Outputs]:
+        """Row blocks of about 16 MiB of the named fields (default all); float16 is widened to float32 on the way."""
+        wanted = None if fields is None else _with_sources(fields)
+        arrays = {k: v for k, v in self._arrays.items() if wanted is None or k in wanted}
+        layers = dict(self._layers) if wanted is None or "layers" in wanted else {}
+        head = self._head
+        row_bytes = sum(max(4, a.itemsize) * a.size // max(1, self.n) for a in (*arrays.values(), *layers.values()))
+        if head is not None and (wanted is None or "logits" in wanted):
+            row_bytes += 8 * head.n_classes
+        for block in row_blocks(self.n, row_bytes=row_bytes):
+            part = {
+                name: _at_least_float32(a[block] if _SAMPLE_AXIS[name] == 0 else a[:, block])
+                for name, a in arrays.items()
+            }
+            yield _unchecked(part, {k: _at_least_float32(v[block]) for k, v in layers.items()}, head,
+                             n=block.stop - block.start)  # fmt: skip
+
+    # -- files ------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to ``path``: one file if it ends in ``.npz``, else a folder of ``.npy`` files for memory-mapping."""
+        arrays = dict(self._arrays)
+        if self._head is not None:
+            arrays |= {"head_weight": self._head.weight, "head_bias": self._head.bias}
+        arrays |= {_LAYER + quote(name, safe=""): array for name, array in self._layers.items()}
+        target = Path(path)
+        if target.suffix == ".npz":
+            with _files.replacing_file(target) as temporary, temporary.open("wb") as stream:
+                np.savez(stream, allow_pickle=False, **arrays)
+            return
+        with _files.replacing_folder(target, marker=_MANIFEST) as folder:
+            for name, array in arrays.items():
+                np.save(folder / f"{name}.npy", array, allow_pickle=False)
+            _files.write_json(folder / _MANIFEST, {"format": _FORMAT, "version": _VERSION, "n": self.n})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, check: bool = True) -> Outputs:
+        """Read an ``.npz`` file, or a folder of ``.npy`` files, which stays memory-mapped.
+
+        Keys: ``logits`` or ``probs``, ``features``, ``labels``, ``head_weight``, ``head_bias``, ``confidence``,
+        ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Other keys are ignored with a
+        warning. ``check=False`` skips the search for NaN in a folder too large to read twice.
+        """
+        source = Path(path)
+        if source.is_dir():
+            if (source / _MANIFEST).exists():
+                _check_manifest(source / _MANIFEST)
+            arrays = {unquote(file.stem): _files.read_npy(file) for file in sorted(source.glob("*.npy"))}
+        else:
+            arrays = {unquote(key): array for key, array in _files.read_npz(source).items()}
+
+        layers = {key.removeprefix(_LAYER): arrays.pop(key) for key in list(arrays) if key.startswith(_LAYER)}
+        unknown = sorted(set(arrays) - set(_FILE_KEYS))
+        if not layers and len(unknown) == len(arrays):
+            raise InputError(f"{source} holds none of the keys {', '.join(_FILE_KEYS)}; "
+                             f"found {', '.join(unknown) or 'nothing'}. Rename its arrays.")  # fmt: skip
+        if unknown:
+            warnings.warn(f"{source}: ignored unknown keys {', '.join(unknown)}.", CaveatWarning, stacklevel=2)
+        if "head_bias" in arrays and "head_weight" not in arrays:
+            raise InputError(f"{source} has head_bias but no head_weight. Store both, or neither.")
+        weight, bias = arrays.pop("head_weight", None), arrays.pop("head_bias", None)
+        known = {key: array for key, array in arrays.items() if key in _SAMPLE_AXIS}
+        try:
+            head = None if weight is None else Head(weight, bias)
+            return cls(**known, head=head, layers=layers, check=check)
+        except InputError as error:
+            raise InputError(f"{source}: {error}") from None
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _at_least_float32(array: Array) -> Array:
+    return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
+def _unchecked(
+    arrays: dict[str, Array], layers: Mapping[str, Array], head: Head | None, n: int | None = None
+) -> Outputs:
+    """Outputs around arrays that were checked before."""
+    part = object.__new__(Outputs)
+    part._arrays = {name: _read_only(array) for name, array in arrays.items()}
+    part._layers = MappingProxyType({name: _read_only(array) for name, array in layers.items()})
+    part._head = head
+    part._n = _agree_on_rows(part._arrays, part._layers) if n is None else n
+    return part
+
+
+def _with_sources(fields: Iterable[str]) -> set[str]:
+    """The stored arrays that can give the named fields."""
+    wanted = set(fields)
+    if wanted & {"probs", "predictions", "correct"}:
+        wanted |= {"probs", "logits"}
+    if "correct" in wanted:
+        wanted |= {"labels"}
+    if "logits" in wanted:
+        wanted |= {"features"}
+    return wanted
+
+
+def _as_cube(value: ArrayLike, name: str, *, check: bool) -> Array:
+    array = as_real_array(value, name)
+    if array.ndim != 3 or 0 in array.shape:
+        raise InputError(f"{name} must have shape (passes, samples, classes), none of them 0, got {array.shape}.")
+    if check:
+        for step in array:
+            check_finite(step, name)
+    return array
+
+
+def _as_layer(value: ArrayLike, name: str, *, check: bool) -> Array:
+    array = as_real_array(value, f"layers[{name!r}]")
+    if array.ndim < 2 or 0 in array.shape:
+        raise InputError(f"layers[{name!r}] must have samples as its first axis and values beside, got {array.shape}.")
+    if check:
+        check_finite(array, f"layers[{name!r}]")
+    return array
+
+
+def _check_probabilities(array: Array, name: str) -> None:
+    rows = array.reshape(-1, array.shape[-1])
+    for block in row_blocks(rows.shape[0], row_bytes=rows.shape[1] * 8):
+        part = rows[block].astype(np.float64)
+        negative = np.asarray((part < 0).any(axis=1))
+        total = part.sum(axis=1)
+        wrong = negative | (np.abs(total - 1) > _PROBS_SLACK)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            what = "a negative value" if negative[row] else f"the sum {total[row]:.4g}"
+            raise InputError(f"{name} must be rows of probabilities that sum to 1, got {what} at row "
+                             f"{block.start + row}. Pass unnormalised values as logits.")  # fmt: skip
+
+
+def _agree_on_classes(arrays: Mapping[str, Array], head: Head | None) -> int | None:
+    columns = {
+        name: int(arrays[name].shape[-1]) for name in ("logits", "probs", "mc_logits", "ease_probs") if name in arrays
+    }
+    if head is not None:
+        columns["head.weight"] = head.n_classes
+    if len(set(columns.values())) > 1:
+        raise InputError(f"the number of classes must agree, got {', '.join(f'{k} {v}' for k, v in columns.items())}.")
+    return next(iter(columns.values()), None)
+
+
+def _agree_on_rows(arrays: Mapping[str, Array], layers: Mapping[str, Array]) -> int:
+    rows = {name: int(array.shape[_SAMPLE_AXIS[name]]) for name, array in arrays.items()}
+    rows |= {f"layers[{name!r}]": int(array.shape[0]) for name, array in layers.items()}
+    if not rows:
+        raise InputError("outputs need at least one array, such as logits or features; got none.")
+    if len(set(rows.values())) > 1:
+        raise InputError(
+            f"all arrays must have one row per sample, got {', '.join(f'{k} {v}' for k, v in rows.items())}."
+        )
+    return next(iter(rows.values()))
+
+
+def _check_manifest(path: Path) -> None:
+    manifest = _files.read_json(path)
+    if manifest.get("format") != _FORMAT:
+        raise InputError(f"{path} is not a manifest of Caveat outputs (format {manifest.get('format')!r}).")
+    if not isinstance(version := manifest.get("version"), int) or version > _VERSION:
+        raise InputError(f"{path} has version {version!r}; this Caveat reads up to {_VERSION}. Upgrade Caveat.")

@@ -1,0 +1,124 @@
+"""The contract of a score. The checks and the walk over row blocks live here once; a subclass is its formula."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.errors import InputError, NotFittedError
+from caveat.outputs import Outputs
+from caveat.scores._statistics import Gathered, Statistic, gather
+
+__all__ = ["Score"]
+
+_HOW_TO_GET = {
+    "logits": "Store logits (n, C), or features with head_weight and head_bias.",
+    "probs": "Store logits (n, C), or probs if the model gives only probabilities.",
+    "predictions": "Store logits (n, C), or probs if the model gives only probabilities.",
+    "correct": "Store labels beside the logits.",
+    "features": "Store the input of the last linear layer, shape (n, D); nn.extract does.",
+    "labels": "Store the true classes, shape (n,).",
+    "head": "Store head_weight (C, D) and head_bias (C,) of the last linear layer.",
+    "layers": "Store activations of inner layers; nn.extract(..., layers=[...]) does.",
+}
+
+
+class Score(ABC):
+    """Maps outputs to one number per sample. The larger, the stranger.
+
+    A subclass states what it reads and where it comes from as class variables, asks for the training statistics it
+    learns from in ``statistics``, turns them into attributes that end in ``_`` in ``_fit``, and gives its formula for
+    one block of rows in ``_score``.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]]  # fields of Outputs that score reads
+    fits_on: ClassVar[tuple[str, ...]] = ()  # fields that fit reads; empty: nothing to learn
+    cost: ClassVar[str]  # per sample, with D features, C classes, N training rows
+    paper: ClassVar[str]
+
+    def fit(self, train: Outputs) -> Self:
+        """Learn from training outputs, in one walk over their row blocks. Nothing to learn: nothing happens."""
+        self.can_fit(train)
+        return self.fit_from(train, gather(train, self.statistics()))
+
+    def fit_from(self, train: Outputs, gathered: Gathered) -> Self:
+        """Learn from statistics that were gathered already, so that many scores share one walk over ``train``."""
+        self.n_classes_ = train.n_classes
+        self.n_features_ = None if train.features is None else int(train.features.shape[1])
+        self._fit(train, gathered)
+        self.fitted_ = True
+        return self
+
+    def score(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Strangeness of each sample, shape (n,)."""
+        self._can_score(outputs)
+        parts = [np.asarray(self._score(block), dtype=np.float64) for block in outputs.blocks(self.needs)]
+        return np.concatenate(parts)
+
+    def class_scores(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Strangeness of each sample as a member of each class, shape (n, C), where the score has such a thing."""
+        if type(self)._class_scores is Score._class_scores:
+            raise InputError(f"{type(self).__name__} has no class scores: it judges a sample as a whole. "
+                             "Use msp or another score whose class_scores is listed in the catalogue.")  # fmt: skip
+        self._can_score(outputs)
+        parts = [np.asarray(self._class_scores(block), dtype=np.float64) for block in outputs.blocks(self.needs)]
+        return np.concatenate(parts)
+
+    def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
+        """Why this score cannot be computed from these outputs, as a phrase; empty if it can."""
+        if self.fits_on and train is None:
+            return "needs training outputs"
+        if train is not None:
+            lacking = [field for field in self.fits_on if not train.has(field)]
+            if lacking:
+                return f"needs {' and '.join(lacking)} of the training outputs"
+        lacking = [field for field in self.needs if not outputs.has(field)]
+        return f"needs {' and '.join(lacking)}" if lacking else ""
+
+    # -- what a subclass fills in -------------------------------------------------------------------------------------
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        """Training statistics that ``_fit`` reads."""
+        return ()
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:  # noqa: B027  (a hook, empty unless there is a need)
+        """Derive learned attributes from the statistics; walk ``train`` again only for what depends on them."""
+
+    @abstractmethod
+    def _score(self, block: Outputs) -> NDArray[Any]: ...
+
+    def _class_scores(self, block: Outputs) -> NDArray[Any]:
+        raise NotImplementedError  # never reached: class_scores asks first
+
+    # -- checks -------------------------------------------------------------------------------------------------------
+
+    def can_fit(self, train: Outputs) -> None:
+        """Raise InputError naming the first field of ``train`` that is missing."""
+        for field in self.fits_on:
+            if not train.has(field):
+                raise InputError(
+                    f"{type(self).__name__} learns from train.{field}, which is None. {_HOW_TO_GET[field]}"
+                )
+
+    def _can_score(self, outputs: Outputs) -> None:
+        if self.fits_on and not hasattr(self, "fitted_"):
+            raise NotFittedError(
+                f"{type(self).__name__} has not seen training data. Call fit(train) before score(...)."
+            )
+        for field in self.needs:
+            if not outputs.has(field):
+                raise InputError(f"{type(self).__name__} needs outputs.{field}, which is None. {_HOW_TO_GET[field]}")
+        if not self.fits_on or not hasattr(self, "fitted_"):
+            return
+        if "features" in self.needs and self.n_features_ is not None:
+            width = int(outputs.features.shape[1])
+            if width != self.n_features_:
+                raise InputError(f"features must have {self.n_features_} columns as in training, got {width}.")
+        if {"logits", "probs"} & set(self.needs) and self.n_classes_ is not None:
+            classes = outputs.n_classes
+            if classes != self.n_classes_:
+                raise InputError(f"outputs must have {self.n_classes_} classes as in training, got {classes}.")

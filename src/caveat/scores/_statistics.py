@@ -1,0 +1,183 @@
+"""Mergeable summaries of training outputs: gathered once for all scores, block by block, added with ``+``.
+
+The same verbs serve a memory-mapped file (``update`` per block), several processes and several machines (``a + b`` of
+partial results).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+
+__all__ = ["ClassMoments", "Gathered", "Statistic", "gather"]
+
+
+@dataclass
+class Statistic(ABC):
+    """A recipe (the dataclass fields) and, once rows have passed, what was learned from them.
+
+    Two scores that ask for equal recipes share one statistic.
+    """
+
+    reads: ClassVar[tuple[str, ...]]
+
+    @property
+    def recipe(self) -> tuple[Any, ...]:
+        return (type(self), *(getattr(self, field.name) for field in fields(self)))
+
+    @abstractmethod
+    def begin(self, train: Outputs) -> None:
+        """Make room, knowing shapes but no rows."""
+
+    @abstractmethod
+    def update(self, block: Outputs) -> None:
+        """Take in one block of rows."""
+
+    @abstractmethod
+    def __add__(self, other: Self) -> Self:
+        """The statistic of both sets of rows together."""
+
+
+S = TypeVar("S", bound=Statistic)
+
+
+@final
+class Gathered:
+    """Filled statistics; ask with the recipe."""
+
+    def __init__(self, statistics: Iterable[Statistic] = ()) -> None:
+        self._by_recipe = {statistic.recipe: statistic for statistic in statistics}
+
+    def __getitem__(self, wanted: S) -> S:
+        return self._by_recipe[wanted.recipe]  # type: ignore[return-value]
+
+    def __add__(self, other: Gathered) -> Gathered:
+        return Gathered(self._by_recipe[key] + other._by_recipe[key] for key in self._by_recipe)
+
+
+def gather(train: Outputs, wanted: Iterable[Statistic]) -> Gathered:
+    """Fill every wanted statistic in ONE walk over the row blocks of ``train``; equal recipes are filled once."""
+    filled = {statistic.recipe: replace(statistic) for statistic in wanted}
+    if not filled:
+        return Gathered()
+    for statistic in filled.values():
+        statistic.begin(train)
+    for block in train.blocks({field for statistic in filled.values() for field in statistic.reads}):
+        for statistic in filled.values():
+            statistic.update(block)
+    return Gathered(filled.values())
+
+
+@final
+@dataclass
+class ClassMoments(Statistic):
+    """Count, mean and pooled within-class scatter of the features, by label.
+
+    Rows are centred on the first row seen of their class before they are multiplied: the scatter then has no
+    cancellation however far the classes lie from the origin, and the block product may stay in float32.
+
+    Parameters
+    ----------
+    normalize
+        Scale each row to length one first.
+    """
+
+    normalize: bool = False
+
+    reads: ClassVar[tuple[str, ...]] = ("features", "labels")
+
+    def begin(self, train: Outputs) -> None:
+        classes, width = train.n_classes, train.features.shape[1]
+        assert classes is not None
+        self.counts = np.zeros(classes)
+        self._anchors = np.zeros((classes, width))
+        self._sums = np.zeros((classes, width))  # of rows minus their class anchor
+        self._scatter = np.zeros((width, width))  # about the anchors
+
+    def update(self, block: Outputs) -> None:
+        rows, labels = block.features, block.labels
+        if self.normalize:
+            rows = unit_rows(rows)
+        seen, first = np.unique(labels, return_index=True)
+        new = self.counts[seen] == 0
+        self._anchors[seen[new]] = rows[first[new]]
+        centred = rows - self._anchors.astype(rows.dtype)[labels]
+        self.counts += np.bincount(labels, minlength=self.counts.size)
+        self._sums += class_sums(centred, labels, self.counts.size)
+        self._scatter += centred.T @ centred
+
+    def __add__(self, other: Self) -> Self:
+        if self._scatter.shape != other._scatter.shape or self.counts.shape != other.counts.shape:
+            raise InputError(f"statistics of {self._sums.shape} and {other._sums.shape} (classes, features) "
+                             "cannot be added.")  # fmt: skip
+        both = replace(self)
+        both.counts = self.counts + other.counts
+        total = np.maximum(both.counts, 1)
+        mean = (self.counts[:, None] * self.means + other.counts[:, None] * other.means) / total[:, None]
+        gap = self.means - other.means
+        weight = self.counts * other.counts / total
+        both._anchors, both._sums = mean, np.zeros_like(mean)
+        both._scatter = self.within_scatter + other.within_scatter + (gap * weight[:, None]).T @ gap
+        return both
+
+    @property
+    def n(self) -> float:
+        return float(self.counts.sum())
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """Class means (C, D); rows of empty classes are zero."""
+        shift: NDArray[np.float64] = self._sums / np.maximum(self.counts, 1)[:, None]
+        return self._anchors + shift
+
+    @property
+    def global_mean(self) -> NDArray[np.float64]:
+        mean: NDArray[np.float64] = self.counts @ self.means / self.n
+        return mean
+
+    @property
+    def within_scatter(self) -> NDArray[np.float64]:
+        """Sum over rows of (h - mu_c)(h - mu_c)^T, shape (D, D)."""
+        shift = self._sums / np.sqrt(np.maximum(self.counts, 1))[:, None]
+        scatter: NDArray[np.float64] = self._scatter - shift.T @ shift
+        return (scatter + scatter.T) / 2
+
+    @property
+    def total_scatter(self) -> NDArray[np.float64]:
+        """Sum over rows of (h - mu)(h - mu)^T, shape (D, D)."""
+        between = (self.means - self.global_mean) * np.sqrt(self.counts)[:, None]
+        scatter: NDArray[np.float64] = self.within_scatter + between.T @ between
+        return scatter
+
+    def demand_every_class(self, who: str) -> None:
+        """Raise InputError if a class has no row."""
+        empty = np.flatnonzero(self.counts == 0)
+        if empty.size:
+            raise InputError(f"labels has no sample of class {empty[0]}, and {who} needs every class. "
+                             "Add training samples of it, or renumber the classes without it.")  # fmt: skip
+
+
+def class_sums(rows: NDArray[Any], labels: NDArray[np.intp], n_classes: int) -> NDArray[Any]:
+    """Sum of the rows of each class, shape (C, D), as a sparse product: one read of ``rows``."""
+    n = labels.size
+    order = np.argsort(labels, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=n_classes))])
+    indicator = csr_array((np.ones(n, dtype=rows.dtype), order, starts), shape=(n_classes, n))
+    sums: NDArray[Any] = indicator @ rows
+    return sums
+
+
+def unit_rows(rows: NDArray[Any]) -> NDArray[Any]:
+    """Rows scaled to length one; zero rows stay zero."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    scaled: NDArray[Any] = rows / np.where(norms > 0, norms, 1)
+    return scaled

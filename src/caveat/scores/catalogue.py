@@ -1,0 +1,74 @@
+"""The scores by name: what each needs, what it costs, where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, final
+
+from caveat._checks import check_known
+from caveat.errors import InputError
+from caveat.scores._base import Score
+from caveat.scores.energy import Energy
+from caveat.scores.knn import KNN
+from caveat.scores.mahalanobis import Mahalanobis
+from caveat.scores.msp import MSP
+
+__all__ = ["Entry", "catalogue", "make"]
+
+_SCORES: tuple[type[Score], ...] = (MSP, Energy, Mahalanobis, KNN)
+
+
+@final
+@dataclass(frozen=True)
+class Entry:
+    """One line of the catalogue."""
+
+    name: str
+    score: type[Score]
+    summary: str
+    needs: tuple[str, ...]
+    fits_on: tuple[str, ...]
+    class_scores: bool
+    cost: str
+    paper: str
+
+
+def catalogue() -> tuple[Entry, ...]:
+    """Every score that ``make`` can build.
+
+    Examples
+    --------
+    >>> [entry.name for entry in catalogue()][:2]
+    ['msp', 'energy']
+    """
+    return tuple(
+        Entry(
+            name=score.name,
+            score=score,
+            summary=(score.__doc__ or "").split("\n", 1)[0].split(". ")[0].rstrip("."),
+            needs=score.needs,
+            fits_on=score.fits_on,
+            class_scores=score._class_scores is not Score._class_scores,
+            cost=score.cost,
+            paper=score.paper,
+        )
+        for score in _SCORES
+    )
+
+
+def make(name: str, **params: Any) -> Score:
+    """Build a score by its name in the catalogue.
+
+    Examples
+    --------
+    >>> make("knn", k=5)
+    KNN(k=5)
+    """
+    known = {score.name: score for score in _SCORES}
+    kind = known[check_known(name, known, "score")]
+    allowed = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    for param in params:
+        if not allowed:
+            raise InputError(f"score '{name}' takes no parameters, got {param!r}.")
+        check_known(param, allowed, f"parameter of score '{name}'")
+    return kind(**params)

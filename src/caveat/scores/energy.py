@@ -1,0 +1,57 @@
+r"""Energy score: how little total evidence the logits carry.
+
+$$ s(x) = -T \log \sum_k \exp(f_k(x) / T) $$
+
+Liu, Wang, Owens and Li, "Energy-based Out-of-distribution Detection", NeurIPS 2020, eq. (4), arXiv:2010.03759.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from caveat._checks import as_positive
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+
+__all__ = ["Energy"]
+
+
+@final
+@dataclass(eq=False)
+class Energy(Score):
+    """Free energy of the logits. The larger, the stranger.
+
+    Parameters
+    ----------
+    temperature
+        T in the formula. The paper uses 1; larger values weigh the classes more evenly.
+
+    Examples
+    --------
+    >>> sure, unsure = [9.0, 0.0], [0.0, 0.0]
+    >>> Energy().score(Outputs(logits=[sure, unsure])).round(3)
+    array([-9.   , -0.693])
+    """
+
+    temperature: float = 1.0
+
+    name: ClassVar[str] = "energy"
+    needs: ClassVar[tuple[str, ...]] = ("logits",)
+    cost: ClassVar[str] = "C"
+    paper: ClassVar[str] = "Liu et al. 2020, eq. 4"
+
+    def __post_init__(self) -> None:
+        as_positive(self.temperature, "temperature")
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        t = self.temperature
+        return np.asarray(-t * logsumexp(block.logits.astype(np.float64) / t, axis=1))
+
+    def _class_scores(self, block: Outputs) -> NDArray[Any]:
+        """Minus the logit of each class over T: softmax(-s) is the class softmax at that temperature."""
+        return np.asarray(-block.logits.astype(np.float64) / self.temperature)

@@ -1,0 +1,64 @@
+r"""Maximum softmax probability: the baseline that every other score must beat.
+
+$$ s(x) = -\max_k p_k(x) $$
+
+Hendrycks and Gimpel, "A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural Networks",
+ICLR 2017, arXiv:1610.02136.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from caveat._checks import as_positive
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+
+__all__ = ["MSP"]
+
+
+@final
+@dataclass(eq=False)
+class MSP(Score):
+    """Minus the largest softmax probability. The larger, the stranger.
+
+    Parameters
+    ----------
+    temperature
+        Divides the logits first; 1 leaves them alone. With given ``probs`` it acts on their logarithm.
+
+    Examples
+    --------
+    >>> sure, unsure = [9.0, 0.0], [0.0, 0.0]
+    >>> MSP().score(Outputs(logits=[sure, unsure])).round(3)
+    array([-1. , -0.5])
+    """
+
+    temperature: float = 1.0
+
+    name: ClassVar[str] = "msp"
+    needs: ClassVar[tuple[str, ...]] = ("probs",)
+    cost: ClassVar[str] = "C"
+    paper: ClassVar[str] = "Hendrycks & Gimpel 2017"
+
+    def __post_init__(self) -> None:
+        as_positive(self.temperature, "temperature")
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        return np.asarray(-np.exp(np.max(self._log_probs(block), axis=1)))
+
+    def _class_scores(self, block: Outputs) -> NDArray[Any]:
+        """Minus the log-probability of each class, so that softmax(-s) gives the probabilities back."""
+        return -self._log_probs(block)
+
+    def _log_probs(self, block: Outputs) -> NDArray[np.float64]:
+        if block.has("logits"):
+            return np.asarray(log_softmax(block.logits.astype(np.float64) / self.temperature, axis=1))
+        tiny = np.finfo(np.float64).tiny  # log(0) would make every class of a hard 0/1 row infinitely strange
+        logits = np.log(np.maximum(block.probs.astype(np.float64), tiny))
+        return np.asarray(log_softmax(logits / self.temperature, axis=1))

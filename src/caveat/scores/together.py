@@ -1,0 +1,64 @@
+"""Many scores, one walk over the training outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+from caveat.scores._statistics import gather
+from caveat.scores.catalogue import catalogue, make
+
+__all__ = ["applicable", "fit_all", "score_all"]
+
+
+def applicable(train: Outputs | None, *others: Outputs) -> tuple[dict[str, Score], dict[str, str]]:
+    """Scores of the catalogue with default parameters that these outputs allow, and why the rest cannot be computed.
+
+    Examples
+    --------
+    >>> can, cannot = applicable(None, Outputs(logits=[[1.0, 0.0]]))
+    >>> list(can), cannot["knn"]
+    (['msp', 'energy'], 'needs training outputs')
+    """
+    can: dict[str, Score] = {}
+    cannot: dict[str, str] = {}
+    for entry in catalogue():
+        score = entry.score()
+        reasons = [reason for outputs in others if (reason := score.missing(train=train, outputs=outputs))]
+        if reasons:
+            cannot[entry.name] = reasons[0]
+        else:
+            can[entry.name] = score
+    return can, cannot
+
+
+def fit_all(scores: Iterable[Score], train: Outputs) -> None:
+    """Fit every score from one shared walk over the training outputs."""
+    learners = [score for score in scores if score.fits_on]
+    for score in learners:
+        score.can_fit(train)
+    gathered = gather(train, [statistic for score in learners for statistic in score.statistics()])
+    for score in learners:
+        score.fit_from(train, gathered)
+
+
+def score_all(
+    train: Outputs | None, outputs: Outputs, names: Iterable[str] | None = None
+) -> dict[str, NDArray[np.float64]]:
+    """Strangeness under every applicable score, or under the named ones, by name.
+
+    Examples
+    --------
+    >>> said = Outputs(logits=[[9.0, 0.0], [0.0, 0.0]])
+    >>> {name: values.round(2).tolist() for name, values in score_all(None, said).items()}
+    {'msp': [-1.0, -0.5], 'energy': [-9.0, -0.69]}
+    """
+    chosen: Mapping[str, Score]
+    chosen = applicable(train, outputs)[0] if names is None else {name: make(name) for name in names}
+    if train is not None:
+        fit_all(chosen.values(), train)
+    return {name: score.score(outputs) for name, score in chosen.items()}

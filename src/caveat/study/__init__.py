@@ -1,0 +1,13 @@
+"""Studies: from outputs to numbers that a report can print."""
+
+from caveat.study.evaluation import (
+    DataFacts,
+    Detection,
+    Evaluation,
+    Misclassification,
+    Ranked,
+    SetFacts,
+    evaluate,
+)
+
+__all__ = ["DataFacts", "Detection", "Evaluation", "Misclassification", "Ranked", "SetFacts", "evaluate"]

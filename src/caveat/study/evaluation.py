@@ -1,0 +1,431 @@
+"""One evaluation: every applicable score on one model's outputs, as frozen numbers that a report can print."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._checks import as_level, check_known
+from caveat.conformal import SplitSets
+from caveat.conformal.quantile import quantile_rank
+from caveat.errors import InputError
+from caveat.metrics import (
+    Placements,
+    augrc_interval,
+    auroc_interval,
+    mean_auroc_interval,
+    paired_p_value,
+    proportion_interval,
+    risk_curve,
+)
+from caveat.metrics.detection import detection_threshold
+from caveat.metrics.selective import RiskCurve
+from caveat.outputs import Outputs
+from caveat.results import Estimate
+from caveat.scores import Score, applicable, catalogue
+from caveat.scores.together import fit_all
+
+__all__ = ["DataFacts", "Detection", "Evaluation", "Misclassification", "Ranked", "SetFacts", "evaluate"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many steps are done, and how many there are."""
+
+
+@final
+@dataclass(frozen=True)
+class DataFacts:
+    """One data set of the evaluation."""
+
+    role: Literal["train", "calibration", "inlier", "outlier"]
+    name: str
+    n: int
+    fields: str
+    accuracy: Estimate | None
+
+
+@final
+@dataclass(frozen=True)
+class Detection:
+    """One score against one outlier set."""
+
+    score: str
+    outlier: str
+    auroc: Estimate
+    fpr_outlier_positive: Estimate  # share of inliers rejected when `tpr` of the outliers are caught
+    fpr_inlier_positive: Estimate  # share of outliers accepted when `tpr` of the inliers are kept
+    augrc: Estimate | None  # outliers are failures, inlier errors are dropped; None without labels
+
+
+@final
+@dataclass(frozen=True)
+class Misclassification:
+    """One score as a detector of the model's own errors on inliers."""
+
+    score: str
+    augrc: Estimate
+    auroc: Estimate | None  # None where every answer is right, or every one is wrong
+    curve: RiskCurve
+
+
+@final
+@dataclass(frozen=True)
+class Ranked:
+    """One line of the ranking: mean AUROC over the outlier sets, and whether it can be told from the best."""
+
+    rank: int  # scores that cannot be told from the first of their group share its rank
+    score: str
+    mean_auroc: Estimate
+    p_value: float  # paired DeLong test of equal mean AUROC with the best score, Holm-adjusted; 1 for the best itself
+    tied_with_best: bool
+
+
+@final
+@dataclass(frozen=True)
+class SetFacts:
+    """Prediction sets calibrated on one part of the inliers and looked at on the other."""
+
+    method: str
+    alpha: float
+    promised: float
+    coverage: Estimate
+    mean_size: float
+    sizes: NDArray[np.intp]  # how many inliers have a set of size 0, 1, ..., C
+    outlier_sizes: Mapping[str, NDArray[np.intp]]  # the same for each outlier set: outliers carry no promise
+    n_calibration: int
+    caveat: str
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Everything that was measured, ready to be printed. Nothing here is recomputed by a report."""
+
+    title: str
+    data: tuple[DataFacts, ...]
+    detections: tuple[Detection, ...]
+    ranking: tuple[Ranked, ...]
+    misclassifications: tuple[Misclassification, ...]
+    sets: SetFacts | None
+    strangeness: Mapping[str, Mapping[str, NDArray[np.float64]]]  # score -> data set ("inlier" or an outlier's name)
+    skipped: Mapping[str, str]  # score -> why it was not computed
+    alpha: float
+    delta: float
+    tpr: float
+    seed: int
+    seconds: float
+    versions: Mapping[str, str]
+
+    @property
+    def outliers(self) -> tuple[str, ...]:
+        """Names of the outlier sets, in the order given."""
+        return tuple(facts.name for facts in self.data if facts.role == "outlier")
+
+    def detection(self, score: str, outlier: str) -> Detection:
+        """The numbers of one score against one outlier set."""
+        for row in self.detections:
+            if (row.score, row.outlier) == (score, outlier):
+                return row
+        raise InputError(f"there is no result of score '{score}' on outlier set '{outlier}'.")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A long table: one row per score, outlier set and metric. Misclassification rows have an empty outlier."""
+        table: list[dict[str, Any]] = []
+
+        def add(score: str, outlier: str, metric: str, number: Estimate | None) -> None:
+            if number is not None:
+                table.append({
+                    "score": score, "outlier": outlier, "metric": metric, "value": number.value,
+                    "lower": number.lower, "upper": number.upper, "level": number.level, "n": number.n,
+                    "method": number.method,
+                })  # fmt: skip
+
+        for row in self.detections:
+            percent = f"{100 * self.tpr:g}"
+            add(row.score, row.outlier, "auroc", row.auroc)
+            add(row.score, row.outlier, f"fpr{percent}_outlier_positive", row.fpr_outlier_positive)
+            add(row.score, row.outlier, f"fpr{percent}_inlier_positive", row.fpr_inlier_positive)
+            add(row.score, row.outlier, "augrc", row.augrc)
+        for ranked in self.ranking:
+            add(ranked.score, "mean", "auroc", ranked.mean_auroc)
+        for failure in self.misclassifications:
+            add(failure.score, "", "misclassification_augrc", failure.augrc)
+            add(failure.score, "", "misclassification_auroc", failure.auroc)
+        return table
+
+
+def evaluate(
+    *,
+    train: Outputs | None,
+    inlier: Outputs,
+    outliers: Mapping[str, Outputs],
+    calibration: Outputs | None = None,
+    names: Iterable[str] | None = None,
+    title: str = "Evaluation",
+    alpha: float = 0.1,
+    delta: float = 0.05,
+    tpr: float = 0.95,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Compute every applicable score on one model's outputs and measure it.
+
+    Parameters
+    ----------
+    train
+        Outputs on the training data; scores that learn are skipped without it.
+    inlier
+        Held-out outputs from the training distribution; with labels, errors and prediction sets are measured too.
+    outliers
+        Name -> outputs from elsewhere.
+    calibration
+        Held-out inliers for the prediction sets. Without it a random half of ``inlier`` calibrates and the other half
+        is looked at; detection always uses all of ``inlier``.
+    names
+        Scores to compute; default all that the outputs allow.
+    alpha, delta, tpr
+        Allowed error of the sets, allowed failure of each interval, true-positive rate at which false positives are
+        counted.
+    seed
+        Seeds the split into halves and the bootstrap.
+    progress
+        Told what is being done.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> sure = Outputs(logits=rng.normal(size=(200, 3)) + 5 * np.eye(3)[rng.integers(3, size=200)])
+    >>> unsure = Outputs(logits=rng.normal(size=(100, 3)))
+    >>> result = evaluate(train=None, inlier=sure, outliers={"noise": unsure})
+    >>> [(line.rank, line.score, round(line.mean_auroc.value, 2)) for line in result.ranking]
+    [(1, 'energy', 1.0), (1, 'msp', 0.99)]
+    """
+    as_level(alpha, "alpha")
+    as_level(delta, "delta")
+    started = time.perf_counter()
+    _same_classes(train=train, calibration=calibration, inlier=inlier, outliers=outliers)
+    chosen, skipped = _choose(train, inlier, outliers, names)
+    rng = np.random.default_rng(seed)
+
+    steps, done = 1 + len(chosen) * 2, 0
+
+    def tell(what: str) -> None:
+        nonlocal done
+        if progress is not None:
+            progress(what, done, steps)
+        done += 1
+
+    tell("fitting scores")
+    if train is not None:
+        fit_all(chosen.values(), train)
+    strangeness: dict[str, dict[str, NDArray[np.float64]]] = {}
+    for name, score in chosen.items():
+        tell(f"scoring {name}")
+        strangeness[name] = {"inlier": score.score(inlier)} | {k: score.score(v) for k, v in outliers.items()}
+
+    correct = inlier.correct
+    detections, misclassifications, placements = [], [], {}
+    for name, values in strangeness.items():
+        tell(f"measuring {name}")
+        placements[name] = Placements.of(inlier=values["inlier"], outliers=[values[o] for o in outliers])
+        for outlier in outliers:
+            detections.append(_detect(name, outlier, values, correct, tpr=tpr, delta=delta, rng=rng))
+        if correct is not None:
+            misclassifications.append(_misclassify(name, values["inlier"], correct, delta=delta, rng=rng))
+
+    return Evaluation(
+        title=title,
+        data=_describe(train=train, calibration=calibration, inlier=inlier, outliers=outliers, delta=delta),
+        detections=tuple(detections),
+        ranking=_rank(placements, delta=delta),
+        misclassifications=tuple(misclassifications),
+        sets=_sets(inlier, calibration, outliers, alpha=alpha, delta=delta, rng=rng),
+        strangeness=strangeness,
+        skipped=skipped,
+        alpha=alpha,
+        delta=delta,
+        tpr=tpr,
+        seed=seed,
+        seconds=time.perf_counter() - started,
+        versions=_versions(),
+    )
+
+
+def _choose(
+    train: Outputs | None, inlier: Outputs, outliers: Mapping[str, Outputs], names: Iterable[str] | None
+) -> tuple[dict[str, Score], dict[str, str]]:
+    if not outliers:
+        raise InputError("outliers must name at least one set of outputs, got none.")
+    if taken := {"inlier", "mean", ""} & set(outliers):
+        raise InputError(f"an outlier set cannot be called '{taken.pop()}'. Give it another name.")
+    can, cannot = applicable(train, inlier, *outliers.values())
+    if names is not None:
+        wanted = [check_known(name, [entry.name for entry in catalogue()], "score") for name in names]
+        for name in wanted:
+            if name in cannot:
+                raise InputError(f"score '{name}' {cannot[name]}. Add it to the outputs, or leave the score out.")
+        can, cannot = {name: can[name] for name in wanted}, {}
+    if not can:
+        raise InputError(
+            f"no score can be computed from these outputs: {'; '.join(f'{k} {v}' for k, v in cannot.items())}."
+        )
+    return can, cannot
+
+
+def _same_classes(
+    *, train: Outputs | None, calibration: Outputs | None, inlier: Outputs, outliers: Mapping[str, Outputs]
+) -> None:
+    expected = inlier.n_classes
+    for name, outputs in {"train": train, "calibration": calibration, **outliers}.items():
+        columns = None if outputs is None or not outputs.has("predictions") else outputs.n_classes
+        if columns is not None and inlier.has("predictions") and columns != expected:
+            raise InputError(
+                f"all outputs must have the same classes, got {expected} in inlier and {columns} in {name}."
+            )
+
+
+def _detect(
+    score: str,
+    outlier: str,
+    values: Mapping[str, NDArray[np.float64]],
+    correct: NDArray[np.bool_] | None,
+    *,
+    tpr: float,
+    delta: float,
+    rng: np.random.Generator,
+) -> Detection:
+    inside, outside = values["inlier"], values[outlier]
+    caught = detection_threshold(inlier=inside, outlier=outside, tpr=tpr, positive="outlier")
+    kept = detection_threshold(inlier=inside, outlier=outside, tpr=tpr, positive="inlier")
+    augrc = None
+    if correct is not None and correct.any():
+        right = inside[correct]
+        augrc = augrc_interval(
+            score=np.concatenate([right, outside]), correct=np.arange(right.size + outside.size) < right.size,
+            rng=rng, delta=delta,
+        )  # fmt: skip
+    return Detection(
+        score=score,
+        outlier=outlier,
+        auroc=auroc_interval(inlier=inside, outlier=outside, delta=delta),
+        fpr_outlier_positive=proportion_interval(int((inside >= caught).sum()), inside.size, delta=delta),
+        fpr_inlier_positive=proportion_interval(int((outside <= kept).sum()), outside.size, delta=delta),
+        augrc=augrc,
+    )
+
+
+def _misclassify(
+    score: str, values: NDArray[np.float64], correct: NDArray[np.bool_], *, delta: float, rng: np.random.Generator
+) -> Misclassification:
+    both = correct.any() and not correct.all()
+    return Misclassification(
+        score=score,
+        augrc=augrc_interval(score=values, correct=correct, rng=rng, delta=delta),
+        auroc=auroc_interval(inlier=values[correct], outlier=values[~correct], delta=delta) if both else None,
+        curve=risk_curve(score=values, correct=correct),
+    )
+
+
+def _rank(placements: Mapping[str, Placements], *, delta: float) -> tuple[Ranked, ...]:
+    """From the best mean AUROC down; scores that a paired test cannot tell from the best share rank 1, and so on."""
+    order = sorted(placements, key=lambda name: (-placements[name].auroc, name))
+    best = order[0]
+    raw = [paired_p_value(placements[best], placements[name]) for name in order[1:]]
+    adjusted = [1.0, *_holm(raw)]
+    ranks = [1 if p > delta else None for p in adjusted]
+    leader = None
+    for i, name in enumerate(order):
+        if ranks[i] is None:
+            if leader is None or paired_p_value(placements[order[leader]], placements[name]) <= delta:
+                leader = i
+            ranks[i] = leader + 1
+    return tuple(
+        Ranked(int(rank or 1), name, mean_auroc_interval(placements[name], delta=delta), p, p > delta)
+        for rank, name, p in zip(ranks, order, adjusted, strict=True)
+    )
+
+
+def _holm(p_values: list[float]) -> list[float]:
+    """Holm's step-down adjustment, in the order given."""
+    order = np.argsort(p_values)
+    adjusted = np.empty(len(p_values))
+    running = 0.0
+    for position, i in enumerate(order):
+        running = max(running, min(1.0, (len(p_values) - position) * p_values[i]))
+        adjusted[i] = running
+    return adjusted.tolist()
+
+
+def _sets(
+    inlier: Outputs,
+    calibration: Outputs | None,
+    outliers: Mapping[str, Outputs],
+    *,
+    alpha: float,
+    delta: float,
+    rng: np.random.Generator,
+) -> SetFacts | None:
+    if not inlier.has("correct"):
+        return None
+    caveat = ""
+    if calibration is None:
+        half = rng.permutation(inlier.n) < inlier.n // 2
+        calibration, looked_at = inlier[half], inlier[~half]
+        caveat = "A random half of the inliers calibrated; the other half was looked at."
+    else:
+        looked_at = inlier
+    if calibration.n < 1 or not calibration.has("correct"):
+        return None
+    n_classes = int(inlier.n_classes or 0)
+    if quantile_rank(calibration.n, alpha) > calibration.n:
+        return None
+    method = SplitSets("lac", alpha=alpha).calibrate(calibration)
+    found = method.predict(looked_at)
+    hits = int(found.covers(looked_at.labels).sum())
+    return SetFacts(
+        method="lac",
+        alpha=alpha,
+        promised=found.level,
+        coverage=proportion_interval(hits, looked_at.n, delta=delta),
+        mean_size=float(found.sizes.mean()),
+        sizes=np.bincount(found.sizes, minlength=n_classes + 1),
+        outlier_sizes={
+            name: np.bincount(method.predict(outputs).sizes, minlength=n_classes + 1)
+            for name, outputs in outliers.items()
+            if outputs.has("probs")
+        },
+        n_calibration=calibration.n,
+        caveat=caveat,
+    )
+
+
+def _describe(
+    *,
+    train: Outputs | None,
+    calibration: Outputs | None,
+    inlier: Outputs,
+    outliers: Mapping[str, Outputs],
+    delta: float,
+) -> tuple[DataFacts, ...]:
+    def facts(role: Literal["train", "calibration", "inlier", "outlier"], name: str, outputs: Outputs) -> DataFacts:
+        correct = outputs.correct
+        accuracy = None if correct is None else proportion_interval(int(correct.sum()), outputs.n, delta=delta)
+        fields = ", ".join(f"{key} {'x'.join(map(str, shape))}" for key, (shape, _) in outputs.stored().items())
+        return DataFacts(role, name, outputs.n, fields, accuracy)
+
+    found = [facts("train", "train", train)] if train is not None else []
+    if calibration is not None:
+        found.append(facts("calibration", "calibration", calibration))
+    found.append(facts("inlier", "inlier", inlier))
+    return (*found, *(facts("outlier", name, outputs) for name, outputs in outliers.items()))
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    return found | {name: version(name) for name in ("caveat", "numpy", "scipy", "scikit-learn")}
