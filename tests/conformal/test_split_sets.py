@@ -52,7 +52,7 @@ def test_a_label_is_in_the_set_exactly_if_its_p_value_exceeds_alpha(name, by, ra
 
 @pytest.mark.parametrize("name", NAMES)
 def test_coverage_is_the_promised_one_and_sets_are_not_silly(name):
-    # Over calibration set and test point together, k / (n + 1) for a continuous score: n = 59, alpha = .2 gives 48 / 60.
+    # Over calibration set and test point together, k / (n + 1) for a continuous score: 48 / 60 for n = 59, alpha = .2.
     rng, trials, n = np.random.default_rng(8), 300, 59
     hits, sizes = [], []
     for _ in range(trials):

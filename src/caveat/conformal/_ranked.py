@@ -7,7 +7,7 @@ is a prefix of the ranking: only the labels above a bound can enter, and a full 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ __all__ = ["label_ranks", "prefix_members", "ranked_of_all", "ranked_of_labels"]
 Array = NDArray[Any]
 Formula = Callable[[Array, Array, Array, Array, Array], Array]
 
-_HEAD = 32  # sets longer than this are rare; a row that has one is sorted in full
+_HEAD, _GROWTH = 32, 8  # labels looked at first, and how many times more where that was not enough
 
 
 def label_ranks(probs: Array, labels: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -38,9 +38,8 @@ def ranked_of_labels(
     """The formula at one label per row, shape (n,)."""
     ranks = label_ranks(probs, labels)
     found = np.empty(labels.size)
-    head = min(_HEAD, probs.shape[1])
-    short = ranks <= head
-    for rows, length in ((np.flatnonzero(short), head), (np.flatnonzero(~short), probs.shape[1])):
+    for low, length in _lengths(probs.shape[1]):
+        rows = np.flatnonzero((ranks > low) & (ranks <= length))
         if rows.size:
             part = probs if rows.size == ranks.size else probs[rows]
             place = (np.arange(rows.size), ranks[rows] - 1)
@@ -63,19 +62,27 @@ def prefix_members(
     formula: Formula, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
     """Which labels have a score at or below the threshold of their row."""
-    classes = probs.shape[1]
-    head = min(_HEAD, classes)
-    sizes, last = _prefix(formula, probs, u, threshold, head)
-    if head < classes:
-        long = np.flatnonzero(sizes == head)
-        if long.size:
-            sizes[long], last[long] = _prefix(formula, probs[long], u[long], threshold[long], classes)
+    sizes, last = np.zeros(probs.shape[0], dtype=np.intp), np.full(probs.shape[0], np.inf, dtype=probs.dtype)
+    for low, length in _lengths(probs.shape[1]):
+        rows = np.flatnonzero(sizes == low)  # every label looked at so far is in the set
+        if rows.size == 0:
+            break
+        part = probs if rows.size == sizes.size else probs[rows]
+        sizes[rows], last[rows] = _prefix(formula, part, u[rows], threshold[rows], length)
     member = probs >= last[:, None]
     # Labels tied with the last one to enter: only the first of them by number belong to the prefix.
     for row in np.flatnonzero(np.count_nonzero(member, axis=1) != sizes):
         member[row] = False
         member[row, _stable_order(probs[row : row + 1])[0, : sizes[row]]] = True
     return np.asarray(member)
+
+
+def _lengths(classes: int) -> Iterator[tuple[int, int]]:
+    """How many labels to look at, step by step, each with the number of the step before."""
+    low, length = 0, _HEAD
+    while low < classes:
+        yield low, min(length, classes)
+        low, length = length, length * _GROWTH
 
 
 def _prefix(
