@@ -1,5 +1,6 @@
 """Conformal prediction: from scores to p-values, thresholds and sets with finite-sample guarantees."""
 
+from caveat.conformal import idealised
 from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconformity, TopK
 from caveat.conformal.p_values import p_values
 from caveat.conformal.quantile import quantile
@@ -14,6 +15,7 @@ __all__ = [
     "Nonconformity",
     "SplitSets",
     "TopK",
+    "idealised",
     "p_values",
     "quantile",
 ]
