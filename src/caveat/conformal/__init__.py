@@ -1,21 +1,34 @@
 """Conformal prediction: from scores to p-values, thresholds and sets with finite-sample guarantees."""
 
 from caveat.conformal import idealised
+from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_ease, regression_ease
+from caveat.conformal.difficulty_sets import DifficultySets
 from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconformity, TopK
 from caveat.conformal.p_values import p_values
 from caveat.conformal.quantile import quantile
 from caveat.conformal.split_sets import SplitSets
+from caveat.conformal.tuning import Tuned, tune_difficulty, tune_raps, tune_saps
 
 __all__ = [
     "APS",
     "LAC",
     "RAPS",
     "SAPS",
+    "DifficultySets",
+    "EaseBins",
     "Margin",
     "Nonconformity",
     "SplitSets",
     "TopK",
+    "Tuned",
+    "ease",
+    "ease_of",
     "idealised",
+    "logit_noise_ease",
     "p_values",
     "quantile",
+    "regression_ease",
+    "tune_difficulty",
+    "tune_raps",
+    "tune_saps",
 ]
