@@ -3,6 +3,8 @@
 from caveat.conformal import idealised
 from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_ease, regression_ease
 from caveat.conformal.difficulty_sets import DifficultySets
+from caveat.conformal.full_knn import FullKNN
+from caveat.conformal.metric_spaces import Euclidean, TangentDistance
 from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconformity, TopK
 from caveat.conformal.p_values import p_values
 from caveat.conformal.quantile import quantile
@@ -16,9 +18,12 @@ __all__ = [
     "SAPS",
     "DifficultySets",
     "EaseBins",
+    "Euclidean",
+    "FullKNN",
     "Margin",
     "Nonconformity",
     "SplitSets",
+    "TangentDistance",
     "TopK",
     "Tuned",
     "ease",
