@@ -14,6 +14,8 @@ __all__ = ["SIZE_EDGES", "bin_means", "equal_mass", "signed_r2", "strata", "wors
 
 Floats = NDArray[np.float64]
 
+_ROUNDING = 1e-12  # relative
+
 SIZE_EDGES = (0, 2, 4, 11, 101)  # sizes 0-1, 2-3, 4-10, 11-100, 101 and more
 
 
@@ -54,9 +56,11 @@ def worst_violation(covered: NDArray[Any], number: NDArray[np.intp], bins: int, 
 def signed_r2(x: Floats, y: Floats) -> Floats:
     """Sign of the slope times R squared of the regression of y on x, along the last axis.
 
-    NaN where x does not vary; 0 where y does not.
+    NaN where x does not vary; 0 where y does not. Means of equal values differ by rounding: that is not variation.
     """
+    far, high = (_ROUNDING * np.abs(values).max(axis=-1) for values in (x, y))
     x, y = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
     cross, in_x, in_y = (x * y).sum(axis=-1), (x * x).sum(axis=-1), (y * y).sum(axis=-1)
-    found = np.where(in_x > 0, 0.0, np.nan)
-    return np.asarray(np.divide(np.sign(cross) * cross**2, in_x * in_y, out=found, where=(in_x > 0) & (in_y > 0)))
+    x_varies, y_varies = np.abs(x).max(axis=-1) > far, np.abs(y).max(axis=-1) > high
+    found = np.where(x_varies, 0.0, np.nan)
+    return np.asarray(np.divide(np.sign(cross) * cross**2, in_x * in_y, out=found, where=x_varies & y_varies))

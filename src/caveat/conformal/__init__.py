@@ -2,12 +2,15 @@
 
 from caveat.conformal import idealised
 from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_ease, regression_ease
+from caveat.conformal.difficulty_intervals import DifficultyIntervals
+from caveat.conformal.difficulty_model import DifficultyModel, MaskedReconstruction
 from caveat.conformal.difficulty_sets import DifficultySets
 from caveat.conformal.full_knn import FullKNN
 from caveat.conformal.metric_spaces import Euclidean, TangentDistance
 from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconformity, TopK
 from caveat.conformal.p_values import p_values
 from caveat.conformal.quantile import quantile
+from caveat.conformal.split_intervals import SplitIntervals
 from caveat.conformal.split_sets import SplitSets
 from caveat.conformal.tuning import Tuned, tune_difficulty, tune_raps, tune_saps
 
@@ -16,12 +19,16 @@ __all__ = [
     "LAC",
     "RAPS",
     "SAPS",
+    "DifficultyIntervals",
+    "DifficultyModel",
     "DifficultySets",
     "EaseBins",
     "Euclidean",
     "FullKNN",
     "Margin",
+    "MaskedReconstruction",
     "Nonconformity",
+    "SplitIntervals",
     "SplitSets",
     "TangentDistance",
     "TopK",

@@ -23,9 +23,9 @@ from caveat.errors import InputError, NotFittedError
 from caveat.outputs import Outputs
 from caveat.results import PredictionSets
 
-__all__ = ["DifficultySets"]
+__all__ = ["SAME_DATA", "DifficultySets"]
 
-_SAME_DATA = (
+SAME_DATA = (
     "The difficulty bins were cut on the calibration data: coverage is promised over all samples, "
     "within a bin only nearly."
 )
@@ -115,7 +115,7 @@ class DifficultySets:
         """The labels whose nonconformity is at or below the threshold of the sample's bin."""
         groups = self._bin(outputs, ease)
         found = self.sets_.predict(outputs, rng, groups=groups)
-        return replace(found, caveat=" ".join(filter(None, (found.caveat, _SAME_DATA if self.same_data_ else ""))))
+        return replace(found, caveat=" ".join(filter(None, (found.caveat, SAME_DATA if self.same_data_ else ""))))
 
     def p_values(
         self, outputs: Outputs, rng: np.random.Generator | None = None, *, ease: ArrayLike | None = None

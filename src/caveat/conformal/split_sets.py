@@ -17,13 +17,12 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_labels, as_level, check_known
+from caveat._checks import as_labels, check_known
 from caveat.conformal._probabilities import ClassScores, probability_blocks
+from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.conformal.nonconformity import LAC, NONCONFORMITY, Nonconformity
 from caveat.conformal.p_values import check_seen
-from caveat.conformal.pac import pac_rank, pac_too_few
-from caveat.conformal.quantile import quantile_rank, too_few
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.outputs import Outputs
 from caveat.results import PredictionSets, stack_rows
@@ -74,9 +73,7 @@ class SplitSets:
     unseen: Literal["error", "all"] = "error"
 
     def __post_init__(self) -> None:
-        as_level(self.alpha, "alpha")
-        if self.delta is not None:
-            as_level(self.delta, "delta")
+        Promise(self.alpha, self.delta)
         check_known(self.unseen, ("error", "all"), "rule for unseen groups")
         if isinstance(self.score, str):
             check_known(self.score, NONCONFORMITY, "nonconformity score")
@@ -115,10 +112,11 @@ class SplitSets:
         else:
             self.grouped_ = GroupedScores.of(self.calibration_, groups)
         self.calibration_ = np.sort(self.calibration_)
-        self.thresholds_ = self.grouped_.thresholds(self._rank)
+        promise = Promise(self.alpha, self.delta)
+        self.thresholds_ = self.grouped_.thresholds(promise.rank)
         if self.by is None:
             self.threshold_ = float(self.thresholds_[0])
-        self.level_, self.caveat_ = self._promise()
+        self.level_, self.caveat_ = promise.kept_by(self.grouped_, by_group=self.by is not None)
         if self.caveat_:
             warnings.warn(self.caveat_, CaveatWarning, stacklevel=2)
         return self
@@ -184,9 +182,6 @@ class SplitSets:
     def _by_label(self) -> bool:
         return isinstance(self.by, str)
 
-    def _rank(self, n: int) -> int:
-        return quantile_rank(n, self.alpha) if self.delta is None else pac_rank(n, self.alpha, self.delta)
-
     def _randomisation(self, n: int, rng: np.random.Generator | None) -> NDArray[np.float64]:
         return rng.random(n) if rng is not None and self.nonconformity.randomised else np.ones(n)
 
@@ -199,24 +194,6 @@ class SplitSets:
         if given is None:
             raise InputError("sets calibrated by an array of groups need groups=, the group of each row.")
         return as_groups(given, "groups", outputs.n)
-
-    def _promise(self) -> tuple[float, str]:
-        """The least level that a group is promised, and a sentence where a group is too small."""
-        sizes = [int(n) for n in self.grouped_.sizes]
-        if self.delta is None:
-            level = min(min(1.0, self._rank(n) / (n + 1)) for n in sizes)
-            caveats = {n: too_few(n, self.alpha) for n in set(sizes)}
-        else:
-            level = 1 - self.alpha
-            caveats = {n: pac_too_few(n, self.alpha, self.delta) for n in set(sizes)}
-        small = [g for g, n in enumerate(sizes) if caveats[n]]
-        if not small:
-            return level, ""
-        sentence = caveats[sizes[small[0]]]
-        if self.by is None:
-            return level, sentence
-        names = ", ".join(str(self.grouped_.names[g]) for g in small[:5]) + (", ..." if len(small) > 5 else "")
-        return level, f"{len(small)} of {len(sizes)} groups ({names}) are too small: {sentence}"
 
     def _ready(
         self, outputs: Outputs, rng: np.random.Generator | None, groups: ArrayLike | None

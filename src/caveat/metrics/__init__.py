@@ -18,6 +18,7 @@ from caveat.metrics.binomial import proportion_interval
 from caveat.metrics.coverage import coverage, covgap, worst_slab_coverage
 from caveat.metrics.detection import auroc, fpr_at_tpr, roc_curve
 from caveat.metrics.efficiency import better, efficiency
+from caveat.metrics.regression import interval_adaptivity, width_error_r2, width_error_tau
 from caveat.metrics.selective import RiskCurve, augrc, augrc_interval, aurc, risk_curve
 from caveat.metrics.validation import MetricValidation, property_rate, validate_metrics
 
@@ -39,6 +40,7 @@ __all__ = [
     "escv",
     "excess",
     "fpr_at_tpr",
+    "interval_adaptivity",
     "mean_auroc_interval",
     "paired_p_value",
     "property_rate",
@@ -53,5 +55,7 @@ __all__ = [
     "t_ss",
     "true_ranks",
     "validate_metrics",
+    "width_error_r2",
+    "width_error_tau",
     "worst_slab_coverage",
 ]
