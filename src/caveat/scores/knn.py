@@ -56,6 +56,11 @@ class KNN(Score):
     def __post_init__(self) -> None:
         as_count(self.k, "k")
 
+    def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
+        if train is not None and train.n < self.k:
+            return f"needs at least k = {self.k} training rows, got {train.n}"
+        return super().missing(train=train, outputs=outputs)
+
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         if self.k > train.n:
             raise InputError(f"k must be at most the number of training rows ({train.n}), got {self.k}.")
