@@ -62,7 +62,7 @@ def test_fpr_equals_the_search_over_all_thresholds(inlier, outlier, tpr, positiv
 
 
 def test_the_rate_is_reached_exactly_not_one_sample_late():
-    # 95 % of 20 outliers is 19: the lowest one may be missed. In floats 0.95 * 20 rounds to 19.0, 0.9 * 10... exactly too,
+    # 95 % of 20 outliers is 19: the lowest one may be missed. In floats ceil(0.95 * 20) is 19 too,
     # but 0.07 * 100 = 7.000000000000001 would ask for 8
     assert fpr_at_tpr(inlier=[0.5], outlier=[0, *range(1, 20)], tpr=0.95) == 0.0
     assert fpr_at_tpr(inlier=[93.5], outlier=list(range(1, 101)), tpr=0.07) == 0.0

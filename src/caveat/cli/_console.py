@@ -23,7 +23,8 @@ def error_console() -> Console:
 
 @contextmanager
 def progress_bar() -> Iterator[Tell]:
-    """A progress bar on standard error that vanishes when the work is done."""
+    """A progress bar on standard error that vanishes when the work is done; nothing where that is not a terminal."""
+    out = error_console()
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -31,7 +32,7 @@ def progress_bar() -> Iterator[Tell]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=error_console(), transient=True) as bar:
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
 
         def tell(what: str, done: int, steps: int) -> None:
