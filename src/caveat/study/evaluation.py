@@ -13,6 +13,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat import __version__
 from caveat._checks import as_level, check_known
 from caveat.conformal import SplitSets
 from caveat.errors import CaveatWarning, InputError
@@ -427,5 +428,5 @@ def _describe(
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    return found | {name: version(name) for name in ("caveat", "numpy", "scipy", "scikit-learn")}
+    found = {"caveat": __version__, "python": platform.python_version()}
+    return found | {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
