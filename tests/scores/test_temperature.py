@@ -61,6 +61,16 @@ def test_no_error_means_no_minimum():
         assert fit_temperature(Outputs(logits=[[9.0, 0.0], [0.0, 9.0]], labels=[0, 1])) == 1.0
 
 
+def test_one_error_in_a_thousand_is_enough():
+    # margin 9, one of 1000 wrong: sigmoid(9 / T) = .999; Newton from T = 1 alone would crawl
+    said = Outputs(logits=[[9.0, 0.0]] * 1000, labels=[0] * 999 + [1])
+    assert fit_temperature(said) == pytest.approx(9 / np.log(999), rel=1e-9)
+    steep = Outputs(logits=[[90.0, 0.0]] * 1000, labels=[0] * 999 + [1])
+    assert fit_temperature(steep) == pytest.approx(90 / np.log(999), rel=1e-9)
+    flat = Outputs(logits=[[0.1, 0.0]] * 1000, labels=[0] * 999 + [1])
+    assert fit_temperature(flat) == pytest.approx(0.1 / np.log(999), rel=1e-9)
+
+
 def test_logits_that_say_nothing_get_the_hottest():
     assert fit_temperature(Outputs(logits=[[9.0, 0.0], [0.0, 9.0]], labels=[1, 0])) == 100.0
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from caveat.outputs import Outputs
 
-__all__ = ["log_mean_exp", "log_probabilities", "log_softmax", "logits_of"]
+__all__ = ["below_largest", "log_mean_exp", "log_probabilities", "log_softmax", "logits_of", "with_complement"]
 
 _TINY = np.finfo(np.float64).tiny  # log(0) would make every class of a hard 0/1 row infinitely strange
 
@@ -37,17 +37,39 @@ def log_probabilities(block: Outputs, temperature: float = 1.0) -> NDArray[np.fl
 def log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log softmax over the last axis, in place.
 
-    The largest entry is kept out of the sum, so its log p = -log1p(rest) keeps its digits when p is almost one.
-
     >>> log_softmax(np.array([[50.0, 0.0]])).tolist() == [[-np.exp(-50.0), -50.0]]
     True
     """
+    _, _, rest = below_largest(logits)
+    logits -= np.log1p(rest)[..., None]
+    return logits
+
+
+def below_largest(
+    logits: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Take the largest logit off each row (last axis), in place; return it, the exp of the row, and the rest.
+
+    The rest is the sum of the exps without that of the largest, which is 1: the largest probability is 1 / (1 + rest),
+    and log1p(rest) keeps its digits when that is almost one.
+    """
     top = np.argmax(logits, axis=-1)[..., None]
-    logits -= np.take_along_axis(logits, top, axis=-1)
+    largest = np.take_along_axis(logits, top, axis=-1)
+    logits -= largest
     weights: NDArray[Any] = np.exp(logits)
     np.put_along_axis(weights, top, 0.0, axis=-1)
-    logits -= np.log1p(weights.sum(axis=-1, keepdims=True))
-    return logits
+    rest = weights.sum(axis=-1)
+    np.put_along_axis(weights, top, 1.0, axis=-1)
+    return largest[..., 0], weights, rest
+
+
+def with_complement(log_p: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """p and 1 - p of log probabilities (n, C), the latter without cancellation where p is almost one."""
+    p = np.exp(log_p)
+    rest = 1 - p
+    top = np.argmax(log_p, axis=1)[:, None]  # no other class can be above one half
+    np.put_along_axis(rest, top, -np.expm1(np.take_along_axis(log_p, top, axis=1)), axis=1)
+    return p, rest
 
 
 def log_mean_exp(values: NDArray[np.float64]) -> NDArray[np.float64]:

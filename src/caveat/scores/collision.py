@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._probabilities import log_probabilities
+from caveat.scores._probabilities import log_probabilities, with_complement
 
 __all__ = ["Collision"]
 
@@ -39,6 +39,7 @@ class Collision(Score):
     paper: ClassVar[str] = "Granese et al. 2021"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        log_p = log_probabilities(block)
-        apart = -np.einsum("ij,ij->i", np.exp(log_p), np.expm1(log_p))  # 1 - sum p^2 without cancellation
-        return np.asarray(-np.log1p(-apart))
+        p, rest = with_complement(log_probabilities(block))
+        return np.asarray(
+            -np.log1p(-np.einsum("ij,ij->i", p, rest))
+        )  # sum p^2 = 1 - sum p (1 - p), without cancellation

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._probabilities import log_probabilities
+from caveat.scores._probabilities import below_largest, logits_of
 
 __all__ = ["Entropy", "entropy_of"]
 
@@ -39,9 +39,10 @@ class Entropy(Score):
     paper: ClassVar[str] = "Shannon 1948; Ovadia et al. 2019"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        return entropy_of(log_probabilities(block))
+        return entropy_of(logits_of(block))
 
 
-def entropy_of(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Entropy over the last axis of log probabilities, all finite."""
-    return np.asarray(-np.einsum("...k,...k->...", np.exp(log_p), log_p))
+def entropy_of(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Entropy of the softmax over the last axis; ``logits`` (or log probabilities) are overwritten."""
+    _, weights, rest = below_largest(logits)
+    return np.asarray(np.log1p(rest) - np.einsum("...k,...k->...", weights, logits) / (1 + rest))

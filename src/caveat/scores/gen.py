@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from caveat._checks import as_count, as_level
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._probabilities import log_probabilities
+from caveat.scores._probabilities import log_probabilities, with_complement
 
 __all__ = ["GEN", "largest"]
 
@@ -59,8 +59,12 @@ class GEN(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         log_p = largest(log_probabilities(block), self.top)
-        spread = -np.exp(log_p) * np.expm1(log_p)  # p (1 - p), exact for p within 1e-16 of one
-        return np.asarray(np.power(spread, self.gamma, out=spread).sum(axis=1))
+        _, rest = with_complement(log_p)
+        with np.errstate(divide="ignore"):  # 1 - p is 0 only if every other class has underflowed: its share is 0
+            exponent = np.log(rest, out=rest)
+        exponent += log_p
+        exponent *= self.gamma
+        return np.asarray(np.exp(exponent, out=exponent).sum(axis=1))
 
 
 def largest(values: NDArray[np.float64], top: int) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._probabilities import log_probabilities
+from caveat.scores._probabilities import below_largest, log_probabilities, logits_of
 from caveat.scores._statistics import Gathered, Statistic, class_sums
 
 __all__ = ["KLMatching", "PredictedProbabilities"]
@@ -83,7 +83,9 @@ class KLMatching(Score):
         self.log_typical_ = np.log(np.maximum(typical, _TINY))  # a class no sample ever favoured: far, not infinite
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        log_p = log_probabilities(block)
-        p = np.exp(log_p)
-        matched = np.max(p @ self.log_typical_.T, axis=1)
-        return np.asarray(np.maximum(np.einsum("ij,ij->i", p, log_p) - matched, 0))
+        # With p = w / (1 + r) every term is one product with w: p log p = (w z) / (1 + r) - log(1 + r).
+        logits = logits_of(block)
+        _, weights, rest = below_largest(logits)
+        matched = np.max(weights @ self.log_typical_.T, axis=1)
+        surplus = (np.einsum("ij,ij->i", weights, logits) - matched) / (1 + rest) - np.log1p(rest)
+        return np.asarray(np.maximum(surplus, 0))

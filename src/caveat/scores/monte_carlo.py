@@ -85,7 +85,7 @@ class MCExpectedEntropy(Score):
     paper: ClassVar[str] = "Gal & Ghahramani 2016"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        return np.asarray(entropy_of(passes(block)).mean(axis=0))
+        return np.asarray(entropy_of(np.array(block.mc_logits, dtype=np.float64)).mean(axis=0))
 
 
 @final

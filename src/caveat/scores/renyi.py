@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from caveat._checks import as_count, as_level
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._probabilities import log_probabilities
+from caveat.scores._probabilities import below_largest, log_probabilities
 from caveat.scores.gen import largest
 
 __all__ = ["Renyi"]
@@ -60,9 +60,5 @@ class Renyi(Score):
         as_count(self.top, "top")
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        powers = largest(log_probabilities(block), self.top) * self.order
-        best = powers.argmax(axis=1)[:, None]
-        top = np.take_along_axis(powers, best, axis=1)
-        weights = np.exp(powers - top)
-        np.put_along_axis(weights, best, 0.0, axis=1)  # the rest apart, as in log_softmax: sure rows keep their digits
-        return np.asarray((top[:, 0] + np.log1p(weights.sum(axis=1))) / (1 - self.order))
+        best, _, rest = below_largest(largest(log_probabilities(block), self.top) * self.order)
+        return np.asarray((best + np.log1p(rest)) / (1 - self.order))
