@@ -9,7 +9,7 @@ import pytest
 
 from caveat import InputError, Outputs
 from caveat.metrics import augrc, auroc
-from caveat.scores import GEN, KNN, Mahalanobis, Score, catalogue, make, tune
+from caveat.scores import GEN, KNN, Mahalanobis, Score, catalogue, detector, make, tune
 
 
 @pytest.fixture
@@ -93,6 +93,19 @@ def test_default_grids_hold_the_default_and_run(entry, train, validation):
     tuned = tune(entry.name, train=train, validation=validation)
     default = make(entry.name).fit(train).score(validation)
     assert tuned.value <= augrc(score=default, correct=validation.correct) + 1e-12
+
+
+def test_a_detector_that_needs_the_whole_batch_gets_it(train, validation):
+    pytest.importorskip("pyod")
+    noise = np.random.default_rng(0).normal(size=(60, 12)) * 3
+    outlier = Outputs(features=validation.features[:60] + noise)  # scattered around the inliers
+    tuned = tune(detector("cof"), {"params": [{"n_neighbors": 5}, {"n_neighbors": 20}]}, train=train,
+                 validation=validation, outlier=outlier)  # fmt: skip
+    score = detector("cof", **tuned.params["params"]).fit(train)
+    inlier, strange = score.score_together(validation, outlier)
+    assert tuned.value == auroc(inlier=inlier, outlier=strange)
+    assert tuned.value > 0.9
+    assert tuned.value != auroc(inlier=score.score(validation), outlier=score.score(outlier))  # two calls, two worlds
 
 
 def test_nan_is_never_ranked(validation):

@@ -190,14 +190,17 @@ class OutlierDetector(Score):
         try:
             estimator.fit(_wide(train.features))
         except _THEIR_ERRORS as error:
-            raise InputError(f"{self._label} could not be fitted on {train.n} rows: {error}.") from error
+            raise InputError(f"{self._label} could not be fitted on {train.n} rows: {_phrase(error)}.") from error
+        if np.isinf(getattr(estimator, "decision_scores_", 0.0)).all():  # what PyOD says of its own training rows
+            raise InputError(f"every score of {self._label} is infinite, as with PyOD's PCA when a component has no "
+                             "variance. Drop constant columns, or keep fewer components.")  # fmt: skip
         self.estimator_ = estimator
 
     def _score(self, block: Outputs) -> NDArray[np.float64]:
         try:
             values = self.estimator_.decision_function(_wide(block.features))
         except _THEIR_ERRORS as error:
-            raise InputError(f"{self._label} could not score {block.n} rows: {error}.") from error
+            raise InputError(f"{self._label} could not score {block.n} rows: {_phrase(error)}.") from error
         return _finite(self.sign_ * np.asarray(values, dtype=np.float64).ravel(), self._label)
 
     @property
@@ -217,7 +220,7 @@ class OutlierDetector(Score):
         try:
             return kind(**params)
         except _THEIR_ERRORS as error:
-            raise InputError(f"{self._label} could not be built: {error}.") from error
+            raise InputError(f"{self._label} could not be built: {_phrase(error)}.") from error
 
     def _direction(self, estimator: Any) -> float:
         """1 where a larger decision_function is stranger, -1 where it is more normal."""
@@ -245,6 +248,10 @@ def _load(entry: DetectorEntry) -> Any:
     return getattr(importlib.import_module(entry.module), entry.class_name)
 
 
+def _phrase(error: Exception) -> str:
+    return str(error).strip().rstrip(".")
+
+
 def _wide(features: NDArray[Any]) -> NDArray[Any]:
     return features.astype(np.float32) if features.dtype == np.float16 else features
 
@@ -252,9 +259,6 @@ def _wide(features: NDArray[Any]) -> NDArray[Any]:
 def _finite(values: NDArray[np.float64], label: str) -> NDArray[np.float64]:
     """Scores without NaN and infinity; the order stays."""
     infinite = np.isinf(values)
-    if infinite.all():
-        raise InputError(f"every score of {label} is infinite, as with PyOD's PCA when a component has no variance. "
-                         "Drop constant columns, or keep fewer components.")  # fmt: skip
     if infinite.any():
         count = f"{infinite.sum()} infinite scores of {values.size}"
         warnings.warn(f"{label} gave {count}; they count as the largest float.", CaveatWarning, stacklevel=4)

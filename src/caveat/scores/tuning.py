@@ -1,7 +1,8 @@
 """Hyper-parameters chosen on ID validation data, by how well a score finds the model's own errors.
 
-As in paper practice (Traub et al., NeurIPS 2024; FD-Shifts): the parameters with the smallest AUGRC of
-misclassification on held-out inliers. Outliers are never looked at unless the caller passes them by name.
+The parameters with the smallest AUGRC of misclassification on held-out inliers are kept, as in Claros-Olivares and
+Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection Under Representation and Training Paradigm Shifts",
+appendix E. Outliers are never looked at unless the caller passes them by name.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from caveat import _ranking
 from caveat._checks import as_vector, check_known
@@ -20,6 +22,7 @@ from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import gather
 from caveat.scores.catalogue import make
+from caveat.scores.outlier_detector import OutlierDetector
 
 __all__ = ["Trial", "Tuned", "tune"]
 
@@ -128,13 +131,10 @@ def tune(
             continue
         if point.fits_on and train is not None and gathered is not None:
             point.fit_from(train, gathered)
-        inlier = as_vector(point.score(validation), f"score '{label}'", allow_infinite=True)
-        if outlier is None:
-            value = cost = _ranking.augrc(inlier, correct)
-        else:
-            strange = as_vector(point.score(outlier), f"score '{label}'", allow_infinite=True)
-            value = _ranking.auroc(inlier, strange)
-            cost = -value
+        inlier, *strange = (as_vector(values, f"score '{label}'", allow_infinite=True)
+                            for values in _scores_of(point, looked_at))  # fmt: skip
+        value = _ranking.auroc(inlier, strange[0]) if strange else _ranking.augrc(inlier, correct)
+        cost = -value if strange else value
         trial = Trial(params, value)
         table.append(trial)
         changed = sum(params[key] != getattr(template, key) for key in params)
@@ -167,7 +167,12 @@ def _points(template: Score, grid: Mapping[str, Iterable[Any]] | None, label: st
     return (dict(zip(values, point, strict=True)) for point in itertools.product(*values.values()))
 
 
-def _judged_by(validation: Outputs, outlier: Outputs | None) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _scores_of(point: Score, outputs: list[Outputs]) -> Iterable[NDArray[np.float64]]:
+    """Scores of each set; in one batch where they would not be comparable otherwise."""
+    return point.score_together(*outputs) if isinstance(point, OutlierDetector) else map(point.score, outputs)
+
+
+def _judged_by(validation: Outputs, outlier: Outputs | None) -> NDArray[np.bool_]:
     """Which validation predictions are right, where those decide."""
     if outlier is not None:
         return np.ones(validation.n, dtype=np.bool_)
