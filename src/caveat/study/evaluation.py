@@ -203,7 +203,7 @@ def evaluate(
     >>> rng = np.random.default_rng(0)
     >>> sure = Outputs(logits=rng.normal(size=(200, 3)) + 5 * np.eye(3)[rng.integers(3, size=200)])
     >>> unsure = Outputs(logits=rng.normal(size=(100, 3)))
-    >>> result = evaluate(train=None, inlier=sure, outliers={"noise": unsure})
+    >>> result = evaluate(train=None, inlier=sure, outliers={"noise": unsure}, names=["msp", "energy"])
     >>> [(line.rank, line.score, round(line.mean_auroc.value, 2)) for line in result.ranking]
     [(1, 'energy', 1.0), (1, 'msp', 0.99)]
     """
