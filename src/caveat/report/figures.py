@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_LINES",
+    "corners",
     "coverage_panel",
     "evenly",
     "histogram_panel",
@@ -220,7 +221,7 @@ def set_size_panel(sizes: NDArray[np.intp], *, key: str, name: str) -> Panel:
         title=f"{name}: mean size {mean:.2f}",
         description=f"Sizes of the prediction sets of {samples} in {name}. {'; '.join(said)}.",
         size=(340, 230),
-        margins=(8, 18, 58 if len(groups) > 9 else 42, 52),
+        margins=(8, 18, 58 if len(groups) > 9 else 42, 56),
         hovers={f"bar-{i}": label for i, label in enumerate(said)},
     )
 

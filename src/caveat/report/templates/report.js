@@ -30,10 +30,10 @@
     heads.forEach((head, column) => {
       const button = document.createElement("button");
       button.type = "button";
-      button.append(...head.childNodes);
+      button.setAttribute("aria-label", `Sort by ${head.textContent.trim()}`);
       head.append(button);
       head.setAttribute("aria-sort", "none");
-      button.addEventListener("click", () => {
+      head.addEventListener("click", () => {
         const ascending = head.getAttribute("aria-sort") !== "ascending";
         for (const other of heads) other.setAttribute("aria-sort", "none");
         head.setAttribute("aria-sort", ascending ? "ascending" : "descending");
