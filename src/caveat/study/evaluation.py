@@ -128,6 +128,21 @@ class Evaluation:
         """Names of the outlier sets, in the order given."""
         return tuple(facts.name for facts in self.data if facts.role == "outlier")
 
+    @property
+    def inlier(self) -> DataFacts:
+        """The held-out inliers that everything was measured on."""
+        return next(facts for facts in self.data if facts.role == "inlier")
+
+    @property
+    def best(self) -> Ranked:
+        """The score with the largest mean AUROC; ``tied`` says which others it cannot be told from."""
+        return self.ranking[0]
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """Scores that cannot be told from the best, without the best itself."""
+        return tuple(line.score for line in self.ranking[1:] if line.tied_with_best)
+
     def detection(self, score: str, outlier: str) -> Detection:
         """The numbers of one score against one outlier set."""
         for row in self.detections:
