@@ -103,6 +103,19 @@ def test_a_histogram_holds_every_sample():
     assert np.abs(shares * 1000 - expected).max() <= 1  # a value on an edge may fall on either side
 
 
+def test_far_outliers_do_not_squeeze_the_inliers_into_one_bar():
+    rng = np.random.default_rng(0)
+    inlier, outlier = rng.normal(10, 1, 500), rng.lognormal(12, 1, 300)
+    assert figures._compression(inlier, [outlier])[1] > 0
+    assert figures._compression(inlier, [inlier + 3]) == (pytest.approx(np.median(inlier)), 0.0)
+    crowded = figures.histogram_panel(inlier, {"far": outlier}, {"far": AREA}, key="k", score="s")
+    assert "compressed scale" in crowded.svg
+    assert (
+        "compressed scale"
+        not in figures.histogram_panel(inlier, {"far": inlier}, {"far": AREA}, key="k", score="s").svg
+    )
+
+
 def test_names_are_text_and_nothing_else():
     name = "<script>alert('x')</script> $\\frac{1$ & @0@ 分布外"
     panel = figures.histogram_panel(np.arange(9.0), {name: np.arange(5.0)}, {name: AREA}, key="k", score=name)

@@ -100,10 +100,17 @@ def roc_panel(
 def histogram_panel(
     inlier: Floats, outliers: Mapping[str, Floats], areas: Mapping[str, Estimate], *, key: str, score: str
 ) -> Panel:
-    """Strangeness of inliers (grey) behind that of each outlier set (outlined), one row per set, one common axis."""
+    """Strangeness of inliers (grey) behind that of each outlier set (outlined), one row per set, one common axis.
+
+    Where outliers lie so far out that the inliers would be one bar, the axis is compressed (asinh about the inliers).
+    """
     from matplotlib.patches import StepPatch
     from matplotlib.ticker import MaxNLocator
 
+    centre, unit = _compression(inlier, list(outliers.values()))
+    if unit:
+        inlier = np.arcsinh((inlier - centre) / unit)
+        outliers = {name: np.arcsinh((values - centre) / unit) for name, values in outliers.items()}
     samples = [inlier, *outliers.values()]
     ends = np.array([np.quantile(values, [TAIL, 1 - TAIL]) for values in samples])
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
@@ -130,8 +137,10 @@ def histogram_panel(
             axes.text(0, base + 0.74, token(i), fontsize=11, color=INK)
         axes.hlines(range(rows), 0, 1, color=MUTED, linewidth=0.8)
         ticks = [t for t in MaxNLocator(5).tick_values(low, high) if low <= t <= high]
-        axes.set_xticks([(t - low) / (high - low) for t in ticks], [f"{t:.4g}".replace("-", "−") for t in ticks])
-        axes.set(xlim=(0, 1), ylim=(0, rows), yticks=[], xlabel="Strangeness (larger is stranger)")
+        shown = [f"{centre + unit * np.sinh(t):.2g}" if unit else f"{t:.4g}" for t in ticks]
+        axes.set_xticks([(t - low) / (high - low) for t in ticks], [text.replace("-", "−") for text in shown])
+        scale_note = ", compressed scale" if unit else ""
+        axes.set(xlim=(0, 1), ylim=(0, rows), yticks=[], xlabel=f"Strangeness (larger is stranger{scale_note})")
         axes.spines["left"].set_visible(False)
         axes.grid(visible=False, axis="y")
 
@@ -265,6 +274,16 @@ def _shares(axes: Axes, which: str = "both") -> None:
         axes.set_xticks(ticks, [f"{100 * t:.0f} %" for t in ticks])
     if which in ("y", "both"):
         axes.set_yticks(ticks, [f"{100 * t:.0f} %" for t in ticks])
+
+
+def _compression(inlier: Floats, outliers: list[Floats]) -> tuple[float, float]:
+    """Centre and unit of an asinh axis; unit 0 where a plain axis shows the inliers well enough."""
+    first, middle, last = np.quantile(inlier, [0.25, 0.5, 0.75])
+    low = min(float(np.quantile(values, TAIL)) for values in [inlier, *outliers])
+    high = max(float(np.quantile(values, 1 - TAIL)) for values in [inlier, *outliers])
+    spread = float(last - first)
+    crowded = 0 < spread < (high - low) / (2 * BINS)  # half of the inliers within half a bar
+    return float(middle), spread if crowded else 0.0
 
 
 def _shares_per_bin(values: Floats, low: float, high: float) -> Floats:
