@@ -93,7 +93,7 @@ def boundary_violation(n: int, delta: float, method: str) -> float:
     if n > EXACT_UP_TO:
         return math.nan
     return remembered(
-        f"bands/{method}-n{n}-delta{delta!r}",
+        f"bands/v1-{method}-n{n}-delta{delta!r}",
         lambda: {"violation": violation_probability(boundary(n, delta, method))},
     )["violation"]
 

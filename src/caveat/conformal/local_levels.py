@@ -46,7 +46,7 @@ def local_level(n: int, delta: float) -> tuple[float, float]:
         )
         return {"eta": eta, "violation": spent}
 
-    found = remembered(f"bands/eta-n{n}-delta{delta!r}", compute)
+    found = remembered(f"bands/v1-eta-n{n}-delta{delta!r}", compute)
     return found["eta"], found["violation"]
 
 
@@ -81,7 +81,7 @@ def _guess(n: int, delta: float) -> float:
     """Within a tenth of eta for delta of 0.001 to 0.2 and n from 100 on: the root search starts here."""
     if n < 16:
         return delta / n
-    return -math.log1p(-delta) / (4 * math.log(n) * math.log(math.log(n))) * (100 * delta) ** 0.17
+    return -math.log1p(-delta) / (4 * math.log(n) * math.log(math.log(n))) * math.exp(0.17 * math.log(100 * delta))
 
 
 def _extrapolated(n: int, delta: float) -> float:
