@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,8 +15,7 @@ from numpy.typing import NDArray
 
 from caveat._checks import as_level, check_known
 from caveat.conformal import SplitSets
-from caveat.conformal.quantile import quantile_rank
-from caveat.errors import InputError
+from caveat.errors import CaveatWarning, InputError
 from caveat.metrics import (
     Placements,
     augrc_interval,
@@ -383,9 +383,9 @@ def _sets(
     if calibration.n < 1 or not calibration.has("correct"):
         return None
     n_classes = int(inlier.n_classes or 0)
-    if quantile_rank(calibration.n, alpha) > calibration.n:
-        return None
-    method = SplitSets("lac", alpha=alpha).calibrate(calibration)
+    with warnings.catch_warnings():  # a calibration set that is too small is said in the result, not on the side
+        warnings.simplefilter("ignore", CaveatWarning)
+        method = SplitSets("lac", alpha=alpha).calibrate(calibration)
     found = method.predict(looked_at)
     hits = int(found.covers(looked_at.labels).sum())
     return SetFacts(
@@ -401,7 +401,7 @@ def _sets(
             if outputs.has("probs")
         },
         n_calibration=calibration.n,
-        caveat=caveat,
+        caveat=" ".join(filter(None, [caveat, found.caveat])),
     )
 
 

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from caveat import InputError, Outputs
+from caveat.scores import Energy
+
+
+def test_by_hand():
+    # -log(e^log2 + e^log6) = -log 8; at T = 2: -2 log(sqrt 2 + sqrt 6)
+    said = Outputs(logits=[[np.log(2), np.log(6)]])
+    assert Energy().score(said)[0] == pytest.approx(-np.log(8))
+    assert Energy(temperature=2).score(said)[0] == pytest.approx(-2 * np.log(np.sqrt(2) + np.sqrt(6)))
+
+
+def test_a_shift_of_the_logits_shifts_the_score(inlier):
+    moved = Outputs(logits=inlier.logits + 3)
+    np.testing.assert_allclose(Energy().score(moved), Energy().score(Outputs(logits=inlier.logits)) - 3)
+
+
+def test_probabilities_are_not_enough():
+    with pytest.raises(InputError, match=r"Energy needs outputs\.logits, which is None"):
+        Energy().score(Outputs(probs=[[0.5, 0.5]]))
+
+
+def test_temperature_is_positive():
+    with pytest.raises(InputError, match="temperature must be a positive number"):
+        Energy(temperature=0)
