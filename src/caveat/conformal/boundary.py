@@ -18,7 +18,7 @@ to (23). ``exact`` is ours.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 import numpy as np
@@ -80,8 +80,8 @@ def boundary(
         raise InputError(f"method '{method}' needs n of at least {LEAST_ASYMPTOTIC}, got {n}. Use 'exact'.")
     if method == "asymptotic":
         return _asymptotic(n, delta)
-    generator = np.random.default_rng(0) if rng is None else rng
-    found = _simulated_delta(n, delta, generator, as_count(draws, "draws"))
+    simulate = _fixed_simulated_delta if rng is None else partial(_simulated_delta, rng=rng)
+    found = simulate(n, delta, draws=as_count(draws, "draws"))
     return np.minimum(_simes(n, found), _asymptotic(n, found))
 
 
@@ -127,7 +127,12 @@ def _gumbel_shift(n: int) -> float:
     return 2 * log_log + math.log(log_log) / 2 - math.log(math.pi) / 2
 
 
-def _simulated_delta(n: int, delta: float, rng: np.random.Generator, draws: int) -> float:
+@lru_cache(maxsize=64)
+def _fixed_simulated_delta(n: int, delta: float, *, draws: int) -> float:
+    return _simulated_delta(n, delta, rng=np.random.default_rng(0), draws=draws)
+
+
+def _simulated_delta(n: int, delta: float, *, rng: np.random.Generator, draws: int) -> float:
     """The largest delta at which at most a share ``delta`` of the simulated samples crosses simes or asymptotic.
 
     Both boundaries are taken at the delta found: Simes at delta itself spends all of delta already. For each sample the

@@ -47,6 +47,7 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
     34
     """
     scores = as_vector(inlier, "inlier", allow_infinite=True)
+    as_level(false_alarm, "false_alarm")
     n, rank = scores.size, safe_rank(scores.size, false_alarm, delta)
     if rank == 0:
         least = _least_n(false_alarm, delta)
