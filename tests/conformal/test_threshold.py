@@ -11,7 +11,7 @@ from caveat.errors import CaveatWarning, InputError
 
 
 def test_by_hand():
-    # n = 2, the largest score: P(Beta(1, 2) <= 0.7) = 1 - 0.3^2 = 0.91 >= 0.9. The smaller: P(Beta(2, 1) <= 0.7) = 0.49.
+    # n = 2. The largest: P(Beta(1, 2) <= 0.7) = 1 - 0.3^2 = 0.91 >= 0.9. The smaller: P(Beta(2, 1) <= 0.7) = 0.49.
     t = threshold_for([3.0, 5.0], false_alarm=0.7, delta=0.1)
     assert 5.0 < t <= np.nextafter(5.0, 6.0)
 

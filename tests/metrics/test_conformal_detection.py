@@ -15,7 +15,7 @@ scores = st.lists(st.integers(-6, 6).map(float), min_size=1, max_size=30)
 
 
 def test_auroc_by_hand():
-    # b = (0.5, 0.8). Outlier 3 has k = 0: FPR in [0, 0.5]. Outlier 1.5 has k = 1: [1 - 0.8, 0.8]. AUROC is (1 + 1/2) / 2.
+    # b = (0.5, 0.8). Outlier 3 has k = 0: FPR in [0, 0.5]. Outlier 1.5 has k = 1: [1 - 0.8, 0.8]. AUROC (1 + 1/2) / 2.
     found = conformal_auroc(inlier=[1.0, 2.0], outlier=[3.0, 1.5], method=[0.5, 0.8])
     assert (found.value, found.lower, found.upper) == pytest.approx((0.75, 1 - (0.5 + 0.8) / 2, 1 - (0.0 + 0.2) / 2))
     assert found.level == pytest.approx(1 - 0.45)
@@ -133,8 +133,8 @@ def test_fpr_outlier_positive_is_the_band_at_the_threshold():
 
 
 def test_fpr_inlier_positive_by_hand():
-    # b = (0.3, 0.6, 0.8, 0.9), keep 60 %: at most 40 % of inliers above. FPR+ is <= 0.4 for k = 0 only, so the threshold
-    # is at most the largest inlier, 4. FPR- is 0, 0.1, 0.2, 0.4, 0.7 for k = 0..4; above 0.4 only at k = 4, so the
+    # b = (0.3, 0.6, 0.8, 0.9), keep 60 %: at most 40 % of inliers above. FPR+ is <= 0.4 for k = 0 only, so the
+    # threshold is at most the largest inlier, 4. FPR- is 0, 0.1, 0.2, 0.4, 0.7 for k = 0..4; above 0.4 only at k = 4, so the
     # threshold is at least the smallest inlier, 1.
     found = conformal_fpr_at_tpr(
         inlier=[1, 2, 3, 4], outlier=[0.5, 1.5, 2.5, 4.5], tpr=0.6, positive="inlier", method=[0.3, 0.6, 0.8, 0.9]

@@ -90,9 +90,16 @@ class FPRBand:
         """How many of the calibration inliers score t or more."""
         return np.asarray(self.n - np.searchsorted(self._sorted, _thresholds(t), side="left"))
 
-    def count_above(self, t: ArrayLike) -> NDArray[np.intp]:
-        """How many of the calibration inliers score strictly more than t."""
-        return np.asarray(self.n - np.searchsorted(self._sorted, _thresholds(t), side="right"))
+    def count_both(self, t: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """How many of the calibration inliers score t or more, and how many strictly more (the same array if no tie)."""
+        values = _thresholds(t)
+        at_least = self.count(values)
+        tied = self._sorted[np.minimum(self.n - at_least, self.n - 1)] == values
+        if not tied.any():
+            return at_least, at_least
+        above = at_least.copy()
+        above[tied] = self.n - np.searchsorted(self._sorted, values[tied], side="right")
+        return at_least, above
 
     def empirical(self, t: ArrayLike) -> Vector:
         """Share of the calibration inliers at or above t. No guarantee."""
@@ -108,19 +115,20 @@ class FPRBand:
 
     def upper_at(self, k: ArrayLike) -> Vector:
         """Upper band where k of the n inliers are flagged."""
-        return np.asarray(self._steps[0][np.asarray(k)])
+        return np.asarray(self._extended[0][np.asarray(k)])
 
     def lower_at(self, k: ArrayLike) -> Vector:
         """Lower band where k of the n inliers are flagged."""
-        return np.asarray(self._steps[1][np.asarray(k)])
+        return np.asarray(1 - self._extended[1][self.n - np.asarray(k)])
 
     def threshold_range(self, rate: float) -> tuple[float, float]:
         """Between which scores the strictest threshold with P(inlier score > threshold) <= rate lies.
 
         Each end holds with probability ``level``, and for all rates at once; infinite where n is too small to say.
         """
-        flagged_most = int(np.searchsorted(self._steps[0], rate, side="right")) - 1
-        flagged_least = int(np.searchsorted(self._steps[1], rate, side="right"))
+        upper, lower = self._extended
+        flagged_most = int(np.searchsorted(upper, rate, side="right")) - 1
+        flagged_least = int(np.searchsorted(1 - lower[::-1], rate, side="right"))
         least = float(self._sorted[self.n - flagged_least]) if flagged_least <= self.n else -math.inf
         most = float(self._sorted[self.n - flagged_most - 1]) if 0 <= flagged_most < self.n else math.inf
         return least, most
@@ -168,20 +176,17 @@ class FPRBand:
         return self.delta / 2 if self.two_sided else self.delta
 
     @cached_property
-    def _boundaries(self) -> tuple[Vector, Vector]:
-        upper = self._boundary(self.method)
-        return upper, upper if self.lower_method is None else self._boundary(self.lower_method)
+    def _extended(self) -> tuple[Vector, Vector]:
+        """b_1, ..., b_n and b_{n+1} = 1, for the upper and for the lower side."""
+        upper = self._with_one(self.method)
+        return upper, upper if self.lower_method is None else self._with_one(self.lower_method)
 
-    @cached_property
-    def _steps(self) -> tuple[Vector, Vector]:
-        """Upper and lower band for k = 0, ..., n."""
-        upper, lower = self._boundaries
-        return np.append(upper, 1.0), np.concatenate([[0.0], 1 - lower[::-1]])
-
-    def _boundary(self, chosen: str | ArrayLike) -> Vector:
+    def _with_one(self, chosen: str | ArrayLike) -> Vector:
         if isinstance(chosen, str):
-            return boundary(self.n, self._side_delta, chosen, rng=self.rng)
-        return as_boundary(chosen)
+            b = boundary(self.n, self._side_delta, chosen, rng=self.rng)
+        else:
+            b = as_boundary(chosen)
+        return np.append(b, 1.0)
 
     def _violation(self, chosen: str | ArrayLike) -> float:
         if isinstance(chosen, str) and chosen != "monte_carlo":
@@ -189,7 +194,7 @@ class FPRBand:
         elif self.n > EXACT_UP_TO:
             found = math.nan
         else:
-            found = violation_probability(self._boundaries[0 if chosen is self.method else 1])
+            found = violation_probability(self._extended[0 if chosen is self.method else 1][:-1])
         return self._side_delta if math.isnan(found) else found
 
 

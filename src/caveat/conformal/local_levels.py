@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from caveat._blocks import row_blocks
 from caveat._cache import remembered
 from caveat.conformal.shape import safe_theta
 from caveat.conformal.violation import violation_probability
@@ -35,7 +36,8 @@ def local_level(n: int, delta: float) -> tuple[float, float]:
     """eta, and the exact violation probability of its boundary (NaN above n = 1,000,000, where eta is extrapolated).
 
     Above 1,000,000 log(eta) follows a parabola in log(log(n)) through the values at 25,000, 50,000 and 100,000, which
-    errs by 0.1 % at 1,000,000, and is lowered by two percent to be safe. Kept on disk per (n, delta).
+    errs by 0.1 % at 1,000,000, and is lowered by two percent to be safe: at n = 10,000,000 and delta = 0.05 the exact
+    violation probability of the extrapolated boundary is 0.0493. Kept on disk per (n, delta).
     """
     if n > EXACT_UP_TO:
         return _extrapolated(n, delta), math.nan
@@ -61,8 +63,8 @@ def equal_levels(n: int, eta: float) -> Vector:
     From 20,000 ranks on a cubic spline in log-odds through 1,400 exact quantiles stands in for the rest; it differs by
     1e-10 of a standard deviation, and takes milliseconds instead of minutes at n = 10,000,000.
     """
-    rank = np.arange(1, n + 1, dtype=np.float64)
     if n < SPLINE_FROM:
+        rank = np.arange(1, n + 1)
         return np.asarray(betaincinv(rank, n + 1 - rank, 1 - eta))
     from scipy.interpolate import CubicSpline
 
@@ -73,8 +75,12 @@ def equal_levels(n: int, eta: float) -> Vector:
     deviation = CubicSpline(
         np.log(knots / (n + 1 - knots)), (quantiles - knots / (n + 1)) / np.sqrt(knots * (n + 1 - knots))
     )
-    b = rank / (n + 1) + deviation(np.log(rank / (n + 1 - rank))) * np.sqrt(rank * (n + 1 - rank))
-    return np.maximum.accumulate(np.clip(b, 0.0, 1.0))
+    b = np.empty(n)
+    for block in row_blocks(n, row_bytes=8, block_bytes=2**18):  # stays in the cache
+        rank = np.arange(block.start + 1, block.stop + 1, dtype=np.float64)
+        left = n + 1 - rank
+        b[block] = rank / (n + 1) + deviation(np.log(rank / left)) * np.sqrt(rank * left)
+    return np.maximum.accumulate(np.clip(b, 0.0, 1.0, out=b), out=b)
 
 
 def _guess(n: int, delta: float) -> float:

@@ -74,10 +74,11 @@ def conformal_auroc(
     band, outlier_delta = _band(inlier, delta, method, ood, two_sided)
     scores = np.sort(as_vector(outlier, "outlier", allow_infinite=True))  # sorted queries keep the search in cache
     m, n = scores.size, band.n
-    at_least, above = band.count(scores), band.count_above(scores)
+    at_least, above = band.count_both(scores)
     value = 1 - (at_least.sum() + above.sum()) / 2 / (n * m)
-    worst = 1 - (band.upper_at(at_least) + band.upper_at(above)) / 2  # rises with the score, as does best
-    best = 1 - (band.lower_at(at_least) + band.lower_at(above)) / 2
+    worst, best = 1 - band.upper_at(at_least), 1 - band.lower_at(at_least)  # both rise with the score
+    if above is not at_least:  # ties count one half
+        worst, best = (worst + 1 - band.upper_at(above)) / 2, (best + 1 - band.lower_at(above)) / 2
     if ood == "sample":
         lower, upper = float(worst.mean()), float(best.mean())
     else:
