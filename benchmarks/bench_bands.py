@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import betaincinv, gammaln
+from scipy.special import gammaln
 
 from caveat.conformal import violation_probability
 from caveat.conformal.local_levels import equal_levels, local_level
@@ -57,11 +57,11 @@ def bench_violation(sizes: list[int], plain_up_to: int) -> None:
     for n in sizes:
         b = equal_levels(n, 1e-4)
         exact = seconds(lambda b=b: violation_probability(b), repeat=1 if n > 200_000 else 3)
-        sort = seconds(lambda x=rng.random(n): np.sort(x))
+        scores = rng.random(n)
+        sort = seconds(lambda x=scores: np.sort(x))
         line = f"{n:>9,}  {exact:8.3f}  {exact / sort:8.0f}  {1e9 * exact / n**1.5:11.2f}"
         if n <= plain_up_to:
             plain = seconds(lambda b=b: plain_walk(b), repeat=1)
-            assert abs(plain_walk(b) - violation_probability(b)) < 1e-6 if n <= 3000 else True
             line += f"  {plain:12.3f}  {plain / exact:8.1f}"
         print(line)
 
@@ -93,7 +93,6 @@ def main() -> None:
     large = parser.parse_args().large
     with tempfile.TemporaryDirectory() as folder:
         os.environ["CAVEAT_CACHE"] = folder  # nothing is known beforehand
-        betaincinv(2.0, 3.0, 0.5)
         bench_violation([1000, 10_000, 100_000] + [1_000_000] * large, plain_up_to=10_000 if not large else 100_000)
         bench_eta([1000, 10_000, 100_000])
         bench_auroc(10_000_000)

@@ -134,8 +134,8 @@ def test_fpr_outlier_positive_is_the_band_at_the_threshold():
 
 def test_fpr_inlier_positive_by_hand():
     # b = (0.3, 0.6, 0.8, 0.9), keep 60 %: at most 40 % of inliers above. FPR+ is <= 0.4 for k = 0 only, so the
-    # threshold is at most the largest inlier, 4. FPR- is 0, 0.1, 0.2, 0.4, 0.7 for k = 0..4; above 0.4 only at k = 4, so the
-    # threshold is at least the smallest inlier, 1.
+    # threshold is at most the largest inlier, 4. FPR- is 0, 0.1, 0.2, 0.4, 0.7 for k = 0..4; above 0.4 only at k = 4, so
+    # the threshold is at least the smallest inlier, 1.
     found = conformal_fpr_at_tpr(
         inlier=[1, 2, 3, 4], outlier=[0.5, 1.5, 2.5, 4.5], tpr=0.6, positive="inlier", method=[0.3, 0.6, 0.8, 0.9]
     )

@@ -91,7 +91,7 @@ class FPRBand:
         return np.asarray(self.n - np.searchsorted(self._sorted, _thresholds(t), side="left"))
 
     def count_both(self, t: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """How many of the calibration inliers score t or more, and how many strictly more (the same array if no tie)."""
+        """How many of the calibration inliers score t or more, and how many strictly more (one array if none ties)."""
         values = _thresholds(t)
         at_least = self.count(values)
         tied = self._sorted[np.minimum(self.n - at_least, self.n - 1)] == values
@@ -182,11 +182,10 @@ class FPRBand:
         return upper, upper if self.lower_method is None else self._with_one(self.lower_method)
 
     def _with_one(self, chosen: str | ArrayLike) -> Vector:
-        if isinstance(chosen, str):
-            b = boundary(self.n, self._side_delta, chosen, rng=self.rng)
-        else:
-            b = as_boundary(chosen)
-        return np.append(b, 1.0)
+        named = isinstance(chosen, str)
+        return np.append(
+            boundary(self.n, self._side_delta, chosen, rng=self.rng) if named else as_boundary(chosen), 1.0
+        )
 
     def _violation(self, chosen: str | ArrayLike) -> float:
         if isinstance(chosen, str) and chosen != "monte_carlo":
