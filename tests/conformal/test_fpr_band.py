@@ -37,6 +37,15 @@ def test_by_hand():
     assert band.empirical(t) == pytest.approx([0, 1 / 3, 2 / 3, 1])
 
 
+def test_threshold_range_by_hand():
+    # Upper 0.5, 0.7, 0.9, 1 and lower 0, 0.1, 0.3, 0.5 for k = 0, 1, 2, 3 inliers above the threshold. Rate 0.7: k = 1
+    # is surely few enough, so the threshold is at most 2; no k is surely too many. Rate 0.2: not even k = 0 is surely
+    # few enough, and k = 2 is surely too many, so the threshold is at least 2.
+    band = FPRBand([1.0, 2.0, 3.0], method=[0.5, 0.7, 0.9])
+    assert band.threshold_range(0.7) == (-np.inf, 2.0)
+    assert band.threshold_range(0.2) == (2.0, np.inf)
+
+
 def test_upper_is_the_boundary_at_k_plus_one():
     inlier, delta = np.arange(50.0), 0.1
     for method in METHODS:

@@ -23,6 +23,9 @@ def test_storey_by_hand():
     p = [0.01, 0.02, 0.09, 0.1, 0.12, 0.9]
     assert select_outliers(p, q=0.1).tolist() == [True, True, False, False, False, False]
     assert select_outliers(p, q=0.1, method="storey").tolist() == [True, True, True, True, True, False]
+    # With the 1 left out it would be 2, and 0.06 would pass the line 0.1.
+    few = [0.01, 0.06, 0.2, 0.3, 0.4, 0.9]
+    assert select_outliers(few, q=0.1, method="storey").tolist() == [True, False, False, False, False, False]
     # Two above 0.5: (1 + 2) / 0.5 = 6 is no fewer than all, and Storey is BH.
     assert select_outliers([0.01, 0.04, 0.9, 0.8], q=0.1, method="storey").tolist() == [True, True, False, False]
     assert select_outliers([0.01, 0.06, 0.9, 0.8], q=0.1, method="storey").tolist() == [True, False, False, False]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import beta, binom, norm
 
 from caveat.conformal import FPRBand
 from caveat.errors import InputError
@@ -73,6 +73,44 @@ def test_population_is_wider_than_sample_and_two_sided_than_one():
         assert "each side" not in both.method
 
 
+def test_population_auroc_is_the_worst_and_the_best_of_the_dkw_ball():
+    # The outliers may really be the sample with a share epsilon of its strangest moved to minus infinity, or of its
+    # least strange to plus infinity; literally, in grains of 1 / 100,000 of the mass.
+    rng, delta = np.random.default_rng(8), 0.1
+    inlier, outlier = rng.normal(size=80), np.sort(rng.normal(1, size=30))
+    found = conformal_auroc(inlier=inlier, outlier=outlier, delta=delta, ood="population")
+    band = FPRBand(inlier, delta=delta / 2)
+    grains = np.repeat(outlier, 100_000 // 30)
+    moved = round(np.sqrt(np.log(2 / delta) / 60) * grains.size)
+    worst, best = np.append(grains[:-moved], [-np.inf] * moved), np.append(grains[moved:], [np.inf] * moved)
+    assert found.lower == pytest.approx(1 - band.upper(worst).mean(), abs=1e-4)
+    assert found.upper == pytest.approx(1 - band.lower(best).mean(), abs=1e-4)
+
+
+def test_population_fpr_takes_the_threshold_from_binomial_order_statistics():
+    rng, delta, tpr = np.random.default_rng(9), 0.1, 0.8
+    inlier, outlier = rng.normal(size=300), np.sort(rng.normal(1, size=60))
+    found = conformal_fpr_at_tpr(inlier=inlier, outlier=outlier, tpr=tpr, delta=delta, ood="population")
+    band, rank = FPRBand(inlier, delta=delta / 2), np.arange(1, 61)
+    # The r-th smallest is below the 0.2-quantile if r or more of 60 are: P(Bin(60, 0.2) >= r) >= 0.95.
+    below = rank[binom.sf(rank - 1, 60, 0.2) >= 1 - delta / 2].max()
+    above = rank[binom.sf(rank - 1, 60, 0.8) >= 1 - delta / 2].max()  # the same from the other end
+    assert found.upper == float(band.upper(outlier[below - 1]))
+    assert found.lower == float(band.lower(outlier[60 - above]))
+
+
+def test_population_share_of_accepted_outliers_is_clopper_pearson():
+    rng, delta, tpr = np.random.default_rng(10), 0.1, 0.8
+    inlier, outlier = rng.normal(size=300), rng.normal(1, size=60)
+    found = conformal_fpr_at_tpr(
+        inlier=inlier, outlier=outlier, tpr=tpr, positive="inlier", delta=delta, ood="population"
+    )
+    least, most = FPRBand(inlier, delta=delta / 2).threshold_range(1 - tpr)
+    low, high = (outlier <= least).sum(), (outlier <= most).sum()
+    assert found.lower == pytest.approx(beta(low, 61 - low).ppf(delta / 2))
+    assert found.upper == pytest.approx(beta(high + 1, 60 - high).ppf(1 - delta / 2))
+
+
 @pytest.mark.parametrize("shift", [0.0, 1.0, 3.0])
 def test_population_auroc_is_covered(shift):
     # Gaussian scores: AUROC = Phi(shift / sqrt(2)). Bounds of each side at delta = 0.2.
@@ -134,8 +172,8 @@ def test_fpr_outlier_positive_is_the_band_at_the_threshold():
 
 def test_fpr_inlier_positive_by_hand():
     # b = (0.3, 0.6, 0.8, 0.9), keep 60 %: at most 40 % of inliers above. FPR+ is <= 0.4 for k = 0 only, so the
-    # threshold is at most the largest inlier, 4. FPR- is 0, 0.1, 0.2, 0.4, 0.7 for k = 0..4; above 0.4 only at k = 4, so
-    # the threshold is at least the smallest inlier, 1.
+    # threshold is at most the largest inlier, 4. FPR- is 0, 0.1, 0.2, 0.4, 0.7 for k = 0..4; above 0.4 only at k = 4,
+    # so the threshold is at least the smallest inlier, 1.
     found = conformal_fpr_at_tpr(
         inlier=[1, 2, 3, 4], outlier=[0.5, 1.5, 2.5, 4.5], tpr=0.6, positive="inlier", method=[0.3, 0.6, 0.8, 0.9]
     )

@@ -155,5 +155,6 @@ def _simulated_delta(n: int, delta: float, *, rng: np.random.Generator, draws: i
     allowed = int(delta * draws)
     if allowed == 0:
         raise InputError(f"draws must be at least 1 / delta = {math.ceil(1 / delta)} to see a violation, got {draws}.")
-    # A sample crosses where its start is below delta_hat: with the allowed-th smallest start, allowed - 1 do.
+    # A further sample starts below the allowed-th smallest with chance allowed / (draws + 1): at most delta on average
+    # over simulations, too.
     return float(min(np.partition(starts, allowed - 1)[allowed - 1], 1 - 1e-12))

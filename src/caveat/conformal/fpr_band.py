@@ -182,10 +182,9 @@ class FPRBand:
         return upper, upper if self.lower_method is None else self._with_one(self.lower_method)
 
     def _with_one(self, chosen: str | ArrayLike) -> Vector:
-        named = isinstance(chosen, str)
-        return np.append(
-            boundary(self.n, self._side_delta, chosen, rng=self.rng) if named else as_boundary(chosen), 1.0
-        )
+        if isinstance(chosen, str):
+            return np.append(boundary(self.n, self._side_delta, chosen, rng=self.rng), 1.0)
+        return np.append(as_boundary(chosen), 1.0)
 
     def _violation(self, chosen: str | ArrayLike) -> float:
         if isinstance(chosen, str) and chosen != "monte_carlo":

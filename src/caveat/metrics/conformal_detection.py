@@ -18,11 +18,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv
 
 from caveat._checks import as_level, as_vector, check_known
 from caveat.conformal.fpr_band import FPRBand
 from caveat.conformal.threshold import safe_rank
+from caveat.metrics.binomial import proportion_interval
 from caveat.metrics.detection import detection_threshold
 from caveat.results import Estimate
 
@@ -160,9 +160,8 @@ def _bound_inlier_positive(
     high = int(np.searchsorted(outlier, most, side="right"))
     if outlier_delta == 0:
         return accepted / m, low / m, high / m
-    lower = float(betaincinv(low, m - low + 1, outlier_delta)) if low else 0.0
-    upper = float(betaincinv(high + 1, m - high, 1 - outlier_delta)) if high < m else 1.0
-    return accepted / m, lower, upper
+    lower = proportion_interval(low, m, delta=2 * outlier_delta).lower  # each end of an interval has half of its delta
+    return accepted / m, lower, proportion_interval(high, m, delta=2 * outlier_delta).upper
 
 
 def _band(inlier: ArrayLike, delta: float, method: str | ArrayLike, ood: str, two_sided: bool) -> tuple[FPRBand, float]:
