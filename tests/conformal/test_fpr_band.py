@@ -213,5 +213,5 @@ def test_errors():
         FPRBand([0.0], method="exct")
     with pytest.raises(InputError, match=r"method must hold one value per inlier \(2\), got 1"):
         FPRBand([0.0, 1.0], method=[0.5])
-    with pytest.raises(InputError, match="t must hold thresholds, got NaN"):
+    with pytest.raises(InputError, match="t has NaN, first at row 0"):
         FPRBand([0.0]).upper(np.nan)

@@ -53,7 +53,8 @@ def test_a_gap_in_the_weights_is_filled_from_above_for_free():
 
 
 def test_rank_weights_count_rates_not_floats():
-    assert rank_weights(10, upto=0.3).sum() == 4  # k = 0, 1, 2, 3: 0.3 * 10 is not quite 3 in floats
+    assert rank_weights(100, upto=0.29).sum() == 30  # k = 0, ..., 29: 0.29 * 100 is 28.999999999999996 in floats
+    assert rank_weights(100, least=0.07, upto=0.1).sum() == 4  # k = 7, ..., 10: 0.07 * 100 is 7.000000000000001
     assert rank_weights(10, least=0.7, upto=0.9).nonzero()[0].tolist() == [7, 8, 9]
 
 

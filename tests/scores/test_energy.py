@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 from caveat import InputError, Outputs
 from caveat.scores import Energy
@@ -27,3 +28,15 @@ def test_probabilities_are_not_enough():
 def test_temperature_is_positive():
     with pytest.raises(InputError, match="temperature must be a positive number"):
         Energy(temperature=0)
+
+
+@pytest.mark.parametrize(("n", "width", "classes"), [(240, 12, 4), (60, 100, 4), (240, 12, 2), (400, 12, 100)])
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_equals_scipy(make_outputs, n, width, classes, temperature):
+    said = make_outputs(n=n, width=width, classes=classes)
+    expected = -temperature * logsumexp(said.logits / temperature, axis=1)
+    np.testing.assert_allclose(Energy(temperature=temperature).score(said), expected, rtol=1e-12)
+
+
+def test_class_scores_are_minus_the_logits_over_t(inlier):
+    np.testing.assert_allclose(Energy(temperature=2.0).class_scores(inlier), -inlier.logits / 2)

@@ -39,3 +39,10 @@ def test_class_scores_give_the_probabilities_back(inlier):
 def test_temperature_is_positive(temperature):
     with pytest.raises(InputError, match="temperature must be a positive number"):
         MSP(temperature=temperature)
+
+
+@pytest.mark.parametrize(("n", "width", "classes"), [(240, 12, 4), (60, 100, 4), (240, 12, 2), (400, 12, 100)])
+def test_equals_the_loop(make_outputs, n, width, classes):
+    said = make_outputs(n=n, width=width, classes=classes)
+    slow = [-max(np.exp(z) for z in row) / sum(np.exp(z) for z in row) for row in said.logits]
+    np.testing.assert_allclose(MSP().score(said), slow, rtol=1e-12)

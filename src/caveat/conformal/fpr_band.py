@@ -21,10 +21,10 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_level, as_real_array, as_vector, check_known
+from caveat._checks import as_boundary, as_comparable, as_level, as_vector, check_known
 from caveat.conformal.boundary import METHODS, boundary, boundary_violation
 from caveat.conformal.local_levels import EXACT_UP_TO
-from caveat.conformal.violation import as_boundary, violation_probability
+from caveat.conformal.violation import violation_probability
 from caveat.errors import InputError
 
 __all__ = ["FPRBand"]
@@ -54,6 +54,8 @@ class FPRBand:
         The same for the lower side, if it is to differ.
     two_sided
         Spend delta / 2 on each side, so that both hold together with probability 1 - delta.
+    rng
+        Source of randomness of ``"monte_carlo"``; None: a fixed stream.
 
     Examples
     --------
@@ -88,11 +90,11 @@ class FPRBand:
 
     def count(self, t: ArrayLike) -> NDArray[np.intp]:
         """How many of the calibration inliers score t or more."""
-        return np.asarray(self.n - np.searchsorted(self._sorted, _thresholds(t), side="left"))
+        return np.asarray(self.n - np.searchsorted(self._sorted, as_comparable(t, "t"), side="left"))
 
     def count_both(self, t: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """How many of the calibration inliers score t or more, and how many strictly more (one array if none ties)."""
-        values = _thresholds(t)
+        values = as_comparable(t, "t")
         at_least = self.count(values)
         tied = self._sorted[np.minimum(self.n - at_least, self.n - 1)] == values
         if not tied.any():
@@ -184,7 +186,7 @@ class FPRBand:
     def _with_one(self, chosen: str | ArrayLike) -> Vector:
         if isinstance(chosen, str):
             return np.append(boundary(self.n, self._side_delta, chosen, rng=self.rng), 1.0)
-        return np.append(as_boundary(chosen), 1.0)
+        return np.append(np.asarray(chosen, dtype=np.float64), 1.0)
 
     def _violation(self, chosen: str | ArrayLike) -> float:
         if isinstance(chosen, str) and chosen != "monte_carlo":
@@ -194,10 +196,3 @@ class FPRBand:
         else:
             found = violation_probability(self._extended[0 if chosen is self.method else 1][:-1])
         return self._side_delta if math.isnan(found) else found
-
-
-def _thresholds(t: ArrayLike) -> NDArray[np.float64]:
-    values = np.asarray(as_real_array(t, "t"), dtype=np.float64)
-    if np.isnan(values).any():
-        raise InputError("t must hold thresholds, got NaN among them. Drop or impute it before scoring.")
-    return values

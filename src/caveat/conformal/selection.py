@@ -17,10 +17,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_level, as_real_array, check_known
+from caveat._checks import as_level, as_shares, check_known
 from caveat.conformal.conditional_p import conditional_p_values
 from caveat.conformal.p_values import p_values as marginal_p_values
-from caveat.errors import InputError
 
 __all__ = ["select_outliers", "select_outliers_from"]
 
@@ -46,7 +45,7 @@ def select_outliers(
     >>> select_outliers([0.01, 0.02, 0.04, 0.2, 0.9], q=0.1)
     array([ True,  True,  True, False, False])
     """
-    values, level = _as_p_values(p_values), as_level(q, "q")
+    values, level = as_shares(p_values, "p_values"), as_level(q, "q")
     check_known(method, ("bh", "storey"), "selection method")
     m = values.size
     if m == 0:
@@ -90,13 +89,3 @@ def select_outliers_from(
         found = conditional_p_values(calibration=calibration, test=test, delta=delta)
     return select_outliers(found, q, method)
 
-
-def _as_p_values(value: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(as_real_array(value, "p_values"), dtype=np.float64)
-    if array.ndim != 1:
-        raise InputError(f"p_values must be a vector, got shape {array.shape}.")
-    wrong = ~((array >= 0) & (array <= 1))
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise InputError(f"p_values must lie between 0 and 1, got {array[row]} at row {row}.")
-    return array

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from caveat._checks import as_count, as_level, as_vector
-from caveat.conformal.violation import as_boundary, violation_probability
+from caveat._checks import as_boundary, as_count, as_level, as_vector
+from caveat.conformal.violation import violation_probability
 from caveat.errors import CaveatError, InputError
 
 __all__ = ["calibrate_shape", "rank_weights", "safe_theta"]
@@ -86,7 +86,7 @@ def rank_weights(n: int, *, upto: float, least: float = 0.0) -> Vector:
     if not 0 <= least <= upto:
         raise InputError(f"least must be between 0 and upto = {upto}, got {least!r}.")
     k = np.arange(n)  # rank k + 1 bounds the rate k / n
-    slack = 1e-9  # 0.3 * 10 is 3.0000000000000004 and 0.7 * 10 is 7.000000000000001 in floats
+    slack = 1e-9  # 0.29 * 100 is 28.999999999999996 and 0.07 * 100 is 7.000000000000001 in floats
     return ((k >= least * n - slack) & (k <= upto * n + slack)).astype(np.float64)
 
 
@@ -134,4 +134,4 @@ def _ordered(b: ArrayLike, n: int) -> Vector:
     values = as_vector(b, "shape(theta)")
     if values.size != n:
         raise InputError(f"shape(theta) must return n = {n} values, got {values.size}.")
-    return as_boundary(np.minimum.accumulate(np.clip(values, 0.0, 1.0)[::-1])[::-1])
+    return as_boundary(np.minimum.accumulate(np.clip(values, 0.0, 1.0)[::-1])[::-1], "shape(theta)")

@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import kl_div
 
-from caveat._checks import as_vector
-from caveat.errors import InputError
+from caveat._checks import as_boundary
 
-__all__ = ["as_boundary", "violation_probability"]
+__all__ = ["violation_probability"]
 
 TAIL = -math.log(1e-17)  # states and jumps rarer than this are left out
 # log(k!) less Stirling's formula, for the k where its series is not yet exact
@@ -31,23 +30,6 @@ STIRLING = np.array([0.0, *(math.lgamma(k + 1) - (k + 0.5) * math.log(k) + k - 0
 DIRECT = 40_000  # multiplications up to which a direct convolution beats an FFT
 
 Vector = NDArray[np.float64]
-
-
-def as_boundary(b: ArrayLike, name: str = "b") -> Vector:
-    """A vector 0 <= b_1 <= ... <= b_n <= 1, checked."""
-    values = as_vector(b, name)
-    outside = (values < 0) | (values > 1)
-    if outside.any():
-        row = int(np.flatnonzero(outside)[0])
-        raise InputError(f"{name} must lie between 0 and 1, got {values[row]} at row {row}.")
-    falls = values[1:] < values[:-1]
-    if falls.any():
-        row = int(np.flatnonzero(falls)[0]) + 1
-        raise InputError(
-            f"{name} must not decrease, got {values[row]} after {values[row - 1]} at row {row}. "
-            "numpy.minimum.accumulate(b[::-1])[::-1] has the same violation probability."
-        )
-    return values
 
 
 def violation_probability(b: ArrayLike) -> float:
@@ -68,7 +50,7 @@ def violation_probability(b: ArrayLike) -> float:
     >>> round(violation_probability([0.9]), 12), round(violation_probability([0.5, 0.8]), 12)
     (0.1, 0.45)
     """
-    values = as_boundary(b)
+    values = as_boundary(b, "b")
     n = values.size
     # From the first b_i = 1 on nothing can be crossed.
     times = np.concatenate([[0.0], values[: int(np.searchsorted(values, 1.0))]])

@@ -1,9 +1,5 @@
-"""Reports that a reviewer believes."""
+"""Reports: what was measured, in words, tables and figures, for someone who was not there."""
 
-from pathlib import Path
+from caveat.report.html import render_html, write_html
 
-from caveat.study import Evaluation
-
-
-def write_html(evaluation: Evaluation, path: Path) -> None:
-    path.write_text("x")
+__all__ = ["render_html", "write_html"]
