@@ -88,4 +88,3 @@ def select_outliers_from(
     else:
         found = conditional_p_values(calibration=calibration, test=test, delta=delta)
     return select_outliers(found, q, method)
-
