@@ -92,3 +92,29 @@ def test_an_unknown_name_gets_the_nearest_suggested():
         _checks.check_known("mahalanobi", ["mahalanobis", "energy"], "score")
     with pytest.raises(InputError, match=r"unknown score 'zzz'\. Known: energy"):
         _checks.check_known("zzz", ["energy"], "score")
+
+
+def test_comparable_values_of_any_shape():
+    assert _checks.as_comparable([], "t").size == 0
+    assert _checks.as_comparable(3, "t").dtype == np.float64
+    assert _checks.as_comparable([[np.inf, -np.inf]], "t").shape == (1, 2)
+    with pytest.raises(InputError, match="t has NaN, first at row 1"):
+        _checks.as_comparable([[0.0, 1.0], [2.0, np.nan]], "t")
+    with pytest.raises(InputError, match="t has NaN, first at row 0"):
+        _checks.as_comparable(np.nan, "t")
+
+
+def test_shares_lie_between_zero_and_one():
+    assert _checks.as_shares([], "p").size == 0
+    assert _checks.as_shares([0, 1], "p").tolist() == [0.0, 1.0]
+    for value in (-0.1, 1.1, np.nan, np.inf):
+        with pytest.raises(InputError, match="p must lie between 0 and 1, got .* at row 1"):
+            _checks.as_shares([0.5, value], "p")
+    with pytest.raises(InputError, match=r"p must be a vector, got shape \(\)"):
+        _checks.as_shares(0.5, "p")
+
+
+def test_a_boundary_does_not_decrease():
+    assert _checks.as_boundary([0, 0.5, 0.5, 1], "b").tolist() == [0, 0.5, 0.5, 1]
+    with pytest.raises(InputError, match=r"b must not decrease, got 0\.2 after 0\.4 at row 1"):
+        _checks.as_boundary([0.4, 0.2], "b")

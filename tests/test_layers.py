@@ -19,7 +19,7 @@ LAYERS = [  # from the top down; names on one line do not import each other
     {"stats", "geometry", "robust"},
     {"metrics"},
     {"scores", "conformal", "data", "nn"},
-    {"outputs", "results"},
+    {"outputs", "results", "_cache"},
     {"_checks", "_files", "_random", "_parallel", "_ranking"},
     {"_blocks"},
     {"errors"},
