@@ -14,6 +14,8 @@ from caveat._blocks import row_blocks
 from caveat.errors import InputError
 
 __all__ = [
+    "as_boundary",
+    "as_comparable",
     "as_count",
     "as_labels",
     "as_level",
@@ -21,6 +23,7 @@ __all__ = [
     "as_matrix",
     "as_positive",
     "as_real_array",
+    "as_shares",
     "as_vector",
     "check_finite",
     "check_known",
@@ -62,6 +65,39 @@ def as_vector(value: ArrayLike, name: str, *, allow_infinite: bool = False) -> N
     elif np.isnan(array).any():
         row = int(np.flatnonzero(np.isnan(array))[0])
         raise InputError(f"{name} has NaN, first at row {row}. Drop or impute it before scoring.")
+    return array
+
+
+def as_comparable(value: ArrayLike, name: str) -> NDArray[np.float64]:
+    """A float64 array of any shape, empty too, without NaN; infinities can be compared."""
+    array = np.asarray(as_real_array(value, name), dtype=np.float64)
+    if np.isnan(array).any():
+        row = int(np.argwhere(np.isnan(np.atleast_1d(array)))[0][0])
+        raise InputError(f"{name} has NaN, first at row {row}. Drop or impute it before scoring.")
+    return array
+
+
+def as_shares(value: ArrayLike, name: str) -> NDArray[np.float64]:
+    """A float64 vector, possibly empty, with values between 0 and 1."""
+    array = np.asarray(as_real_array(value, name), dtype=np.float64)
+    if array.ndim != 1:
+        raise InputError(f"{name} must be a vector, got shape {array.shape}.")
+    inside = (array >= 0) & (array <= 1)
+    if not inside.all():
+        row = int(np.flatnonzero(~inside)[0])
+        raise InputError(f"{name} must lie between 0 and 1, got {array[row]} at row {row}.")
+    return array
+
+
+def as_boundary(value: ArrayLike, name: str) -> NDArray[np.float64]:
+    """A non-empty vector 0 <= b_1 <= ... <= b_n <= 1."""
+    array = as_shares(as_vector(value, name), name)
+    if (falls := array[1:] < array[:-1]).any():
+        row = int(np.flatnonzero(falls)[0]) + 1
+        raise InputError(
+            f"{name} must not decrease, got {array[row]} after {array[row - 1]} at row {row}. "
+            "numpy.minimum.accumulate(b[::-1])[::-1] has the same violation probability."
+        )
     return array
 
 

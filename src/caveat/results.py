@@ -71,10 +71,10 @@ class PredictionSets:
         The allowed error that was asked for.
     level
         The coverage that is promised: at least 1 - alpha, over calibration set and test point together.
-    delta
-        None, or the chance over calibration sets that the promise fails (PAC).
     caveat
         A sentence where one is due, else empty.
+    delta
+        None, or the chance over calibration sets that the promise fails (PAC).
 
     Examples
     --------
@@ -88,8 +88,8 @@ class PredictionSets:
     member: Any
     alpha: float
     level: float
-    delta: float | None = None
     caveat: str = ""
+    delta: float | None = None
 
     @property
     def n(self) -> int:
@@ -180,7 +180,7 @@ class Intervals:
     ----------
     lower, upper
         Ends, shape (n,), included; infinite where nothing can be promised.
-    alpha, level, delta, caveat
+    alpha, level, caveat, delta
         As for ``PredictionSets``.
 
     Examples
@@ -196,8 +196,8 @@ class Intervals:
     upper: NDArray[np.float64]
     alpha: float
     level: float
-    delta: float | None = None
     caveat: str = ""
+    delta: float | None = None
 
     @property
     def n(self) -> int:

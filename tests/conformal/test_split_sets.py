@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from caveat import Outputs
-from caveat.conformal import SplitSets
+from caveat.conformal import SplitSets, p_values
 from caveat.conformal.nonconformity import NONCONFORMITY, RAPS, SAPS
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.scores import make
@@ -34,6 +34,19 @@ def test_sets_by_hand():
     assert found.to_dense().tolist() == [[True, False], [True, False], [False, False]]
     # p-value of .7: two of four scores (.3, .4) are at least 1 - .7, so (2 + 1) / 5
     assert sets.p_values(Outputs(probs=[[0.7, 0.3]]))[0, 0] == 3 / 5
+
+
+def test_p_values_compare_with_the_true_labels_of_the_calibration_set():
+    rng = np.random.default_rng(1)
+    calibration, asked = draw(40, rng), draw(10, rng)
+    true = 1 - calibration.probs[np.arange(40), calibration.labels]
+    expected = p_values(calibration=true, test=1 - asked.probs)
+    np.testing.assert_array_equal(SplitSets().calibrate(calibration).p_values(asked), expected)
+
+
+def test_one_calibration_point_is_enough_at_one_half():
+    sets = SplitSets(alpha=0.5).calibrate(Outputs(probs=[[0.8, 0.2]], labels=[0]))
+    assert sets.threshold_ == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("randomised", [False, True])
@@ -249,6 +262,8 @@ def test_clear_errors():
         SplitSets().calibrate(Outputs(features=np.ones((3, 2)), labels=[0, 1, 1]))
     with pytest.raises(InputError, match="must have 6 classes as in calibration, got 2"):
         SplitSets().calibrate(both).predict(Outputs(logits=np.zeros((2, 2))))
+    with pytest.raises(InputError, match="both are None"):
+        SplitSets().calibrate(both).predict(Outputs(features=[[1.0]]))
     with pytest.raises(InputError, match=r"must name one group per row \(50\)"):
         SplitSets(by=np.zeros(3, dtype=int)).calibrate(both)
     with pytest.raises(InputError, match="Bin real values first"):

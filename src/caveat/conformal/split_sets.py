@@ -201,9 +201,8 @@ class SplitSets:
         """Randomisation and group number of each row, or the reason why there is no answer."""
         if not hasattr(self, "grouped_"):
             raise NotFittedError("SplitSets has no threshold yet. Call calibrate(outputs) before predict(...).")
-        classes = outputs.n_classes
-        if self._source is None and classes != self.n_classes_:
-            raise InputError(f"outputs must have {self.n_classes_} classes as in calibration, got {classes}.")
+        if self._source is None and outputs.has("probs") and outputs.n_classes != self.n_classes_:
+            raise InputError(f"outputs must have {self.n_classes_} classes as in calibration, got {outputs.n_classes}.")
         if self.nonconformity.randomised and self.randomised_ != (rng is not None):
             had, has = ("with", "without") if self.randomised_ else ("without", "with")
             raise InputError(

@@ -15,6 +15,7 @@ from caveat.metrics.adaptivity import (
 )
 from caveat.metrics.auroc_intervals import Placements, auroc_interval, mean_auroc_interval, paired_p_value
 from caveat.metrics.binomial import proportion_interval
+from caveat.metrics.conformal_detection import conformal_auroc, conformal_fpr_at_tpr
 from caveat.metrics.coverage import coverage, covgap, worst_slab_coverage
 from caveat.metrics.detection import auroc, fpr_at_tpr, roc_curve
 from caveat.metrics.efficiency import better, efficiency
@@ -33,6 +34,8 @@ __all__ = [
     "auroc",
     "auroc_interval",
     "better",
+    "conformal_auroc",
+    "conformal_fpr_at_tpr",
     "coverage",
     "covgap",
     "deficit",

@@ -2,10 +2,58 @@
 
 from caveat.scores._base import Score
 from caveat.scores.catalogue import Entry, catalogue, make
+from caveat.scores.collision import Collision
+from caveat.scores.confidence import Confidence
 from caveat.scores.energy import Energy
+from caveat.scores.entropy import Entropy
+from caveat.scores.gen import GEN
+from caveat.scores.guessing import Guessing
+from caveat.scores.kl_matching import KLMatching
 from caveat.scores.knn import KNN
 from caveat.scores.mahalanobis import Mahalanobis
+from caveat.scores.max_logit import MaxLogit
+from caveat.scores.monte_carlo import MCMSP, MCEntropy, MCExpectedEntropy, MCMutualInformation, MCVariance
 from caveat.scores.msp import MSP
+from caveat.scores.openmax import OpenMax
+from caveat.scores.outlier_detector import DetectorEntry, OutlierDetector, detector, detectors
+from caveat.scores.renyi import Renyi
+from caveat.scores.temperature import TempScale, fit_temperature, with_temperature
 from caveat.scores.together import applicable, score_all
+from caveat.scores.tuning import Trial, Tuned, tune
 
-__all__ = ["KNN", "MSP", "Energy", "Entry", "Mahalanobis", "Score", "applicable", "catalogue", "make", "score_all"]
+__all__ = [
+    "GEN",
+    "KNN",
+    "MCMSP",
+    "MSP",
+    "Collision",
+    "Confidence",
+    "DetectorEntry",
+    "Energy",
+    "Entropy",
+    "Entry",
+    "Guessing",
+    "KLMatching",
+    "MCEntropy",
+    "MCExpectedEntropy",
+    "MCMutualInformation",
+    "MCVariance",
+    "Mahalanobis",
+    "MaxLogit",
+    "OpenMax",
+    "OutlierDetector",
+    "Renyi",
+    "Score",
+    "TempScale",
+    "Trial",
+    "Tuned",
+    "applicable",
+    "catalogue",
+    "detector",
+    "detectors",
+    "fit_temperature",
+    "make",
+    "score_all",
+    "tune",
+    "with_temperature",
+]

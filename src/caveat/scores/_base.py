@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +23,8 @@ _HOW_TO_GET = {
     "features": "Store the input of the last linear layer, shape (n, D); nn.extract does.",
     "labels": "Store the true classes, shape (n,).",
     "head": "Store head_weight (C, D) and head_bias (C,) of the last linear layer.",
+    "mc_logits": "Store logits of T stochastic passes, shape (T, n, C).",
+    "confidence": "Store the confidence that the model gives, shape (n,), larger is surer.",
     "layers": "Store activations of inner layers; nn.extract(..., layers=[...]) does.",
 }
 
@@ -39,6 +42,7 @@ class Score(ABC):
     fits_on: ClassVar[tuple[str, ...]] = ()  # fields that fit reads; empty: nothing to learn
     cost: ClassVar[str]  # per sample, with D features, C classes, N training rows
     paper: ClassVar[str]
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameter -> values that tune tries, where papers tune it
 
     def fit(self, train: Outputs) -> Self:
         """Learn from training outputs, in one walk over their row blocks. Nothing to learn: nothing happens."""

@@ -56,6 +56,11 @@ class KNN(Score):
     def __post_init__(self) -> None:
         as_count(self.k, "k")
 
+    def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
+        if train is not None and train.n < self.k:
+            return f"needs at least k = {self.k} training rows, got {train.n}"
+        return super().missing(train=train, outputs=outputs)
+
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         if self.k > train.n:
             raise InputError(f"k must be at most the number of training rows ({train.n}), got {self.k}.")
@@ -65,7 +70,7 @@ class KNN(Score):
         queries = unit_rows(block.features)
         neighbour = kth_nearest(queries, self.bank_, self.k)
         # 2 - 2 cos loses all digits near zero, so the distance itself is taken from the rows.
-        gap = queries.astype(np.float64) - unit_rows(self.bank_[neighbour].astype(np.float64))
+        gap = unit_rows(block.features.astype(np.float64)) - unit_rows(self.bank_[neighbour].astype(np.float64))
         return np.asarray(np.linalg.norm(gap, axis=1))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,10 +13,10 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat import __version__
 from caveat._checks import as_level, check_known
 from caveat.conformal import SplitSets
-from caveat.conformal.quantile import quantile_rank
-from caveat.errors import InputError
+from caveat.errors import CaveatWarning, InputError
 from caveat.metrics import (
     Placements,
     augrc_interval,
@@ -79,7 +80,7 @@ class Misclassification:
 class Ranked:
     """One line of the ranking: mean AUROC over the outlier sets, and whether it can be told from the best."""
 
-    rank: int  # scores that cannot be told from the first of their group share its rank
+    rank: int  # scores that cannot be told from the first of their group share its rank; never falls down the list
     score: str
     mean_auroc: Estimate
     p_value: float  # paired DeLong test of equal mean AUROC with the best score, Holm-adjusted; 1 for the best itself
@@ -126,6 +127,21 @@ class Evaluation:
     def outliers(self) -> tuple[str, ...]:
         """Names of the outlier sets, in the order given."""
         return tuple(facts.name for facts in self.data if facts.role == "outlier")
+
+    @property
+    def inlier(self) -> DataFacts:
+        """The held-out inliers that everything was measured on."""
+        return next(facts for facts in self.data if facts.role == "inlier")
+
+    @property
+    def best(self) -> Ranked:
+        """The score with the largest mean AUROC; ``tied`` says which others it cannot be told from."""
+        return self.ranking[0]
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """Scores that cannot be told from the best, without the best itself."""
+        return tuple(line.score for line in self.ranking[1:] if line.tied_with_best)
 
     def detection(self, score: str, outlier: str) -> Detection:
         """The numbers of one score against one outlier set."""
@@ -202,7 +218,7 @@ def evaluate(
     >>> rng = np.random.default_rng(0)
     >>> sure = Outputs(logits=rng.normal(size=(200, 3)) + 5 * np.eye(3)[rng.integers(3, size=200)])
     >>> unsure = Outputs(logits=rng.normal(size=(100, 3)))
-    >>> result = evaluate(train=None, inlier=sure, outliers={"noise": unsure})
+    >>> result = evaluate(train=None, inlier=sure, outliers={"noise": unsure}, names=["msp", "energy"])
     >>> [(line.rank, line.score, round(line.mean_auroc.value, 2)) for line in result.ranking]
     [(1, 'energy', 1.0), (1, 'msp', 0.99)]
     """
@@ -333,22 +349,31 @@ def _misclassify(
 
 
 def _rank(placements: Mapping[str, Placements], *, delta: float) -> tuple[Ranked, ...]:
-    """From the best mean AUROC down; scores that a paired test cannot tell from the best share rank 1, and so on."""
+    """From the best mean AUROC down. A score that a paired test tells from the leader of its group leads the next."""
     order = sorted(placements, key=lambda name: (-placements[name].auroc, name))
-    best = order[0]
-    raw = [paired_p_value(placements[best], placements[name]) for name in order[1:]]
-    adjusted = [1.0, *_holm(raw)]
-    ranks = [1 if p > delta else None for p in adjusted]
-    leader = None
-    for i, name in enumerate(order):
-        if ranks[i] is None:
-            if leader is None or paired_p_value(placements[order[leader]], placements[name]) <= delta:
-                leader = i
-            ranks[i] = leader + 1
+    against_best = _differs_from(order[0], order[1:], placements)
+    ranks, leader, against_leader = {order[0]: 1}, 0, against_best
+    for i, name in enumerate(order[1:], 1):
+        if against_leader[name] <= delta:
+            leader, against_leader = i, _differs_from(name, order[i + 1 :], placements)
+        ranks[name] = leader + 1
+    p_values = {order[0]: 1.0} | against_best
     return tuple(
-        Ranked(int(rank or 1), name, mean_auroc_interval(placements[name], delta=delta), p, p > delta)
-        for rank, name, p in zip(ranks, order, adjusted, strict=True)
+        Ranked(
+            ranks[name],
+            name,
+            mean_auroc_interval(placements[name], delta=delta),
+            p_values[name],
+            p_values[name] > delta,
+        )
+        for name in order
     )
+
+
+def _differs_from(leader: str, others: list[str], placements: Mapping[str, Placements]) -> dict[str, float]:
+    """Holm-adjusted p-values of equal mean AUROC with the leader."""
+    raw = [paired_p_value(placements[leader], placements[name]) for name in others]
+    return dict(zip(others, _holm(raw), strict=True))
 
 
 def _holm(p_values: list[float]) -> list[float]:
@@ -383,9 +408,9 @@ def _sets(
     if calibration.n < 1 or not calibration.has("correct"):
         return None
     n_classes = int(inlier.n_classes or 0)
-    if quantile_rank(calibration.n, alpha) > calibration.n:
-        return None
-    method = SplitSets("lac", alpha=alpha).calibrate(calibration)
+    with warnings.catch_warnings():  # a calibration set that is too small is said in the result, not on the side
+        warnings.simplefilter("ignore", CaveatWarning)
+        method = SplitSets("lac", alpha=alpha).calibrate(calibration)
     found = method.predict(looked_at)
     hits = int(found.covers(looked_at.labels).sum())
     return SetFacts(
@@ -401,7 +426,7 @@ def _sets(
             if outputs.has("probs")
         },
         n_calibration=calibration.n,
-        caveat=caveat,
+        caveat=" ".join(filter(None, [caveat, found.caveat])),
     )
 
 
@@ -427,5 +452,5 @@ def _describe(
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    return found | {name: version(name) for name in ("caveat", "numpy", "scipy", "scikit-learn")}
+    found = {"caveat": __version__, "python": platform.python_version()}
+    return found | {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}

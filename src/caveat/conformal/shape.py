@@ -1,0 +1,137 @@
+r"""Boundaries of any shape, scaled until they spend exactly what is allowed.
+
+$$ \theta^* = \max \{ \theta : V(b(\theta)) \le \delta \} $$
+
+A family b(theta) that falls as theta grows gives a band of its own shape; the exact violation probability V says how
+far theta may go. With weights w the family is $b_i(\theta) = F^{-1}_{Beta(i,\, n+1-i)}(1 - \theta w_i)$: rank i alone
+is crossed with chance theta * w_i. Equal weights are equal local levels; weights on the small ranks spend the budget
+where false-positive rates are small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv
+
+from caveat._checks import as_boundary, as_count, as_level, as_vector
+from caveat.conformal.violation import violation_probability
+from caveat.errors import CaveatError, InputError
+
+__all__ = ["calibrate_shape", "rank_weights", "safe_theta"]
+
+TOLERANCE = 1e-6  # the share of delta that may stay unspent
+
+Vector = NDArray[np.float64]
+Family = Callable[[float], ArrayLike]
+
+
+def calibrate_shape(n: int, delta: float, shape: ArrayLike | Family) -> Vector:
+    """The boundary of the given shape whose exact violation probability is delta: the tightest that keeps its promise.
+
+    Parameters
+    ----------
+    n
+        How many calibration scores.
+    delta
+        Allowed failure of the band.
+    shape
+        Weights of the ranks, shape (n,): rank i is crossed with chance proportional to its weight, 0 spends nothing on
+        it. Or a function of theta in (0, 1) that returns a boundary of n values, falling as theta grows.
+
+    Returns
+    -------
+    The boundary, shape (n,), made non-decreasing where the shape is not: a rank can be lowered to the next without
+    changing what is crossed, because the order statistics are ordered.
+
+    Examples
+    --------
+    Spending everything on false-positive rates up to 0.1 makes the band there narrower than equal local levels do:
+
+    >>> from caveat.conformal import boundary
+    >>> n, k = 1000, 50
+    >>> everywhere, low = boundary(n, 0.05), calibrate_shape(n, 0.05, rank_weights(n, upto=0.1))
+    >>> print(f"{k / n:.3f} {low[k]:.4f} {everywhere[k]:.4f}")
+    0.050 0.0703 0.0744
+    """
+    n, delta = as_count(n, "n"), as_level(delta, "delta")
+    if callable(shape):
+        family, start = shape, delta / 2
+    else:
+        weights = as_vector(shape, "shape")
+        if weights.size != n or (weights < 0).any() or not weights.any():
+            raise InputError(f"shape must hold n = {n} weights, none negative and one positive, got {weights.size}.")
+        weights = weights / weights.max()
+        family, start = (lambda theta: _local_levels(theta * weights)), delta / (10 + 10 * math.log(n))
+
+    def crossing(theta: float) -> float:
+        return violation_probability(_ordered(family(theta), n))
+
+    theta, _ = safe_theta(crossing, delta, start=start)
+    return _ordered(family(theta), n)
+
+
+def rank_weights(n: int, *, upto: float, least: float = 0.0) -> Vector:
+    """Weights that spend the whole budget of an upper FPR band on empirical false-positive rates in [least, upto].
+
+    Reverse them (``[::-1]``) for the lower band.
+
+    >>> rank_weights(10, upto=0.2)
+    array([1., 1., 1., 0., 0., 0., 0., 0., 0., 0.])
+    """
+    n, upto = as_count(n, "n"), as_level(upto, "upto")
+    if not 0 <= least <= upto:
+        raise InputError(f"least must be between 0 and upto = {upto}, got {least!r}.")
+    k = np.arange(n)  # rank k + 1 bounds the rate k / n
+    slack = 1e-9  # 0.29 * 100 is 28.999999999999996 and 0.07 * 100 is 7.000000000000001 in floats
+    return ((k >= least * n - slack) & (k <= upto * n + slack)).astype(np.float64)
+
+
+def safe_theta(crossing: Callable[[float], float], delta: float, *, start: float) -> tuple[float, float]:
+    """The largest theta in (0, 1] whose crossing probability is at most delta, and that probability.
+
+    ``crossing`` must not fall. Steps out from ``start`` until delta is bracketed, then regula falsi on logarithms,
+    where crossing probabilities are nearly straight lines; the end that stays twice loses half its pull (Illinois).
+    """
+    low, low_value, high, high_value = -math.inf, 0.0, 0.0, math.inf  # in log(theta)
+    at, reach = math.log(start), 1e-4
+    pull, last = 1.0, 0
+    while True:
+        value = crossing(math.exp(at))
+        if value <= delta:
+            low, low_value, side = at, value, 1
+        else:
+            high, high_value, side = at, value, -1
+        if low_value >= delta * (1 - TOLERANCE) or low >= 0 or high - low < 1e-13:
+            return math.exp(low), low_value
+        if low == -math.inf:
+            if at < -700:
+                raise CaveatError(f"no theta of this shape keeps the violation at or below {delta}, it stays {value}.")
+            at -= 1.25 * math.log(value / delta) + reach  # V grows a little slower than theta: aim past the target
+            reach *= 8
+        elif high_value == math.inf:
+            at = min(0.0, at + 1.25 * min(math.log(delta / value) if value > 0 else 1.0, 1.0) + reach)
+            reach *= 8
+        else:
+            pull = pull / 2 if side == last else 1.0
+            below = math.log(delta * (1 - TOLERANCE / 2) / low_value) if low_value > 0 else math.inf
+            above = math.log(high_value / delta)
+            below, above = (below, above * pull) if side == 1 else (below * pull, above)
+            share = below / (below + above) if 0 < below < math.inf else 0.5
+            at, last = low + (high - low) * share, side
+
+
+def _local_levels(levels: Vector) -> Vector:
+    n = levels.size
+    rank = np.arange(1, n + 1)
+    return np.asarray(betaincinv(rank, n + 1 - rank, 1 - np.minimum(levels, 1.0)))
+
+
+def _ordered(b: ArrayLike, n: int) -> Vector:
+    values = as_vector(b, "shape(theta)")
+    if values.size != n:
+        raise InputError(f"shape(theta) must return n = {n} values, got {values.size}.")
+    return as_boundary(np.minimum.accumulate(np.clip(values, 0.0, 1.0)[::-1])[::-1], "shape(theta)")

@@ -1,0 +1,136 @@
+r"""A threshold with a promised false-alarm rate, and how much calibration data a promise needs.
+
+Of n inlier scores, the i-th largest is exceeded by a new one with a chance that follows Beta(i, n+1-i), less with ties:
+
+$$ t = s_{[i]}, \qquad i = \max\{ i : P(Beta(i, n+1-i) \le \alpha) \ge 1 - \delta \} $$
+
+keeps the false-alarm rate of "score > t" at or below alpha with probability 1 - delta: Vovk, "Conditional validity of
+inductive conformal predictors", ACML 2012. One threshold needs no band over all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betainc, betaincinv
+
+from caveat._checks import as_count, as_level, as_vector
+from caveat.conformal.local_levels import quick_level
+from caveat.errors import CaveatWarning, InputError
+
+__all__ = ["required_n", "safe_rank", "threshold_for"]
+
+
+def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0.01) -> float:
+    """The smallest threshold whose true false-alarm rate is at most ``false_alarm`` with probability 1 - delta.
+
+    Flag scores at or above it. ``inf``, with a warning, if n is too small for the promise: nothing is flagged then.
+    Ties are safe: the threshold lies just above the score it comes from, so that a tied group is flagged or kept whole.
+
+    Parameters
+    ----------
+    inlier
+        Calibration scores, shape (n,), not used in training; larger is stranger.
+    false_alarm
+        Allowed chance that a new inlier is flagged, given this calibration set.
+    delta
+        Allowed chance that the calibration set misleads.
+
+    Examples
+    --------
+    >>> scores = np.arange(1000)
+    >>> t = threshold_for(scores, false_alarm=0.05, delta=0.01)
+    >>> int((scores >= t).sum())
+    34
+    """
+    scores = as_vector(inlier, "inlier", allow_infinite=True)
+    as_level(false_alarm, "false_alarm")
+    n, rank = scores.size, safe_rank(scores.size, false_alarm, delta)
+    if rank == 0:
+        least = _least_n(false_alarm, delta)
+        warnings.warn(
+            f"n = {n} is too small for a false-alarm rate of {false_alarm} with delta = {delta}: the threshold is "
+            f"infinite. Calibrate on {least} samples or more.",
+            CaveatWarning,
+            stacklevel=2,
+        )
+        return math.inf
+    return float(np.nextafter(np.partition(scores, n - rank)[n - rank], math.inf))
+
+
+def safe_rank(n: int, rate: float, delta: float) -> int:
+    """The largest i with P(Beta(i, n+1-i) <= rate) >= 1 - delta; 0 if there is none.
+
+    >>> safe_rank(1000, 0.05, 0.01), safe_rank(89, 0.05, 0.01), safe_rank(90, 0.05, 0.01)
+    (35, 0, 1)
+    """
+    n, rate, delta = as_count(n, "n"), as_level(rate, "rate"), as_level(delta, "delta")
+    low, high = 0, n + 1  # low keeps the promise (0: flag nothing), high does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if betainc(middle, n + 1 - middle, rate) >= (1 - delta) * (1 - 1e-12):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def required_n(fpr: float, margin: float, delta: float = 0.05, *, simultaneous: bool = True) -> int:
+    r"""How many calibration inliers bring the upper bound of a false-positive rate within ``margin`` of it.
+
+    The smallest n with $F^{-1}_{Beta(fpr\,n + 1,\, n - fpr\,n)}(1 - \eta_n) \le fpr + margin$: measured on n or more
+    inliers, a rate of ``fpr`` or less is known to be at most ``fpr + margin`` with probability 1 - delta. Answers above
+    100,000 for the band may be up to 0.3 % larger than necessary (eta is extrapolated there).
+
+    Parameters
+    ----------
+    fpr
+        The false-positive rate at which the detector will work.
+    margin
+        How far above it the guaranteed rate may lie.
+    delta
+        Allowed failure.
+    simultaneous
+        True: for the band over all thresholds (``FPRBand``). False: for one threshold that is fixed before the
+        calibration data are seen, which needs about a third as many.
+
+    Examples
+    --------
+    >>> required_n(0.05, 0.01, 0.05), required_n(0.05, 0.01, 0.05, simultaneous=False)
+    (5385, 1574)
+    """
+    rate, slack, delta = as_level(fpr, "fpr"), as_level(margin, "margin"), as_level(delta, "delta")
+    if rate + slack >= 1:
+        raise InputError(f"fpr + margin must be below 1, got {fpr} + {margin}.")
+
+    def excess(n: int, eta: float) -> float:
+        return float(betaincinv(rate * n + 1, n - rate * n, 1 - eta)) - rate - slack
+
+    def smallest(eta: float) -> int:
+        high = 1
+        while excess(high, eta) > 0:
+            high *= 2
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if excess(middle, eta) <= 0 else (middle, high)
+        return high
+
+    if not simultaneous:
+        return smallest(delta)
+    # eta falls so slowly with n that a few rounds of "n for this eta, eta for this n" settle it, from below.
+    n = smallest(delta)
+    while (following := smallest(quick_level(n, delta))) > n:
+        n = following
+    return n
+
+
+def _least_n(rate: float, delta: float) -> int:
+    """The smallest n with a safe rank: (1 - rate)^n <= delta."""
+    n = max(1, math.floor(math.log(delta) / math.log1p(-rate)))
+    while safe_rank(n, rate, delta) == 0:
+        n += 1
+    return n

@@ -1,0 +1,58 @@
+"""Small models that have already spoken, made from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from caveat import Head, Outputs
+
+Make = Callable[..., Outputs]
+
+
+def make_outputs(
+    *, n: int = 240, width: int = 12, classes: int = 4, seed: int = 0, dtype: type = np.float64, shift: float = 0.0
+) -> Outputs:
+    """A Gaussian class mixture seen through a linear head, every field filled; ``shift`` moves it off the classes."""
+    means = np.random.default_rng(99).normal(size=(classes, width)) * 3  # the world; the same for every seed
+    rng = np.random.default_rng(seed)
+    labels = np.concatenate([np.arange(classes), rng.integers(classes, size=max(0, n - classes))])[:n]
+    features = np.abs(means[labels] + rng.normal(size=(n, width)) + shift).astype(dtype)
+    weight = (means - means.mean(axis=0)).astype(dtype) / 4
+    head = Head(weight, np.linspace(-0.5, 0.5, classes).astype(dtype))
+    logits = head.logits(features)
+    return Outputs(
+        logits=logits,
+        features=features,
+        labels=labels,
+        head=head,
+        mc_logits=(logits + rng.normal(size=(5, n, classes))).astype(dtype),
+        confidence=rng.random(n),
+        layers={
+            "conv": np.abs(rng.normal(size=(n, 3, 4, 4)) + shift + labels[:, None, None, None]).astype(dtype),
+            "pool": (features[:, : max(2, width // 2)] * 2).astype(dtype),
+        },
+        embeddings=rng.normal(size=(n, 6)).astype(dtype),
+    )
+
+
+@pytest.fixture(name="make_outputs")
+def make_outputs_fixture() -> Make:
+    return make_outputs
+
+
+@pytest.fixture
+def train() -> Outputs:
+    return make_outputs(seed=1)
+
+
+@pytest.fixture
+def inlier() -> Outputs:
+    return make_outputs(seed=2, n=150)
+
+
+@pytest.fixture
+def outlier() -> Outputs:
+    return make_outputs(seed=3, n=120, shift=4.0)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import csv
+import importlib.util
+import sys
+from dataclasses import astuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+STUDY = Path(__file__).parents[2] / "studies" / "openood_corrections"
+
+
+@pytest.fixture(scope="module")
+def study():
+    spec = importlib.util.spec_from_file_location("openood_corrections", STUDY / "corrections.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def rows(study):
+    return study.corrections()
+
+
+def test_all_cifar_pairs_are_there(rows):
+    assert len(rows) == 2 * 2 * 2 * 18
+    assert len({(row.table, row.dataset, row.ood, row.detector) for row in rows}) == len(rows)
+
+
+def test_near_columns_are_reproduced(rows):
+    near = [row for row in rows if row.ood == "near"]
+    assert len(near) == 72
+    assert max(abs(row.difference) for row in near) < 0.02
+
+
+def test_far_columns_are_means_so_correcting_the_mean_is_never_too_small(rows):
+    far = np.array([row.difference for row in rows if row.ood == "far"])
+    assert far.min() > -0.01
+    assert far.max() < 0.5
+    assert (far <= 0.05).sum() == 49
+
+
+def test_published_correction_spends_more_than_it_promises(rows):
+    levels = {row.delta: row.exact_level for row in rows}
+    assert levels == {0.01: pytest.approx(1 - 0.01776, abs=1e-5), 0.05: pytest.approx(1 - 0.06735, abs=1e-5)}
+
+
+def test_exact_band_is_tighter_in_every_near_column(rows):
+    assert all(row.marginal < row.exact_band < row.published for row in rows if row.ood == "near")
+
+
+def test_committed_table_is_what_the_script_computes(rows):
+    with (STUDY / "corrections.csv").open(newline="") as file:
+        committed = list(csv.reader(file))[1:]
+    for line, row in zip(committed, rows, strict=True):
+        computed = astuple(row)
+        assert line[:5] == [str(value) for value in computed[:5]]
+        assert [float(value) for value in line[5:]] == pytest.approx(list(computed[5:]), abs=1.1e-3)

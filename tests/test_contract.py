@@ -1,0 +1,153 @@
+"""Every score of the catalogue keeps the same promises. None can be forgotten: the list is the catalogue itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from caveat import InputError, NotFittedError, Outputs
+from caveat.scores import catalogue
+
+ENTRIES = {entry.name: entry for entry in catalogue()}
+every_score = pytest.mark.parametrize("name", ENTRIES)
+every_learner = pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.fits_on])
+FIELDS = ("logits", "probs", "features", "labels", "head", "mc_logits", "confidence", "layers", "embeddings")
+
+
+def fitted(name, train):
+    return ENTRIES[name].score().fit(train)
+
+
+def arrays(outputs):
+    return {
+        "logits": outputs.logits, "features": outputs.features, "labels": outputs.labels, "head": outputs.head,
+        "mc_logits": outputs.mc_logits, "confidence": outputs.confidence, "layers": dict(outputs.layers),
+        "embeddings": outputs.embeddings,
+    }  # fmt: skip
+
+
+@every_score
+def test_one_finite_number_per_sample_and_not_all_the_same(name, train, inlier):
+    values = fitted(name, train).score(inlier)
+    assert values.shape == (inlier.n,)
+    assert values.dtype == np.float64
+    assert np.isfinite(values).all()
+    assert np.unique(values).size > 1
+
+
+@every_score
+def test_a_row_does_not_depend_on_its_batch(name, train, inlier):
+    score = fitted(name, train)
+    whole = score.score(inlier)
+    single = np.array([score.score(inlier[i])[0] for i in range(0, inlier.n, 17)])
+    np.testing.assert_allclose(single, whole[::17], rtol=1e-9, atol=1e-11)
+    order = np.random.default_rng(0).permutation(inlier.n)
+    np.testing.assert_allclose(score.score(inlier[order]), whole[order], rtol=1e-9, atol=1e-11)
+
+
+@every_score
+def test_small_blocks_give_the_same_as_one(name, train, inlier, monkeypatch):
+    whole = fitted(name, train).score(inlier)
+    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 4096)
+    np.testing.assert_allclose(fitted(name, train).score(inlier), whole, rtol=1e-8, atol=1e-10)
+
+
+@every_score
+def test_input_is_left_alone(name, train, inlier):
+    before = {key: np.copy(value) for key, value in arrays(inlier).items() if isinstance(value, np.ndarray)}
+    writeable = arrays(inlier)
+    copies = {k: np.array(v) if isinstance(v, np.ndarray) else v for k, v in writeable.items()}
+    fitted(name, train).score(Outputs(**copies))
+    for key, value in before.items():
+        np.testing.assert_array_equal(copies[key], value)
+
+
+@every_score
+def test_float32_agrees_with_float64(name, make_outputs):
+    wide = fitted(name, make_outputs(seed=1)).score(make_outputs(seed=2, n=150))
+    narrow = fitted(name, make_outputs(seed=1, dtype=np.float32)).score(make_outputs(seed=2, n=150, dtype=np.float32))
+    np.testing.assert_allclose(narrow, wide, rtol=2e-3, atol=2e-3 * np.std(wide))
+
+
+@every_score
+def test_a_missing_field_is_named(name, train, inlier):
+    entry = ENTRIES[name]
+    score = fitted(name, train)
+    sources = {"probs": ("logits", "features"), "logits": ("logits", "features"), "predictions": ("logits", "features")}
+    for field in entry.needs:
+        gone = sources.get(field, (field,))
+        kept = {k: v for k, v in arrays(inlier).items() if k not in gone}
+        with pytest.raises(InputError, match=r"needs outputs\.\w+, which is None\. .+"):
+            score.score(Outputs(**kept))
+
+
+@every_learner
+def test_scoring_before_fitting_is_an_error(name, inlier):
+    with pytest.raises(NotFittedError, match="has not seen training data"):
+        ENTRIES[name].score().score(inlier)
+
+
+@every_learner
+def test_fitting_without_a_field_names_it(name, train):
+    fields = [field for field in ENTRIES[name].fits_on if field in arrays(train)]
+    for field in fields:
+        gone = {field, "features"} if field == "logits" else {field}  # features and head would give the logits back
+        kept = {k: v for k, v in arrays(train).items() if k not in gone}
+        with pytest.raises(InputError, match=r"learns from train\.\w+, which is None\. .+"):
+            ENTRIES[name].score().fit(Outputs(**kept))
+
+
+@every_score
+def test_more_features_than_samples(name, make_outputs):
+    train = make_outputs(n=60, width=100, seed=1)
+    assert np.isfinite(fitted(name, train).score(make_outputs(n=30, width=100, seed=2))).all()
+
+
+@every_score
+def test_a_class_with_one_sample(name, make_outputs):
+    train = make_outputs(n=200, seed=1)
+    keep = np.flatnonzero(train.labels != 0)
+    train = train[np.concatenate([keep, np.flatnonzero(train.labels == 0)[:1]])]
+    assert np.isfinite(fitted(name, train).score(make_outputs(n=40, seed=2))).all()
+
+
+@every_score
+@pytest.mark.parametrize("classes", [2, 30])
+def test_few_and_many_classes(name, classes, make_outputs):
+    train = make_outputs(n=300, classes=classes, seed=1)
+    assert np.isfinite(fitted(name, train).score(make_outputs(n=40, classes=classes, seed=2))).all()
+
+
+@every_learner
+def test_another_shape_than_in_training_is_an_error(name, make_outputs):
+    needs = set(ENTRIES[name].needs)
+    if needs & {"logits", "probs"}:
+        other, message = make_outputs(seed=2, classes=5), "4 classes as in training, got 5"
+    elif "features" in needs:
+        other, message = make_outputs(seed=2, width=13), "12 columns as in training, got 13"
+    else:
+        other, message = make_outputs(seed=2, width=30), "as in training"
+    with pytest.raises(InputError, match=message):
+        fitted(name, make_outputs(seed=1)).score(other)
+
+
+@every_score
+def test_class_scores_where_the_catalogue_says_so(name, train, inlier):
+    score = fitted(name, train)
+    if ENTRIES[name].class_scores:
+        values = score.class_scores(inlier)
+        assert values.shape == (inlier.n, inlier.n_classes)
+        assert np.isfinite(values).all()
+    else:
+        with pytest.raises(InputError, match="has no class scores"):
+            score.class_scores(inlier)
+
+
+@every_score
+def test_the_catalogue_line_is_complete(name):
+    entry = ENTRIES[name]
+    assert entry.summary
+    assert entry.cost
+    assert entry.paper
+    assert set(entry.needs) | set(entry.fits_on) <= {*FIELDS, "predictions", "correct"}
+    assert "Examples" in (entry.score.__doc__ or "")
