@@ -144,7 +144,7 @@ def tune_difficulty(
     'useful'
     """
     check_known(criterion, ("sscv", "t_ss"), "criterion")
-    first, second = _halves(tuning.n, rng)
+    first, second, rows = _halves(tuning, rng, source=None)
     seeds = rng.integers(2**63, size=2)
     known = {name: _as_ease(values, tuning.n) for name, values in ease.items()}
     if not known:
@@ -157,12 +157,11 @@ def tune_difficulty(
                 sets = DifficultySets(score, alpha=alpha, bins=count)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", CaveatWarning)  # a bin too small shows in the criterion
-                    sets.calibrate(
-                        tuning[first], np.random.default_rng(seeds[0]), binning="calibration", ease=values[first]
-                    )
-                    found = sets.predict(tuning[second], np.random.default_rng(seeds[1]), ease=values[second])
-                judge = (values if fixed is None else fixed)[second]
-                table[name, count, score] = _judge(found, tuning[second], criterion, judge)
+                    seen, unseen = values[rows[0]], values[rows[1]]
+                    sets.calibrate(first, np.random.default_rng(seeds[0]), binning="calibration", ease=seen)
+                    found = sets.predict(second.outputs, np.random.default_rng(seeds[1]), ease=unseen)
+                judge = (values if fixed is None else fixed)[rows[1]]
+                table[name, count, score] = _judge(found, second, criterion, judge)
     name, count, score = _winner(table, criterion)
     return Tuned(score, count, name, criterion, table)
 
@@ -182,26 +181,33 @@ def _best_score(
         raise InputError("tuning by T-SS needs the ease of each tuning sample. Pass ease=, or choose criterion='sscv'.")
     if not candidates:
         raise InputError("there must be at least one candidate, got none.")
-    first, second = _halves(tuning.n, rng)
+    first, second, rows = _halves(tuning, rng, source)
     seeds = rng.integers(2**63, size=2)
-    known = None if ease is None else _as_ease(ease, tuning.n)[second]
+    known = None if ease is None else _as_ease(ease, tuning.n)[rows[1]]
     table: dict[Any, float] = {}
     for candidate in candidates:
-        sets = SplitSets(candidate, alpha=alpha, source=source)
-        sets.calibrate(tuning[first], np.random.default_rng(seeds[0]))
-        found = sets.predict(tuning[second], np.random.default_rng(seeds[1]))
-        table[candidate] = _judge(found, tuning[second], criterion, known)
+        sets = SplitSets(candidate, alpha=alpha).calibrate(first, np.random.default_rng(seeds[0]))
+        found = sets.predict(second.outputs, np.random.default_rng(seeds[1]))
+        table[candidate] = _judge(found, second, criterion, known)
     return Tuned(_winner(table, criterion), None, None, criterion, table)
 
 
-def _judge(found: PredictionSets, outputs: Outputs, criterion: str, ease: NDArray[np.float64] | None) -> float:
-    sizes, covered = found.sizes, found.covers(outputs.labels)
+@final
+@dataclass(frozen=True, eq=False)
+class _Judging:
+    """The half that judges, and what does not change from candidate to candidate."""
+
+    outputs: Outputs
+    ranks: NDArray[np.intp]
+
+
+def _judge(found: PredictionSets, second: _Judging, criterion: str, ease: NDArray[np.float64] | None) -> float:
+    sizes, covered = found.sizes, found.covers(second.outputs.labels)
     if criterion == "sscv" or ease is None:
         return worst_violation(covered, strata(sizes, SIZE_EDGES), len(SIZE_EDGES), found.alpha)
-    ranks = label_ranks(outputs.probs, outputs.labels)
-    bins = min(50, outputs.n)
+    bins = min(50, second.outputs.n)
     number = equal_mass(ease, bins)
-    return float(signed_r2(bin_means(ranks, number, bins), bin_means(sizes, number, bins)))
+    return float(signed_r2(bin_means(second.ranks, number, bins), bin_means(sizes, number, bins)))
 
 
 def _winner(table: Mapping[Any, float], criterion: str) -> Any:
@@ -210,11 +216,19 @@ def _winner(table: Mapping[Any, float], criterion: str) -> Any:
     return min(table, key=lambda key: np.inf if np.isnan(table[key]) else sign * table[key])
 
 
-def _halves(n: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    if n < 4:
-        raise InputError(f"a tuning split must hold at least 4 samples, got {n}.")
-    order = rng.permutation(n)
-    return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+def _halves(
+    tuning: Outputs, rng: np.random.Generator, source: ClassScores | None
+) -> tuple[Outputs, _Judging, tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Two random halves, with the probabilities computed once for all candidates, and the rows of each."""
+    if tuning.n < 4:
+        raise InputError(f"a tuning split must hold at least 4 samples, got {tuning.n}.")
+    if not tuning.has("labels"):
+        raise InputError("tuning needs labels, which is None. Store the true classes, shape (n,).")
+    order = rng.permutation(tuning.n)
+    rows = np.sort(order[: tuning.n // 2]), np.sort(order[tuning.n // 2 :])
+    probs = np.concatenate([block for _, block in probability_blocks(tuning, source)])
+    first, second = (Outputs(probs=probs[r], labels=tuning.labels[r], check=False) for r in rows)
+    return first, _Judging(second, label_ranks(second.probs, second.labels)), rows
 
 
 def _as_ease(values: ArrayLike, n: int) -> NDArray[np.float64]:
