@@ -20,6 +20,7 @@ from caveat.conformal.split_sets import SplitSets
 from caveat.conformal.threshold import required_n, threshold_for
 from caveat.conformal.tuning import Tuned, tune_difficulty, tune_raps, tune_saps
 from caveat.conformal.violation import violation_probability
+from caveat.conformal.weighted import weighted_quantile
 
 __all__ = [
     "APS",
@@ -61,4 +62,5 @@ __all__ = [
     "tune_raps",
     "tune_saps",
     "violation_probability",
+    "weighted_quantile",
 ]

@@ -104,18 +104,17 @@ class SplitSets:
             classes = probs.shape[1]
             labels = as_labels(outputs.labels[rows], "labels", n_classes=classes)
             parts.append(rule.of_labels(probs, labels, u[rows]))
-        self.calibration_ = np.concatenate(parts)
+        scores = np.concatenate(parts)
         self.n_classes_ = classes
         self.randomised_ = rng is not None and rule.randomised
         if self._by_label:
-            self.grouped_ = GroupedScores.of(self.calibration_, outputs.labels, names=np.arange(classes))
+            self.grouped_ = GroupedScores.of(scores, outputs.labels, names=np.arange(classes))
         else:
-            self.grouped_ = GroupedScores.of(self.calibration_, groups)
-        self.calibration_ = np.sort(self.calibration_)
+            self.grouped_ = GroupedScores.of(scores, groups)
         promise = Promise(self.alpha, self.delta)
         self.thresholds_ = self.grouped_.thresholds(promise.rank)
         if self.by is None:
-            self.threshold_ = float(self.thresholds_[0])
+            self.threshold_, self.calibration_ = float(self.thresholds_[0]), self.grouped_.scores
         self.level_, self.caveat_ = promise.kept_by(self.grouped_, by_group=self.by is not None)
         if self.caveat_:
             warnings.warn(self.caveat_, CaveatWarning, stacklevel=2)
