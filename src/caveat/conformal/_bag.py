@@ -115,10 +115,11 @@ class Bag:
         own = ratio(seen.other_sum[:, :, k - 1], seen.same_sum[:, :, k - 1])
         test, train = np.nonzero(gaps < np.maximum(same_last, other_last))
         gap, same, other = gaps[test, train], same_sum[train], other_sum[train]
-        closer = np.minimum(gap - same_last[train], 0)
-        nearer = np.minimum(gap - other_last[train], 0)
-        alike = ratio(other, same + closer)
-        unlike = ratio(other + nearer, same)
+        # A nearer object takes the place of the K-th: what is left is the sum of the K - 1 nearest.
+        kept_same = self.same_sum[train, k - 2] if k > 1 else 0.0
+        kept_other = self.other_sum[train, k - 2] if k > 1 else 0.0
+        alike = ratio(other, np.where(gap < same_last[train], kept_same + gap, same))
+        unlike = ratio(np.where(gap < other_last[train], kept_other + gap, other), same)
         new = np.where(np.arange(self.classes) == self.labels[train, None], alike[:, None], unlike[:, None])
         return Changes(ratio(other_sum, same_sum), own, test, train, new)
 

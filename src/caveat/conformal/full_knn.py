@@ -81,6 +81,8 @@ class FullKNN:
         if labels.size != rows.shape[0]:
             raise InputError(f"y must have one label per row of x ({rows.shape[0]}), got {labels.size}.")
         counts = np.bincount(labels)
+        if counts.size < 2:
+            raise InputError("y must hold at least two classes, got one.")
         if (few := counts <= most).any():
             c = int(np.argmax(few))
             raise InputError(f"every class must have more than k = {most} objects, but class {c} has {counts[c]}.")
