@@ -95,6 +95,13 @@ def test_regressor_covers(diabetes):
     assert np.ptp(wrap(mean, alpha=0.2).calibrate(x[200:320], y[200:320]).predict_interval(x[320:]).widths) < 1e-9
 
 
+def test_the_module_can_be_called_as_its_function(diabetes):
+    import caveat.wrap as module
+
+    x, y = diabetes
+    assert isinstance(module(LinearRegression().fit(x, y), alpha=0.3), module.ConformalRegressor)
+
+
 def test_clear_errors(digits, diabetes):
     x, y = digits
     with pytest.raises(NotFittedError, match=r"LogisticRegression is not\. Fit it on training data first"):

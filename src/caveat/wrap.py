@@ -5,8 +5,10 @@ The estimator is already fitted; ``calibrate`` takes data that neither fitted no
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Literal, Self, final
 
 import numpy as np
@@ -195,3 +197,13 @@ def wrap(estimator: Any, **settings: Any) -> ConformalClassifier | ConformalRegr
     if is_regressor(estimator):
         return ConformalRegressor(estimator, **settings)
     raise InputError(f"wrap takes a classifier or a regressor, got {type(estimator).__name__}.")
+
+
+class _Callable(ModuleType):
+    """This module and its function share a name: ``caveat.wrap(estimator)`` works whichever of the two it finds."""
+
+    def __call__(self, estimator: Any, **settings: Any) -> ConformalClassifier | ConformalRegressor:
+        return wrap(estimator, **settings)
+
+
+sys.modules[__name__].__class__ = _Callable
