@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from caveat import InputError, Outputs
 from caveat.scores import KNN
@@ -71,6 +74,19 @@ def test_tiles_and_chunks_do_not_show(order, monkeypatch):
     for k in (1, 3, 25, 103):  # smaller than a tile, larger, and all rows
         expected = [kth_distance(row, bank, k) for row in queries]
         np.testing.assert_allclose(KNN(k=k).fit(train).score(Outputs(features=queries)), expected, rtol=1e-12)
+
+
+@given(
+    bank=arrays(float, st.tuples(st.integers(1, 30), st.just(3)), elements=st.integers(-2, 2)),
+    queries=arrays(float, st.tuples(st.integers(1, 4), st.just(3)), elements=st.integers(-2, 2)),
+    data=st.data(),
+)
+@settings(max_examples=60, deadline=None)
+def test_ties_and_zero_rows_are_counted_like_any_other(bank, queries, data):
+    k = data.draw(st.integers(1, len(bank)))
+    expected = [kth_distance(row, bank, k) for row in queries]
+    found = KNN(k=k).fit(Outputs(features=bank)).score(Outputs(features=queries))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
 
 
 def test_agrees_with_scikit_learn(make_outputs):

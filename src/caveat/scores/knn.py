@@ -9,6 +9,7 @@ Its Benefits", appendix C.3.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -59,6 +60,7 @@ class KNN(Score):
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
     cost: ClassVar[str] = "ND"
     paper: ClassVar[str] = "Sun et al. 2022"
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"k": (1, 5, 10, 20, 50, 100, 200)}
 
     def __post_init__(self) -> None:
         as_count(self.k, "k")

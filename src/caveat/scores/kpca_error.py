@@ -15,6 +15,7 @@ its extension "Non-Linear Kernel Selections and Approximations", 2025, arXiv:250
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 
@@ -74,6 +75,10 @@ class KernelPCAError(Score):
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
     cost: ClassVar[str] = "DM + M²"
     paper: ClassVar[str] = "Fang et al. 2024"
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "width": (0.3, 0.5, 0.7, 1.0, 1.5),
+        "variance": (0.5, 0.9, 0.99, 0.999),
+    }
 
     def __post_init__(self) -> None:
         check_known(self.features, ("nystrom", "fourier"), "features of score 'kpca_error'")
