@@ -76,7 +76,8 @@ def class_covariances(
         if r < width:
             basis = start
             for _ in range(_SWEEPS):
-                basis = np.linalg.qr(white.T @ _scatter_times(rows, white @ basis.astype(kind)))[0]
+                image = white.T @ _scatter_times(rows, white @ basis.astype(kind)).astype(kind)
+                basis = np.linalg.qr(image.astype(np.float64))[0]
         values, turn = np.linalg.eigh(_scatter_along(rows, white @ basis.astype(kind)) / n)
         own = basis @ turn[:, ::-1][:, :r]
         weight = n / (n + width)

@@ -1,8 +1,8 @@
 """Exact nearest neighbours on the sphere, as a matrix product that forgets almost everything it computes.
 
 Queries are searched in chunks, one thread each; the bank passes by in tiles that stay in the cache. A tile is compared
-with the worst neighbour kept so far, and only the few similarities above it are looked at again: after the first tiles
-that is about k in the number of rows seen.
+with the worst neighbour kept so far, and only the few similarities above it are looked at again: of a bank in random
+order, a tile then holds k times its share of the rows seen so far.
 """
 
 from __future__ import annotations
