@@ -122,7 +122,7 @@ class Score(ABC):
             width = int(outputs.features.shape[1])
             if width != self.n_features_:
                 raise InputError(f"features must have {self.n_features_} columns as in training, got {width}.")
-        if {"logits", "probs"} & set(self.needs) and self.n_classes_ is not None:
+        if {"logits", "probs", "predictions"} & set(self.needs) and self.n_classes_ is not None:
             classes = outputs.n_classes
             if classes != self.n_classes_:
                 raise InputError(f"outputs must have {self.n_classes_} classes as in training, got {classes}.")
