@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -67,6 +68,12 @@ class Score(ABC):
         self._can_score(outputs)
         parts = [np.asarray(self._class_scores(block), dtype=np.float64) for block in outputs.blocks(self.needs)]
         return np.concatenate(parts)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the fitted score to a folder of JSON and ``.npy`` files; ``scores.load(folder)`` reads it back."""
+        from caveat.scores._persistence import save
+
+        save(self, folder)
 
     def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
         """Why this score cannot be computed from these outputs, as a phrase; empty if it can."""

@@ -8,14 +8,37 @@ from typing import Any, final
 from caveat._checks import check_known
 from caveat.errors import InputError
 from caveat.scores._base import Score
+from caveat.scores.ash import ASH
+from caveat.scores.dice import DICE
 from caveat.scores.energy import Energy
+from caveat.scores.fdbd import FDBD
+from caveat.scores.gradnorm import GradNorm
 from caveat.scores.knn import KNN
 from caveat.scores.mahalanobis import Mahalanobis
 from caveat.scores.msp import MSP
+from caveat.scores.nci import NCI
+from caveat.scores.nnguide import NNGuide
+from caveat.scores.pnml import PNML
+from caveat.scores.react import ReAct
+from caveat.scores.scale import Scale
 
 __all__ = ["Entry", "catalogue", "make"]
 
-_SCORES: tuple[type[Score], ...] = (MSP, Energy, Mahalanobis, KNN)
+_SCORES: tuple[type[Score], ...] = (
+    MSP,
+    Energy,
+    Mahalanobis,
+    KNN,
+    FDBD,
+    NCI,
+    NNGuide,
+    GradNorm,
+    ReAct,
+    DICE,
+    ASH,
+    Scale,
+    PNML,
+)
 
 
 @final
