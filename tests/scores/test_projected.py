@@ -196,11 +196,53 @@ def test_reconstruction_errors(shape, projection, make_outputs):
     np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 
+@dataclass(eq=False)
+class Mapped(Score):
+    """Kernel principal components in their shortest form: a fixed map and nothing else."""
+
+    name: ClassVar[str] = "kpca_error"
+    needs: ClassVar[tuple[str, ...]] = ("features",)
+    fits_on: ClassVar[tuple[str, ...]] = ("features",)
+
+    def _map(self, rows):
+        return np.hstack([np.cos(rows), np.sin(rows), rows**2 / 10])
+
+    def _score(self, block):
+        raise AssertionError("the wrapper has the reconstruction itself")
+
+
+@pytest.mark.parametrize("projection", ["global", "class", "class_pred", "class_avg"])
+def test_reconstruction_errors_in_kernel_space(projection, train, inlier, monkeypatch):
+    # The same as the linear error on mapped features, with the class predicted from the features as they are.
+    monkeypatch.setattr("caveat.scores.projected._MAPPED_ROWS", 50)
+    found = Projected(Mapped(), projection, variance=VARIANCE).fit(train).score(inlier)
+    mapped = Outputs(features=Mapped()._map(train.features), labels=train.labels)
+    paper = Literal(mapped, VARIANCE)
+    expected = []
+    for h, psi in zip(inlier.features, Mapped()._map(inlier.features), strict=True):
+        if projection == "class":
+            errors = [np.linalg.norm(psi - paper.onto(psi, each)) for each in paper.classes]
+        elif projection == "class_pred":
+            predicted = int(train.head.logits(h[None])[0].argmax())
+            errors = [np.linalg.norm(psi - paper.onto(psi, paper.classes[predicted]))]
+        else:
+            errors = [np.linalg.norm(psi - paper.features(psi, projection))]
+        expected.append(min(errors) / np.linalg.norm(psi))
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
 def test_a_zero_row_has_a_finite_reconstruction_error(train):
     wrapped = Projected(Reconstruction(), "global").fit(train)
-    values = wrapped.score(Outputs(features=np.vstack([np.zeros(12), train.features[:5]])))
-    assert np.isfinite(values).all()
-    assert values[0] > values[1:].max()
+    mean, basis = Literal(train, 0.95).whole
+    expected = np.linalg.norm(mean - basis @ (basis.T @ mean))  # what lies outside, with no length to divide by
+    assert wrapped.score(Outputs(features=np.zeros((1, 12)))) == pytest.approx([expected])
+
+
+@pytest.mark.skipif("pca_error" not in HERE, reason="the catalogue has no pca_error")
+def test_the_global_reconstruction_is_the_score_itself(train, inlier):
+    plain = make("pca_error", variance=0.9).fit(train).score(inlier)
+    wrapped = Projected(make("pca_error"), "global", variance=0.9).fit(train).score(inlier)
+    np.testing.assert_allclose(wrapped, plain, rtol=1e-7)
 
 
 @every_cell

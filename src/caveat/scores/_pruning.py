@@ -43,9 +43,10 @@ def sum_ratio(rows: NDArray[Any], kept: NDArray[Any], k: int) -> NDArray[np.floa
     """Sum of each row over the sum of its k largest values, shape (n,), given both.
 
     Activations after a ReLU give a ratio between 1 and D / k. Rows with negative values can give anything, also a
-    division by zero, so the ratio is held to that range; a zero row gives 1.
+    division by zero, so the ratio is held to that range; a zero row gives 1. It is also held below 500, so that its
+    exponential stays finite when almost everything is pruned.
     """
-    before = rows.sum(axis=1, dtype=np.float64)
-    after = kept.sum(axis=1, dtype=np.float64)
+    before = rows.sum(axis=1).astype(np.float64)
+    after = kept.sum(axis=1).astype(np.float64)
     ratio = np.divide(before, after, out=np.ones_like(before), where=after != 0)
-    return np.asarray(np.clip(ratio, 1.0, rows.shape[1] / k))
+    return np.asarray(np.clip(ratio, 1.0, min(rows.shape[1] / k, 500.0)))

@@ -85,10 +85,8 @@ class ActivationQuantiles(Statistic):
 
     def _count(self, values: NDArray[Any]) -> None:
         assert self._counts is not None
-        bins = _bin_of(values)
-        first = int(bins.min())
-        found = np.bincount(bins - first)
-        self._counts[first : first + found.size] += found
+        found = np.bincount(_bin_of(values))
+        self._counts[: found.size] += found
 
     def _order_statistic(self, rank: int) -> float:
         """The value of a rank (from 0), its bin taken as evenly filled."""
@@ -104,8 +102,11 @@ def _bin_of(values: NDArray[Any]) -> NDArray[np.int32]:
     limit = np.finfo(np.float32).max
     narrow = np.clip(values, -limit, limit).astype(np.float32) if values.dtype == np.float64 else values
     bits = np.ascontiguousarray(narrow).view(np.int32).ravel()
-    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # negative floats count down in magnitude
-    return np.asarray((ordered >> _DROPPED_BITS) + _ZERO_BIN)
+    bins = bits >> _DROPPED_BITS
+    if bits.min() < 0:  # the bits of negative floats run the other way
+        np.copyto(bins, ~(bins & (_ZERO_BIN - 1)), where=bits < 0)
+    bins += _ZERO_BIN
+    return np.asarray(bins)
 
 
 def _edge(where: int) -> float:

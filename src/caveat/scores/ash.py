@@ -70,12 +70,15 @@ class ASH(Score):
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = block.features
         k = how_many(rows.shape[1], _PERCENTILES[self.variant] if self.percentile is None else self.percentile)
-        mask = largest(rows, k)
+        mask = largest(rows, k).astype(rows.dtype)
+        weight, none = block.head.weight, np.zeros(1)  # a factor on the row is one on its logits, less the bias
         if self.variant == "b":
-            level = rows.sum(axis=1, dtype=np.float64) / k
-            shaped = mask * level.astype(rows.dtype)[:, None]
+            level = rows.sum(axis=1) / k
+            logits = head_logits(mask, weight, none).astype(np.float64)
+            logits *= level[:, None]
         else:
-            shaped = np.where(mask, rows, rows.dtype.type(0))
+            pruned = mask * rows
+            logits = head_logits(pruned, weight, none).astype(np.float64)
             if self.variant == "s":
-                shaped *= np.exp(sum_ratio(rows, shaped, k)).astype(rows.dtype)[:, None]
-        return -log_sum_exp(head_logits(shaped, block.head.weight, block.head.bias))
+                logits *= np.exp(sum_ratio(rows, pruned, k))[:, None]
+        return -log_sum_exp(logits + block.head.bias)

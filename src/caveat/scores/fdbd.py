@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._head import head_logits
+from caveat.scores._head import head_logits, lengths
 from caveat.scores._stat_mean import FeatureMean
 from caveat.scores._statistics import Gathered, Statistic
 
@@ -59,8 +59,9 @@ class FDBD(Score):
         logits = head_logits(rows, self.head_weight_, self.head_bias_)
         predicted = logits.argmax(axis=1)
         gaps = logits[np.arange(block.n), predicted][:, None] - logits
-        boundary = np.einsum("ij,ij->i", gaps, self.reciprocal_[predicted]) / max(1, logits.shape[1] - 1)
-        spread = np.linalg.norm(rows - self.mean_.astype(rows.dtype), axis=1).astype(np.float64)
+        near = self.reciprocal_.astype(rows.dtype, copy=False)[predicted]
+        boundary = np.einsum("ij,ij->i", gaps, near).astype(np.float64) / max(1, logits.shape[1] - 1)
+        spread = lengths(rows - self.mean_.astype(rows.dtype))
         # A row that equals the mean would divide by zero; it is as inlying as rounding can tell.
         floor = np.finfo(np.float64).eps * max(float(np.linalg.norm(self.mean_)), np.finfo(np.float64).tiny)
         return np.asarray(-boundary / np.maximum(spread, floor))

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._head import softmax_of
 
 __all__ = ["GradNorm"]
 
@@ -41,7 +40,13 @@ class GradNorm(Score):
     paper: ClassVar[str] = "Huang et al. 2021, eq. 5"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        probs = softmax_of(block.logits.astype(np.float64)) if block.has("logits") else block.probs
-        classes = probs.shape[1]
-        gap = np.abs(probs - 1 / classes).sum(axis=1, dtype=np.float64)
-        return np.asarray(-classes * gap * np.abs(block.features).sum(axis=1, dtype=np.float64))
+        if block.has("logits"):
+            logits = block.logits
+            mass = np.exp(logits - logits.max(axis=1, keepdims=True))  # p up to a factor, which divides out below
+        else:
+            mass = np.array(block.probs)
+        classes = mass.shape[1]
+        total = mass.sum(axis=1, dtype=np.float64)
+        mass -= (total / classes).astype(mass.dtype)[:, None]
+        gap = np.abs(mass, out=mass).sum(axis=1, dtype=np.float64) / total
+        return np.asarray(-classes * gap * np.abs(block.features).sum(axis=1).astype(np.float64))

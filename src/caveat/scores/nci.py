@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._head import head_logits
+from caveat.scores._head import head_logits, lengths
 from caveat.scores._stat_mean import FeatureMean
 from caveat.scores._statistics import Gathered, Statistic
 
@@ -62,12 +62,14 @@ class NCI(Score):
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.mean_ = gathered[FeatureMean()].mean
         self.head_weight_, self.head_bias_ = train.head.weight, train.head.bias
+        self.at_mean_ = self.head_weight_ @ self.mean_ + self.head_bias_
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = block.features
-        predicted = head_logits(rows, self.head_weight_, self.head_bias_).argmax(axis=1)
-        centred = rows - self.mean_.astype(rows.dtype)
-        along = np.einsum("ij,ij->i", centred, self.head_weight_[predicted], dtype=np.float64)
-        length = np.linalg.norm(centred, axis=1).astype(np.float64)
+        logits = head_logits(rows, self.head_weight_, self.head_bias_)
+        predicted = logits.argmax(axis=1)
+        # <w, h - mu> is the logit less what the head gives at mu: no second product with the features.
+        along = logits[np.arange(block.n), predicted].astype(np.float64) - self.at_mean_[predicted]
+        length = lengths(rows - self.mean_.astype(rows.dtype))
         aligned = np.divide(along, length, out=np.zeros_like(along), where=length > 0)
-        return np.asarray(-(aligned + self.strength * np.abs(rows).sum(axis=1, dtype=np.float64)))
+        return np.asarray(-(aligned + self.strength * np.abs(rows).sum(axis=1).astype(np.float64)))

@@ -78,7 +78,7 @@ class PNML(Score):
         parallel = energy @ self.inside_
         g = np.maximum(energy @ self.outside_, parallel / (1 + parallel))
         features = rows[:, 1:] if self.unit_features else block.features
-        logits = head_logits(features, self.head_weight_, self.head_bias_)
+        logits = head_logits(features, self.head_weight_, self.head_bias_).astype(np.float64)
         log_p = logits - log_sum_exp(logits)[:, None]
         # p / (p + p^g (1 - p)) = 1 / (1 + (1 - p) p^(g - 1)), in logarithms so that p = 0 and p = 1 stay finite.
         with np.errstate(divide="ignore"):

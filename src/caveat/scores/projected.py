@@ -26,7 +26,7 @@ from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.scores import _subspaces
 from caveat.scores._base import Score
-from caveat.scores._head import head_logits
+from caveat.scores._head import head_logits, lengths
 from caveat.scores._projections import NONE, TABLE
 from caveat.scores._stat_moments import FeatureMoments
 from caveat.scores._statistics import Gathered, Statistic
@@ -35,6 +35,7 @@ __all__ = ["Projected"]
 
 _Subspaces = Iterable[tuple[NDArray[Any], NDArray[Any]]]  # mean and axes of each class in turn
 _IN_MEMORY = 256 * 2**20  # bytes of projected training features that are held in memory, not in a temporary file
+_MAPPED_ROWS = 4096  # at once: kernel features can be many times wider than the features
 
 
 @final
@@ -44,19 +45,20 @@ class Projected(Score):
 
     What is projected, and what the score then reads (Table 3 of the paper):
 
-    ====================================  ========================  =======================  =========================
-    score                                 global                    class                    class_pred, class_avg
-    ====================================  ========================  =======================  =========================
-    energy, max_logit                     logits g(h^)              logits g^class           logits g(h^pred), g(h^avg)
-    msp, entropy, gen, renyi, guessing,   softmax of g(h^)          softmax of g^class       softmax of g(h^pred),
-    collision                                                                                g(h^avg)
-    ctm, ctm_mean                         max_k cos(v_k, h^)        max_k cos(v_k, h^k)      max_k cos(v_k, h^pred), ...
-    mahalanobis, nnguide, fdbd, pnml,     features h^ and logits    does not exist           features h^pred, h^avg and
-    gradnorm                              g(h^)                                              their logits
-    pca_error                             \\|h - h^\\| / \\|h\\|    min_k over \\|h - h^k\\|  h^pred, h^avg for h^
-    kpca_error                            the same on its kernel features psi(h) in place of h
-    vim, neco, residual, confidence       does not exist            does not exist           does not exist
-    ====================================  ========================  =======================  =========================
+    ===================================  ====================  ====================  ================================
+    score                                global                class                 class_pred, class_avg
+    ===================================  ====================  ====================  ================================
+    energy, max_logit                    logits g(h^)          logits g^class        logits g(h^pred), g(h^avg)
+    msp, entropy, gen, renyi, guessing,  softmax of g(h^)      softmax of g^class    softmax of g(h^pred), g(h^avg)
+    collision
+    ctm, ctm_mean                        max_k cos(v_k, h^)    max_k cos(v_k, h^k)   max_k cos(v_k, h^pred), h^avg
+    mahalanobis, nnguide, fdbd, pnml,    h^ and g(h^)          does not exist        h^pred, h^avg and their logits
+    gradnorm
+    pca_error                            ||h - h^|| / ||h||    min_k ||h - h^k||     ||h - h^pred||, ||h - h^avg||
+                                                               / ||h||               / ||h||
+    kpca_error                           the same with its kernel features psi(h) in place of h
+    vim, neco, residual, confidence      does not exist        does not exist        does not exist
+    ===================================  ====================  ====================  ================================
 
     A score that learns is fitted on the projected training features, with their true labels and the head as it is.
     The predicted class y^ is that of the head on the feature before projection. v_k is the weight w_k for ctm and the
@@ -162,11 +164,12 @@ class Projected(Score):
     def _fit_global(self, train: Outputs, gathered: Gathered) -> None:
         if self._in_kernel_space:
             moments = FeatureMoments()
-            for i, block in enumerate(train.blocks(("features",))):
-                mapped = Outputs(features=self._mapped(block.features), check=False)
-                if i == 0:
-                    moments.begin(mapped)
-                moments.update(mapped)
+            for block in train.blocks(("features",)):
+                for rows in np.array_split(block.features, 1 + block.n // _MAPPED_ROWS):
+                    mapped = Outputs(features=self._mapped(rows), check=False)
+                    if not hasattr(moments, "n"):
+                        moments.begin(mapped)
+                    moments.update(mapped)
         else:
             moments = gathered[FeatureMoments()]
         mean, axes = moments.mean, _subspaces.principal_axes(moments.scatter, self.variance)
@@ -250,7 +253,8 @@ class Projected(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         if self._what == "reconstruction":
-            return self._reconstruction_error(block.features)
+            parts = 1 + block.n // _MAPPED_ROWS if self._in_kernel_space else 1
+            return np.concatenate([self._error(rows) for rows in np.array_split(block.features, parts)])
         if self._what == "cosine" and self.projection == "class":
             return np.asarray(-self._cosines(block.features).max(axis=1))
         return self.inner_._score(self._seen(block.features))
@@ -288,22 +292,20 @@ class Projected(Score):
         return np.asarray(head_logits(rows, self.head_weight_, self.head_bias_).argmax(axis=1))
 
     def _mapped(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Kernel features psi(h)."""
-        mapped: NDArray[Any] = self.inner_.kernel_features(rows)  # type: ignore[attr-defined]
+        """Kernel features psi(h), up to a rotation."""
+        mapped: NDArray[Any] = self.inner_._map(rows)  # type: ignore[attr-defined]
         return mapped
 
-    def _reconstruction_error(self, features: NDArray[Any]) -> NDArray[np.float64]:
+    def _error(self, features: NDArray[Any]) -> NDArray[np.float64]:
         rows = self._mapped(features) if self._in_kernel_space else features
         which = None
         if self.projection == "class":
             which = _subspaces.nearest_subspace(rows, self.means_, self.axes_, self.starts_)
         elif self.projection == "class_pred":
             which = self._predicted(features)
-        error = np.linalg.norm(rows - self._filter(rows, which), axis=1).astype(np.float64)
-        length = np.linalg.norm(rows, axis=1).astype(np.float64)
-        # A zero row has no length to compare with: the error counts as large as rounding can tell.
-        length = np.maximum(length, np.finfo(np.float64).eps * error)
-        return np.asarray(np.divide(error, length, out=np.zeros_like(error), where=length > 0))
+        error = lengths(rows - self._filter(rows, which))
+        length = lengths(rows)
+        return np.asarray(error / np.where(length > 0, length, 1))  # a zero row has no length to compare with
 
     def _cosines(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """cos(v_k, h^k), shape (n, C)."""

@@ -62,6 +62,6 @@ class Scale(Score):
         rows = block.features
         k = how_many(rows.shape[1], self.percentile)
         top = np.partition(rows, rows.shape[1] - k, axis=1)[:, rows.shape[1] - k :]
-        logits = head_logits(rows, block.head.weight, np.zeros(1))
+        logits = head_logits(rows, block.head.weight, np.zeros(1)).astype(np.float64)
         logits *= np.exp(sum_ratio(rows, top, k))[:, None]
         return -log_sum_exp(logits + block.head.bias)
