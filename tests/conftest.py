@@ -15,7 +15,7 @@ Make = Callable[..., Outputs]
 def make_outputs(
     *, n: int = 240, width: int = 12, classes: int = 4, seed: int = 0, dtype: type = np.float64, shift: float = 0.0
 ) -> Outputs:
-    """A Gaussian class mixture seen through a linear head, with every field filled. ``shift`` moves it off the classes."""
+    """A Gaussian class mixture seen through a linear head, every field filled; ``shift`` moves it off the classes."""
     means = np.random.default_rng(99).normal(size=(classes, width)) * 3  # the world; the same for every seed
     rng = np.random.default_rng(seed)
     labels = np.concatenate([np.arange(classes), rng.integers(classes, size=max(0, n - classes))])[:n]

@@ -67,9 +67,10 @@ def _umask() -> int:
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """Every array of an ``.npz`` file; a damaged file or a pickle inside gets one sentence."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(f"{path} is a single .npy array, not an .npz archive. Save it with numpy.savez.")
+        opened = np.load(path, allow_pickle=False)
+        if not isinstance(opened, np.lib.npyio.NpzFile):
+            raise InputError(f"{path} is a single .npy array, not an .npz archive. Save it with numpy.savez.")
+        with opened as archive:
             return {key: archive[key] for key in archive.files}
     except FileNotFoundError:
         raise InputError(f"{path} does not exist. Check the path.") from None

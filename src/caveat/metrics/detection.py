@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from caveat import _ranking
 from caveat._checks import as_vector, check_known
 from caveat.errors import InputError
 
@@ -27,11 +28,8 @@ def auroc(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
     >>> auroc(inlier=[0, 1, 2], outlier=[1, 3])
     0.75
     """
-    known = np.sort(as_vector(inlier, "inlier", allow_infinite=True))
-    asked = np.sort(as_vector(outlier, "outlier", allow_infinite=True))  # sorted queries keep the search in cache
-    below = np.searchsorted(known, asked, side="left").sum()
-    at_most = np.searchsorted(known, asked, side="right").sum()
-    return float((below + at_most) / 2 / (known.size * asked.size))
+    known = as_vector(inlier, "inlier", allow_infinite=True)
+    return _ranking.auroc(known, as_vector(outlier, "outlier", allow_infinite=True))
 
 
 def detection_threshold(

@@ -15,6 +15,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from caveat import _ranking
 from caveat._checks import as_count, as_level, as_mask, as_vector
 from caveat.errors import InputError
 from caveat.results import Estimate
@@ -74,8 +75,7 @@ def augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
     >>> augrc(score=[0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.9], correct=[1, 1, 1, 0, 1, 1, 0, 0])
     0.09375
     """
-    curve = risk_curve(score=score, correct=correct)
-    return float(np.trapezoid(curve.generalized, curve.coverage))
+    return _ranking.augrc(*_checked(score, correct))
 
 
 def augrc_interval(
@@ -111,10 +111,12 @@ def augrc_interval(
 
 def _tied_groups(score: ArrayLike, correct: ArrayLike) -> tuple[NDArray[np.float64], int]:
     """(samples, errors) of each distinct score, from the least to the most strange; and n."""
+    values, right = _checked(score, correct)
+    return np.column_stack(_ranking.tied_groups(values, right)), values.size
+
+
+def _checked(score: ArrayLike, correct: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     values, right = as_vector(score, "score", allow_infinite=True), as_mask(correct, "correct")
     if values.size != right.size:
         raise InputError(f"score and correct must have the same length, got {values.size} and {right.size}.")
-    _, group = np.unique(values, return_inverse=True)
-    samples = np.bincount(group)
-    errors = np.bincount(group, weights=~right)
-    return np.column_stack([samples, errors]), values.size
+    return values, right

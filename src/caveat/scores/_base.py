@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +24,8 @@ _HOW_TO_GET = {
     "features": "Store the input of the last linear layer, shape (n, D); nn.extract does.",
     "labels": "Store the true classes, shape (n,).",
     "head": "Store head_weight (C, D) and head_bias (C,) of the last linear layer.",
+    "mc_logits": "Store logits of T stochastic passes, shape (T, n, C).",
+    "confidence": "Store the confidence that the model gives, shape (n,), larger is surer.",
     "layers": "Store activations of inner layers; nn.extract(..., layers=[...]) does.",
 }
 
@@ -40,6 +43,7 @@ class Score(ABC):
     fits_on: ClassVar[tuple[str, ...]] = ()  # fields that fit reads; empty: nothing to learn
     cost: ClassVar[str]  # per sample, with D features, C classes, N training rows
     paper: ClassVar[str]
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameter -> values that tune tries, where papers tune it
 
     def fit(self, train: Outputs) -> Self:
         """Learn from training outputs, in one walk over their row blocks. Nothing to learn: nothing happens."""
@@ -57,7 +61,7 @@ class Score(ABC):
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
         """Strangeness of each sample, shape (n,)."""
         self._can_score(outputs)
-        parts = [np.asarray(self._score(block), dtype=np.float64) for block in outputs.blocks(self.needs)]
+        parts = [np.asarray(self._score(block), dtype=np.float64) for block in self._blocks(outputs)]
         return np.concatenate(parts)
 
     def class_scores(self, outputs: Outputs) -> NDArray[np.float64]:
@@ -66,7 +70,7 @@ class Score(ABC):
             raise InputError(f"{type(self).__name__} has no class scores: it judges a sample as a whole. "
                              "Use msp or another score whose class_scores is listed in the catalogue.")  # fmt: skip
         self._can_score(outputs)
-        parts = [np.asarray(self._class_scores(block), dtype=np.float64) for block in outputs.blocks(self.needs)]
+        parts = [np.asarray(self._class_scores(block), dtype=np.float64) for block in self._blocks(outputs)]
         return np.concatenate(parts)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -85,6 +89,11 @@ class Score(ABC):
                 return f"needs {' and '.join(lacking)} of the training outputs"
         lacking = [field for field in self.needs if not outputs.has(field)]
         return f"needs {' and '.join(lacking)}" if lacking else ""
+
+    def _blocks(self, outputs: Outputs) -> Iterator[Outputs]:
+        """Row blocks with room for a number per class beside the fields: most formulas make one from the features."""
+        classes = outputs.n_classes or getattr(self, "n_classes_", None) or 0
+        return outputs.blocks(self.needs, beside=8 * classes)
 
     # -- what a subclass fills in -------------------------------------------------------------------------------------
 

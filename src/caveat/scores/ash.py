@@ -60,7 +60,7 @@ class ASH(Score):
     needs: ClassVar[tuple[str, ...]] = ("features", "head")
     cost: ClassVar[str] = "CD"
     paper: ClassVar[str] = "Djurisic et al. 2023, alg. 1-3"
-    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"percentile": (65.0, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0)}
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"percentile": (None, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0)}
 
     def __post_init__(self) -> None:
         check_known(self.variant, _PERCENTILES, "variant of ash")

@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, final
 
 from caveat._checks import check_known
 from caveat.errors import InputError
 from caveat.scores._base import Score
 from caveat.scores.ash import ASH
+from caveat.scores.collision import Collision
+from caveat.scores.confidence import Confidence
 from caveat.scores.dice import DICE
 from caveat.scores.energy import Energy
+from caveat.scores.entropy import Entropy
 from caveat.scores.fdbd import FDBD
+from caveat.scores.gen import GEN
 from caveat.scores.gradnorm import GradNorm
+from caveat.scores.guessing import Guessing
+from caveat.scores.kl_matching import KLMatching
 from caveat.scores.knn import KNN
 from caveat.scores.mahalanobis import Mahalanobis
+from caveat.scores.max_logit import MaxLogit
+from caveat.scores.monte_carlo import MCMSP, MCEntropy, MCExpectedEntropy, MCMutualInformation, MCVariance
 from caveat.scores.msp import MSP
 from caveat.scores.nci import NCI
 from caveat.scores.nnguide import NNGuide
+from caveat.scores.openmax import OpenMax
 from caveat.scores.pnml import PNML
 from caveat.scores.react import ReAct
+from caveat.scores.renyi import Renyi
 from caveat.scores.scale import Scale
+from caveat.scores.temperature import TempScale
 
 __all__ = ["Entry", "catalogue", "make"]
 
 _SCORES: tuple[type[Score], ...] = (
     MSP,
+    TempScale,
+    MaxLogit,
     Energy,
+    Entropy,
+    GEN,
+    Renyi,
+    Guessing,
+    Collision,
+    KLMatching,
+    OpenMax,
+    Confidence,
+    MCMSP,
+    MCEntropy,
+    MCExpectedEntropy,
+    MCMutualInformation,
+    MCVariance,
     Mahalanobis,
     KNN,
     FDBD,
@@ -44,7 +71,8 @@ _SCORES: tuple[type[Score], ...] = (
 @final
 @dataclass(frozen=True)
 class Entry:
-    """One line of the catalogue."""
+    """One line of the catalogue: what a score is, reads and costs, its parameters with their defaults, and the values
+    that ``tune`` tries where papers tune it."""
 
     name: str
     score: type[Score]
@@ -54,6 +82,8 @@ class Entry:
     class_scores: bool
     cost: str
     paper: str
+    params: Mapping[str, Any]
+    grid: Mapping[str, tuple[Any, ...]]
 
 
 def catalogue() -> tuple[Entry, ...]:
@@ -62,7 +92,7 @@ def catalogue() -> tuple[Entry, ...]:
     Examples
     --------
     >>> [entry.name for entry in catalogue()][:2]
-    ['msp', 'energy']
+    ['msp', 'tempscale']
     """
     return tuple(
         Entry(
@@ -74,9 +104,15 @@ def catalogue() -> tuple[Entry, ...]:
             class_scores=score._class_scores is not Score._class_scores,
             cost=score.cost,
             paper=score.paper,
+            params={field.name: _default(field) for field in fields(score)},  # type: ignore[arg-type]
+            grid=score.grid,
         )
         for score in _SCORES
     )
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def make(name: str, **params: Any) -> Score:

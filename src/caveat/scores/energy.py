@@ -12,11 +12,11 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from caveat._checks import as_positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
+from caveat.scores._probabilities import below_largest
 
 __all__ = ["Energy"]
 
@@ -50,7 +50,8 @@ class Energy(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         t = self.temperature
-        return np.asarray(-t * logsumexp(block.logits.astype(np.float64) / t, axis=1))
+        largest, _, rest = below_largest(block.logits.astype(np.float64) / t)
+        return -t * (largest + np.log1p(rest))
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         """Minus the logit of each class over T: softmax(-s) is the class softmax at that temperature."""

@@ -70,7 +70,7 @@ class KNN(Score):
         queries = unit_rows(block.features)
         neighbour = kth_nearest(queries, self.bank_, self.k)
         # 2 - 2 cos loses all digits near zero, so the distance itself is taken from the rows.
-        gap = queries.astype(np.float64) - unit_rows(self.bank_[neighbour].astype(np.float64))
+        gap = unit_rows(block.features.astype(np.float64)) - unit_rows(self.bank_[neighbour].astype(np.float64))
         return np.asarray(np.linalg.norm(gap, axis=1))
 
 

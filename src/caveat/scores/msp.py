@@ -13,11 +13,11 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from caveat._checks import as_positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
+from caveat.scores._probabilities import log_probabilities
 
 __all__ = ["MSP"]
 
@@ -50,15 +50,8 @@ class MSP(Score):
         as_positive(self.temperature, "temperature")
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        return np.asarray(-np.exp(np.max(self._log_probs(block), axis=1)))
+        return np.asarray(-np.exp(np.max(log_probabilities(block, self.temperature), axis=1)))
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         """Minus the log-probability of each class, so that softmax(-s) gives the probabilities back."""
-        return -self._log_probs(block)
-
-    def _log_probs(self, block: Outputs) -> NDArray[np.float64]:
-        if block.has("logits"):
-            return np.asarray(log_softmax(block.logits.astype(np.float64) / self.temperature, axis=1))
-        tiny = np.finfo(np.float64).tiny  # log(0) would make every class of a hard 0/1 row infinitely strange
-        logits = np.log(np.maximum(block.probs.astype(np.float64), tiny))
-        return np.asarray(log_softmax(logits / self.temperature, axis=1))
+        return -log_probabilities(block, self.temperature)

@@ -21,8 +21,8 @@ def applicable(train: Outputs | None, *others: Outputs) -> tuple[dict[str, Score
     Examples
     --------
     >>> can, cannot = applicable(None, Outputs(logits=[[1.0, 0.0]]))
-    >>> list(can), cannot["knn"]
-    (['msp', 'energy'], 'needs training outputs')
+    >>> can["msp"], cannot["knn"]
+    (MSP(temperature=1.0), 'needs training outputs')
     """
     can: dict[str, Score] = {}
     cannot: dict[str, str] = {}
@@ -54,7 +54,7 @@ def score_all(
     Examples
     --------
     >>> said = Outputs(logits=[[9.0, 0.0], [0.0, 0.0]])
-    >>> {name: values.round(2).tolist() for name, values in score_all(None, said).items()}
+    >>> {name: values.round(2).tolist() for name, values in score_all(None, said, ["msp", "energy"]).items()}
     {'msp': [-1.0, -0.5], 'energy': [-9.0, -0.69]}
     """
     chosen: Mapping[str, Score]

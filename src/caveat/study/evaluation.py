@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,10 +13,10 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat import __version__
 from caveat._checks import as_level, check_known
 from caveat.conformal import SplitSets
-from caveat.conformal.quantile import quantile_rank
-from caveat.errors import InputError
+from caveat.errors import CaveatWarning, InputError
 from caveat.metrics import (
     Placements,
     augrc_interval,
@@ -127,6 +128,21 @@ class Evaluation:
         """Names of the outlier sets, in the order given."""
         return tuple(facts.name for facts in self.data if facts.role == "outlier")
 
+    @property
+    def inlier(self) -> DataFacts:
+        """The held-out inliers that everything was measured on."""
+        return next(facts for facts in self.data if facts.role == "inlier")
+
+    @property
+    def best(self) -> Ranked:
+        """The score with the largest mean AUROC; ``tied`` says which others it cannot be told from."""
+        return self.ranking[0]
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """Scores that cannot be told from the best, without the best itself."""
+        return tuple(line.score for line in self.ranking[1:] if line.tied_with_best)
+
     def detection(self, score: str, outlier: str) -> Detection:
         """The numbers of one score against one outlier set."""
         for row in self.detections:
@@ -202,7 +218,7 @@ def evaluate(
     >>> rng = np.random.default_rng(0)
     >>> sure = Outputs(logits=rng.normal(size=(200, 3)) + 5 * np.eye(3)[rng.integers(3, size=200)])
     >>> unsure = Outputs(logits=rng.normal(size=(100, 3)))
-    >>> result = evaluate(train=None, inlier=sure, outliers={"noise": unsure})
+    >>> result = evaluate(train=None, inlier=sure, outliers={"noise": unsure}, names=["msp", "energy"])
     >>> [(line.rank, line.score, round(line.mean_auroc.value, 2)) for line in result.ranking]
     [(1, 'energy', 1.0), (1, 'msp', 0.99)]
     """
@@ -383,9 +399,9 @@ def _sets(
     if calibration.n < 1 or not calibration.has("correct"):
         return None
     n_classes = int(inlier.n_classes or 0)
-    if quantile_rank(calibration.n, alpha) > calibration.n:
-        return None
-    method = SplitSets("lac", alpha=alpha).calibrate(calibration)
+    with warnings.catch_warnings():  # a calibration set that is too small is said in the result, not on the side
+        warnings.simplefilter("ignore", CaveatWarning)
+        method = SplitSets("lac", alpha=alpha).calibrate(calibration)
     found = method.predict(looked_at)
     hits = int(found.covers(looked_at.labels).sum())
     return SetFacts(
@@ -401,7 +417,7 @@ def _sets(
             if outputs.has("probs")
         },
         n_calibration=calibration.n,
-        caveat=caveat,
+        caveat=" ".join(filter(None, [caveat, found.caveat])),
     )
 
 
@@ -427,5 +443,5 @@ def _describe(
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    return found | {name: version(name) for name in ("caveat", "numpy", "scipy", "scikit-learn")}
+    found = {"caveat": __version__, "python": platform.python_version()}
+    return found | {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}

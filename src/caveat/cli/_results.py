@@ -1,0 +1,63 @@
+"""An evaluation on the terminal and on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from caveat.cli._console import console
+from caveat.report import write_html
+from caveat.study import Evaluation
+from caveat.study.tables import write_table
+
+__all__ = ["show", "write"]
+
+
+def write(evaluation: Evaluation, folder: Path) -> tuple[Path, Path]:
+    """Write the table and the report into ``folder``; returns their paths."""
+    table = write_table(evaluation.rows(), folder)
+    report = folder / "report.html"
+    write_html(evaluation, report)
+    return table, report
+
+
+def show(evaluation: Evaluation) -> None:
+    """Print the ranking: AUROC on average and against each outlier set, with ties marked."""
+    out = console()
+    names = evaluation.outliers
+    wide = 50 + 8 * len(names) <= out.width  # otherwise the average and the worst must do
+    table = Table(title=evaluation.title, box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("rank", justify="right", no_wrap=True)
+    table.add_column("score", no_wrap=True)
+    table.add_column("mean AUROC", justify="right", no_wrap=True)
+    for heading in [f"({i})" for i in range(1, len(names) + 1)] if wide else ["worst", "against"]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for line in evaluation.ranking:
+        mean = line.mean_auroc
+        found = {name: evaluation.detection(line.score, name).auroc.value for name in names}
+        worst = min(found, key=lambda name: found[name])
+        cells = [f"{value:.3f}" for value in found.values()] if wide else [f"{found[worst]:.3f}", worst]
+        tied = "=" if line.tied_with_best and line is not evaluation.ranking[0] else ""
+        shown = f"{mean.value:.3f} [{mean.lower:.3f}, {mean.upper:.3f}]"
+        table.add_row(f"{tied}{line.rank}", escape(line.score), escape(shown), *map(escape, cells))
+    out.print(table)
+
+    def say(sentence: str) -> None:
+        out.print(sentence, highlight=False, markup=False, soft_wrap=True)
+
+    say(
+        f"AUROC, higher is better, with {100 * (1 - evaluation.delta):g} % intervals (DeLong). "
+        "'=' marks scores that a paired test cannot tell from the best."
+    )
+    if wide:
+        say("Outliers: " + ", ".join(f"({i}) {name}" for i, name in enumerate(names, 1)) + ".")
+    if (sets := evaluation.sets) is not None:
+        covered = sets.coverage
+        say(
+            f"Prediction sets ({sets.method}, alpha = {sets.alpha:g}, {sets.n_calibration} calibration samples): "
+            f"coverage {covered.value:.3f} [{covered.lower:.3f}, {covered.upper:.3f}], promised {sets.promised:.3f}; "
+            f"mean size {sets.mean_size:.2f}."
+        )

@@ -1,0 +1,43 @@
+"""The typer application: one line per command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from caveat import __version__
+from caveat.cli.demo import demo
+from caveat.cli.evaluate import evaluate
+from caveat.cli.scores import scores
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="caveat",
+    help="Tells you when not to trust a classifier, and proves how often it will be wrong about that.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"caveat {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(demo)
+app.command()(evaluate)
+app.command()(scores)

@@ -1,0 +1,40 @@
+"""``caveat demo``: the whole line on data that is here already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from caveat.cli import _results
+from caveat.cli._console import console, progress_bar
+
+__all__ = ["demo"]
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the table, the report and the outputs.")] = Path("caveat-demo"),
+    seed: Annotated[int, typer.Option(help="Seeds the network, the splits and the outliers.")] = 0,
+) -> None:
+    """Train a small network on digits 0 to 7, show it other things, and report what each score notices."""
+    from caveat.study import evaluate
+    from caveat.study.demo import demo_outputs
+
+    with progress_bar() as tell:
+        tell("training a small network on digits 0 to 7", 0, 1)
+        said = demo_outputs(seed)
+        evaluation = evaluate(
+            train=said.train,
+            inlier=said.inlier,
+            calibration=said.calibration,
+            outliers=said.outliers,
+            title="Digits 0 to 7, and what the network was never taught",
+            alpha=0.01,
+            seed=seed,
+            progress=tell,
+        )
+        table, report = _results.write(evaluation, out)
+    _results.show(evaluation)
+    console().print(f"Table:  {table.resolve()}", highlight=False, soft_wrap=True)
+    console().print(f"Report: {report.resolve()}", highlight=False, soft_wrap=True)

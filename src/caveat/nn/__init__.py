@@ -1,0 +1,12 @@
+"""The torch edge: from a model to what it said. Nothing below this package knows torch."""
+
+from caveat.errors import MissingExtraError
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError("caveat.nn", extra="torch") from error
+
+from caveat.nn.extract import extract
+
+__all__ = ["extract"]

@@ -1,0 +1,78 @@
+"""Class probabilities in float64, precise at both ends, so that the rows of a saturated network do not tie.
+
+Neither 1 - p of a sure row nor log p of a hopeless class rounds to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.outputs import Outputs
+
+__all__ = ["below_largest", "log_mean_exp", "log_probabilities", "log_softmax", "logits_of", "with_complement"]
+
+_TINY = np.finfo(np.float64).tiny  # log(0) would make every class of a hard 0/1 row infinitely strange
+
+
+def logits_of(block: Outputs) -> NDArray[np.float64]:
+    """Logits (n, C) as a fresh float64 array; the logarithm of the probabilities where only those were given."""
+    if block.has("logits"):
+        return np.array(block.logits, dtype=np.float64)
+    probs = np.array(block.probs, dtype=np.float64)
+    np.maximum(probs, _TINY, out=probs)
+    return np.asarray(np.log(probs, out=probs))
+
+
+def log_probabilities(block: Outputs, temperature: float = 1.0) -> NDArray[np.float64]:
+    """log softmax(z / T), shape (n, C)."""
+    logits = logits_of(block)
+    if temperature != 1:
+        logits /= temperature
+    return log_softmax(logits)
+
+
+def log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log softmax over the last axis, in place.
+
+    >>> log_softmax(np.array([[50.0, 0.0]])).tolist() == [[-np.exp(-50.0), -50.0]]
+    True
+    """
+    _, _, rest = below_largest(logits)
+    logits -= np.log1p(rest)[..., None]
+    return logits
+
+
+def below_largest(
+    logits: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Take the largest logit off each row (last axis), in place; return it, the exp of the row, and the rest.
+
+    The rest is the sum of the exps without that of the largest, which is 1: the largest probability is 1 / (1 + rest),
+    and log1p(rest) keeps its digits when that is almost one.
+    """
+    top = np.argmax(logits, axis=-1)[..., None]
+    largest = np.take_along_axis(logits, top, axis=-1)
+    logits -= largest
+    weights: NDArray[Any] = np.exp(logits)
+    np.put_along_axis(weights, top, 0.0, axis=-1)
+    rest = weights.sum(axis=-1)
+    np.put_along_axis(weights, top, 1.0, axis=-1)
+    return largest[..., 0], weights, rest
+
+
+def with_complement(log_p: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """p and 1 - p of log probabilities (n, C), the latter without cancellation where p is almost one."""
+    p = np.exp(log_p)
+    rest = 1 - p
+    top = np.argmax(log_p, axis=1)[:, None]  # no other class can be above one half
+    np.put_along_axis(rest, top, -np.expm1(np.take_along_axis(log_p, top, axis=1)), axis=1)
+    return p, rest
+
+
+def log_mean_exp(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of the mean of exp(values) over the first axis."""
+    top = values.max(axis=0)
+    return np.asarray(top + np.log(np.exp(values - top).mean(axis=0)))

@@ -1,0 +1,91 @@
+r"""KL matching: distance of the predicted probabilities from what the network usually says.
+
+$$ s(x) = \min_k \operatorname{KL}(p(x) \,\|\, d_k), \qquad
+   d_k = \text{mean of } p \text{ over the ID samples predicted as } k $$
+
+Hendrycks, Basart, Mazeika, Zou, Kwon, Mostajabi, Steinhardt and Song, "Scaling Out-of-Distribution Detection for
+Real-World Settings", ICML 2022, arXiv:1911.11132.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+from caveat.scores._probabilities import below_largest, log_probabilities, logits_of
+from caveat.scores._statistics import Gathered, Statistic, class_sums
+
+__all__ = ["KLMatching", "PredictedProbabilities"]
+
+_TINY = np.finfo(np.float64).tiny
+
+
+@final
+@dataclass
+class PredictedProbabilities(Statistic):
+    """Sum of the probabilities, and count, of the samples predicted as each class."""
+
+    reads: ClassVar[tuple[str, ...]] = ("probs",)
+
+    def begin(self, train: Outputs) -> None:
+        classes = train.n_classes
+        assert classes is not None
+        self.counts = np.zeros(classes)
+        self.sums = np.zeros((classes, classes))
+
+    def update(self, block: Outputs) -> None:
+        log_p = log_probabilities(block)
+        predicted = block.predictions
+        self.counts += np.bincount(predicted, minlength=self.counts.size)
+        self.sums += class_sums(np.exp(log_p), predicted, self.counts.size)
+
+    def __add__(self, other: Self) -> Self:
+        if self.counts.shape != other.counts.shape:
+            raise InputError(f"statistics of {self.counts.size} and {other.counts.size} classes cannot be added.")
+        both = replace(self)
+        both.counts, both.sums = self.counts + other.counts, self.sums + other.sums
+        return both
+
+
+@final
+@dataclass(eq=False)
+class KLMatching(Score):
+    """Divergence from the nearest typical posterior; classes never predicted have none. The larger, the stranger.
+
+    The paper takes the typical posteriors from validation data; whatever ``fit`` is given serves.
+
+    Examples
+    --------
+    >>> train = Outputs(probs=[[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]])
+    >>> KLMatching().fit(train).score(Outputs(probs=[[0.8, 0.2], [0.5, 0.5]])).round(3)
+    array([0.   , 0.223])
+    """
+
+    name: ClassVar[str] = "kl_matching"
+    needs: ClassVar[tuple[str, ...]] = ("probs",)
+    fits_on: ClassVar[tuple[str, ...]] = ("probs",)
+    cost: ClassVar[str] = "C²"
+    paper: ClassVar[str] = "Hendrycks et al. 2022"
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        return (PredictedProbabilities(),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        seen = gathered[PredictedProbabilities()]
+        said = np.flatnonzero(seen.counts)
+        typical = seen.sums[said] / seen.counts[said, None]
+        self.log_typical_ = np.log(np.maximum(typical, _TINY))  # a class no sample ever favoured: far, not infinite
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        # With p = w / (1 + r) every term is one product with w: p log p = (w z) / (1 + r) - log(1 + r).
+        logits = logits_of(block)
+        _, weights, rest = below_largest(logits)
+        matched = np.max(weights @ self.log_typical_.T, axis=1)
+        surplus = (np.einsum("ij,ij->i", weights, logits) - matched) / (1 + rest) - np.log1p(rest)
+        return np.asarray(np.maximum(surplus, 0))

@@ -1,0 +1,267 @@
+"""Any outlier detector with ``fit(X)`` and ``decision_function(X)`` as a score: PyOD, scikit-learn, your own.
+
+The thirteen detectors of the ADBench table go by name: Han, Hu, Huang, Jiang and Zhao, "ADBench: Anomaly Detection
+Benchmark", NeurIPS 2022, arXiv:2206.09426. Twelve come from PyOD (the extra ``outlier``), DAGMM is built in.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import importlib.util
+import inspect
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NoReturn, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._checks import as_count, check_finite, check_known
+from caveat.errors import CaveatWarning, InputError, MissingExtraError
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+from caveat.scores._statistics import Gathered
+from caveat.scores.dagmm import DAGMM
+
+__all__ = ["DetectorEntry", "OutlierDetector", "detector", "detectors"]
+
+_LARGEST = float(np.finfo(np.float64).max)
+_PACKAGE = {"outlier": "pyod", "torch": "torch"}
+_THEIR_ERRORS = (ValueError, IndexError, TypeError, ArithmeticError, RuntimeError, np.linalg.LinAlgError)
+
+
+@final
+@dataclass(frozen=True)
+class DetectorEntry:
+    """One detector that goes by name. ``whole_batch``: a row's score changes with the rows beside it."""
+
+    name: str
+    module: str
+    class_name: str
+    paper: str
+    extras: tuple[str, ...] = ("outlier",)
+    whole_batch: bool = False
+
+
+_DETECTORS = (
+    DetectorEntry("iforest", "pyod.models.iforest", "IForest", "Liu et al. 2008"),
+    DetectorEntry("ocsvm", "pyod.models.ocsvm", "OCSVM", "Schoelkopf et al. 1999"),
+    DetectorEntry("cblof", "pyod.models.cblof", "CBLOF", "He et al. 2003"),
+    DetectorEntry("cof", "pyod.models.cof", "COF", "Tang et al. 2002", whole_batch=True),
+    DetectorEntry("copod", "pyod.models.copod", "COPOD", "Li et al. 2020", whole_batch=True),
+    DetectorEntry("ecod", "pyod.models.ecod", "ECOD", "Li et al. 2022", whole_batch=True),
+    DetectorEntry("hbos", "pyod.models.hbos", "HBOS", "Goldstein & Dengel 2012"),
+    DetectorEntry("knn", "pyod.models.knn", "KNN", "Ramaswamy et al. 2000"),
+    DetectorEntry("lof", "pyod.models.lof", "LOF", "Breunig et al. 2000"),
+    DetectorEntry("pca", "pyod.models.pca", "PCA", "Shyu et al. 2003"),
+    DetectorEntry("sod", "pyod.models.sod", "SOD", "Kriegel et al. 2009", whole_batch=True),
+    DetectorEntry("deep_svdd", "pyod.models.deep_svdd", "DeepSVDD", "Ruff et al. 2018", extras=("outlier", "torch")),
+    DetectorEntry("dagmm", "caveat.scores.dagmm", "DAGMM", "Zong et al. 2018", extras=()),
+    DetectorEntry("sos", "pyod.models.sos", "SOS", "Janssens et al. 2012", whole_batch=True),
+)
+
+
+def detectors() -> tuple[DetectorEntry, ...]:
+    """Every detector that ``detector`` can build: the ADBench table, and SOS.
+
+    Examples
+    --------
+    >>> [entry.name for entry in detectors() if entry.whole_batch]
+    ['cof', 'copod', 'ecod', 'sod', 'sos']
+    """
+    return _DETECTORS
+
+
+def detector(name: str, **params: Any) -> OutlierDetector:
+    """A detector of the ADBench table by name, with parameters of its own.
+
+    Examples
+    --------
+    >>> detector("iforest", n_estimators=200)
+    OutlierDetector(estimator='iforest', params={'n_estimators': 200}, larger='auto', seed=0)
+    """
+    return OutlierDetector(name, params)
+
+
+@final
+@dataclass(eq=False)
+class OutlierDetector(Score):
+    """What an outlier detector says about the features. The larger, the stranger.
+
+    Fitting copies the estimator and gives it the whole feature matrix; memory and time are the estimator's own.
+    PyOD's COF, COPOD, ECOD, SOD and SOS judge a row by the rows it is scored with. All rows of a call are given to them
+    at once, and two sets are comparable only if they were scored in one call, as ADBench does: ``score_together``. The
+    same holds for a conformal p-value from one of them. All others are scored in row blocks.
+
+    Scores that overflow to infinity become the largest float, with a warning. A fitted estimator of another library
+    cannot be saved without pickle, so ``save`` is an error.
+
+    Parameters
+    ----------
+    estimator
+        A name of ``detectors()``, or an object with ``fit(X)`` and ``decision_function(X)``.
+    params
+        Parameters of a detector given by name.
+    larger
+        What a larger ``decision_function`` means. ``"auto"`` knows PyOD ("stranger") and scikit-learn ("normal");
+        anything else must say it.
+    seed
+        ``random_state`` of a detector given by name, where it has one.
+
+    Examples
+    --------
+    >>> from sklearn.svm import OneClassSVM
+    >>> train = Outputs(features=np.random.default_rng(0).normal(size=(100, 2)))
+    >>> score = OutlierDetector(OneClassSVM()).fit(train)
+    >>> near, far = score.score(Outputs(features=[[0.0, 0.0], [9.0, 9.0]]))
+    >>> bool(far > near)
+    True
+    """
+
+    estimator: Any
+    params: Mapping[str, Any] | None = None
+    larger: Literal["auto", "stranger", "normal"] = "auto"
+    seed: int = 0
+
+    name: ClassVar[str] = "detector"
+    needs: ClassVar[tuple[str, ...]] = ("features",)
+    fits_on: ClassVar[tuple[str, ...]] = ("features",)
+    cost: ClassVar[str] = "the estimator's"
+    paper: ClassVar[str] = "Han et al. 2022"
+
+    def __post_init__(self) -> None:
+        check_known(self.larger, ("auto", "stranger", "normal"), "meaning of larger")
+        as_count(self.seed, "seed", least=0)
+        if isinstance(self.estimator, str):
+            check_known(self.estimator, [entry.name for entry in _DETECTORS], "detector")
+            return
+        if self.params:
+            raise InputError("params belong to a detector given by name; set those of an estimator on it.")
+        if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "decision_function"):
+            raise InputError(
+                f"estimator must have fit(X) and decision_function(X), got {type(self.estimator).__name__}. "
+                "scikit-learn's LocalOutlierFactor has them with novelty=True."
+            )
+
+    @property
+    def whole_batch(self) -> bool:
+        """Whether a row's score changes with the rows it is scored with."""
+        kind = type(self.estimator)
+        return any(
+            entry.whole_batch
+            and (self.estimator == entry.name if isinstance(self.estimator, str) else _is(kind, entry))
+            for entry in _DETECTORS
+        )
+
+    def score(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Strangeness of each sample, shape (n,)."""
+        if not self.whole_batch:
+            return super().score(outputs)
+        self._can_score(outputs)
+        return self._score(outputs)
+
+    def score_together(self, *outputs: Outputs) -> tuple[NDArray[np.float64], ...]:
+        """Scores of several sets as one batch, as ADBench scores inliers and outliers; one array for each set.
+
+        Examples
+        --------
+        >>> from caveat.scores.dagmm import DAGMM
+        >>> inlier, outlier = Outputs(features=np.eye(3)), Outputs(features=[[9.0, 9.0, 9.0]])
+        >>> score = OutlierDetector(DAGMM(epochs=1)).fit(inlier)
+        >>> [part.shape for part in score.score_together(inlier, outlier)]
+        [(3,), (1,)]
+        """
+        for part in outputs:
+            self._can_score(part)
+        joined = Outputs(features=np.concatenate([part.features for part in outputs]), check=False)
+        return tuple(np.split(self.score(joined), np.cumsum([part.n for part in outputs])[:-1]))
+
+    def save(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not possible: the fitted estimator belongs to another library."""
+        raise InputError(f"a fitted {self._label} cannot be saved without pickle, which Caveat does not use. Keep the "
+                         "training outputs and fit it again, or choose a score of the catalogue.")  # fmt: skip
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        estimator = self._build(int(train.features.shape[1]))
+        self.sign_ = self._direction(estimator)
+        try:
+            estimator.fit(_wide(train.features))
+        except _THEIR_ERRORS as error:
+            raise InputError(f"{self._label} could not be fitted on {train.n} rows: {_phrase(error)}.") from error
+        if np.isinf(getattr(estimator, "decision_scores_", 0.0)).all():  # what PyOD says of its own training rows
+            raise InputError(f"every score of {self._label} is infinite, as with PyOD's PCA when a component has no "
+                             "variance. Drop constant columns, or keep fewer components.")  # fmt: skip
+        self.estimator_ = estimator
+
+    def _score(self, block: Outputs) -> NDArray[np.float64]:
+        try:
+            values = self.estimator_.decision_function(_wide(block.features))
+        except _THEIR_ERRORS as error:
+            raise InputError(f"{self._label} could not score {block.n} rows: {_phrase(error)}.") from error
+        return _finite(self.sign_ * np.asarray(values, dtype=np.float64).ravel(), self._label)
+
+    @property
+    def _label(self) -> str:
+        return self.estimator if isinstance(self.estimator, str) else type(self.estimator).__name__
+
+    def _build(self, width: int) -> Any:
+        """A fresh estimator; the one that was given stays as it is."""
+        if not isinstance(self.estimator, str):
+            return copy.deepcopy(self.estimator)
+        kind = _load(next(entry for entry in _DETECTORS if entry.name == self.estimator))
+        accepted = inspect.signature(kind).parameters
+        own = {"random_state": self.seed, "n_features": width, "verbose": 0}
+        params = {key: value for key, value in own.items() if key in accepted} | dict(self.params or {})
+        for key in params:
+            check_known(key, accepted, f"parameter of detector '{self.estimator}'")
+        try:
+            return kind(**params)
+        except _THEIR_ERRORS as error:
+            raise InputError(f"{self._label} could not be built: {_phrase(error)}.") from error
+
+    def _direction(self, estimator: Any) -> float:
+        """1 where a larger decision_function is stranger, -1 where it is more normal."""
+        if self.larger != "auto":
+            return 1.0 if self.larger == "stranger" else -1.0
+        from sklearn.base import OutlierMixin
+
+        pyod = sys.modules.get("pyod.models.base")  # a PyOD estimator cannot exist unless this is loaded
+        if isinstance(estimator, DAGMM) or (pyod is not None and isinstance(estimator, pyod.BaseDetector)):
+            return 1.0
+        if isinstance(estimator, OutlierMixin):
+            return -1.0
+        raise InputError(f"larger must be 'stranger' or 'normal' for {self._label}, which is neither from PyOD nor an "
+                         "outlier detector of scikit-learn.")  # fmt: skip
+
+
+def _is(kind: type, entry: DetectorEntry) -> bool:
+    return any(base.__module__ == entry.module and base.__name__ == entry.class_name for base in kind.__mro__)
+
+
+def _load(entry: DetectorEntry) -> Any:
+    for extra in entry.extras:
+        if importlib.util.find_spec(_PACKAGE[extra]) is None:
+            raise MissingExtraError(f"detector '{entry.name}'", extra=extra)
+    return getattr(importlib.import_module(entry.module), entry.class_name)
+
+
+def _phrase(error: Exception) -> str:
+    return str(error).strip().rstrip(".")
+
+
+def _wide(features: NDArray[Any]) -> NDArray[Any]:
+    return features.astype(np.float32) if features.dtype == np.float16 else features
+
+
+def _finite(values: NDArray[np.float64], label: str) -> NDArray[np.float64]:
+    """Scores without NaN and infinity; the order stays."""
+    infinite = np.isinf(values)
+    if infinite.any():
+        count = f"{infinite.sum()} infinite scores of {values.size}"
+        warnings.warn(f"{label} gave {count}; they count as the largest float.", CaveatWarning, stacklevel=4)
+        values = np.clip(values, -_LARGEST, _LARGEST)
+    check_finite(values, f"score of {label}")
+    return values

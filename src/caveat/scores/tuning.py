@@ -1,0 +1,187 @@
+"""Hyper-parameters chosen on ID validation data, by how well a score finds the model's own errors.
+
+The parameters with the smallest AUGRC of misclassification on held-out inliers are kept, as in Claros-Olivares and
+Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection Under Representation and Training Paradigm Shifts",
+appendix E. Outliers are never looked at unless the caller passes them by name.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat import _ranking
+from caveat._checks import as_vector, check_known
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+from caveat.scores._statistics import gather
+from caveat.scores.catalogue import make
+from caveat.scores.outlier_detector import OutlierDetector
+
+__all__ = ["Trial", "Tuned", "tune"]
+
+
+@final
+@dataclass(frozen=True)
+class Trial:
+    """One point of the grid: its value, or NaN and the reason why it could not be computed."""
+
+    params: Mapping[str, Any]
+    value: float
+    skipped: str = ""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """The chosen score, fitted, and every point that was tried.
+
+    Parameters
+    ----------
+    score
+        Fitted, with the chosen parameters.
+    params
+        The chosen parameters.
+    value
+        What they reached on the data they were chosen on: better than on new data will be.
+    metric
+        ``"augrc"`` of misclassification (lower is better), or ``"auroc"`` against outliers (higher is better).
+    table
+        Every point of the grid, in its order.
+    n
+        How many samples the choice rests on.
+    caveat
+        A sentence where one is due, else empty.
+    """
+
+    score: Score
+    params: Mapping[str, Any]
+    value: float
+    metric: str
+    table: tuple[Trial, ...]
+    n: int
+    caveat: str = ""
+
+
+def tune(
+    score: str | type[Score] | Score,
+    grid: Mapping[str, Iterable[Any]] | None = None,
+    *,
+    train: Outputs | None = None,
+    validation: Outputs,
+    outlier: Outputs | None = None,
+) -> Tuned:
+    """Try every point of a grid and keep the best, fitted.
+
+    Without ``outlier`` only ID data decide: the smallest AUGRC of the validation errors. With it, the largest AUROC of
+    the outliers against the validation data, and the result says so. On a tie the point that changes the fewest
+    defaults wins, then the first. All points share one walk over ``train``.
+
+    Parameters
+    ----------
+    score
+        A name of the catalogue, a score class, or a score whose other parameters are kept.
+    grid
+        Parameter -> values; default ``grid`` of the score class.
+    train
+        Training outputs, where the score learns.
+    validation
+        Held-out ID outputs; with labels, unless ``outlier`` is given.
+    outlier
+        Outliers to choose on. Do not report detection on the same ones.
+
+    Examples
+    --------
+    >>> said = Outputs(logits=[[3.0, 0.0, 0.0], [2.0, 1.9, -9.0], [2.0, 0.5, 0.5]], labels=[0, 1, 0])
+    >>> best = tune("gen", {"gamma": [0.1, 0.9]}, validation=said)
+    >>> best.score, [(trial.params["gamma"], round(trial.value, 3)) for trial in best.table]
+    (GEN(gamma=0.9, top=100), [(0.1, 0.278), (0.9, 0.056)])
+    """
+    template = make(score) if isinstance(score, str) else score if isinstance(score, Score) else score()
+    label = template.name
+    points = list(_points(template, grid, label))
+    correct = _judged_by(validation, outlier)
+    candidates = [replace(template, **params) for params in points]  # type: ignore[type-var]
+    looked_at = [validation] if outlier is None else [validation, outlier]
+    reasons = [
+        next((why for outputs in looked_at if (why := point.missing(train=train, outputs=outputs))), "")
+        for point in candidates
+    ]
+    if all(reasons):
+        raise InputError(f"score '{label}' cannot be tuned on these outputs: it {reasons[0]}.")
+
+    learners = [point for point, why in zip(candidates, reasons, strict=True) if point.fits_on and not why]
+    gathered = None
+    if learners:
+        assert train is not None  # else missing() gave a reason
+        learners[0].can_fit(train)
+        gathered = gather(train, [statistic for point in learners for statistic in point.statistics()])
+
+    table: list[Trial] = []
+    best: tuple[tuple[float, int], Score, Trial] | None = None
+    for params, point, why in zip(points, candidates, reasons, strict=True):
+        if why:
+            table.append(Trial(params, float("nan"), skipped=why))
+            continue
+        if point.fits_on and train is not None and gathered is not None:
+            point.fit_from(train, gathered)
+        inlier, *strange = (as_vector(values, f"score '{label}'", allow_infinite=True)
+                            for values in _scores_of(point, looked_at))  # fmt: skip
+        value = _ranking.auroc(inlier, strange[0]) if strange else _ranking.augrc(inlier, correct)
+        cost = -value if strange else value
+        trial = Trial(params, value)
+        table.append(trial)
+        changed = sum(params[key] != getattr(template, key) for key in params)
+        if best is None or (cost, changed) < best[0]:
+            best = ((cost, changed), point, trial)
+    assert best is not None
+    _, winner, chosen = best
+    caveat = "" if outlier is None else "Chosen on outliers: detection of the same outliers is not a test any more."
+    return Tuned(
+        score=winner,
+        params=chosen.params,
+        value=chosen.value,
+        metric="augrc" if outlier is None else "auroc",
+        table=tuple(table),
+        n=validation.n + (0 if outlier is None else outlier.n),
+        caveat=caveat,
+    )
+
+
+def _points(template: Score, grid: Mapping[str, Iterable[Any]] | None, label: str) -> Iterable[dict[str, Any]]:
+    """Every combination of the grid."""
+    values = {key: list(choice) for key, choice in (template.grid if grid is None else grid).items()}
+    if not values:
+        raise InputError(f"score '{label}' has no default grid. Pass grid={{parameter: values}}.")
+    allowed = [field.name for field in fields(template)]  # type: ignore[arg-type]
+    for key, choice in values.items():
+        check_known(key, allowed, f"parameter of score '{label}'")
+        if not choice:
+            raise InputError(f"grid[{key!r}] must hold at least one value, got none.")
+    return (dict(zip(values, point, strict=True)) for point in itertools.product(*values.values()))
+
+
+def _scores_of(point: Score, outputs: list[Outputs]) -> Iterable[NDArray[np.float64]]:
+    """Scores of each set; in one batch where they would not be comparable otherwise."""
+    return point.score_together(*outputs) if isinstance(point, OutlierDetector) else map(point.score, outputs)
+
+
+def _judged_by(validation: Outputs, outlier: Outputs | None) -> NDArray[np.bool_]:
+    """Which validation predictions are right, where those decide."""
+    if outlier is not None:
+        return np.ones(validation.n, dtype=np.bool_)
+    if not validation.has("correct"):
+        raise InputError("validation needs labels and logits: parameters are chosen by how well they find its errors. "
+                         "Store both, or pass outlier= to choose on outliers.")  # fmt: skip
+    correct = np.asarray(validation.correct)
+    if correct.all() or not correct.any():
+        what = "right" if correct.all() else "wrong"
+        raise InputError(f"validation must hold right and wrong predictions to choose by, but all {correct.size} are "
+                         f"{what}. Use more held-out data.")  # fmt: skip
+    return correct

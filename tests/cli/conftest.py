@@ -1,0 +1,20 @@
+"""The command line as a user runs it: same entry point, exit code and streams."""
+
+from __future__ import annotations
+
+import pytest
+
+from caveat.cli import main
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*args):
+        with pytest.raises(SystemExit) as stop:
+            main([str(arg) for arg in args])
+        out, err = capsys.readouterr()
+        return stop.value.code or 0, out, err
+
+    return call

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from caveat import Outputs
+
+
+@pytest.fixture
+def files(tmp_path, train, inlier, outlier):
+    for name, outputs in {"train": train, "test": inlier, "far": outlier}.items():
+        Outputs(
+            logits=outputs.logits, features=outputs.features, head=outputs.head,
+            labels=None if name == "far" else outputs.labels,
+        ).save(tmp_path / f"{name}.npz")  # fmt: skip
+    return tmp_path
+
+
+def usual(files, **changes):
+    options = {"--train": files / "train.npz", "--test": files / "test.npz", "--outlier": files / "far.npz"} | {
+        f"--{key}": value for key, value in changes.items()
+    }
+    return [part for option in options.items() for part in option]
+
+
+def test_writes_a_table_and_a_report_and_prints_the_ranking(run, files):
+    code, out, _ = run("evaluate", *usual(files), "--out", files / "results")
+    assert code == 0
+    assert sorted(p.suffix for p in (files / "results").iterdir()) in ([".html", ".parquet"], [".csv", ".html"])
+    for name in ("msp", "energy", "mahalanobis", "knn", "far", "report.html"):
+        assert name in out
+
+
+def test_only_the_named_scores_and_named_outliers(run, files):
+    code, out, _ = run(
+        "evaluate",
+        *usual(files),
+        "--outlier",
+        f"other={files / 'far.npz'}",
+        "--scores",
+        "msp, knn",
+        "--out",
+        files / "r",
+    )
+    assert code == 0
+    assert "(1) far, (2) other" in out
+    assert "energy" not in out
+
+
+def test_scores_that_cannot_be_computed_are_named(run, files):
+    code, out, _ = run("evaluate", "--test", files / "test.npz", "--outlier", files / "far.npz", "--out", files / "r")
+    assert code == 0
+    assert "knn needs training outputs" in out
+
+
+def test_explain_says_what_a_file_allows(run, files):
+    code, out, _ = run("evaluate", "--explain", files / "far.npz")
+    assert code == 0
+    assert "120 samples, 4 classes" in out
+    assert "The head gives the logits back" in out
+    assert "no: needs labels of the training outputs" in out
+
+
+def test_explain_notices_features_of_another_layer(run, files):
+    said = Outputs.load(files / "test.npz")
+    Outputs(logits=said.logits, features=said.features[:, ::-1], head=said.head).save(files / "odd.npz")
+    _, out, _ = run("evaluate", "--explain", files / "odd.npz")
+    assert "does NOT give the logits back" in out
+
+
+def broken(kind, files):
+    path = files / "bad.npz"
+    good = np.load(files / "test.npz")
+    arrays = dict(good)
+    if kind == "nan":
+        arrays["logits"] = arrays["logits"].copy()
+        arrays["logits"][7, 1] = np.nan
+    elif kind == "inf":
+        arrays["features"] = arrays["features"].copy()
+        arrays["features"][3, 0] = np.inf
+    elif kind == "shape":
+        arrays["logits"] = arrays["logits"][0]
+    elif kind == "rows":
+        arrays["labels"] = arrays["labels"][:-1]
+    elif kind == "labels":
+        arrays["labels"] = arrays["labels"].copy()
+        arrays["labels"][5] = 4
+    elif kind == "empty":
+        arrays = {key: value[:0] if value.shape[0] == 150 else value for key, value in arrays.items()}
+    elif kind == "classes":
+        arrays = {"logits": np.zeros((9, 7))}
+    np.savez(path, **arrays)
+    if kind == "truncated":
+        path.write_bytes(path.read_bytes()[:500])
+    elif kind == "pickle":
+        np.savez(path, logits=np.array([{}], dtype=object))
+    elif kind == "bare pickle":
+        path.write_bytes(pickle.dumps({"logits": 1}))
+    elif kind == "absent":
+        path.unlink()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("nan", "logits has NaN, first at row 7. Drop or impute"),
+        ("inf", "features has an infinite value, first at row 3"),
+        ("shape", "logits must be a non-empty matrix (rows are samples), got shape (4,)"),
+        ("rows", "one row per sample"),
+        ("labels", "labels must be between 0 and 3, got 4 at row 5"),
+        ("empty", "must be a non-empty"),
+        ("classes", "the same classes, got 7 in inlier and 4 in train"),
+        ("truncated", "damaged or not an .npz file"),
+        ("pickle", "pickled objects, which can run code and are never read"),
+        ("bare pickle", "pickled objects"),
+        ("absent", "does not exist. Check the path"),
+    ],
+)
+def test_bad_files_end_with_one_sentence_and_leave_nothing_behind(run, files, kind, message):
+    code, out, err = run("evaluate", *usual(files, test=broken(kind, files)), "--out", files / "results")
+    assert code == 2
+    assert message in err
+    assert err.startswith("error: ")
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in out + err
+    assert not (files / "results").exists()
+
+
+def test_one_sample_a_side_still_works(run, files):
+    said = Outputs.load(files / "test.npz")
+    said[0].save(files / "one.npz")
+    code, _, err = run(
+        "evaluate", *usual(files, test=files / "one.npz", outlier=files / "one.npz"), "--out", files / "r"
+    )
+    assert code == 0, err
+
+
+def test_a_class_without_a_sample_is_named(run, files):
+    said = Outputs.load(files / "train.npz")
+    said[said.labels != 2].save(files / "gap.npz")
+    code, _, err = run("evaluate", *usual(files, train=files / "gap.npz"), "--out", files / "r")
+    assert code == 2
+    assert "labels has no sample of class 2" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--scores", "mahalanobi"], "unknown score 'mahalanobi'. Did you mean 'mahalanobis'?"),
+        (["--alpha", "2"], "alpha must be strictly between 0 and 1, got 2.0"),
+        (["--outlier", "far.npz"], "two outlier sets are called 'far'"),
+    ],
+)
+def test_bad_options_end_with_one_sentence(run, files, args, message):
+    code, _, err = run("evaluate", *usual(files), *args, "--out", files / "r")
+    assert code == 2
+    assert message in err
+
+
+def test_missing_options_show_how_it_is_done(run, files):
+    code, _, err = run("evaluate", "--test", files / "test.npz")
+    assert code == 2
+    assert "needs --outlier. Try: caveat evaluate --train" in err
+
+
+def test_unknown_keys_are_a_note_not_an_error(run, files):
+    arrays = dict(np.load(files / "test.npz"))
+    np.savez(files / "more.npz", **arrays, extra=np.zeros(3))
+    code, _, err = run("evaluate", *usual(files, test=files / "more.npz"), "--out", files / "r")
+    assert code == 0
+    assert "note:" in err
+    assert "ignored unknown keys extra" in err

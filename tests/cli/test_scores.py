@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from caveat.scores import catalogue
+
+
+def test_every_score_is_listed_with_its_paper(run):
+    code, out, _ = run("scores")
+    assert code == 0
+    for entry in catalogue():
+        assert entry.name in out
+    assert "Lee et al. 2018" in out

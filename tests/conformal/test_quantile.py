@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from caveat import CaveatWarning, InputError
+from caveat.conformal import quantile
+from caveat.conformal.quantile import quantile_rank, too_few
+
+
+def test_the_rank_is_exact_where_floats_are_not():
+    # (n+1)(1-alpha) with alpha in hundredths is (n+1)(100-a)/100: integer arithmetic gives the true ceiling
+    wrong = 0
+    for n in range(1, 400):
+        for hundredths in range(1, 100):
+            truth = -((-(n + 1) * (100 - hundredths)) // 100)
+            assert quantile_rank(n, hundredths / 100) == truth
+            wrong += math.ceil((n + 1) * (1 - hundredths / 100)) != truth
+    assert wrong > 0  # the float formula does fail: the exact one is needed
+
+
+def test_by_hand():
+    # n = 9, alpha = .1: k = ceil(10 * .9) = 9, the largest; alpha = .2: k = 8
+    assert quantile(np.arange(1, 10), 0.1) == 9
+    assert quantile(np.arange(1, 10)[::-1], 0.2) == 8
+
+
+def test_too_few_points_give_infinity_and_a_sentence():
+    with pytest.warns(CaveatWarning, match=r"n = 8 is too small for alpha = 0\.1.*Calibrate on 9 samples"):
+        assert quantile(np.arange(8), 0.1) == math.inf
+    assert too_few(9, 0.1) == ""
+    assert "Calibrate on 99 samples" in too_few(98, 0.01)
+
+
+@given(
+    scores=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60),
+    alpha=st.sampled_from([0.01, 0.05, 0.1, 0.3, 0.5, 0.9]),
+)
+def test_it_is_an_order_statistic(scores, alpha):
+    k = quantile_rank(len(scores), alpha)
+    if k <= len(scores):
+        assert quantile(scores, alpha) == sorted(scores)[k - 1]
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(9, 0.1), (19, 0.1), (50, 0.25), (99, 0.05)])
+def test_it_keeps_its_promise(n, alpha):
+    rng, trials = np.random.default_rng(n), 20_000
+    samples = rng.random((trials, n + 1))
+    hits = sum(row[-1] <= quantile(row[:-1], alpha) for row in samples)
+    exact = quantile_rank(n, alpha) / (n + 1)
+    assert abs(hits / trials - exact) < 4 * np.sqrt(exact * (1 - exact) / trials)
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
+        quantile([1.0], 1.5)
+    with pytest.raises(InputError, match="scores has NaN, first at row 0"):
+        quantile([np.nan], 0.5)
+    with pytest.raises(InputError, match="scores must be a non-empty vector"):
+        quantile([], 0.5)

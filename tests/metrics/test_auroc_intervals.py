@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from caveat import InputError
+from caveat.metrics import Placements, auroc, auroc_interval, mean_auroc_interval, paired_p_value
+
+
+def literal_delong(inlier, outlier):
+    """Variance by the n x m comparison matrix."""
+    pairs = np.subtract.outer(outlier, inlier)
+    wins = (pairs > 0) + 0.5 * (pairs == 0)
+    return wins.mean(axis=1).var(ddof=1) / len(outlier) + wins.mean(axis=0).var(ddof=1) / len(inlier)
+
+
+def test_variance_equals_the_literal_matrix():
+    rng = np.random.default_rng(0)
+    inlier, outlier = rng.integers(0, 10, 50), rng.integers(4, 14, 30)
+    placements = Placements.of(inlier=inlier, outliers=[outlier])
+    assert placements.variance == pytest.approx(literal_delong(inlier, outlier))
+    assert placements.auroc == pytest.approx(auroc(inlier=inlier, outlier=outlier))
+
+
+def test_the_interval_covers_at_its_level():
+    # two normals one apart: the true AUROC is Phi(1 / sqrt 2) = 0.7602499
+    rng, trials, truth = np.random.default_rng(1), 2000, 0.7602499389065233
+    hits = 0
+    for _ in range(trials):
+        found = auroc_interval(inlier=rng.normal(size=60), outlier=rng.normal(1, size=50), delta=0.1)
+        hits += found.lower <= truth <= found.upper
+    assert abs(hits / trials - 0.9) < 4 * np.sqrt(0.09 / trials) + 0.01  # DeLong is asymptotic: a point of slack
+
+
+def test_the_mean_over_sets_knows_that_the_inliers_are_shared():
+    # variance of the mean by simulation against the mean of the estimated variances
+    rng, trials = np.random.default_rng(2), 1500
+    values, variances = [], []
+    for _ in range(trials):
+        placements = Placements.of(
+            inlier=rng.normal(size=40), outliers=[rng.normal(1, size=60), rng.normal(0.5, size=30)]
+        )
+        values.append(placements.auroc)
+        variances.append(placements.variance)
+    assert np.mean(variances) == pytest.approx(np.var(values), rel=4 * np.sqrt(2 / trials))
+
+
+def test_perfect_separation_is_not_certainty():
+    found = auroc_interval(inlier=np.arange(20), outlier=np.arange(20, 30))
+    assert found.value == 1.0
+    # ten disjoint pairs all won: the exact lower limit is (delta/2)^(1/10)
+    assert found.lower == pytest.approx(0.025 ** (1 / 10))
+    assert "disjoint pairs" in found.caveat
+
+
+def test_the_paired_test_has_its_level_and_sees_a_difference():
+    rng, trials = np.random.default_rng(3), 1000
+    same, different = 0, 0
+    for _ in range(trials):
+        base_in, base_out = rng.normal(size=80), rng.normal(1, size=60)
+        first = Placements.of(inlier=base_in + rng.normal(size=80), outliers=[base_out + rng.normal(size=60)])
+        second = Placements.of(inlier=base_in + rng.normal(size=80), outliers=[base_out + rng.normal(size=60)])
+        better = Placements.of(inlier=base_in, outliers=[base_out])
+        same += paired_p_value(first, second) <= 0.05
+        different += paired_p_value(better, second) <= 0.05
+    assert abs(same / trials - 0.05) < 4 * np.sqrt(0.05 * 0.95 / trials)
+    assert different / trials > 0.4
+
+
+def test_identical_scores_are_tied():
+    placements = Placements.of(inlier=[0.0, 1.0], outliers=[[1.0, 2.0]])
+    assert paired_p_value(placements, placements) == 1.0
+
+
+def test_one_sample_a_side():
+    found = auroc_interval(inlier=[0.0], outlier=[1.0])
+    assert (found.value, found.upper) == (1.0, 1.0)
+    assert found.lower == pytest.approx(0.025)
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="at least one set of scores"):
+        Placements.of(inlier=[0.0], outliers=[])
+    small, large = (Placements.of(inlier=np.arange(n), outliers=[[1.0]]) for n in (2, 3))
+    with pytest.raises(InputError, match="only on the same samples"):
+        paired_p_value(small, large)
+    with pytest.raises(InputError, match="delta must be strictly between"):
+        mean_auroc_interval(small, delta=0)

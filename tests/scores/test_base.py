@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from caveat import InputError, Outputs
+from caveat.scores import KNN, MSP, Mahalanobis
+
+
+def test_fit_returns_the_score_itself(train):
+    score = Mahalanobis()
+    assert score.fit(train) is score
+
+
+def test_a_score_without_training_data_ignores_fit(train, inlier):
+    np.testing.assert_array_equal(MSP().fit(train).score(inlier), MSP().score(inlier))
+
+
+def test_missing_says_what_is_lacking():
+    features, logits = Outputs(features=[[1.0]]), Outputs(logits=[[1.0]])
+    assert MSP().missing(train=None, outputs=features) == "needs probs"
+    assert Mahalanobis().missing(train=None, outputs=features) == "needs training outputs"
+    assert Mahalanobis().missing(train=features, outputs=features) == "needs labels of the training outputs"
+    assert KNN(k=1).missing(train=features, outputs=logits) == "needs features"
+    assert KNN(k=1).missing(train=features, outputs=features) == ""
+
+
+def test_fitting_again_forgets_what_was_learned(make_outputs, inlier):
+    score = Mahalanobis().fit(make_outputs(seed=7, shift=2.0))
+    score.fit(make_outputs(seed=1))
+    np.testing.assert_array_equal(score.score(inlier), Mahalanobis().fit(make_outputs(seed=1)).score(inlier))
+
+
+def test_other_width_than_in_training(train):
+    with pytest.raises(InputError, match="features must have 12 columns as in training, got 3"):
+        Mahalanobis().fit(train).score(Outputs(features=np.zeros((2, 3))))
+
+
+def test_memory_does_not_grow_with_n(tmp_path, monkeypatch):
+    """A memory-mapped training set far larger than a block is walked, not loaded."""
+    import tracemalloc
+
+    n, width = 60_000, 64
+    folder = tmp_path / "big"
+    Outputs(features=np.ones((2, width), np.float32), labels=[0, 1]).save(folder)
+    features = np.lib.format.open_memmap(folder / "features.npy", "w+", np.float32, (n, width))
+    rng = np.random.default_rng(0)
+    for start in range(0, n, 10_000):
+        features[start : start + 10_000] = rng.normal(size=(10_000, width))
+    features.flush()
+    np.save(folder / "labels.npy", np.arange(n) % 10)
+    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 2**18)
+    train = Outputs.load(folder)
+    tracemalloc.start()
+    Mahalanobis().fit(train)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.25 * n * width * 4

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import entropy
+
+from caveat import InputError, Outputs
+from caveat.scores import KLMatching
+from caveat.scores._statistics import gather
+from caveat.scores.kl_matching import PredictedProbabilities
+
+SHAPES = [(240, 12, 4), (60, 100, 4), (240, 12, 2), (400, 12, 100)]  # samples, features, classes
+shapes = pytest.mark.parametrize(("n", "width", "classes"), SHAPES)
+
+
+def softmax(row):
+    """One row, with no care for overflow."""
+    total = sum(np.exp(float(z)) for z in row)
+    return [np.exp(float(z)) / total for z in row]
+
+
+def test_by_hand():
+    # predicted as 0: mean of (.9, .1) and (.7, .3) = (.8, .2); as 1: (.2, .8)
+    train = Outputs(probs=[[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]])
+    score = KLMatching().fit(train)
+    # (.5, .5) is as far from both: .5 log(.5/.8) + .5 log(.5/.2) = .5 log(.25/.16)
+    np.testing.assert_allclose(score.score(Outputs(probs=[[0.8, 0.2], [0.5, 0.5]])), [0, 0.5 * np.log(0.25 / 0.16)],
+                               atol=1e-12)  # fmt: skip
+
+
+@shapes
+def test_equals_the_loop(make_outputs, n, width, classes):
+    train = make_outputs(n=n, width=width, classes=classes, seed=1)
+    said = make_outputs(n=50, width=width, classes=classes, seed=2)
+    posteriors = {}
+    for row in train.logits:
+        posteriors.setdefault(int(np.argmax(row)), []).append(softmax(row))
+    typical = [np.mean(rows, axis=0) for rows in posteriors.values()]  # classes never predicted have none
+    assert classes < 100 or len(typical) < classes
+    slow = [min(entropy(softmax(row), d) for d in typical) for row in said.logits]
+    np.testing.assert_allclose(KLMatching().fit(train).score(said), slow, rtol=1e-8, atol=1e-12)
+
+
+def test_a_class_that_no_sample_favours_is_far_but_finite():
+    train = Outputs(probs=[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    value = KLMatching().fit(train).score(Outputs(probs=[[0.0, 0.0, 1.0]]))[0]
+    assert np.isfinite(value)
+    assert value > 100
+
+
+def test_parts_add_up(make_outputs):
+    train = make_outputs()
+    whole, left, right = (gather(part, [PredictedProbabilities()])[PredictedProbabilities()]
+                          for part in (train, train[:100], train[100:]))  # fmt: skip
+    both = left + right
+    np.testing.assert_array_equal(both.counts, whole.counts)
+    np.testing.assert_allclose(both.sums, whole.sums, rtol=1e-12)
+    other = gather(make_outputs(classes=5), [PredictedProbabilities()])[PredictedProbabilities()]
+    with pytest.raises(InputError, match="4 and 5 classes cannot be added"):
+        left + other

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from caveat import InputError, Outputs, scores
+from caveat.scores.together import fit_all
+
+
+def test_all_together_equals_one_by_one(train, inlier):
+    together = scores.score_all(train, inlier)
+    assert set(together) == {entry.name for entry in scores.catalogue()}
+    for name, values in together.items():
+        np.testing.assert_array_equal(values, scores.make(name).fit(train).score(inlier))
+
+
+def test_statistics_are_gathered_in_one_walk(train, monkeypatch):
+    walks = []
+    monkeypatch.setattr("caveat.scores.together.gather", lambda *a: walks.append(a) or gather(*a))
+    from caveat.scores._statistics import gather
+
+    fit_all([scores.Mahalanobis(), scores.Mahalanobis(normalize=True), scores.KNN()], train)
+    assert len(walks) == 1
+
+
+def test_only_named_scores(train, inlier):
+    assert list(scores.score_all(train, inlier, names=["knn"])) == ["knn"]
+
+
+def test_without_training_data_the_learners_are_left_out(inlier):
+    found = scores.score_all(None, inlier)
+    assert "msp" in found
+    assert not {"mahalanobis", "knn"} & set(found)
+
+
+def test_a_named_score_that_cannot_be_fitted_is_an_error(inlier):
+    with pytest.raises(InputError, match=r"Mahalanobis learns from train\.labels"):
+        scores.score_all(Outputs(features=inlier.features), inlier, names=["mahalanobis"])

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from caveat import CaveatWarning, Head, InputError, Outputs
+
+
+def test_derived_fields_by_hand():
+    # head: logits = (h1 + 1, 2 h2 - 1); rows (1, 2) -> (2, 3), (3, 0) -> (4, -1)
+    said = Outputs(features=[[1.0, 2.0], [3.0, 0.0]], head=Head([[1.0, 0.0], [0.0, 2.0]], [1.0, -1.0]), labels=[1, 1])
+    np.testing.assert_array_equal(said.logits, [[2, 3], [4, -1]])
+    np.testing.assert_allclose(said.probs[0], np.exp([2, 3]) / np.exp([2, 3]).sum())
+    assert said.predictions.tolist() == [1, 0]
+    assert said.correct.tolist() == [True, False]
+    assert (said.n, said.n_classes) == (2, 2)
+
+
+def test_probabilities_are_never_guessed():
+    given = Outputs(probs=[[0.9, 0.1], [0.2, 0.8]])
+    assert given.logits is None
+    assert given.has("probs")
+    assert not given.has("logits")
+    assert given.predictions.tolist() == [0, 1]
+    looks_like_probs = Outputs(logits=[[0.9, 0.1]])
+    assert looks_like_probs.probs[0, 0] == pytest.approx(np.exp(0.9) / (np.exp(0.9) + np.exp(0.1)))
+
+
+def test_absent_fields_are_none():
+    said = Outputs(features=[[1.0]])
+    for field in (
+        "logits",
+        "probs",
+        "labels",
+        "head",
+        "mc_logits",
+        "confidence",
+        "embeddings",
+        "predictions",
+        "correct",
+    ):
+        assert getattr(said, field) is None, field
+        assert not said.has(field)
+    assert said.n_classes is None
+    assert not said.layers
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "outputs need at least one array"),
+        ({"logits": np.zeros((0, 3))}, r"logits must be a non-empty matrix .* got shape \(0, 3\)"),
+        ({"logits": [1.0, 2.0]}, r"logits must be a non-empty matrix .* got shape \(2,\)"),
+        ({"logits": [[1.0, np.nan]]}, "logits has NaN, first at row 0"),
+        ({"features": [[1.0], [np.inf]]}, "features has an infinite value, first at row 1"),
+        ({"logits": [[1.0, 2.0]], "labels": [2]}, "labels must be between 0 and 1, got 2 at row 0"),
+        ({"logits": [[1.0, 2.0]], "labels": [0, 1]}, "one row per sample, got logits 1, labels 2"),
+        ({"logits": [[1.0, 2.0]], "probs": [[0.5, 0.5]]}, "logits or probs, not both"),
+        ({"probs": [[0.5, 0.6], [3.0, 1.0]]}, r"sum to 1, got the sum 1\.1 at row 0"),
+        ({"probs": [[1.5, -0.5]]}, "got a negative value at row 0"),
+        ({"logits": [[1.0, 2.0]], "head": Head(np.zeros((3, 2)))}, "classes must agree, got logits 2, head.weight 3"),
+        ({"features": [[1.0]], "head": Head(np.zeros((3, 2)))}, r"columns as head.weight \(2\), got 1"),
+        ({"logits": [[1.0]], "head": np.zeros((1, 1))}, "head must be a caveat.Head"),
+        ({"mc_logits": np.zeros((2, 3))}, "mc_logits must have shape"),
+        ({"layers": {"a": np.zeros(3)}}, "samples as its first axis"),
+        ({"layers": {"a": np.full((2, 2), np.nan)}}, r"layers\['a'\] has NaN"),
+    ],
+)
+def test_bad_input_gets_one_sentence(fields, message):
+    with pytest.raises(InputError, match=message):
+        Outputs(**fields)
+
+
+def test_a_head_needs_one_bias_per_class():
+    with pytest.raises(InputError, match=r"one value per row of head.weight \(2\), got 3"):
+        Head(np.zeros((2, 4)), np.zeros(3))
+
+
+def test_outputs_are_read_only_but_the_callers_array_is_not_touched():
+    logits = np.zeros((2, 2))
+    said = Outputs(logits=logits)
+    with pytest.raises(ValueError, match="read-only"):
+        said.logits[0, 0] = 1
+    logits[0, 0] = 1
+    with pytest.raises(AttributeError):
+        said.logits = logits
+
+
+def test_rows_by_slice_mask_index_and_number(inlier):
+    for rows in (slice(3, 9), np.arange(inlier.n) % 2 == 0, [5, 1, 1], np.array([0])):
+        part = inlier[rows]
+        np.testing.assert_array_equal(part.logits, inlier.logits[rows])
+        np.testing.assert_array_equal(part.mc_logits, inlier.mc_logits[:, rows])
+        np.testing.assert_array_equal(part.layers["conv"], inlier.layers["conv"][rows])
+        assert part.head is inlier.head
+    assert inlier[-1].labels.tolist() == [inlier.labels[-1]]
+    assert inlier[2].n == 1
+    with pytest.raises(InputError, match="row 150 is outside outputs with n = 150"):
+        inlier[150]
+
+
+def test_blocks_cover_everything_in_order(inlier, monkeypatch):
+    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 3000)
+    blocks = list(inlier.blocks())
+    assert len(blocks) > 3
+    np.testing.assert_array_equal(np.concatenate([b.features for b in blocks]), inlier.features)
+    np.testing.assert_array_equal(np.concatenate([b.mc_logits for b in blocks], axis=1), inlier.mc_logits)
+
+
+def test_blocks_carry_only_what_is_asked_for_and_widen_float16():
+    said = Outputs(logits=np.ones((3, 2), np.float16), features=np.ones((3, 5)), labels=[0, 1, 0])
+    (block,) = said.blocks(["probs"])
+    assert block.logits.dtype == np.float32
+    assert block.labels is None
+
+
+@pytest.mark.parametrize("name", ["said.npz", "said"])
+def test_files_keep_every_field(tmp_path, inlier, name):
+    path = tmp_path / name
+    inlier.save(path)
+    inlier.save(path)  # again: our own file is replaced
+    back = Outputs.load(path)
+    for field in ("logits", "features", "labels", "mc_logits", "confidence", "embeddings"):
+        np.testing.assert_array_equal(getattr(back, field), getattr(inlier, field))
+    np.testing.assert_array_equal(back.head.weight, inlier.head.weight)
+    np.testing.assert_array_equal(back.layers["conv"], inlier.layers["conv"])
+    assert back.stored() == inlier.stored()
+
+
+def test_layer_names_may_hold_slashes_and_dots(tmp_path):
+    said = Outputs(logits=[[1.0]], layers={"block.1/relu": np.ones((1, 2)), "../up": np.ones((1, 2))})
+    for path in (tmp_path / "a.npz", tmp_path / "folder"):
+        said.save(path)
+        assert set(Outputs.load(path).layers) == {"block.1/relu", "../up"}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz", "folder"]
+
+
+def test_a_folder_stays_on_disk(tmp_path, inlier):
+    inlier.save(tmp_path / "said")
+    features = Outputs.load(tmp_path / "said").features
+    base = features
+    while base is not None and not isinstance(base, np.memmap):
+        base = base.base
+    assert isinstance(base, np.memmap)
+
+
+def test_a_newer_folder_and_a_foreign_manifest_are_refused(tmp_path, inlier):
+    inlier.save(tmp_path / "said")
+    manifest = tmp_path / "said" / "caveat.json"
+    manifest.write_text('{"format": "caveat-outputs", "version": 99}')
+    with pytest.raises(InputError, match="has version 99; this Caveat reads up to 1. Upgrade Caveat"):
+        Outputs.load(tmp_path / "said")
+    manifest.write_text('{"format": "recipes"}')
+    with pytest.raises(InputError, match="not a manifest of Caveat outputs"):
+        Outputs.load(tmp_path / "said")
+
+
+def test_unknown_keys_are_said(tmp_path):
+    np.savez(tmp_path / "a.npz", logits=np.zeros((2, 2)), extra=np.zeros(2))
+    with pytest.warns(CaveatWarning, match="ignored unknown keys extra"):
+        Outputs.load(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", feats=np.zeros((2, 2)))
+    with pytest.raises(InputError, match="holds none of the keys logits, .* found feats"):
+        Outputs.load(tmp_path / "b.npz")
+
+
+def test_a_bad_array_in_a_file_is_named_with_the_file(tmp_path):
+    np.savez(tmp_path / "a.npz", logits=np.array([[1.0, np.nan]]))
+    with pytest.raises(InputError, match=r"a\.npz: logits has NaN, first at row 0"):
+        Outputs.load(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", logits=np.zeros((1, 2)), head_bias=np.zeros(2))
+    with pytest.raises(InputError, match="head_bias but no head_weight"):
+        Outputs.load(tmp_path / "b.npz")
+
+
+def test_saying_what_it_is():
+    said = Outputs(logits=np.zeros((3, 2), np.float32), labels=[0, 1, 0])
+    assert repr(said) == "Outputs(n=3, logits 3x2 float32, labels 3)"

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from caveat import InputError
+from caveat.results import Estimate, PredictionSets
+
+
+def estimate(lower, upper):
+    return Estimate((lower + upper) / 2, lower, upper, level=0.95, n=10, method="m")
+
+
+def test_intervals_that_touch_overlap():
+    assert estimate(0.1, 0.2).overlaps(estimate(0.2, 0.3))
+    assert not estimate(0.1, 0.2).overlaps(estimate(0.21, 0.3))
+
+
+def test_results_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        estimate(0, 1).value = 2
+
+
+def test_a_caveat_is_printed():
+    shown = str(Estimate(0.5, 0.25, 0.75, level=0.9, n=3, method="exact", caveat="n is small."))
+    assert shown == "0.500 [0.250, 0.750] (90 % exact, n = 3) n is small."
+
+
+def test_sets_by_hand():
+    sets = PredictionSets(np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]], dtype=bool), alpha=0.1, level=0.9)
+    assert sets.sizes.tolist() == [2, 0, 1]
+    assert sets.labels(0).tolist() == [0, 2]
+    assert sets.covers([2, 1, 1]).tolist() == [True, False, True]
+    assert sets.coverage([2, 1, 1]) == pytest.approx(2 / 3)
+    assert "1 single, 1 empty" in str(sets)
+    with pytest.raises(InputError, match="one value per prediction set"):
+        sets.covers([0])
