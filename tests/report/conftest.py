@@ -34,7 +34,7 @@ def small(
             name: outputs(10 + i, n // 2, shift=shift, labelled=False)
             for i, (name, shift) in enumerate(outliers.items())
         },
-        **options,
+        **({"names": ["msp", "energy", "mahalanobis", "knn"]} if train else {}) | options,
     )
 
 

@@ -80,7 +80,7 @@ class Misclassification:
 class Ranked:
     """One line of the ranking: mean AUROC over the outlier sets, and whether it can be told from the best."""
 
-    rank: int  # scores that cannot be told from the first of their group share its rank
+    rank: int  # scores that cannot be told from the first of their group share its rank; never falls down the list
     score: str
     mean_auroc: Estimate
     p_value: float  # paired DeLong test of equal mean AUROC with the best score, Holm-adjusted; 1 for the best itself
@@ -349,22 +349,31 @@ def _misclassify(
 
 
 def _rank(placements: Mapping[str, Placements], *, delta: float) -> tuple[Ranked, ...]:
-    """From the best mean AUROC down; scores that a paired test cannot tell from the best share rank 1, and so on."""
+    """From the best mean AUROC down. A score that a paired test tells from the leader of its group leads the next."""
     order = sorted(placements, key=lambda name: (-placements[name].auroc, name))
-    best = order[0]
-    raw = [paired_p_value(placements[best], placements[name]) for name in order[1:]]
-    adjusted = [1.0, *_holm(raw)]
-    ranks = [1 if p > delta else None for p in adjusted]
-    leader = None
-    for i, name in enumerate(order):
-        if ranks[i] is None:
-            if leader is None or paired_p_value(placements[order[leader]], placements[name]) <= delta:
-                leader = i
-            ranks[i] = leader + 1
+    against_best = _differs_from(order[0], order[1:], placements)
+    ranks, leader, against_leader = {order[0]: 1}, 0, against_best
+    for i, name in enumerate(order[1:], 1):
+        if against_leader[name] <= delta:
+            leader, against_leader = i, _differs_from(name, order[i + 1 :], placements)
+        ranks[name] = leader + 1
+    p_values = {order[0]: 1.0} | against_best
     return tuple(
-        Ranked(int(rank or 1), name, mean_auroc_interval(placements[name], delta=delta), p, p > delta)
-        for rank, name, p in zip(ranks, order, adjusted, strict=True)
+        Ranked(
+            ranks[name],
+            name,
+            mean_auroc_interval(placements[name], delta=delta),
+            p_values[name],
+            p_values[name] > delta,
+        )
+        for name in order
     )
+
+
+def _differs_from(leader: str, others: list[str], placements: Mapping[str, Placements]) -> dict[str, float]:
+    """Holm-adjusted p-values of equal mean AUROC with the leader."""
+    raw = [paired_p_value(placements[leader], placements[name]) for name in others]
+    return dict(zip(others, _holm(raw), strict=True))
 
 
 def _holm(p_values: list[float]) -> list[float]:
