@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError, NotFittedError, Outputs
-from caveat.scores import catalogue
+from caveat.scores import catalogue, load
 
 ENTRIES = {entry.name: entry for entry in catalogue()}
 every_score = pytest.mark.parametrize("name", ENTRIES)
@@ -141,6 +141,18 @@ def test_class_scores_where_the_catalogue_says_so(name, train, inlier):
     else:
         with pytest.raises(InputError, match="has no class scores"):
             score.class_scores(inlier)
+
+
+@every_score
+def test_saved_and_loaded_it_scores_bit_for_bit_the_same(name, train, inlier, outlier, tmp_path):
+    score = fitted(name, train)
+    score.save(tmp_path / name)
+    found = load(tmp_path / name)
+    assert repr(found) == repr(score)
+    for outputs in (inlier, outlier):
+        np.testing.assert_array_equal(found.score(outputs), score.score(outputs))
+    if ENTRIES[name].class_scores:
+        np.testing.assert_array_equal(found.class_scores(inlier), score.class_scores(inlier))
 
 
 @every_score

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-__all__ = ["row_blocks"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["by_row_blocks", "row_blocks"]
 
 BLOCK_BYTES = 16 * 2**20
 
@@ -18,3 +22,14 @@ def row_blocks(n: int, *, row_bytes: int, block_bytes: int | None = None) -> Ite
     step = max(1, (block_bytes or BLOCK_BYTES) // max(1, row_bytes))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
+
+
+def by_row_blocks(
+    function: Callable[[NDArray[Any]], NDArray[Any]], rows: NDArray[Any], *, row_bytes: int
+) -> NDArray[Any]:
+    """``function(rows)`` computed block by block, for one that takes ``row_bytes`` of room for each row it is given.
+
+    >>> by_row_blocks(lambda part: part.sum(axis=1), np.ones((3, 2)), row_bytes=2**23)
+    array([2., 2., 2.])
+    """
+    return np.concatenate([function(rows[block]) for block in row_blocks(rows.shape[0], row_bytes=row_bytes)])

@@ -21,8 +21,10 @@ __all__ = [
     "as_level",
     "as_mask",
     "as_matrix",
+    "as_percent",
     "as_positive",
     "as_real_array",
+    "as_share",
     "as_shares",
     "as_vector",
     "check_finite",
@@ -150,6 +152,20 @@ def as_level(value: float, name: str) -> float:
     """A number strictly between 0 and 1."""
     if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value < 1:
         raise InputError(f"{name} must be strictly between 0 and 1, got {value!r}.")
+    return float(value)
+
+
+def as_percent(value: float, name: str) -> float:
+    """A number strictly between 0 and 100."""
+    if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value < 100:
+        raise InputError(f"{name} must be strictly between 0 and 100, got {value!r}.")
+    return float(value)
+
+
+def as_share(value: float, name: str) -> float:
+    """A number above 0 and at most 1."""
+    if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value <= 1:
+        raise InputError(f"{name} must be above 0 and at most 1, got {value!r}.")
     return float(value)
 
 

@@ -305,8 +305,11 @@ class Outputs:
         layers = {name: array[rows] for name, array in self._layers.items()}
         return _unchecked(arrays, layers, self._head)
 
-    def blocks(self, fields: Iterable[str] | None = None) -> Iterator[Outputs]:
-        """Row blocks of about 16 MiB of the named fields (default all); float16 is widened to float32 on the way."""
+    def blocks(self, fields: Iterable[str] | None = None, *, beside: int = 0) -> Iterator[Outputs]:
+        """Row blocks of about 16 MiB of the named fields (default all); float16 is widened to float32 on the way.
+
+        ``beside`` counts the bytes of working room that the caller needs for each row on top of the fields.
+        """
         wanted = None if fields is None else _with_sources(fields)
         arrays = {k: v for k, v in self._arrays.items() if wanted is None or k in wanted}
         layers = dict(self._layers) if wanted is None or "layers" in wanted else {}
@@ -314,7 +317,7 @@ class Outputs:
         row_bytes = sum(max(4, a.itemsize) * a.size // max(1, self.n) for a in (*arrays.values(), *layers.values()))
         if head is not None and (wanted is None or "logits" in wanted):
             row_bytes += 8 * head.n_classes
-        for block in row_blocks(self.n, row_bytes=row_bytes):
+        for block in row_blocks(self.n, row_bytes=row_bytes + beside):
             part = {
                 name: _at_least_float32(a[block] if _SAMPLE_AXIS[name] == 0 else a[:, block])
                 for name, a in arrays.items()

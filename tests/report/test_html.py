@@ -73,7 +73,7 @@ def page(source) -> Page:
 def test_the_ranking_holds_the_numbers_of_the_evaluation(page, evaluation):
     rows = [row for row in page.values("ranking-table") if row]
     expected = [
-        [line.rank, line.mean_auroc.value, line.p_value]
+        [line.rank, line.mean_auroc.value, line.p_value, line.auroc_band.lower]
         + [evaluation.detection(line.score, name).auroc.value for name in evaluation.outliers]
         for line in evaluation.ranking
     ]
@@ -86,22 +86,31 @@ def test_the_table_by_set_holds_the_numbers_of_the_evaluation(page, evaluation):
     for name in evaluation.outliers:
         for line in evaluation.ranking:
             found = evaluation.detection(line.score, name)
-            numbers = (found.auroc, found.fpr_outlier_positive, found.fpr_inlier_positive, found.augrc)
-            expected.append([line.rank, *(number.value for number in numbers)])
+            numbers = (found.fpr_outlier_positive, found.fpr_inlier_positive, found.augrc)
+            expected.append(
+                [line.rank, found.auroc.value, found.auroc_band.lower, *(number.value for number in numbers)]
+            )
     assert rows == expected
 
 
 def test_the_two_false_positive_rates_are_told_apart(page):
     heads = [text for _, text in page.tables["detection-table"][0]]
-    assert heads[3].startswith("Inliers rejected when 95\xa0% of outliers are caught")
-    assert heads[4].startswith("Outliers accepted when 95\xa0% of inliers are kept")
+    assert heads[4].startswith("Inliers rejected when 95\xa0% of outliers are caught")
+    assert heads[5].startswith("Outliers accepted when 95\xa0% of inliers are kept")
 
 
 def test_what_is_printed_is_what_is_stored(page, evaluation):
-    cell = page.tables["detection-table"][2][5]
+    cell = page.tables["detection-table"][2][6]
     augrc = evaluation.detection(evaluation.best.score, "near").augrc
     assert cell[1] == f"{1000 * augrc.value:.1f} [{1000 * augrc.lower:.1f}, {1000 * augrc.upper:.1f}]"
     assert cell[0]["title"] == str(augrc)
+
+
+def test_bands_that_overlap_the_best_are_marked(page, evaluation):
+    rows = page.tables["ranking-table"][1:]
+    marked = [any("overlaps" in text for _, text in row) for row in rows]
+    assert marked == [line.overlaps_best and line is not evaluation.best for line in evaluation.ranking]
+    assert any(marked)
 
 
 def test_misclassification_is_ordered_by_augrc(page, evaluation):
@@ -218,7 +227,7 @@ def test_names_are_shown_and_never_run(run):
 def test_one_score_and_one_set(run):
     page = Page(report.render_html(run({"far": 2.0}, n=60, names=["energy"])))
     heads = [text for _, text in page.tables["ranking-table"][0]]
-    assert heads == ["Rank", "Score", "AUROC far"]
+    assert heads == ["Rank", "Score", "Guaranteed band of the AUROC", "AUROC far"]
     assert "outlier-filter" not in [attrs.get("id") for _, attrs in page.tags]
 
 
@@ -239,7 +248,7 @@ def test_forty_scores_on_twelve_sets_stay_small(crowd_source):
     page = Page(crowd_source)
     assert len(crowd_source.encode()) < 1_500_000
     assert len(page.tables["ranking-table"]) == 41
-    assert len(page.tables["ranking-table"][0]) == 4 + 12
+    assert len(page.tables["ranking-table"][0]) == 5 + 12
     assert len(page.tables["detection-table"]) == 1 + 12 * 41
     assert "The 6 leading scores of 40 are drawn; the tables hold all of them." in page.text
 

@@ -37,7 +37,7 @@ def test_learners_come_back_fitted_from_one_walk(train, validation, monkeypatch)
     walks = []
     blocks = Outputs.blocks
     monkeypatch.setattr(
-        Outputs, "blocks", lambda self, fields=None: walks.append(self is train) or blocks(self, fields)
+        Outputs, "blocks", lambda self, fields=None, **room: walks.append(self is train) or blocks(self, fields, **room)
     )
     tuned = tune("mahalanobis", {"ridge": [1e-6, 1e-2, 1.0]}, train=train, validation=validation)
     assert sum(walks) == 1

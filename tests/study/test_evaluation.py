@@ -17,6 +17,8 @@ def test_numbers_are_those_of_the_metrics(result, train, inlier, outlier):
     inside, outside = values.score(inlier), values.score(outlier)
     row = result.detection("knn", "far")
     assert row.auroc.value == pytest.approx(metrics.auroc(inlier=inside, outlier=outside))
+    band = metrics.conformal_auroc(inlier=inside, outlier=outside, two_sided=True)
+    assert row.auroc_band == band
     assert row.fpr_outlier_positive.value == metrics.fpr_at_tpr(inlier=inside, outlier=outside)
     assert row.fpr_inlier_positive.value == metrics.fpr_at_tpr(inlier=inside, outlier=outside, positive="inlier")
     # the OOD protocol: outliers are failures, wrongly classified inliers are dropped
@@ -34,6 +36,9 @@ def test_the_ranking_orders_by_mean_auroc_and_marks_ties(result):
     for line in result.ranking:
         both = [result.detection(line.score, name).auroc.value for name in ("far", "near")]
         assert line.mean_auroc.value == pytest.approx(np.mean(both))
+        lowers = [result.detection(line.score, name).auroc_band.lower for name in ("far", "near")]
+        assert line.auroc_band.lower == pytest.approx(np.mean(lowers))
+        assert line.overlaps_best == (line.auroc_band.upper >= result.ranking[0].auroc_band.lower)
     assert result.ranking[0].rank == 1
     assert result.ranking[0].tied_with_best
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from caveat.cli._console import console
 from caveat.report import write_html
+from caveat.results import Estimate
 from caveat.study import Evaluation
 from caveat.study.tables import write_table
 
@@ -28,28 +29,29 @@ def show(evaluation: Evaluation) -> None:
     """Print the ranking: AUROC on average and against each outlier set, with ties marked."""
     out = console()
     names = evaluation.outliers
-    wide = 50 + 8 * len(names) <= out.width  # otherwise the average and the worst must do
+    wide = 74 + 8 * len(names) <= out.width  # otherwise the average and the worst must do
     table = Table(title=evaluation.title, box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("score", no_wrap=True)
-    table.add_column("mean AUROC", justify="right", no_wrap=True)
-    for heading in [f"({i})" for i in range(1, len(names) + 1)] if wide else ["worst", "against"]:
+    for heading in ("AUROC", "interval", "guaranteed", *(f"({i + 1})" for i in range(len(names)) if wide)):
         table.add_column(heading, justify="right", no_wrap=True)
+    if not wide:
+        table.add_column("worst", justify="right", no_wrap=True)
     for line in evaluation.ranking:
-        mean = line.mean_auroc
-        found = {name: evaluation.detection(line.score, name).auroc.value for name in names}
-        worst = min(found, key=lambda name: found[name])
-        cells = [f"{value:.3f}" for value in found.values()] if wide else [f"{found[worst]:.3f}", worst]
+        found = [evaluation.detection(line.score, name).auroc.value for name in names]
         tied = "=" if line.tied_with_best and line is not evaluation.ranking[0] else ""
-        shown = f"{mean.value:.3f} [{mean.lower:.3f}, {mean.upper:.3f}]"
-        table.add_row(f"{tied}{line.rank}", escape(line.score), escape(shown), *map(escape, cells))
+        cells = [_bounds(line.mean_auroc), _bounds(line.auroc_band)]
+        cells += [f"{value:.3f}" for value in (found if wide else [min(found)])]
+        table.add_row(f"{tied}{line.rank}", escape(line.score), f"{line.mean_auroc.value:.3f}", *map(escape, cells))
     out.print(table)
 
     def say(sentence: str) -> None:
         out.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     say(
-        f"AUROC, higher is better, with {100 * (1 - evaluation.delta):g} % intervals (DeLong). "
+        f"AUROC{', mean over the outlier sets' if len(names) > 1 else ''}; higher is better. Interval: "
+        f"{100 * (1 - evaluation.delta):g} % (DeLong). Guaranteed: holds for any n with probability at least "
+        f"{evaluation.ranking[0].auroc_band.level:.3g} over the draw of the inliers, for these outliers. "
         "'=' marks scores that a paired test cannot tell from the best."
     )
     if wide:
@@ -61,3 +63,7 @@ def show(evaluation: Evaluation) -> None:
             f"coverage {covered.value:.3f} [{covered.lower:.3f}, {covered.upper:.3f}], promised {sets.promised:.3f}; "
             f"mean size {sets.mean_size:.2f}."
         )
+
+
+def _bounds(estimate: Estimate) -> str:
+    return f"[{estimate.lower:.3f}, {estimate.upper:.3f}]"

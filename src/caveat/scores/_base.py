@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -60,7 +61,7 @@ class Score(ABC):
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
         """Strangeness of each sample, shape (n,)."""
         self._can_score(outputs)
-        parts = [np.asarray(self._score(block), dtype=np.float64) for block in outputs.blocks(self.needs)]
+        parts = [np.asarray(self._score(block), dtype=np.float64) for block in self._blocks(outputs)]
         return np.concatenate(parts)
 
     def class_scores(self, outputs: Outputs) -> NDArray[np.float64]:
@@ -69,8 +70,14 @@ class Score(ABC):
             raise InputError(f"{type(self).__name__} has no class scores: it judges a sample as a whole. "
                              "Use msp or another score whose class_scores is listed in the catalogue.")  # fmt: skip
         self._can_score(outputs)
-        parts = [np.asarray(self._class_scores(block), dtype=np.float64) for block in outputs.blocks(self.needs)]
+        parts = [np.asarray(self._class_scores(block), dtype=np.float64) for block in self._blocks(outputs)]
         return np.concatenate(parts)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the fitted score to a folder of JSON and ``.npy`` files; ``scores.load(folder)`` reads it back."""
+        from caveat.scores._persistence import save
+
+        save(self, folder)
 
     def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
         """Why this score cannot be computed from these outputs, as a phrase; empty if it can."""
@@ -82,6 +89,11 @@ class Score(ABC):
                 return f"needs {' and '.join(lacking)} of the training outputs"
         lacking = [field for field in self.needs if not outputs.has(field)]
         return f"needs {' and '.join(lacking)}" if lacking else ""
+
+    def _blocks(self, outputs: Outputs) -> Iterator[Outputs]:
+        """Row blocks with room for a number per class beside the fields: most formulas make one from the features."""
+        classes = outputs.n_classes or getattr(self, "n_classes_", None) or 0
+        return outputs.blocks(self.needs, beside=8 * classes)
 
     # -- what a subclass fills in -------------------------------------------------------------------------------------
 
@@ -122,7 +134,7 @@ class Score(ABC):
             width = int(outputs.features.shape[1])
             if width != self.n_features_:
                 raise InputError(f"features must have {self.n_features_} columns as in training, got {width}.")
-        if {"logits", "probs"} & set(self.needs) and self.n_classes_ is not None:
+        if {"logits", "probs", "predictions"} & set(self.needs) and self.n_classes_ is not None:
             classes = outputs.n_classes
             if classes != self.n_classes_:
                 raise InputError(f"outputs must have {self.n_classes_} classes as in training, got {classes}.")

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 
-__all__ = ["ClassMoments", "Gathered", "Statistic", "gather"]
+__all__ = ["ClassMoments", "Gathered", "Statistic", "class_sums", "gather", "unit_rows"]
 
 
 @dataclass
@@ -85,6 +85,9 @@ class ClassMoments(Statistic):
     Rows are centred on the first row seen of their class before they are multiplied: the scatter then has no
     cancellation however far the classes lie from the origin, and the block product may stay in float32.
 
+    Outputs without labels count as one class. The global mean and the total scatter are the same either way, so a
+    score that reads only these asks for this statistic too and shares it with those that need the classes.
+
     Parameters
     ----------
     normalize
@@ -96,15 +99,18 @@ class ClassMoments(Statistic):
     reads: ClassVar[tuple[str, ...]] = ("features", "labels")
 
     def begin(self, train: Outputs) -> None:
-        classes, width = train.n_classes, train.features.shape[1]
-        assert classes is not None
+        self.make_room(train.n_classes or 1, train.features.shape[1])
+
+    def make_room(self, classes: int, width: int) -> None:
         self.counts = np.zeros(classes)
         self._anchors = np.zeros((classes, width))
         self._sums = np.zeros((classes, width))  # of rows minus their class anchor
         self._scatter = np.zeros((width, width))  # about the anchors
 
     def update(self, block: Outputs) -> None:
-        rows, labels = block.features, block.labels
+        self.add_rows(block.features, block.labels if block.has("labels") else np.zeros(block.n, dtype=np.intp))
+
+    def add_rows(self, rows: NDArray[Any], labels: NDArray[np.intp]) -> None:
         if self.normalize:
             rows = unit_rows(rows)
         seen, first = np.unique(labels, return_index=True)

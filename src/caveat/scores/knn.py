@@ -3,10 +3,13 @@ r"""Distance to the k-th nearest training feature on the unit sphere.
 $$ s(x) = \lVert \bar h - \bar h_{(k)} \rVert_2, \qquad \bar h = h / \lVert h \rVert_2 $$
 
 Sun, Ming, Zhu and Li, "Out-of-Distribution Detection with Deep Nearest Neighbors", ICML 2022, arXiv:2204.06507.
+Class scores: "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction with Illustrations of
+Its Benefits", appendix C.3.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -18,11 +21,13 @@ from caveat._checks import as_count
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
+from caveat.scores._nearest import kth_nearest, nearest_by_group
 from caveat.scores._statistics import Gathered, unit_rows
 
 __all__ = ["KNN"]
 
-_TILE_BYTES = 32 * 2**20  # of the similarity tile, queries x bank rows
+_FARTHEST = 2.0  # two points of the unit sphere are never further apart
+_NEAR = 0.01  # squared distance below which the product has lost too many digits in float32
 
 
 @final
@@ -32,6 +37,9 @@ class KNN(Score):
 
     The training features are the model: they are kept as they were given (a memory-mapped file stays on disk), and
     each block of them is scaled when it is searched.
+
+    As a member of a class, a sample is as strange as its distance to the nearest training feature that the model
+    predicted as that class; 2, the largest distance there is, for a class that was never predicted.
 
     Parameters
     ----------
@@ -52,6 +60,7 @@ class KNN(Score):
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
     cost: ClassVar[str] = "ND"
     paper: ClassVar[str] = "Sun et al. 2022"
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"k": (1, 5, 10, 20, 50, 100, 200)}
 
     def __post_init__(self) -> None:
         as_count(self.k, "k")
@@ -65,28 +74,32 @@ class KNN(Score):
         if self.k > train.n:
             raise InputError(f"k must be at most the number of training rows ({train.n}), got {self.k}.")
         self.bank_ = train.features
+        self.lengths_ = np.concatenate([np.linalg.norm(b.features, axis=1) for b in train.blocks(("features",))])
+        self.predicted_ = None
+        if train.has("predictions"):
+            self.predicted_ = np.concatenate([block.predictions for block in train.blocks(("predictions",))])
 
     def _score(self, block: Outputs) -> NDArray[Any]:
+        neighbour = kth_nearest(unit_rows(block.features), self.bank_, self.lengths_, self.k)
+        # The distance from the product loses all digits near zero, so it is taken from the rows.
+        return self._gap(block.features, neighbour)
+
+    def _class_scores(self, block: Outputs) -> NDArray[Any]:
+        if self.predicted_ is None:
+            raise InputError("class scores of KNN need the predictions of the training outputs, which had none. "
+                             "Fit on outputs with logits, or with features and head.")  # fmt: skip
         queries = unit_rows(block.features)
-        neighbour = kth_nearest(queries, self.bank_, self.k)
-        # 2 - 2 cos loses all digits near zero, so the distance itself is taken from the rows.
-        gap = unit_rows(block.features.astype(np.float64)) - unit_rows(self.bank_[neighbour].astype(np.float64))
+        assert self.n_classes_ is not None
+        closeness, where = nearest_by_group(queries, self.bank_, self.lengths_, self.predicted_, self.n_classes_)
+        squared = queries.any(axis=1, keepdims=True) + 1 - 2 * closeness.astype(np.float64)
+        distances = np.sqrt(np.clip(squared, 0, _FARTHEST**2))  # infinitely far from a class without rows
+        lines, classes = np.nonzero(squared < _NEAR)
+        for part in row_blocks(lines.size, row_bytes=8 * queries.shape[1]):
+            line, one = lines[part], classes[part]
+            distances[line, one] = self._gap(block.features[line], where[line, one])
+        return distances
+
+    def _gap(self, rows: NDArray[Any], neighbour: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Distance of each row to its neighbour in the bank, both scaled to length one."""
+        gap = unit_rows(rows.astype(np.float64)) - unit_rows(self.bank_[neighbour].astype(np.float64))
         return np.asarray(np.linalg.norm(gap, axis=1))
-
-
-def kth_nearest(queries: NDArray[Any], bank: NDArray[Any], k: int) -> NDArray[np.intp]:
-    """Row of ``bank`` that is the k-th most similar in cosine to each unit query."""
-    best = np.full((queries.shape[0], k), -np.inf, dtype=queries.dtype)
-    where = np.zeros((queries.shape[0], k), dtype=np.intp)
-    for block in row_blocks(bank.shape[0], row_bytes=queries.shape[0] * 4, block_bytes=_TILE_BYTES):
-        tile = queries @ unit_rows(bank[block].astype(queries.dtype)).T
-        if tile.shape[1] > k:
-            near = np.argpartition(tile, -k, axis=1)[:, -k:]
-            values, rows = np.take_along_axis(tile, near, axis=1), near + block.start
-        else:
-            values, rows = tile, np.broadcast_to(np.arange(block.start, block.stop), tile.shape)
-        values, rows = np.hstack([best, values]), np.hstack([where, rows])
-        keep = np.argpartition(values, -k, axis=1)[:, -k:]
-        best, where = np.take_along_axis(values, keep, axis=1), np.take_along_axis(rows, keep, axis=1)
-    last = np.argmin(best, axis=1)
-    return np.asarray(where[np.arange(where.shape[0]), last])

@@ -3,9 +3,15 @@ r"""Mahalanobis distance to the nearest class mean, with one covariance for all 
 $$ s(x) = \min_c\,(h - \mu_c)^\top \Sigma^{-1} (h - \mu_c), \qquad
    \Sigma = \frac1N \sum_c \sum_{i: y_i = c} (h_i - \mu_c)(h_i - \mu_c)^\top + \rho\,\frac{\operatorname{tr}}{D} I $$
 
+As a member of class y, with a covariance of the class's own, shrunk as if D more rows had the common covariance:
+
+$$ s(x, y) = \sqrt{(h - \mu_y)^\top \Sigma_y^{-1} (h - \mu_y)}, \qquad
+   \Sigma_y = \frac{n_y \hat\Sigma_y + D\,\Sigma}{n_y + D} $$
+
 Lee, Lee, Lee and Shin, "A Simple Unified Framework for Detecting Out-of-Distribution Samples and Adversarial Attacks",
 NeurIPS 2018, eq. (2), arXiv:1807.03888. With ``normalize=True``: Mueller and Hein, "Mahalanobis++", ICML 2025,
-arXiv:2505.18032.
+arXiv:2505.18032. Class scores: "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction with
+Illustrations of Its Benefits", appendix C.4.
 """
 
 from __future__ import annotations
@@ -16,11 +22,12 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_positive
-from caveat.errors import InputError
+from caveat._checks import as_count, as_positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
+from caveat.scores._class_covariance import class_covariances
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic, unit_rows
+from caveat.scores._whitening import nearest_mean, squared_distances, whitener
 
 __all__ = ["Mahalanobis"]
 
@@ -30,6 +37,11 @@ __all__ = ["Mahalanobis"]
 class Mahalanobis(Score):
     """Squared Mahalanobis distance to the nearest class mean. The larger, the stranger.
 
+    A covariance for each class would take C x D x D numbers, 34 GB for 1000 classes and 2048 features. The class
+    scores keep ``class_rank`` directions of each instead, found among the training rows of one class at a time, and
+    treat what is left as equally wide in all directions once the common covariance is whitened. With at most
+    ``class_rank`` features nothing is left, and the covariances are exact.
+
     Parameters
     ----------
     normalize
@@ -37,6 +49,11 @@ class Mahalanobis(Score):
     ridge
         Added to the covariance, as a share of its mean variance: the result does not change when all features are
         scaled, and stays finite with fewer samples than features.
+    class_rank
+        Directions kept of each class's own covariance, for the class scores alone. 0: the class scores use the common
+        covariance, and ``fit`` reads the training rows once instead of twice.
+    seed
+        Of the random directions from which the search for those of the classes starts.
 
     Examples
     --------
@@ -48,6 +65,8 @@ class Mahalanobis(Score):
 
     normalize: bool = False
     ridge: float = 1e-6
+    class_rank: int = 64
+    seed: int = 0
 
     name: ClassVar[str] = "mahalanobis"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -57,6 +76,8 @@ class Mahalanobis(Score):
 
     def __post_init__(self) -> None:
         as_positive(self.ridge, "ridge")
+        as_count(self.class_rank, "class_rank", least=0)
+        as_count(self.seed, "seed", least=0)
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassMoments(self.normalize),)
@@ -67,29 +88,26 @@ class Mahalanobis(Score):
         self.centre_ = moments.global_mean
         self.whitener_ = whitener(moments.within_scatter / moments.n, ridge=self.ridge)
         self.means_ = (moments.means - self.centre_) @ self.whitener_
+        self.class_axes_ = self.class_variances_ = self.class_rest_ = None
+        if self.class_rank:
+            own = class_covariances(train, moments, self.whitener_, rank=self.class_rank, seed=self.seed)
+            self.class_axes_, self.class_variances_, self.class_rest_ = own.axes, own.variances, own.rest
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return nearest_mean(self._whiten(block), self.means_)
+
+    def _class_scores(self, block: Outputs) -> NDArray[Any]:
+        white = self._whiten(block)
+        squared = squared_distances(white, self.means_)
+        if self.class_axes_ is None or self.class_variances_ is None or self.class_rest_ is None:
+            return np.asarray(np.sqrt(squared))
+        for c, axes in enumerate(self.class_axes_):
+            along = np.square(white @ axes.astype(white.dtype) - self.means_[c] @ axes)
+            rest = np.maximum(squared[:, c] - along.sum(axis=1), 0) if axes.shape[1] < axes.shape[0] else 0
+            squared[:, c] = along @ (1 / self.class_variances_[c]) + rest / self.class_rest_[c]
+        return np.asarray(np.sqrt(squared))
 
     def _whiten(self, block: Outputs) -> NDArray[Any]:
         rows = unit_rows(block.features) if self.normalize else block.features
         white: NDArray[Any] = (rows - self.centre_.astype(rows.dtype)) @ self.whitener_.astype(rows.dtype)
         return white
-
-
-def whitener(covariance: NDArray[np.float64], *, ridge: float) -> NDArray[np.float64]:
-    """A matrix W with W W^T = (covariance + ridge * its mean variance * I)^-1."""
-    scale = float(np.trace(covariance)) / covariance.shape[0]
-    if not scale > 0:
-        raise InputError("features must vary within at least one class, but every row equals its class mean.")
-    values, vectors = np.linalg.eigh(covariance / scale)
-    scaled: NDArray[np.float64] = vectors / np.sqrt((np.maximum(values, 0) + ridge) * scale)
-    return scaled
-
-
-def nearest_mean(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]:
-    """Squared Euclidean distance of each row to the nearest mean."""
-    lengths = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    pull = rows @ means.astype(rows.dtype).T
-    offsets = np.einsum("ij,ij->i", means, means) / 2
-    return np.asarray(np.maximum(lengths + 2 * np.min(offsets.astype(rows.dtype) - pull, axis=1), 0))

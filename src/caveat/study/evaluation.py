@@ -6,7 +6,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, Literal, final
 
@@ -21,6 +21,7 @@ from caveat.metrics import (
     Placements,
     augrc_interval,
     auroc_interval,
+    conformal_auroc,
     mean_auroc_interval,
     paired_p_value,
     proportion_interval,
@@ -59,6 +60,7 @@ class Detection:
     score: str
     outlier: str
     auroc: Estimate
+    auroc_band: Estimate  # holds for any n: over the draw of the inliers, for these outliers
     fpr_outlier_positive: Estimate  # share of inliers rejected when `tpr` of the outliers are caught
     fpr_inlier_positive: Estimate  # share of outliers accepted when `tpr` of the inliers are kept
     augrc: Estimate | None  # outliers are failures, inlier errors are dropped; None without labels
@@ -85,6 +87,8 @@ class Ranked:
     mean_auroc: Estimate
     p_value: float  # paired DeLong test of equal mean AUROC with the best score, Holm-adjusted; 1 for the best itself
     tied_with_best: bool
+    auroc_band: Estimate  # of the mean AUROC; holds for any n
+    overlaps_best: bool  # whether the band shares a point with that of the best score
 
 
 @final
@@ -165,11 +169,13 @@ class Evaluation:
         for row in self.detections:
             percent = f"{100 * self.tpr:g}"
             add(row.score, row.outlier, "auroc", row.auroc)
+            add(row.score, row.outlier, "conformal_auroc", row.auroc_band)
             add(row.score, row.outlier, f"fpr{percent}_outlier_positive", row.fpr_outlier_positive)
             add(row.score, row.outlier, f"fpr{percent}_inlier_positive", row.fpr_inlier_positive)
             add(row.score, row.outlier, "augrc", row.augrc)
         for ranked in self.ranking:
             add(ranked.score, "mean", "auroc", ranked.mean_auroc)
+            add(ranked.score, "mean", "conformal_auroc", ranked.auroc_band)
         for failure in self.misclassifications:
             add(failure.score, "", "misclassification_augrc", failure.augrc)
             add(failure.score, "", "misclassification_auroc", failure.auroc)
@@ -246,12 +252,16 @@ def evaluate(
         strangeness[name] = {"inlier": score.score(inlier)} | {k: score.score(v) for k, v in outliers.items()}
 
     correct = inlier.correct
-    detections, misclassifications, placements = [], [], {}
+    detections: list[Detection] = []
+    misclassifications: list[Misclassification] = []
+    placements: dict[str, Placements] = {}
+    bands: dict[str, Estimate] = {}
     for name, values in strangeness.items():
         tell(f"measuring {name}")
         placements[name] = Placements.of(inlier=values["inlier"], outliers=[values[o] for o in outliers])
-        for outlier in outliers:
-            detections.append(_detect(name, outlier, values, correct, tpr=tpr, delta=delta, rng=rng))
+        found = [_detect(name, outlier, values, correct, tpr=tpr, delta=delta, rng=rng) for outlier in outliers]
+        detections += found
+        bands[name] = _mean_band([row.auroc_band for row in found])
         if correct is not None:
             misclassifications.append(_misclassify(name, values["inlier"], correct, delta=delta, rng=rng))
 
@@ -259,7 +269,7 @@ def evaluate(
         title=title,
         data=_describe(train=train, calibration=calibration, inlier=inlier, outliers=outliers, delta=delta),
         detections=tuple(detections),
-        ranking=_rank(placements, delta=delta),
+        ranking=_rank(placements, bands, delta=delta),
         misclassifications=tuple(misclassifications),
         sets=_sets(inlier, calibration, outliers, alpha=alpha, delta=delta, rng=rng),
         strangeness=strangeness,
@@ -330,6 +340,7 @@ def _detect(
         score=score,
         outlier=outlier,
         auroc=auroc_interval(inlier=inside, outlier=outside, delta=delta),
+        auroc_band=conformal_auroc(inlier=inside, outlier=outside, delta=delta, two_sided=True),
         fpr_outlier_positive=proportion_interval(int((inside >= caught).sum()), inside.size, delta=delta),
         fpr_inlier_positive=proportion_interval(int((outside <= kept).sum()), outside.size, delta=delta),
         augrc=augrc,
@@ -348,7 +359,13 @@ def _misclassify(
     )
 
 
-def _rank(placements: Mapping[str, Placements], *, delta: float) -> tuple[Ranked, ...]:
+def _mean_band(bands: list[Estimate]) -> Estimate:
+    """Band of the mean over outlier sets: all sets share one band of the inliers, so the bounds hold together."""
+    value, lower, upper = np.mean([(band.value, band.lower, band.upper) for band in bands], axis=0).tolist()
+    return replace(bands[0], value=value, lower=lower, upper=upper)
+
+
+def _rank(placements: Mapping[str, Placements], bands: Mapping[str, Estimate], *, delta: float) -> tuple[Ranked, ...]:
     """From the best mean AUROC down. A score that a paired test tells from the leader of its group leads the next."""
     order = sorted(placements, key=lambda name: (-placements[name].auroc, name))
     against_best = _differs_from(order[0], order[1:], placements)
@@ -360,11 +377,13 @@ def _rank(placements: Mapping[str, Placements], *, delta: float) -> tuple[Ranked
     p_values = {order[0]: 1.0} | against_best
     return tuple(
         Ranked(
-            ranks[name],
-            name,
-            mean_auroc_interval(placements[name], delta=delta),
-            p_values[name],
-            p_values[name] > delta,
+            rank=ranks[name],
+            score=name,
+            mean_auroc=mean_auroc_interval(placements[name], delta=delta),
+            p_value=p_values[name],
+            tied_with_best=p_values[name] > delta,
+            auroc_band=bands[name],
+            overlaps_best=bands[name].overlaps(bands[order[0]]),
         )
         for name in order
     )

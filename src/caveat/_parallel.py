@@ -1,0 +1,67 @@
+"""Threads of our own, with one BLAS thread each: the steps between the matrix products then run on all cores too."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+__all__ = ["map_in_threads"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_lock = threading.Lock()
+_holder_threads = 0  # how many threads BLAS had before the call that holds it at one now; 0: nobody holds it
+
+
+def map_in_threads(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """``[function(item) for item in items]``, on as many threads as BLAS would use, and so within its limits.
+
+    The function must spend its time where numpy lets go of the interpreter lock (products, comparisons, sorting).
+
+    >>> map_in_threads(abs, [-1, 2, -3])
+    [1, 2, 3]
+    """
+    work = list(items)
+    if len(work) < 2:
+        return [function(item) for item in work]
+    with _one_blas_thread() as workers:
+        if workers == 1:
+            return [function(item) for item in work]
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(function, work))
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[int]:
+    """Hold BLAS at one thread where that can be done, and give the number of threads to use instead.
+
+    The number of BLAS threads belongs to the process. The call that lowered it puts it back, from the same thread:
+    OpenBLAS ignores the wish of any but the main thread, in which case BLAS keeps its threads and we use none.
+    A call that comes while another one holds it joins in, and at worst finishes with more threads than cores.
+    """
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    global _holder_threads  # noqa: PLW0603
+    limit = None
+    with _lock:
+        workers = _holder_threads
+        if workers == 0:
+            blas = ThreadpoolController().select(user_api="blas")
+            workers = max((library["num_threads"] for library in blas.info()), default=1)
+            limit = blas.limit(limits=1)
+            if all(library["num_threads"] == 1 for library in blas.info()):
+                _holder_threads = workers
+            else:
+                limit.restore_original_limits()
+                limit, workers = None, 1
+    try:
+        yield workers
+    finally:
+        if limit is not None:
+            with _lock:
+                limit.restore_original_limits()
+                _holder_threads = 0

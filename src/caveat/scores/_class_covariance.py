@@ -1,0 +1,126 @@
+r"""A covariance for every class in bounded memory: a few directions of each, the rest equally wide.
+
+In coordinates where the common covariance is the identity, the covariance of class c is modelled as
+
+$$ \Sigma_c = U_c \operatorname{diag}(v_c)\, U_c^\top + r_c\,(I - U_c U_c^\top), $$
+
+shrunk towards the identity by the weight D / (D + n_c). The form is that of probabilistic principal components
+(Tipping and Bishop, JRSS B 61(3), 1999). The subspace is found by orthogonal iteration, the variances inside it are
+exact, and the variance outside it is estimated without bias from random directions (Hutchinson's trace estimator).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._blocks import row_blocks
+from caveat._parallel import map_in_threads
+from caveat.outputs import Outputs
+from caveat.scores._statistics import ClassMoments, unit_rows
+
+__all__ = ["ClassCovariances", "class_covariances"]
+
+_SWEEPS = 3  # of orthogonal iteration: whitened spectra are flat, one sweep would find little more than chance
+_SPARE = 8  # directions carried along beyond the rank, so that the last ones kept are good too
+_PROBES = 16  # random directions for the variance outside the subspace
+_HELD = 64 * 2**20  # bytes of one class that are kept while it is worked on; a larger one is read again each time
+
+
+class ClassCovariances(NamedTuple):
+    """Shrunk covariances in whitened coordinates, largest variance first."""
+
+    axes: NDArray[Any]  # (C, D, r), orthonormal columns, in the float type of the features
+    variances: NDArray[np.float64]  # (C, r), along the axes
+    rest: NDArray[np.float64]  # (C,), in every direction orthogonal to them
+
+
+def class_covariances(
+    train: Outputs, moments: ClassMoments, whitener: NDArray[np.float64], *, rank: int, seed: int
+) -> ClassCovariances:
+    """The covariance of each class about its mean, with one class per thread in memory.
+
+    Parameters
+    ----------
+    train
+        Features and labels; the rows of a class are read in blocks.
+    moments
+        Of the same rows.
+    whitener
+        Shape (D, D), as made by :func:`caveat.scores._whitening.whitener`.
+    rank
+        Directions kept; with D or more the covariances are exact.
+    seed
+        Of the first directions tried, and of the probes.
+    """
+    classes, width = moments.means.shape
+    kind = np.result_type(train.features.dtype, np.float32)
+    r, white = min(rank, width), whitener.astype(kind)
+    rng = np.random.default_rng(seed)
+    start = rng.normal(size=(width, min(width, rank + _SPARE)))
+    probes = rng.normal(size=(width, _PROBES))
+    axes = np.empty((classes, width, r), dtype=kind)
+    variances, rest = np.empty((classes, r)), np.ones(classes)
+    members = np.split(np.argsort(train.labels, kind="stable"), np.cumsum(moments.counts).astype(np.intp)[:-1])
+
+    def fill(c: int) -> None:
+        n = members[c].size
+        rows: Iterable[NDArray[Any]] = _CentredRows(train.features, members[c], moments.means[c], moments.normalize)
+        if n * width * 8 <= _HELD:
+            rows = list(rows)
+        basis = np.eye(width)
+        if r < width:
+            basis = start
+            for _ in range(_SWEEPS):
+                image = white.T @ _scatter_times(rows, white @ basis.astype(kind)).astype(kind)
+                basis = np.linalg.qr(image.astype(np.float64))[0]
+        values, turn = np.linalg.eigh(_scatter_along(rows, white @ basis.astype(kind)) / n)
+        own = basis @ turn[:, ::-1][:, :r]
+        weight = n / (n + width)
+        axes[c], variances[c] = own, weight * np.maximum(values[::-1][:r], 0) + 1 - weight
+        if r < width:
+            outside = probes - own @ (own.T @ probes)
+            total = np.trace(_scatter_along(rows, white @ outside.astype(kind))) / (n * _PROBES)
+            rest[c] = weight * total / (width - r) + 1 - weight
+
+    map_in_threads(fill, range(classes))
+    return ClassCovariances(axes, variances, rest)
+
+
+@final
+@dataclass(frozen=True)
+class _CentredRows:
+    """The rows of one class minus its mean; every walk reads them again, in blocks."""
+
+    features: NDArray[Any]
+    index: NDArray[np.intp]
+    mean: NDArray[np.float64]
+    normalize: bool
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        for block in row_blocks(self.index.size, row_bytes=self.features.shape[1] * 8):
+            rows = self.features[self.index[block]]
+            rows = rows.astype(np.float32) if rows.dtype == np.float16 else rows
+            rows = unit_rows(rows) if self.normalize else rows
+            yield rows - self.mean.astype(rows.dtype)
+
+
+def _scatter_times(rows: Iterable[NDArray[Any]], directions: NDArray[Any]) -> NDArray[np.float64]:
+    """(sum of z z^T) times the directions, without the D x D matrix."""
+    total = np.zeros(directions.shape)
+    for block in rows:
+        total += block.T @ (block @ directions)
+    return total
+
+
+def _scatter_along(rows: Iterable[NDArray[Any]], directions: NDArray[Any]) -> NDArray[np.float64]:
+    """Second moments, summed over rows, of the coordinates along the directions."""
+    total = np.zeros((directions.shape[1],) * 2)
+    for block in rows:
+        along = block @ directions
+        total += along.T @ along
+    return total

@@ -1,0 +1,124 @@
+"""Exact nearest neighbours on the sphere, as a matrix product that forgets almost everything it computes.
+
+Queries are searched in chunks, one thread each; the bank passes by in tiles that stay in the cache. A tile is compared
+with the worst neighbour kept so far, and only the few similarities above it are looked at again: of a bank in random
+order, a tile then holds k times its share of the rows seen so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._blocks import row_blocks
+from caveat._parallel import map_in_threads
+
+__all__ = ["kth_nearest", "nearest_by_group"]
+
+_QUERIES = 1024  # of a chunk: many enough that scaling a tile of the bank costs little beside multiplying it
+_TILE = 1024  # bank rows: chunk x tile in float32 is 4 MiB
+
+
+def kth_nearest(queries: NDArray[Any], bank: NDArray[Any], lengths: NDArray[Any], k: int) -> NDArray[np.intp]:
+    """Row of ``bank``, scaled to length one, that is the k-th nearest to each unit query.
+
+    Parameters
+    ----------
+    queries
+        Shape (n, D), rows of length one, or zero.
+    bank
+        Shape (N, D), as given; read tile by tile.
+    lengths
+        Shape (N,): Euclidean lengths of the rows of ``bank``.
+    k
+        At most N.
+    """
+    chunks = row_blocks(queries.shape[0], row_bytes=1, block_bytes=_QUERIES)
+    return np.concatenate(map_in_threads(lambda rows: _search(queries[rows], bank, lengths, k), chunks))
+
+
+def nearest_by_group(
+    queries: NDArray[Any], bank: NDArray[Any], lengths: NDArray[Any], groups: NDArray[np.intp], n_groups: int
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Closeness (n, G) of each unit query to the nearest bank row of each group, and that row's number.
+
+    The squared distance is |q|^2 + 1 - 2 closeness; a group without rows has closeness minus infinity.
+    """
+    members = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups, minlength=n_groups))[:-1])
+
+    def search(chunk: slice) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        part = queries[chunk]
+        best = np.full((part.shape[0], n_groups), -np.inf, dtype=queries.dtype)
+        where = np.zeros(best.shape, dtype=np.intp)
+        line = np.arange(part.shape[0])
+        for group, rows in enumerate(members):
+            for block in row_blocks(rows.size, row_bytes=1, block_bytes=_TILE):
+                near = rows[block]
+                tile = _closeness(part, bank[near], lengths[near])
+                top = np.argmax(tile, axis=1)
+                better = tile[line, top] > best[:, group]
+                best[better, group] = tile[line, top][better]
+                where[better, group] = near[top[better]]
+        return best, where
+
+    chunks = row_blocks(queries.shape[0], row_bytes=1, block_bytes=_QUERIES)
+    parts = map_in_threads(search, chunks)
+    return np.concatenate([best for best, _ in parts]), np.concatenate([where for _, where in parts])
+
+
+def _search(queries: NDArray[Any], bank: NDArray[Any], lengths: NDArray[Any], k: int) -> NDArray[np.intp]:
+    n = queries.shape[0]
+    best = np.full((n, k), -np.inf, dtype=queries.dtype)  # the k largest closenesses so far, in no order
+    where = np.zeros((n, k), dtype=np.intp)
+    worst = np.full((n, 1), -np.inf, dtype=queries.dtype)  # the smallest of them
+
+    def keep(lines: NDArray[np.intp], values: NDArray[Any], rows: NDArray[np.intp]) -> None:
+        values, rows = np.hstack([best[lines], values]), np.hstack([where[lines], rows])
+        top = np.argpartition(values, -k, axis=1)[:, -k:]
+        kept = np.take_along_axis(values, top, axis=1)
+        best[lines], where[lines] = kept, np.take_along_axis(rows, top, axis=1)
+        worst[lines, 0] = kept.min(axis=1)
+
+    buffer = np.empty((n, _TILE), dtype=queries.dtype)
+    for block in row_blocks(bank.shape[0], row_bytes=1, block_bytes=_TILE):
+        width = block.stop - block.start
+        tile = _closeness(queries, bank[block], lengths[block], buffer[:, :width])
+        hits = np.flatnonzero(tile > worst)
+        lines, columns = np.divmod(hits, width)
+        counts = np.bincount(lines, minlength=n)
+        # Where much of a row is new (the first tile, or the first of the query's class), packing it gains nothing.
+        crowded = np.flatnonzero(counts > width // 4)
+        if crowded.size:
+            everything = np.broadcast_to(np.arange(block.start, block.stop), (crowded.size, width))
+            keep(crowded, tile[crowded], everything)
+            few = counts[lines] <= width // 4
+            lines, columns = lines[few], columns[few]
+            counts[crowded] = 0
+        if lines.size:
+            some = np.flatnonzero(counts)
+            count = counts[some]
+            place = np.arange(lines.size) - np.repeat(np.cumsum(count) - count, count)  # 0, 1, ... within each query
+            values = np.full((some.size, count.max()), -np.inf, dtype=queries.dtype)
+            numbers = np.zeros(values.shape, dtype=np.intp)
+            packed = np.repeat(np.arange(some.size), count)
+            values[packed, place] = tile[lines, columns]
+            numbers[packed, place] = columns + block.start
+            keep(some, values, numbers)
+    return np.asarray(where[np.arange(n), np.argmin(best, axis=1)])
+
+
+def _closeness(
+    queries: NDArray[Any], rows: NDArray[Any], lengths: NDArray[Any], out: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Cosine (n, m) of unit queries with bank rows, raised by 1/2 for a zero row, which is nearer than its cosine says.
+
+    With bank rows scaled to length one (zero rows stay zero), the squared distance is |q|^2 + 1 - 2 closeness.
+    """
+    empty = lengths == 0
+    scaled = rows * (1 / np.where(empty, 1, lengths)).astype(queries.dtype)[:, None]
+    tile = np.matmul(queries, scaled.astype(queries.dtype, copy=False).T, out=out)
+    if empty.any():
+        tile[:, empty] += 0.5
+    return tile

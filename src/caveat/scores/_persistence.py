@@ -1,0 +1,226 @@
+"""Fitted scores as files: one JSON page and one ``.npy`` file per array. No pickle, so a loaded score can run no code.
+
+The page holds the name of the score, its parameters and its learned attributes (those that end in ``_``). Numbers are
+written so that they come back bit for bit; arrays are named with their shape, type and checksum.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat import _files
+from caveat._blocks import row_blocks
+from caveat._checks import check_known
+from caveat.errors import InputError, NotFittedError
+from caveat.scores._base import Score
+
+__all__ = ["load", "save"]
+
+_FORMAT, _VERSION, _MANIFEST = "caveat-score", 1, "score.json"
+_PROJECTED = "projected"
+_DAMAGED = "Save the score again."
+_SMALL = 16 * 2**20  # bytes; a smaller array is read, a larger one stays in its file
+
+
+def save(score: Score, folder: str | os.PathLike[str]) -> None:
+    """Write a fitted score to a folder, whole or not at all; a folder that ``save`` wrote before is replaced."""
+    if score.fits_on and not hasattr(score, "fitted_"):
+        raise NotFittedError(f"{type(score).__name__} has not seen training data. Call fit(train) before save(...).")
+    with _files.replacing_folder(folder, marker=_MANIFEST) as temporary:
+        page = {"format": _FORMAT, "version": _VERSION, **_describe(score, temporary, prefix="")}
+        _files.write_json(temporary / _MANIFEST, page)
+
+
+def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
+    """Read a score that ``save`` wrote; it gives the same scores, bit for bit.
+
+    Large arrays stay in their files and are read when they are used.
+
+    Parameters
+    ----------
+    folder
+        What was given to ``save``.
+    check
+        Compare every array with its checksum, which reads it once. ``False`` opens a large bank without reading it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from caveat import Outputs
+    >>> from caveat.scores import KNN, load
+    >>> knn = KNN(k=1).fit(Outputs(features=[[1.0, 0.0], [0.0, 1.0]]))
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     knn.save(f"{place}/knn")
+    ...     load(f"{place}/knn").score(Outputs(features=[[1.0, 1.0]])).round(3)
+    array([0.765])
+    """
+    source = Path(folder)
+    if not source.is_dir():
+        raise InputError(f"{source} is not a folder with a saved score. Give the folder that was passed to save.")
+    path = source / _MANIFEST
+    page = _files.read_json(path)
+    if page.get("format") != _FORMAT:
+        raise InputError(f"{path} does not describe a saved score (format {page.get('format')!r}). Check the path.")
+    version = page.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise InputError(f"{path} is damaged (version {version!r}). {_DAMAGED}")
+    if version > _VERSION:
+        raise InputError(f"{path} has version {version}; this Caveat reads up to {_VERSION}. Upgrade Caveat.")
+    return _Reader(source, check=check).score(page)
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+def _describe(score: Score, folder: Path, *, prefix: str) -> dict[str, Any]:
+    """Name, parameters and learned attributes of a score; its arrays go to files whose names start with ``prefix``."""
+    known = _classes()
+    kind = next((name for name, found in known.items() if found is type(score)), None)
+    if kind is None:
+        raise InputError(f"{type(score).__name__} is not in the catalogue of scores, so a saved copy could not be read "
+                         "back.")  # fmt: skip
+    parameters = {field.name: getattr(score, field.name) for field in fields(score)}  # type: ignore[arg-type]
+    learned = {key: value for key, value in vars(score).items() if _is_learned(key)}
+    owner = type(score).__name__
+    return {
+        "score": kind,
+        "parameters": {key: _encode(v, f"{owner}.{key}", folder, prefix + key) for key, v in parameters.items()},
+        "learned": {key: _encode(v, f"{owner}.{key}", folder, prefix + key) for key, v in learned.items()},
+    }
+
+
+def _is_learned(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
+
+
+def _encode(value: Any, what: str, folder: Path, stem: str) -> Any:
+    """A JSON value from which ``_Reader.decode`` makes ``value`` again. Anything but plain JSON is a tagged object."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return value if np.isfinite(value) else {"is": "float", "value": repr(value)}
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return {"is": "number", "dtype": value.dtype.str, "value": value.tobytes().hex()}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+        return _write_array(value, folder, stem)
+    if isinstance(value, (list, tuple)):
+        items = [_encode(item, f"{what}[{i}]", folder, f"{stem}.{i}") for i, item in enumerate(value)]
+        return {"is": "tuple" if isinstance(value, tuple) else "list", "items": items}
+    if isinstance(value, Mapping):
+        items = [
+            [_encode(key, f"a key of {what}", folder, f"{stem}.{i}k"), _encode(item, what, folder, f"{stem}.{i}")]
+            for i, (key, item) in enumerate(value.items())
+        ]
+        return {"is": "dict", "items": items}
+    if isinstance(value, Score):
+        return {"is": "score", **_describe(value, folder, prefix=f"{stem}.")}
+    raise InputError(f"{what} is a {type(value).__name__}, which cannot be saved without pickle; arrays, numbers, "
+                     "strings and other scores can. Keep the training outputs and fit again.")  # fmt: skip
+
+
+def _write_array(array: NDArray[Any], folder: Path, stem: str) -> dict[str, Any]:
+    file = f"{stem}.npy"
+    np.save(folder / file, array, allow_pickle=False)
+    return {
+        "is": "array",
+        "file": file,
+        "shape": list(array.shape),
+        "dtype": array.dtype.str,
+        "crc32": _checksum(_files.read_npy(folder / file)),
+    }
+
+
+def _checksum(array: NDArray[Any]) -> int:
+    """CRC-32 of the values in row order, read block by block."""
+    crc = 0
+    rows = array.reshape(array.shape[0] if array.ndim else 1, -1) if array.size else array.reshape(0, 1)
+    for block in row_blocks(rows.shape[0], row_bytes=rows.shape[1] * array.itemsize):
+        crc = zlib.crc32(np.ascontiguousarray(rows[block]).data, crc)
+    return crc
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Makes scores from a page of a folder, trusting neither."""
+
+    def __init__(self, folder: Path, *, check: bool) -> None:
+        self.folder, self.check = folder, check
+        self.page = folder / _MANIFEST
+
+    def score(self, page: Mapping[str, Any]) -> Score:
+        kind, parameters, learned = page.get("score"), page.get("parameters"), page.get("learned")
+        if not isinstance(kind, str) or not isinstance(parameters, dict) or not isinstance(learned, dict):
+            raise InputError(f"{self.page} is damaged (no score, parameters or learned in it). {_DAMAGED}")
+        known = _classes()
+        try:
+            found = known[check_known(kind, known, "score")]
+        except InputError as error:
+            raise InputError(f"{self.page}: {error} It may come from a newer Caveat.") from None
+        allowed = {field.name for field in fields(found)}  # type: ignore[arg-type]
+        strange = sorted(set(parameters) - allowed) + sorted(key for key in learned if not _is_learned(key))
+        if strange:
+            raise InputError(f"{self.page} is damaged ({found.__name__} has no {strange[0]!r}). {_DAMAGED}")
+        try:
+            score = found(**{key: self.decode(value) for key, value in parameters.items()})
+        except InputError as error:
+            raise InputError(f"{self.page}: {error}") from None
+        for key, value in learned.items():
+            setattr(score, key, self.decode(value))
+        return score
+
+    def decode(self, value: Any) -> Any:
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        try:
+            kind = value["is"]
+            if kind == "float":
+                return float(value["value"])
+            if kind == "number":
+                return np.frombuffer(bytes.fromhex(value["value"]), dtype=np.dtype(value["dtype"]))[0]
+            if kind == "list":
+                return [self.decode(item) for item in value["items"]]
+            if kind == "tuple":
+                return tuple(self.decode(item) for item in value["items"])
+            if kind == "dict":
+                return {self.decode(key): self.decode(item) for key, item in value["items"]}
+            if kind == "array":
+                return self.array(str(value["file"]), tuple(value["shape"]), str(value["dtype"]), value["crc32"])
+            if kind == "score":
+                return self.score(value)
+        except (KeyError, TypeError, IndexError) as error:
+            raise InputError(f"{self.page} is damaged ({type(error).__name__}: {error}). {_DAMAGED}") from None
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{self.page} is damaged ({error}). {_DAMAGED}") from None
+        raise InputError(f"{self.page} is damaged (a value of unknown kind {kind!r}). {_DAMAGED}")
+
+    def array(self, file: str, shape: tuple[int, ...], dtype: str, crc: int) -> NDArray[Any]:
+        if Path(file).name != file or "\\" in file or not file.endswith(".npy"):
+            raise InputError(f"{self.page} names the file {file!r}, which is not in its folder. {_DAMAGED}")
+        path = self.folder / file
+        array = _files.read_npy(path)
+        if array.shape != shape or array.dtype.str != dtype:
+            raise InputError(f"{path} must hold an array of shape {shape} and type {dtype} as {_MANIFEST} says, "
+                             f"got {array.shape} and {array.dtype.str}. {_DAMAGED}")  # fmt: skip
+        if self.check and _checksum(array) != crc:
+            raise InputError(f"{path} is damaged (its checksum is not that of {_MANIFEST}). {_DAMAGED}")
+        return np.array(array) if array.nbytes <= _SMALL else array
+
+
+def _classes() -> dict[str, type[Score]]:
+    # Here and not above: both modules know every score, and every score knows the base that calls save.
+    from caveat.scores.catalogue import catalogue
+    from caveat.scores.projected import Projected
+
+    return {entry.name: entry.score for entry in catalogue()} | {_PROJECTED: Projected}

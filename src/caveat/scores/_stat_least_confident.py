@@ -1,0 +1,54 @@
+"""The training rows the model was least sure of: landmarks near the edge of what it knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from caveat.outputs import Outputs
+from caveat.scores._statistics import Statistic
+
+__all__ = ["LeastConfident"]
+
+
+@final
+@dataclass
+class LeastConfident(Statistic):
+    """The features with the smallest log-sum-exp of their logits, least confident first; the first seen on a tie.
+
+    Parameters
+    ----------
+    size
+        How many rows to keep; all of them where there are fewer.
+    """
+
+    size: int
+
+    reads: ClassVar[tuple[str, ...]] = ("features", "logits")
+
+    def begin(self, train: Outputs) -> None:
+        kind = np.result_type(train.features.dtype, np.float32)
+        self.rows: NDArray[Any] = np.empty((0, train.features.shape[1]), dtype=kind)
+        self.confidence: NDArray[np.float64] = np.empty(0)
+
+    def update(self, block: Outputs) -> None:
+        self._keep(block.features, np.asarray(logsumexp(block.logits.astype(np.float64), axis=1)))
+
+    def __add__(self, other: Self) -> Self:
+        both = replace(self)
+        both.rows, both.confidence = self.rows, self.confidence
+        both._keep(other.rows, other.confidence)
+        return both
+
+    def _keep(self, rows: NDArray[Any], confidence: NDArray[np.float64]) -> None:
+        everyone = np.concatenate([self.confidence, confidence])
+        least = np.argsort(everyone, kind="stable")[: self.size]
+        known = least < self.confidence.size
+        merged = np.empty((least.size, rows.shape[1]), dtype=self.rows.dtype)
+        merged[known] = self.rows[least[known]]
+        merged[~known] = rows[least[~known] - self.confidence.size]
+        self.rows, self.confidence = merged, everyone[least]

@@ -1,0 +1,44 @@
+"""Mean of the training features, without labels: a mergeable statistic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+from caveat.scores._statistics import Statistic
+
+__all__ = ["FeatureMean"]
+
+
+@final
+@dataclass
+class FeatureMean(Statistic):
+    """Number of rows and their mean, summed in float64."""
+
+    reads: ClassVar[tuple[str, ...]] = ("features",)
+
+    def begin(self, train: Outputs) -> None:
+        self.n = 0
+        self._sum = np.zeros(train.features.shape[1])
+
+    def update(self, block: Outputs) -> None:
+        self.n += block.n
+        self._sum += block.features.sum(axis=0, dtype=np.float64)
+
+    def __add__(self, other: Self) -> Self:
+        if self._sum.shape != other._sum.shape:
+            raise InputError(f"means of {self._sum.size} and {other._sum.size} features cannot be added.")
+        both = replace(self)
+        both.n, both._sum = self.n + other.n, self._sum + other._sum
+        return both
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Mean feature, shape (D,)."""
+        mean: NDArray[np.float64] = self._sum / self.n
+        return mean

@@ -1,0 +1,143 @@
+"""Principal subspaces of the training features, of all rows or of each class, and what they leave of a feature.
+
+A subspace is a mean and a few orthonormal axes, one per row; those of several classes are stacked, with ``starts``
+saying where each begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._blocks import row_blocks
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+from caveat.scores._stat_moments import FeatureMoments
+
+__all__ = ["class_subspaces", "kept_share", "nearest_subspace", "principal_axes", "squared_coordinates", "within"]
+
+_TILE_BYTES = 32 * 2**20  # of the coordinates, rows x axes
+
+
+def principal_axes(scatter: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
+    """Fewest eigenvectors of a scatter matrix that hold this share of its trace, as rows (k, D), largest first.
+
+    No variance at all: no axis.
+    """
+    values, vectors = np.linalg.eigh(scatter)
+    return np.ascontiguousarray(vectors[:, ::-1][:, : kept_share(values[::-1], variance)].T)
+
+
+def kept_share(values: NDArray[np.float64], variance: float) -> int:
+    """How many of these eigenvalues, largest first, hold the share ``variance`` of their sum.
+
+    >>> kept_share(np.array([6.0, 3.0, 1.0]), 0.9), kept_share(np.array([0.0, 0.0]), 0.9)
+    (2, 0)
+    """
+    real = values[values > values[0] * values.size * np.finfo(np.float64).eps] if values[0] > 0 else values[:0]
+    if not real.size:
+        return 0
+    held = np.cumsum(real)
+    return min(real.size, int(np.searchsorted(held, variance * held[-1] * (1 - 1e-12))) + 1)
+
+
+def class_subspaces(
+    train: Outputs, variance: float, *, mapped: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Mean (D,) and axes (k, D) of each class in turn, by label; ``mapped`` is applied to the features first.
+
+    The rows of one class are fetched at a time, so there is one D x D matrix and never C of them, and a class with
+    fewer rows than features is solved through its small Gram matrix.
+    """
+    labels, classes = train.labels, train.n_classes
+    assert classes is not None
+    order = np.argsort(labels, kind="stable")
+    counts = np.bincount(labels, minlength=classes)
+    if (counts == 0).any():
+        empty = int(np.flatnonzero(counts == 0)[0])
+        raise InputError(f"labels has no sample of class {empty}, and a class projection needs every class. "
+                         "Add training samples of it, or renumber the classes without it.")  # fmt: skip
+    features = train.features
+    for members in np.split(order, np.cumsum(counts)[:-1]):
+        blocks = row_blocks(members.size, row_bytes=features.shape[1] * max(4, features.itemsize))
+        parts = (widened(features[members[block]]) for block in blocks)
+        rows = parts if mapped is None else (mapped(part) for part in parts)
+        yield _subspace(rows, members.size, variance)
+
+
+def _subspace(
+    parts: Iterator[NDArray[Any]], n: int, variance: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    first = next(parts)
+    if n <= first.shape[1]:
+        rows = np.concatenate([first, *parts]).astype(np.float64)
+        mean = rows.mean(axis=0)
+        rows -= mean
+        values, vectors = np.linalg.eigh(rows @ rows.T)
+        k = kept_share(values[::-1], variance)
+        top = slice(n - k, n)
+        axes = (vectors[:, top] / np.sqrt(values[top])).T @ rows
+        return mean, np.ascontiguousarray(axes[::-1])
+    moments = FeatureMoments()
+    start = Outputs(features=first, check=False)
+    moments.begin(start)
+    moments.update(start)
+    for part in parts:
+        moments.update(Outputs(features=part, check=False))
+    return moments.mean, principal_axes(moments.scatter, variance)
+
+
+def widened(rows: NDArray[Any]) -> NDArray[Any]:
+    """float16 as float32; everything else as it is."""
+    return rows.astype(np.float32) if rows.dtype == np.float16 else rows
+
+
+def within(
+    rows: NDArray[Any],
+    which: NDArray[np.intp],
+    means: NDArray[np.float64],
+    axes: NDArray[Any],
+    starts: NDArray[np.intp],
+) -> NDArray[Any]:
+    """Each row projected onto the subspace that ``which`` names: P P^T (h - mu) + mu. One product per subspace."""
+    found = np.empty_like(rows)
+    order = np.argsort(which, kind="stable")
+    present, first = np.unique(which[order], return_index=True)
+    for c, members in zip(present, np.split(order, first[1:]), strict=True):
+        mean = means[c].astype(rows.dtype)
+        basis = axes[starts[c] : starts[c + 1]].astype(rows.dtype, copy=False)
+        found[members] = (rows[members] - mean) @ basis.T @ basis + mean
+    return found
+
+
+def squared_coordinates(rows: NDArray[Any], axes: NDArray[Any], starts: NDArray[np.intp]) -> NDArray[np.float64]:
+    """||P_c^T h||^2 of every row in every subspace, shape (n, C)."""
+    found = np.zeros((rows.shape[0], starts.size - 1))
+    room = max(1, _TILE_BYTES // max(1, rows.shape[0] * rows.itemsize))
+    c = 0
+    while c < starts.size - 1:
+        end = max(c + 1, int(np.searchsorted(starts, starts[c] + room, side="right")) - 1)
+        tile = rows @ axes[starts[c] : starts[end]].astype(rows.dtype, copy=False).T
+        tile *= tile
+        for each in range(c, end):
+            part = tile[:, starts[each] - starts[c] : starts[each + 1] - starts[c]]
+            found[:, each] = part.sum(axis=1, dtype=np.float64)
+        c = end
+    return found
+
+
+def nearest_subspace(
+    rows: NDArray[Any], means: NDArray[np.float64], axes: NDArray[Any], starts: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """The subspace that each row is nearest to: argmin over c of ||(I - P_c P_c^T)(h - mu_c)||, shape (n,)."""
+    centre = means.mean(axis=0)
+    centred, offsets = rows - centre.astype(rows.dtype), means - centre
+    coordinates = [axes[starts[c] : starts[c + 1]] @ offsets[c] for c in range(starts.size - 1)]
+    # ||h - mu||^2 - ||P^T (h - mu)||^2 without ||h||^2, which is the same for every c.
+    pulls = np.stack([offsets[c] - axes[starts[c] : starts[c + 1]].T @ coordinates[c] for c in range(starts.size - 1)])
+    fixed = np.array([offset @ pull for offset, pull in zip(offsets, pulls, strict=True)])
+    distance = fixed - 2 * (centred @ pulls.T.astype(rows.dtype)) - squared_coordinates(centred, axes, starts)
+    return np.asarray(distance.argmin(axis=1))

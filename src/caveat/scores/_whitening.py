@@ -1,0 +1,48 @@
+"""One covariance, applied once: in whitened coordinates a Mahalanobis distance is a plain distance, and one matmul."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._blocks import by_row_blocks
+from caveat.errors import InputError
+
+__all__ = ["nearest_mean", "squared_distances", "whitener"]
+
+
+def whitener(covariance: NDArray[np.float64], *, ridge: float, what: str = "features") -> NDArray[np.float64]:
+    """A matrix W with W W^T = (covariance + ridge * its mean variance * I)^-1."""
+    scale = float(np.trace(covariance)) / covariance.shape[0]
+    if not scale > 0:
+        raise InputError(f"{what} must vary within at least one class, but every row equals its class mean.")
+    values, vectors = np.linalg.eigh(covariance / scale)
+    scaled: NDArray[np.float64] = vectors / np.sqrt((np.maximum(values, 0) + ridge) * scale)
+    return scaled
+
+
+def nearest_mean(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]:
+    """Squared Euclidean distance of each row to the nearest mean, shape (n,)."""
+
+    def nearest(part: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.maximum(_lengths(part) + np.min(_beyond(part, means), axis=1), 0))
+
+    return by_row_blocks(nearest, rows, row_bytes=8 * means.shape[0])
+
+
+def squared_distances(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Squared Euclidean distance of each row to each mean, shape (n, C)."""
+    return np.asarray(np.maximum(_lengths(rows)[:, None] + _beyond(rows, means), 0), dtype=np.float64)
+
+
+def _lengths(rows: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+
+
+def _beyond(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]:
+    """|row - mean|^2 - |row|^2, shape (n, C)."""
+    product = rows @ (-2 * means.astype(rows.dtype)).T
+    product += np.einsum("ij,ij->i", means, means).astype(rows.dtype)
+    return np.asarray(product)

@@ -1,0 +1,86 @@
+r"""Fast decision boundary detector: how close the feature lies to the boundaries of its class.
+
+$$ s(x) = -\frac{1}{C-1} \sum_{c \ne \hat y}
+   \frac{|z_{\hat y} - z_c| / \lVert w_{\hat y} - w_c \rVert_2}{\lVert h - \mu \rVert_2} $$
+
+Liu and Qin, "Fast Decision Boundary based Out-of-Distribution Detector", ICML 2024, arXiv:2312.11536.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+from caveat.scores._head import head_logits, lengths
+from caveat.scores._stat_mean import FeatureMean
+from caveat.scores._statistics import Gathered, Statistic
+
+__all__ = ["FDBD"]
+
+_NEAR = 1e-10  # squared distance, relative to the squared norms, below which the Gram matrix has too few digits
+
+
+@final
+@dataclass(eq=False)
+class FDBD(Score):
+    """Minus the mean distance to the class boundaries over that to the mean. The larger, the stranger.
+
+    Two classes with the same weights have no boundary between them; the pair adds nothing to the sum.
+
+    Examples
+    --------
+    >>> from caveat import Head
+    >>> train = Outputs(features=[[3.0, 0.0], [0.0, 3.0]], head=Head([[1.0, 0.0], [0.0, 1.0]]))
+    >>> FDBD().fit(train).score(Outputs(features=[[4.0, 0.0], [2.0, 1.9]])).round(3)
+    array([-0.97, -0.11])
+    """
+
+    name: ClassVar[str] = "fdbd"
+    needs: ClassVar[tuple[str, ...]] = ("features",)
+    fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
+    cost: ClassVar[str] = "CD"
+    paper: ClassVar[str] = "Liu & Qin 2024"
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        return (FeatureMean(),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        self.mean_ = gathered[FeatureMean()].mean
+        self.head_weight_, self.head_bias_ = train.head.weight, train.head.bias
+        self.reciprocal_ = reciprocal_distances(self.head_weight_)
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        rows = block.features
+        logits = head_logits(rows, self.head_weight_, self.head_bias_)
+        predicted = logits.argmax(axis=1)
+        gaps = logits[np.arange(block.n), predicted][:, None] - logits
+        near = self.reciprocal_.astype(rows.dtype, copy=False)[predicted]
+        boundary = np.einsum("ij,ij->i", gaps, near).astype(np.float64) / max(1, logits.shape[1] - 1)
+        spread = lengths(rows - self.mean_.astype(rows.dtype))
+        # A row that equals the mean would divide by zero; it is as inlying as rounding can tell.
+        floor = np.finfo(np.float64).eps * max(float(np.linalg.norm(self.mean_)), np.finfo(np.float64).tiny)
+        return np.asarray(-boundary / np.maximum(spread, floor))
+
+
+def reciprocal_distances(weight: NDArray[Any]) -> NDArray[np.float64]:
+    """One over the distance of every pair of rows, shape (C, C), from the Gram matrix; 0 where the rows are equal.
+
+    >>> reciprocal_distances(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0]]))
+    array([[0. , 0.2, 0.2],
+           [0.2, 0. , 0. ],
+           [0.2, 0. , 0. ]])
+    """
+    wide = weight.astype(np.float64)
+    norms = np.einsum("ij,ij->i", wide, wide)
+    sizes = norms[:, None] + norms
+    squares = sizes - 2 * wide @ wide.T
+    left, right = np.nonzero(squares <= _NEAR * sizes)
+    for a, b in zip(left, right, strict=True):  # few: equal rows, nearly equal rows and the diagonal
+        squares[a, b] = np.sum((wide[a] - wide[b]) ** 2)
+    distances = np.sqrt(squares)
+    return np.asarray(np.divide(1.0, distances, out=np.zeros_like(distances), where=distances > 0))

@@ -1,0 +1,131 @@
+r"""Gram matrices: channel correlations of inner layers outside the range seen in training for the predicted class.
+
+$$ s(x) = \sum_l \frac{\delta_l(x, \hat y)}{\bar\delta_l}, \qquad
+   \delta_l(x, c) = \sum_{p, i} \frac{\max(0, \min_{c} - G_{pi}(x))}{|\min_{c}|}
+                  + \frac{\max(0, G_{pi}(x) - \max_{c})}{|\max_{c}|} $$
+
+over the orders p and channels i of layer l. $G_{pi}$ is the sum over channels j of the p-th order correlation of i and
+j (the released code of the authors sums the rows of the Gram matrix so; the paper keeps every entry).
+$\bar\delta_l$ is the expected deviation of a new training-like sample. The authors measure it on held-out data; here it
+is the mean deviation of each training row from the range of the other rows of its class, which the two smallest and
+two largest values of each class give exactly.
+
+Sastry and Oore, "Detecting Out-of-Distribution Examples with Gram Matrices", ICML 2020, arXiv:1912.12510. Class scores:
+"Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction with Illustrations of Its Benefits",
+appendix C.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._blocks import row_blocks
+from caveat._checks import as_count
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+from caveat.scores._layers import known_layers
+from caveat.scores._stat_class_ranges import ClassRanges, correlations
+from caveat.scores._statistics import Gathered, Statistic
+
+__all__ = ["Gram"]
+
+_SMALLEST_BOUND = 1e-6  # as a share of the layer's largest: a bound of zero has no relative deviation
+
+
+@final
+@dataclass(eq=False)
+class Gram(Score):
+    """Deviation of the layers' channel correlations from their training range. The larger, the stranger.
+
+    A class that was never predicted in training has no range: a sample is as strange in it as in the class that fits
+    the sample worst.
+
+    Parameters
+    ----------
+    orders
+        Largest order p of the correlations; the paper uses 10.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> said = Outputs(layers={"conv": rng.random((60, 3, 4))}, logits=rng.normal(size=(60, 2)))
+    >>> odd = Outputs(layers={"conv": 2 * rng.random((1, 3, 4))}, logits=[[1.0, 0.0]])
+    >>> bool(Gram().fit(said).score(odd)[0] > 0), Gram().fit(said).score(said).max()
+    (True, np.float64(0.0))
+    """
+
+    orders: int = 10
+
+    name: ClassVar[str] = "gram"
+    needs: ClassVar[tuple[str, ...]] = ("layers", "predictions")
+    fits_on: ClassVar[tuple[str, ...]] = ("layers", "predictions")
+    cost: ClassVar[str] = "10 passes over the layers"
+    paper: ClassVar[str] = "Sastry & Oore 2020"
+
+    def __post_init__(self) -> None:
+        as_count(self.orders, "orders")
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        return (ClassRanges(self.orders),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        ranges = gathered[ClassRanges(self.orders)]
+        self.layers_, self.channels_ = np.array(ranges.names), ranges.channels
+        self.seen_ = np.flatnonzero(ranges.counts)
+        self.lowest_, self.highest_ = ranges.low[0, self.seen_], ranges.high[0, self.seen_]
+        scale = np.maximum(np.abs(self.lowest_), np.abs(self.highest_)).max(axis=0)
+        of_layer = np.repeat(np.arange(self.channels_.size), self.channels_ * self.orders)
+        largest = np.array([scale[of_layer == layer].max() for layer in range(self.channels_.size)])
+        self.floor_ = _SMALLEST_BOUND * np.where(largest > 0, largest, 1)[of_layer]
+        # Leave one out: only the row that holds a bound deviates, by the step to the second value.
+        several = ranges.counts[self.seen_] > 1
+        low, high = ranges.low[:, self.seen_][:, several], ranges.high[:, self.seen_][:, several]
+        step = (low[1] - low[0]) / np.maximum(np.abs(low[1]), self.floor_)
+        step += (high[0] - high[1]) / np.maximum(np.abs(high[1]), self.floor_)
+        expected = np.bincount(of_layer, step.sum(axis=0), minlength=self.channels_.size) / ranges.counts.sum()
+        self.weights_ = (1 / np.where(expected > 0, expected, 1))[of_layer]
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        found = np.empty(block.n)
+        predicted = block.predictions
+        for part, values in self._values(block):
+            classes = predicted[part]
+            row = np.minimum(np.searchsorted(self.seen_, classes), self.seen_.size - 1)
+            known = self.seen_[row] == classes
+            result = np.empty(classes.size)
+            result[known] = self._deviation(values[known], row[known])
+            if not known.all():
+                result[~known] = self._every_class(values[~known]).max(axis=1)
+            found[part] = result
+        return found
+
+    def _class_scores(self, block: Outputs) -> NDArray[Any]:
+        assert self.n_classes_ is not None
+        found = np.empty((block.n, self.n_classes_))
+        for part, values in self._values(block):
+            seen = self._every_class(values)
+            found[part] = seen.max(axis=1, keepdims=True)
+            found[part, self.seen_] = seen
+        return found
+
+    def _values(self, block: Outputs) -> Any:
+        """(rows, their correlations) in blocks that leave room for the comparison."""
+        for part in row_blocks(block.n, row_bytes=32 * self.floor_.size):
+            layers = {name: layer[part] for name, layer in block.layers.items()}
+            known = known_layers(layers, self.layers_, self.channels_)
+            yield part, np.hstack([correlations(layer, self.orders) for layer in known])
+
+    def _every_class(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Deviation from each class that was seen, shape (n, seen)."""
+        return np.stack([self._deviation(values, row) for row in range(self.seen_.size)], axis=1)
+
+    def _deviation(self, values: NDArray[np.float64], row: NDArray[np.intp] | int) -> NDArray[np.float64]:
+        low, high = self.lowest_[row], self.highest_[row]
+        below = np.maximum(low - values, 0) / np.maximum(np.abs(low), self.floor_)
+        above = np.maximum(values - high, 0) / np.maximum(np.abs(high), self.floor_)
+        deviation: NDArray[np.float64] = (below + above) @ self.weights_
+        return deviation

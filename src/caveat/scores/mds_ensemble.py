@@ -1,0 +1,123 @@
+r"""Mahalanobis distance at several layers, combined into one number.
+
+$$ s(x) = \sum_l w_l \, \frac{d_l(x) - m_l}{q_l}, \qquad
+   d_l(x) = \min_c\,(h_l - \mu_{l,c})^\top \Sigma_l^{-1} (h_l - \mu_{l,c}) $$
+
+where $h_l$ holds the channels of layer l averaged over positions, and $m_l$, $q_l$ are mean and standard deviation of
+$d_l$ over the training rows. The weights are equal, or learned by logistic regression from samples known to be in and
+out of the distribution.
+
+Lee, Lee, Lee and Shin, "A Simple Unified Framework for Detecting Out-of-Distribution Samples and Adversarial Attacks",
+NeurIPS 2018, section 2.2 and algorithm 1, arXiv:1807.03888.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._checks import as_positive
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+from caveat.scores._layers import channel_means, known_layers
+from caveat.scores._stat_layer_moments import LayerMoments
+from caveat.scores._statistics import Gathered, Statistic
+from caveat.scores._whitening import nearest_mean, whitener
+
+__all__ = ["MDSEnsemble"]
+
+
+@final
+@dataclass(eq=False)
+class MDSEnsemble(Score):
+    """Weighted mean of the standardised Mahalanobis distances of all layers. The larger, the stranger.
+
+    Parameters
+    ----------
+    ridge
+        Added to each covariance, as a share of its mean variance.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> layers = {"early": rng.normal(size=(50, 2, 3, 3)), "late": rng.normal(size=(50, 4))}
+    >>> score = MDSEnsemble().fit(Outputs(layers=layers, labels=np.arange(50) % 2))
+    >>> far = {"early": np.full((1, 2, 3, 3), 5.0), "late": np.zeros((1, 4))}
+    >>> bool(score.score(Outputs(layers=far))[0] > score.score(Outputs(layers=layers)).max())
+    True
+    """
+
+    ridge: float = 1e-6
+
+    name: ClassVar[str] = "mds_ensemble"
+    needs: ClassVar[tuple[str, ...]] = ("layers",)
+    fits_on: ClassVar[tuple[str, ...]] = ("layers", "labels")
+    cost: ClassVar[str] = "sum of D² + CD over layers"
+    paper: ClassVar[str] = "Lee et al. 2018, alg. 1"
+
+    def __post_init__(self) -> None:
+        as_positive(self.ridge, "ridge")
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        return (LayerMoments(),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        of = gathered[LayerMoments()].of
+        self.layers_ = np.array(list(of))
+        self.channels_ = np.array([moments.means.shape[1] for moments in of.values()], dtype=np.intp)
+        centres, whiteners, means = [], [], []
+        for name, moments in of.items():
+            moments.demand_every_class("MDSEnsemble")
+            white = whitener(moments.within_scatter / moments.n, ridge=self.ridge, what=f"layers[{name!r}]")
+            centres.append(moments.global_mean)
+            whiteners.append(white.ravel())
+            means.append((moments.means - moments.global_mean) @ white)
+        # One flat array of each kind, cut again by ``channels_``: a fitted score holds arrays and nothing else.
+        self.centres_, self.whiteners_ = np.concatenate(centres), np.concatenate(whiteners)
+        self.means_ = np.hstack(means)
+        count, total, squares = 0, np.zeros(len(of)), np.zeros(len(of))
+        for block in train.blocks(("layers",)):
+            distances = self.layer_distances(block)
+            count, total, squares = count + block.n, total + distances.sum(axis=0), squares + (distances**2).sum(axis=0)
+        self.shift_ = total / count
+        spread = np.sqrt(np.maximum(squares / count - self.shift_**2, 0))
+        self.spread_ = np.where(spread > 0, spread, 1)
+        self.weights_ = np.full(len(of), 1 / len(of))
+
+    def fit_weights(self, *, inlier: Outputs, outlier: Outputs) -> Self:
+        """Learn the weights of the layers by logistic regression from samples known to be in and out.
+
+        This tunes the score on outliers: numbers measured on the same kind of outliers afterwards are not those of an
+        unseen one.
+        """
+        from sklearn.linear_model import LogisticRegression
+
+        rows = [self._standardised(outputs) for outputs in (inlier, outlier)]
+        model = LogisticRegression(class_weight="balanced", max_iter=1000)
+        model.fit(np.concatenate(rows), np.repeat([0, 1], [inlier.n, outlier.n]))
+        self.weights_ = np.asarray(model.coef_[0], dtype=np.float64)
+        return self
+
+    def layer_distances(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Squared Mahalanobis distance to the nearest class at each layer, shape (n, layers)."""
+        starts = np.concatenate([[0], np.cumsum(self.channels_)])
+        corners = np.concatenate([[0], np.cumsum(self.channels_**2)])
+        columns = []
+        for i, layer in enumerate(known_layers(outputs.layers, self.layers_, self.channels_)):
+            span = slice(starts[i], starts[i + 1])
+            square = self.whiteners_[corners[i] : corners[i + 1]].reshape(self.channels_[i], self.channels_[i])
+            rows = channel_means(layer)
+            white = (rows - self.centres_[span].astype(rows.dtype)) @ square.astype(rows.dtype)
+            columns.append(nearest_mean(white, self.means_[:, span]))
+        return np.stack(columns, axis=1).astype(np.float64)
+
+    def _standardised(self, outputs: Outputs) -> NDArray[np.float64]:
+        self._can_score(outputs)
+        parts = [self.layer_distances(block) for block in outputs.blocks(self.needs)]
+        return np.asarray((np.concatenate(parts) - self.shift_) / self.spread_)
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        return np.asarray((self.layer_distances(block) - self.shift_) / self.spread_ @ self.weights_)

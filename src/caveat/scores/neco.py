@@ -1,0 +1,88 @@
+r"""NECO: how much of the feature lies in the principal subspace, as neural collapse says it should.
+
+$$ s(x) = -\frac{\lVert P_d^\top \tilde h \rVert_2}{\lVert \tilde h \rVert_2}\;[\,\times \max_k z_k(x)\,], \qquad
+   \tilde h_j = (h_j - \mu_j) / \sigma_j $$
+
+Ben Ammar, Belkhir, Popescu, Manzanera and Franchi, "NECO: NEural Collapse Based Out-of-distribution detection",
+ICLR 2024, arXiv:2310.06823.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._checks import as_count, as_level
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+from caveat.scores._pca import components_for, principal_directions
+from caveat.scores._statistics import ClassMoments, Gathered, Statistic
+
+__all__ = ["NECO"]
+
+
+@final
+@dataclass(eq=False)
+class NECO(Score):
+    """Minus the share of the standardised feature's length inside the principal subspace. The larger, the stranger.
+
+    A feature at the training mean has no direction, and scores 0.
+
+    Parameters
+    ----------
+    dimension
+        d, the number of components; the authors' ImageNet runs use 100. None: as many as ``variance`` takes.
+    variance
+        Share of the variance of the standardised training features that the components hold. Not read where
+        ``dimension`` is given.
+    times_max_logit
+        Multiply by the largest logit, which brings the scale of the classes back; the outputs then need logits.
+
+    Examples
+    --------
+    >>> train = Outputs(features=[[1.0, 1.0], [2.0, 2.1], [3.0, 2.9]])
+    >>> NECO().fit(train).score(Outputs(features=[[5.0, 5.0], [5.0, -1.0]])).round(2)
+    array([-1.  , -0.02])
+    """
+
+    dimension: int | None = None
+    variance: float = 0.9
+    times_max_logit: bool = False
+
+    name: ClassVar[str] = "neco"
+    needs: ClassVar[tuple[str, ...]] = ("features",)
+    fits_on: ClassVar[tuple[str, ...]] = ("features",)
+    cost: ClassVar[str] = "Dd"
+    paper: ClassVar[str] = "Ben Ammar et al. 2024"
+
+    def __post_init__(self) -> None:
+        if self.dimension is not None:
+            as_count(self.dimension, "dimension")
+        as_level(self.variance, "variance")
+        if self.times_max_logit:
+            self.needs = ("features", "logits")  # type: ignore[misc]  # this one reads more than its class does
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        return (ClassMoments(),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        moments = gathered[ClassMoments()]
+        covariance = moments.total_scatter / moments.n
+        width = covariance.shape[0]
+        if self.dimension is not None and self.dimension >= width:
+            raise InputError(f"dimension must be below the number of features ({width}), got {self.dimension}.")
+        spread = np.sqrt(np.diag(covariance))
+        self.centre_, self.spread_ = moments.global_mean, np.where(spread > 0, spread, 1)
+        values, vectors = principal_directions(covariance / np.outer(self.spread_, self.spread_))
+        self.inside_ = vectors[:, : self.dimension or components_for(values, self.variance)]
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        kind = block.features.dtype
+        rows = (block.features - self.centre_.astype(kind)) / self.spread_.astype(kind)
+        lengths = np.linalg.norm(rows, axis=1)
+        share = np.linalg.norm(rows @ self.inside_.astype(kind), axis=1) / np.where(lengths > 0, lengths, 1)
+        return np.asarray(-share * block.logits.max(axis=1) if self.times_max_logit else -share)

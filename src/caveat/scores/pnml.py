@@ -1,0 +1,87 @@
+r"""Predictive normalised maximum likelihood: the regret against a learner that had seen the answer.
+
+$$ s(x) = \frac{1}{\log C} \log \sum_c \frac{p_c}{p_c + p_c^{g} (1 - p_c)}, \qquad
+   g = \max\Bigl( x^\top P_\perp x,\ \frac{s}{1 + s} \Bigr), \quad s = x^\top (X^\top X)^{+} x, \quad
+   x = (1, h / \lVert h \rVert_2), $$
+
+where X holds the training rows in the form of x and P_perp projects off their span.
+
+Bibas, Feder and Hassner, "Single Layer Predictive Normalized Maximum Likelihood for Out-of-Distribution Detection",
+NeurIPS 2021, theorem 1, arXiv:2110.09246.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+from caveat.scores._head import head_logits, log_sum_exp
+from caveat.scores._stat_gram import AugmentedGram, augmented_rows
+from caveat.scores._statistics import Gathered, Statistic
+
+__all__ = ["PNML"]
+
+
+@final
+@dataclass(eq=False)
+class PNML(Score):
+    """Regret of the last layer, as a share of log C. The larger, the stranger.
+
+    A sample outside the span of the training features can be fitted to any label, so its regret is high however sure
+    the prediction is: that is the P_perp branch of g.
+
+    Parameters
+    ----------
+    unit_features
+        Take p from the head on h / ||h||, as the authors' code does, instead of from the head on h.
+
+    Examples
+    --------
+    >>> from caveat import Head
+    >>> train = Outputs(features=[[3.0, 0.0, 0.0], [0.0, 3.0, 0.0], [2.0, 2.0, 0.0]],
+    ...                 head=Head([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]))
+    >>> inside, outside = [3.0, 1.0, 0.0], [3.0, 1.0, 50.0]
+    >>> PNML().fit(train).score(Outputs(features=[inside, outside])).round(2)
+    array([0.17, 0.51])
+    """
+
+    unit_features: bool = False
+
+    name: ClassVar[str] = "pnml"
+    needs: ClassVar[tuple[str, ...]] = ("features",)
+    fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
+    cost: ClassVar[str] = "D² + CD"
+    paper: ClassVar[str] = "Bibas et al. 2021, thm. 1"
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        return (AugmentedGram(),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        found = gathered[AugmentedGram()]
+        values, self.axes_ = np.linalg.eigh(found.gram)
+        # Rounding of the features themselves leaves eigenvalues of about eps squared: those are no directions.
+        noise = max(float(np.finfo(np.float64).eps), found.resolution**2)
+        inside = values > values[-1] * values.size * noise
+        self.inside_ = np.divide(1.0, values, out=np.zeros_like(values), where=inside)
+        self.outside_ = np.where(inside, 0.0, 1.0)
+        self.head_weight_, self.head_bias_ = train.head.weight, train.head.bias
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        rows = augmented_rows(block.features)
+        energy = (rows @ self.axes_) ** 2
+        parallel = energy @ self.inside_
+        g = np.maximum(energy @ self.outside_, parallel / (1 + parallel))
+        features = rows[:, 1:] if self.unit_features else block.features
+        logits = head_logits(features, self.head_weight_, self.head_bias_).astype(np.float64)
+        log_p = logits - log_sum_exp(logits)[:, None]
+        # p / (p + p^g (1 - p)) = 1 / (1 + (1 - p) p^(g - 1)), in logarithms so that p = 0 and p = 1 stay finite.
+        with np.errstate(divide="ignore"):
+            log_rest = np.log(-np.expm1(np.minimum(log_p, 0.0)))
+        genie = expit((1 - g)[:, None] * log_p - log_rest)
+        return np.asarray(np.log(genie.sum(axis=1)) / np.log(max(2, logits.shape[1])))

@@ -1,0 +1,85 @@
+r"""ReAct: the energy after unusually large activations are cut off.
+
+$$ s(x) = -\log \sum_c e^{\bar z_c}, \qquad \bar z = W \min(h, c) + b, \qquad
+   c = \text{the percentile of all training activations} $$
+
+Sun, Guo and Li, "ReAct: Out-of-distribution Detection With Rectified Activations", NeurIPS 2021, arXiv:2111.12797.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._checks import as_percent, check_known
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+from caveat.scores._head import head_logits, log_sum_exp
+from caveat.scores._stat_quantile import ActivationQuantiles
+from caveat.scores._statistics import Gathered, Statistic
+
+__all__ = ["ReAct"]
+
+
+@final
+@dataclass(eq=False)
+class ReAct(Score):
+    """Energy of the head on clipped features. The larger, the stranger.
+
+    The threshold is exact up to a million activations and off by at most 0.025 % beyond, from one walk in constant
+    memory.
+
+    Parameters
+    ----------
+    percentile
+        Of all training activations, all features together; values above it are cut to it.
+    base
+        ``"energy"``, or ``"msp"`` for minus the largest probability.
+
+    Examples
+    --------
+    >>> from caveat import Head
+    >>> train = Outputs(features=[[3.0, 0.0], [0.0, 3.0]], head=Head([[1.0, 0.0], [0.0, 1.0]]))
+    >>> ReAct(percentile=50).fit(train).score(Outputs(features=[[1.0, 0.0], [99.0, 0.0]])).round(3)
+    array([-1.313, -1.701])
+    """
+
+    percentile: float = 90.0
+    base: str = "energy"
+
+    name: ClassVar[str] = "react"
+    needs: ClassVar[tuple[str, ...]] = ("features",)
+    fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
+    cost: ClassVar[str] = "CD"
+    paper: ClassVar[str] = "Sun et al. 2021"
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"percentile": (80.0, 85.0, 90.0, 95.0, 99.0)}
+
+    def __post_init__(self) -> None:
+        as_percent(self.percentile, "percentile")
+        check_known(self.base, ("energy", "msp"), "base score of react")
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        return (ActivationQuantiles(),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        self.threshold_ = gathered[ActivationQuantiles()].quantile(self.percentile / 100)
+        self.head_weight_, self.head_bias_ = train.head.weight, train.head.bias
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        logits = self._logits(block)
+        if self.base == "energy":
+            return -log_sum_exp(logits)
+        return np.asarray(-np.exp(logits.max(axis=1) - log_sum_exp(logits)))
+
+    def _class_scores(self, block: Outputs) -> NDArray[Any]:
+        """Minus the log-probability of each class after clipping, so that softmax(-s) is the class softmax."""
+        logits = self._logits(block)
+        return np.asarray(log_sum_exp(logits)[:, None] - logits)
+
+    def _logits(self, block: Outputs) -> NDArray[np.float64]:
+        rows = block.features
+        return head_logits(np.minimum(rows, rows.dtype.type(self.threshold_)), self.head_weight_, self.head_bias_)

@@ -1,0 +1,85 @@
+r"""Virtual-logit matching: the residual as one more logit, against the evidence in the real ones.
+
+$$ s(x) = \alpha \lVert P^\perp (h - o) \rVert_2 - \log \sum_k \exp z_k(x), \qquad
+   \alpha = \frac{\sum_i \max_k z_k(x_i)}{\sum_i \lVert P^\perp (h_i - o) \rVert_2} $$
+
+Wang, Li, Feng and Zhang, "ViM: Out-Of-Distribution with Virtual-logit Matching", CVPR 2022, arXiv:2203.10807.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from caveat._checks import as_count
+from caveat.errors import CaveatWarning
+from caveat.outputs import Outputs
+from caveat.scores._base import Score
+from caveat.scores._statistics import ClassMoments, Gathered, Statistic
+from caveat.scores.residual import outside_principal_space, residual_length
+
+__all__ = ["ViM"]
+
+_SMALLEST_RESIDUAL = 1e-6  # as a share of the training features' length: below it there is only rounding
+
+
+@final
+@dataclass(eq=False)
+class ViM(Score):
+    """Scaled residual minus the log-sum-exp of the logits. The larger, the stranger.
+
+    Where the training features have no residual at all (fewer rows than D'), it is taken as one millionth of their
+    length: any residual of a new sample then outweighs its logits.
+
+    Parameters
+    ----------
+    dimension
+        D', the dimension of the principal subspace, as for :class:`Residual`.
+
+    Examples
+    --------
+    >>> from caveat import Head
+    >>> head = Head([[1.0, 0.0], [-1.0, 0.0]])
+    >>> train = Outputs(features=[[5.0, 0.1], [-5.0, -0.1], [5.0, -0.1]], head=head)
+    >>> ViM().fit(train).score(Outputs(features=[[9.0, 0.0], [5.0, 3.0]], head=head)).round(0)
+    array([ -6., 162.])
+    """
+
+    dimension: int | None = None
+
+    name: ClassVar[str] = "vim"
+    needs: ClassVar[tuple[str, ...]] = ("features", "logits")
+    fits_on: ClassVar[tuple[str, ...]] = ("features", "logits", "head")
+    cost: ClassVar[str] = "D² + C"
+    paper: ClassVar[str] = "Wang et al. 2022"
+
+    def __post_init__(self) -> None:
+        if self.dimension is not None:
+            as_count(self.dimension, "dimension")
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        return (ClassMoments(),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        self.origin_, self.outside_ = outside_principal_space(gathered[ClassMoments()], train.head, self.dimension)
+        evidence = residual = length = 0.0
+        for block in train.blocks(("features", "logits")):
+            evidence += float(block.logits.max(axis=1).sum(dtype=np.float64))
+            residual += float(self._residual(block).sum(dtype=np.float64))
+            length += float(np.linalg.norm(block.features, axis=1).sum(dtype=np.float64))
+        if evidence < 0:
+            warnings.warn("the largest training logit is negative on average, so the residual of ViM counts backwards. "
+                          "Pass logits, not log-probabilities.", CaveatWarning, stacklevel=4)  # fmt: skip
+        self.alpha_ = evidence / max(residual, _SMALLEST_RESIDUAL * length, np.finfo(np.float64).tiny)
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        logits = block.logits.astype(np.float64)
+        return np.asarray(self.alpha_ * self._residual(block) - logsumexp(logits, axis=1))
+
+    def _residual(self, block: Outputs) -> NDArray[Any]:
+        return residual_length(block.features, self.origin_, self.outside_)

@@ -1,0 +1,62 @@
+"""Our threads keep the order, and leave BLAS as they found it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from caveat._parallel import _one_blas_thread, map_in_threads
+
+
+def blas_threads():
+    return max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+
+
+def test_order_is_kept():
+    assert map_in_threads(lambda i: i * i, range(100)) == [i * i for i in range(100)]
+    assert map_in_threads(abs, []) == []
+
+
+def test_blas_has_one_thread_inside_and_its_own_number_after():
+    with threadpool_limits(2, user_api="blas"):
+        assert map_in_threads(lambda _: blas_threads(), range(4)) == [1] * 4
+        assert blas_threads() == 2
+
+
+def test_an_error_comes_through_and_leaves_no_limit_behind():
+    with threadpool_limits(2, user_api="blas"):
+        with pytest.raises(ZeroDivisionError):
+            map_in_threads(lambda i: 1 // i, [1, 0, 1])
+        assert blas_threads() == 2
+
+
+def test_a_call_that_outlives_the_one_it_joined_leaves_no_limit_behind():
+    """A plain save and restore would save the lowered number, and put that back last."""
+    inside, outside = threading.Event(), threading.Event()
+
+    def stays(_):
+        inside.set()
+        return outside.wait(20)
+
+    found = []
+    other = threading.Thread(target=lambda: found.append(map_in_threads(stays, range(2))))
+
+    with threadpool_limits(2, user_api="blas"):
+        with _one_blas_thread():
+            other.start()
+            assert inside.wait(20)
+        assert blas_threads() == 2  # we left first
+        outside.set()
+        other.join(20)
+        assert blas_threads() == 2
+        assert found == [[True, True]]
+
+
+def test_works_from_a_thread_that_may_not_limit_blas():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(map_in_threads(abs, [-1, -2, -3])))
+    thread.start()
+    thread.join(20)
+    assert found == [[1, 2, 3]]
