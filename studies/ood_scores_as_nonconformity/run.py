@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import argparse
 import csv
-import importlib.util
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +19,12 @@ import numpy as np
 from caveat import Head, Outputs
 from caveat._files import replacing_file, write_json
 from caveat.conformal import RAPS, SplitSets
-from caveat.scores import catalogue, make
+from caveat.scores import Score, make
 
 HERE = Path(__file__).parent
 ALPHAS = (0.005, 0.01, 0.05)
 METHODS: dict[str, Any] = {"LAC": "lac", "APS": "aps", "RAPS": RAPS(penalty=0.01, k_reg=2)}
 CALIBRATION, SPLITS = 2000, 10
-
-
-def own_scores() -> Any:
-    """The classes beside this file, however it was started."""
-    spec = importlib.util.spec_from_file_location("class_scores", HERE / "class_scores.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["class_scores"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def load(folder: str | os.PathLike[str]) -> tuple[Outputs, Outputs]:
@@ -57,15 +44,14 @@ def load(folder: str | os.PathLike[str]) -> tuple[Outputs, Outputs]:
     return found[0], found[1]
 
 
-def sources() -> dict[str, Any]:
-    """The rows of the table; None is the model's own softmax. What the catalogue gives by class comes from it."""
-    by_class = {entry.name for entry in catalogue() if entry.class_scores}
-    own = own_scores()
+def sources() -> dict[str, Score | None]:
+    """The rows of the table; None is the model's own softmax."""
     return {
         "CP (softmax)": None,
-        "ReAct": make("react") if "react" in by_class else own.ReActByClass(),
-        "KNN": make("knn", k=1) if "knn" in by_class else own.KNNByClass(),
-        "Mahalanobis": make("mahalanobis") if "mahalanobis" in by_class else own.MahalanobisByClass(),
+        "ReAct": make("react"),
+        "KNN": make("knn"),
+        "Mahalanobis": make("mahalanobis"),
+        "CTM": make("ctm"),
     }
 
 

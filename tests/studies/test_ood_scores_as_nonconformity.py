@@ -10,7 +10,7 @@ def test_the_committed_table(study):
     module = study("ood_scores_as_nonconformity")
     with (module.HERE / "results.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == 4 * 9
+    assert len(rows) == 5 * 9
     for row in rows:
         # 10 splits of 2000 + 8000: standard error of coverage about sqrt(a (1 - a) / 2000)
         alpha = float(row["alpha"])
