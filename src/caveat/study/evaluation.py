@@ -207,7 +207,7 @@ def evaluate(
     outliers
         Name -> outputs from elsewhere.
     calibration
-        Held-out inliers for the prediction sets. Without it a random half of ``inlier`` calibrates and the other half
+        Held-out inliers for the prediction sets and for a temperature. Without it a random half of ``inlier`` calibrates and the other half
         is looked at; detection always uses all of ``inlier``.
     names
         Scores to compute; default all that the outputs allow.
@@ -245,7 +245,7 @@ def evaluate(
 
     tell("fitting scores")
     if train is not None:
-        fit_all(chosen.values(), train)
+        fit_all(chosen.values(), train, calibration)
     strangeness: dict[str, dict[str, NDArray[np.float64]]] = {}
     for name, score in chosen.items():
         tell(f"scoring {name}")
