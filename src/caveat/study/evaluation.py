@@ -23,6 +23,7 @@ from caveat.metrics import (
     auroc_interval,
     conformal_auroc,
     mean_auroc_interval,
+    ood_failures,
     paired_p_value,
     proportion_interval,
     risk_curve,
@@ -331,11 +332,8 @@ def _detect(
     kept = detection_threshold(inlier=inside, outlier=outside, tpr=tpr, positive="inlier")
     augrc = None
     if correct is not None and correct.any():
-        right = inside[correct]
-        augrc = augrc_interval(
-            score=np.concatenate([right, outside]), correct=np.arange(right.size + outside.size) < right.size,
-            rng=rng, delta=delta,
-        )  # fmt: skip
+        pooled, right = ood_failures(inlier=inside, correct=correct, outlier=outside)
+        augrc = augrc_interval(score=pooled, correct=right, rng=rng, delta=delta)
     return Detection(
         score=score,
         outlier=outlier,
