@@ -194,6 +194,10 @@ class Comparison:
         """The methods, from best to worst."""
         return tuple(self.average_ranks)
 
+    def tied(self, first: str, second: str) -> bool:
+        """Whether two methods share a clique, so that they cannot be told apart."""
+        return any(first in clique and second in clique for clique in self.cliques)
+
     def layer_rank(self, group: tuple[str, ...]) -> float:
         """Average rank of a clique or layer."""
         return float(np.mean([self.average_ranks[name] for name in group]))
@@ -201,20 +205,20 @@ class Comparison:
     def to_markdown(self) -> str:
         """A table, best first. Methods that share a letter cannot be told apart; each letter is a maximal clique."""
         lines = ["| layer | method | average rank | groups |", "| ---: | --- | ---: | --- |"]
-        for number, name, letters in self._lines():
+        for number, name, letters in self.lines():
             lines.append(f"| {number} | {name} | {self.average_ranks[name]:.2f} | {letters} |")
-        return "\n".join([*lines, "", f"{self._summary()} {self._legend()}"])
+        return "\n".join([*lines, "", f"{self.summary()} {self.legend()}"])
 
     def to_latex(self) -> str:
         """The same table for a paper, with rules between layers. Nothing is bold: ties have letters instead."""
         lines = [r"\begin{tabular}{rlrl}", r"\toprule", r"layer & method & average rank & groups \\", r"\midrule"]
         before = 1
-        for number, name, letters in self._lines():
+        for number, name, letters in self.lines():
             if number != before:
                 lines.append(r"\midrule")
             before = number
             lines.append(rf"{number} & {_latex(name)} & {self.average_ranks[name]:.2f} & {letters} \\")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {self._summary()} {self._legend()}"])
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {self.summary()} {self.legend()}"])
 
     def plot_cd(self) -> Figure:
         """Critical-difference diagram: average ranks on a line, and a bar over each group that is tied."""
@@ -240,7 +244,7 @@ class Comparison:
             title = f"Top layer of each regime ({self._test_name()}, alpha {self.alpha:g})"
         return clique_map(self.methods, columns, title=title, shade=regimes is not None)
 
-    def _lines(self) -> list[tuple[int, str, str]]:
+    def lines(self) -> list[tuple[int, str, str]]:
         """Layer, method and the letters of its cliques (a compact letter display: Piepho, JCGS 13(2), 2004)."""
         groups = list(zip(self._letters(), self.cliques, strict=True))
         return [
@@ -252,13 +256,15 @@ class Comparison:
     def _letters(self) -> list[str]:
         return [chr(ord("a") + i) if i < 26 else f"({i + 1})" for i in range(len(self.cliques))]
 
-    def _legend(self) -> str:
+    def legend(self) -> str:
+        """What the letters mean, in one sentence."""
         return f"Methods that share a letter cannot be told apart ({self._test_name()}, alpha = {self.alpha:g})."
 
     def _test_name(self) -> str:
         return {"conover": "Conover-Holm", "nemenyi": "Nemenyi", "wilcoxon": "Wilcoxon-Holm"}[self.posthoc]
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
+        """The tests in one sentence, and the caveat."""
         text = (
             f"{len(self.methods)} methods in {self.n_blocks} blocks: "
             f"Friedman {self.statistic:.4g} (p = {self.p_value:.3g}), "
@@ -271,7 +277,7 @@ class Comparison:
             f"{i}. {', '.join(layer)} (average rank {self.layer_rank(layer):.2f})"
             for i, layer in enumerate(self.layers, start=1)
         ]
-        return "\n".join([self._summary(), *groups])
+        return "\n".join([self.summary(), *groups])
 
 
 def _latex(text: str) -> str:

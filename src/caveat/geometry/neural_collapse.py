@@ -123,7 +123,7 @@ def _measure(
         equinorm=equinorm,
         equiangularity=equiangularity,
         max_equiangularity=maximal,
-        variability=_variability(centred, within),
+        variability=_variability(centred, within, noise=float(np.linalg.norm(means)) * np.finfo(np.float64).eps),
         self_duality=duality,
         weight_equinorm=of_weights[0],
         weight_equiangularity=of_weights[1],
@@ -145,11 +145,11 @@ def _frame(vectors: NDArray[np.float64], what: str) -> tuple[float, float, float
     return float(norms.std() / norms.mean()), float(cosines.std()), float(to_simplex.mean())
 
 
-def _variability(centred: NDArray[np.float64], within: NDArray[np.float64]) -> float:
-    # Sigma_B = M M^T / C has the singular vectors of M, so its pseudo-inverse needs no D x D decomposition.
-    classes, width = centred.shape
+def _variability(centred: NDArray[np.float64], within: NDArray[np.float64], *, noise: float) -> float:
+    # Sigma_B = M M^T / C has the singular vectors of M, so its pseudo-inverse needs no D x D decomposition. Centred
+    # means of equal classes have one direction less than classes; it shows up as rounding of the means themselves.
     _, singular, directions = np.linalg.svd(centred, full_matrices=False)
-    kept = singular > singular[0] * max(classes, width) * np.finfo(np.float64).eps
+    kept = singular > 10 * max(centred.shape) * noise
     spread = np.einsum("ij,jk,ik->i", directions[kept], within, directions[kept], optimize=True)
     return float(np.sum(spread / singular[kept] ** 2))  # the factor C of the pseudo-inverse and the 1 / C cancel
 

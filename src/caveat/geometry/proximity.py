@@ -22,6 +22,8 @@ from caveat.scores._statistics import class_sums, unit_rows
 
 __all__ = ["Proximity", "frechet", "mmd", "proximity"]
 
+_ROWS = 2048  # a block of the kernel matrix is then 32 MiB however large the sets are
+
 
 @final
 @dataclass(frozen=True)
@@ -162,9 +164,7 @@ def _embeddings(given: Outputs | ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _unit_blocks(rows: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
-    # 2,048 rows: a block of the kernel matrix is then 32 MiB however large the sets are.
-    width = rows.shape[1]
-    for block in row_blocks(rows.shape[0], row_bytes=8 * width, block_bytes=8 * width * 2048):
+    for block in row_blocks(rows.shape[0], row_bytes=1, block_bytes=_ROWS):
         yield unit_rows(rows[block].astype(np.float64))
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from caveat._checks import check_known
 from caveat.errors import InputError, MissingExtraError
 
-__all__ = ["Blocks", "read_blocks", "read_columns", "split_columns"]
+__all__ = ["Blocks", "keep_rows", "read_blocks", "read_columns", "split_columns"]
 
 Columns = dict[str, NDArray[Any]]
 
@@ -86,6 +86,21 @@ def read_columns(table: Any) -> Columns:
     if columns[str(names[0])].size == 0:
         raise InputError("table must have at least one row, got none.")
     return columns
+
+
+def keep_rows(columns: Columns, where: Mapping[str, str]) -> Columns:
+    """The rows in which each named column has the given value."""
+    kept = np.ones(next(iter(columns.values())).size, dtype=np.bool_)
+    for name, wanted in where.items():
+        check_known(name, columns, "column")
+        found = np.asarray([str(cell) == wanted for cell in columns[name].tolist()])
+        if not found.any():
+            values = sorted({str(cell) for cell in columns[name].tolist()})
+            raise InputError(f"no row has {name} = {wanted}; it has {', '.join(values[:20])}.")
+        kept &= found
+    if not kept.any():
+        raise InputError(f"no row has {' and '.join(f'{k} = {v}' for k, v in where.items())}.")
+    return {name: column[kept] for name, column in columns.items()}
 
 
 def split_columns(columns: Columns, by: str) -> dict[str, Columns]:
