@@ -2,8 +2,8 @@
 
     CAVEAT_DATA=<folder> python studies/adbench/run.py --store <folder> --jobs 2
 
-Each run is one small file, written under a temporary name and renamed, so an interrupted study loses one run. Cheap
-detectors go first, over all sets and seeds. The tables are made from the files by ``tables.py``.
+Each run is one small file, written under a temporary name and renamed, so an interrupted study loses one run. Quick
+detectors go first, over all sets and seeds; the slow ones follow seed by seed. The tables are made from the files by ``tables.py``.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ DETECTORS = {
     "COF": "cof",
     "SOD": "sod",
 }
+SLOW = {"DeepSVDD", "DAGMM", "COF", "SOD"}  # one seed after the other, so that a table of one seed is there early
 SEEDED = {"IForest", "CBLOF", "DeepSVDD", "PCA"}
 
 
@@ -97,7 +98,9 @@ def main() -> None:
 
     size = {key: protocol.load(key)[0].size for key in asked.sets or protocol.names()}
     keys = sorted(size, key=size.__getitem__)
-    work = [(key, name, seed) for name in asked.detectors for seed in asked.seeds for key in keys]
+    quick = [(key, name, seed) for name in asked.detectors if name not in SLOW for seed in asked.seeds for key in keys]
+    slow = [(key, name, seed) for seed in asked.seeds for name in asked.detectors if name in SLOW for key in keys]
+    work = quick + slow
     work = [job for job in work if not (asked.store / "{}__{}__{}.npz".format(*job)).exists()]
     print(f"{len(work)} runs to do", flush=True)
     told = Parallel(n_jobs=asked.jobs, return_as="generator_unordered", batch_size=1)(
