@@ -3,13 +3,13 @@
     CAVEAT_DATA=<folder> python studies/adbench/run.py --store <folder> --jobs 2
 
 Each run is one small file, written under a temporary name and renamed, so an interrupted study loses one run. Quick
-detectors go first, over all sets and seeds; the slow ones follow seed by seed. The tables are made from the files by ``tables.py``.
+detectors go first, over all sets and seeds; the slow ones follow seed by seed. The tables are made from the files by
+``tables.py``.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import time
 import warnings
@@ -23,43 +23,24 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import protocol  # beside this file
 
-# Cheapest first. PyOD's defaults throughout, as ADBench runs them.
-DETECTORS = {
-    "IForest": "iforest",
-    "COPOD": "copod",
-    "ECOD": "ecod",
-    "PCA": "pca",
-    "HBOS": "hbos",
-    "KNN": "knn",
-    "LOF": "lof",
-    "CBLOF": "cblof",
-    "OCSVM": "ocsvm",
-    "DeepSVDD": "deep_svdd",
-    "DAGMM": "",
-    "COF": "cof",
-    "SOD": "sod",
-}
-SLOW = {"DeepSVDD", "DAGMM", "COF", "SOD"}  # one seed after the other, so that a table of one seed is there early
-SEEDED = {"IForest", "CBLOF", "DeepSVDD", "PCA"}
+from caveat import InputError, Outputs
+from caveat.scores import detector
+
+# Name in the published tables -> name in caveat.scores.detectors(). Cheapest first; default settings throughout.
+QUICK = {
+    "IForest": "iforest", "COPOD": "copod", "ECOD": "ecod", "PCA": "pca", "HBOS": "hbos", "KNN": "knn", "LOF": "lof",
+    "CBLOF": "cblof", "OCSVM": "ocsvm",
+}  # fmt: skip
+SLOW = {"DeepSVDD": "deep_svdd", "DAGMM": "dagmm", "COF": "cof", "SOD": "sod"}
+DETECTORS = QUICK | SLOW
 
 
-def make(name: str, seed: int, train: NDArray[np.float64]) -> Any:
-    if name in ("DAGMM", "DeepSVDD"):
-        import torch
-
-        torch.set_num_threads(1)  # the study is parallel over runs
-    if name == "DAGMM":
-        from dagmm import DAGMM
-
-        return DAGMM(seed=seed)
-    detector = getattr(importlib.import_module(f"pyod.models.{DETECTORS[name]}"), name)
-    options: dict[str, Any] = {"random_state": seed} if name in SEEDED else {}
-    if name == "DeepSVDD":
-        options |= {"n_features": train.shape[1], "verbose": 0}
+def options(name: str, train: NDArray[np.float64]) -> dict[str, Any]:
+    """Settings beside the defaults, where a default cannot work."""
     if name == "PCA":
         # PyOD divides by the variance of each direction: one without variance makes every score infinite.
-        options["n_components"] = int(np.linalg.matrix_rank(train - train.mean(axis=0)))
-    return detector(**options)
+        return {"n_components": int(np.linalg.matrix_rank(train - train.mean(axis=0)))}
+    return {}
 
 
 def one(key: str, name: str, seed: int, store: Path) -> str:
@@ -68,19 +49,25 @@ def one(key: str, name: str, seed: int, store: Path) -> str:
     if target.exists():
         return ""
     warnings.filterwarnings("ignore")
+    if name == "DeepSVDD":
+        import torch
+
+        torch.set_num_threads(1)  # the study is parallel over runs
     part = protocol.split(key, seed)
     started = time.perf_counter()
     np.random.seed(seed)  # noqa: NPY002  (some detectors draw from the global generator; ADBench seeds it)
     failure = ""
     try:
-        scores = make(name, seed, part.train).fit(part.train).decision_function(part.test)
-    except Exception as error:  # the table shows which detector failed on which set, and why
-        scores, failure = np.full(part.anomaly.size, np.nan), f"{type(error).__name__}: {error}"
+        score = detector(DETECTORS[name], **options(name, part.train))
+        score.seed = seed
+        scores = score.fit(Outputs(features=part.train)).score(Outputs(features=part.test))
+    except InputError as error:  # what a detector says when it cannot: the table shows which, on which set, and why
+        scores, failure = np.full(part.anomaly.size, np.nan), str(error)
     seconds = time.perf_counter() - started
     temporary = target.with_suffix(f".{os.getpid()}.tmp")
     with temporary.open("wb") as stream:
-        np.savez(stream, scores=np.asarray(scores, dtype=np.float64), anomaly=part.anomaly,
-                 seconds=seconds, failure=failure, resampled=part.resampled)  # fmt: skip
+        np.savez(stream, scores=scores, anomaly=part.anomaly, seconds=seconds, failure=failure,
+                 resampled=part.resampled)  # fmt: skip
     temporary.replace(target)
     return f"{key} {name} seed {seed}: {seconds:.1f} s {failure}"
 
@@ -98,10 +85,9 @@ def main() -> None:
 
     size = {key: protocol.load(key)[0].size for key in asked.sets or protocol.names()}
     keys = sorted(size, key=size.__getitem__)
-    quick = [(key, name, seed) for name in asked.detectors if name not in SLOW for seed in asked.seeds for key in keys]
+    quick = [(key, name, seed) for name in asked.detectors if name in QUICK for seed in asked.seeds for key in keys]
     slow = [(key, name, seed) for seed in asked.seeds for name in asked.detectors if name in SLOW for key in keys]
-    work = quick + slow
-    work = [job for job in work if not (asked.store / "{}__{}__{}.npz".format(*job)).exists()]
+    work = [job for job in quick + slow if not (asked.store / "{}__{}__{}.npz".format(*job)).exists()]
     print(f"{len(work)} runs to do", flush=True)
     told = Parallel(n_jobs=asked.jobs, return_as="generator_unordered", batch_size=1)(
         delayed(one)(*job, asked.store) for job in work

@@ -17,6 +17,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from caveat import _ranking
 from caveat._checks import as_mask, as_vector
 from caveat.errors import InputError
 
@@ -92,9 +93,7 @@ def augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
     >>> augrc(score=[0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.9], correct=[1, 1, 1, 0, 1, 1, 0, 0])
     0.09375
     """
-    values, right = scored_answers(score, correct)
-    wrong = int(values.size - right.sum())
-    return (2 * _lost_pairs(values, right) + wrong**2) / (2 * values.size**2)
+    return _ranking.augrc(*scored_answers(score, correct))
 
 
 def e_aurc(*, score: ArrayLike, correct: ArrayLike) -> float:
@@ -127,7 +126,9 @@ def e_augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
     0.0234375
     """
     values, right = scored_answers(score, correct)
-    return _lost_pairs(values, right) / values.size**2
+    above, tied = _ranking.wins(values[right], values[~right])
+    pairs = int(right.sum()) * int((~right).sum())
+    return (pairs - above - tied / 2) / values.size**2
 
 
 def risk_at_coverage(*, score: ArrayLike, correct: ArrayLike, coverage: float) -> float:
@@ -184,11 +185,3 @@ def _points(
     wrong, last = np.cumsum(is_wrong, dtype=np.intp), np.append(merged[1:] != merged[:-1], True)
     accepted = np.arange(1, values.size + 1, dtype=np.float64)
     return (accepted, wrong, merged) if last.all() else (accepted[last], wrong[last], merged[last])
-
-
-def _lost_pairs(values: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """Pairs of a wrong and a right answer in the wrong order, ties one half: a whole or half number, exact."""
-    known, asked = np.sort(values[right]), np.sort(values[~right])
-    won = int(np.searchsorted(known, asked, side="left").sum())
-    won_or_tied = int(np.searchsorted(known, asked, side="right").sum())
-    return known.size * asked.size - (won + won_or_tied) / 2
