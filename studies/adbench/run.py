@@ -31,15 +31,19 @@ QUICK = {
     "IForest": "iforest", "COPOD": "copod", "ECOD": "ecod", "PCA": "pca", "HBOS": "hbos", "KNN": "knn", "LOF": "lof",
     "CBLOF": "cblof", "OCSVM": "ocsvm",
 }  # fmt: skip
-SLOW = {"DeepSVDD": "deep_svdd", "DAGMM": "dagmm", "COF": "cof", "SOD": "sod"}
+SLOW = {"COF": "cof", "DAGMM": "dagmm", "DeepSVDD": "deep_svdd", "SOD": "sod"}
 DETECTORS = QUICK | SLOW
 
 
 def options(name: str, train: NDArray[np.float64]) -> dict[str, Any]:
     """Settings beside the defaults, where a default cannot work."""
     if name == "PCA":
-        # PyOD divides by the variance of each direction: one without variance makes every score infinite.
-        return {"n_components": int(np.linalg.matrix_rank(train - train.mean(axis=0)))}
+        from sklearn.decomposition import PCA
+        from sklearn.preprocessing import StandardScaler
+
+        # PyOD divides by the variance of each direction: one without any makes every score infinite (cardio).
+        some = PCA().fit(StandardScaler().fit_transform(train)).explained_variance_ratio_ > 0
+        return {} if some.all() else {"n_components": int(some.sum())}
     return {}
 
 

@@ -154,10 +154,14 @@ def figure(table: list[dict[str, Any]], out: Path) -> None:
 def cliques(table: list[dict[str, Any]], out: Path) -> list[str]:
     """Detectors over sets: seeds of one set are averaged first, as they are not independent of each other."""
     ours = means(table, "auroc")
-    long = [{"set": s, "detector": d, "auroc": value} for (s, d), value in ours.items()]
+    ran = {d: {s for s, other in ours if other == d} for d in DETECTORS}
+    whole = [d for d in DETECTORS if ran[d] == {s for s, _ in ours}]
+    long = [{"set": s, "detector": d, "auroc": value} for (s, d), value in ours.items() if d in whole]
     result = compare(long, lower_is_better=False, block="set", method="detector", value="auroc")
     result.plot_cd().savefig(out / "cd.svg")
-    return ["## Which detectors differ", "", result.to_markdown(), ""]
+    short = [f"{d} ({len(ran[d])} sets)" for d in DETECTORS if d not in whole]
+    left = [f"Left out, because not run on every set: {', '.join(short)}.", ""] if short else []
+    return ["## Which detectors differ", "", result.to_markdown(), "", *left]
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ from caveat.outputs import Outputs
 from caveat.results import Estimate
 from caveat.scores import Score, applicable, catalogue
 from caveat.scores.together import fit_all
+from caveat.stats.posthoc import holm
 
 __all__ = ["DataFacts", "Detection", "Evaluation", "Misclassification", "Ranked", "SetFacts", "evaluate"]
 
@@ -390,18 +391,7 @@ def _rank(placements: Mapping[str, Placements], bands: Mapping[str, Estimate], *
 def _differs_from(leader: str, others: list[str], placements: Mapping[str, Placements]) -> dict[str, float]:
     """Holm-adjusted p-values of equal mean AUROC with the leader."""
     raw = [paired_p_value(placements[leader], placements[name]) for name in others]
-    return dict(zip(others, _holm(raw), strict=True))
-
-
-def _holm(p_values: list[float]) -> list[float]:
-    """Holm's step-down adjustment, in the order given."""
-    order = np.argsort(p_values)
-    adjusted = np.empty(len(p_values))
-    running = 0.0
-    for position, i in enumerate(order):
-        running = max(running, min(1.0, (len(p_values) - position) * p_values[i]))
-        adjusted[i] = running
-    return adjusted.tolist()
+    return dict(zip(others, holm(raw).tolist(), strict=True))
 
 
 def _sets(
