@@ -85,6 +85,8 @@ def test_rows_can_be_kept_and_split():
         ([1.0, 2.0], {}, r"\(blocks x methods\) array, got shape \(2,\)"),
         ([[1.0, 2.0]], {"methods": ["a"]}, "2 different names"),
         ([{"a": 1}, {"b": 2}], {}, "same columns in every row"),
+        ({}, {}, "at least one column"),
+        ({"a": [], "b": []}, {}, "at least one row"),
     ],
 )  # fmt: skip
 def test_bad_tables_get_one_sentence(table, options, message):
@@ -103,6 +105,9 @@ def test_bad_files_get_one_sentence(tmp_path):
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n3\n", encoding="utf-8")
     with pytest.raises(InputError, match="has 2 columns, but line 3 has 1"):
         read_columns(tmp_path / "ragged.csv")
+    (tmp_path / "twice.csv").write_text("a,a\n1,2\n", encoding="utf-8")
+    with pytest.raises(InputError, match="two columns called 'a'"):
+        read_columns(tmp_path / "twice.csv")
     (tmp_path / "bad.parquet").write_text("not parquet", encoding="utf-8")
     with pytest.raises(InputError, match="is not a Parquet file"):
         read_columns(tmp_path / "bad.parquet")

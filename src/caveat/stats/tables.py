@@ -78,7 +78,9 @@ def read_columns(table: Any) -> Columns:
         if any(set(row) != set(names) for row in table):
             raise InputError("table must have the same columns in every row.")
         return {str(name): np.asarray([row[name] for row in table]) for name in names}
-    names = list(table) if isinstance(table, Mapping) else list(getattr(table, "column_names", table.columns))
+    names = list(table) if isinstance(table, Mapping) else list(getattr(table, "column_names", None) or table.columns)
+    if not names:
+        raise InputError("table must have at least one column, got none.")
     columns = {str(name): np.asarray(table[name]) for name in names}
     lengths = {name: column.shape for name, column in columns.items()}
     if len(set(lengths.values())) != 1 or len(next(iter(lengths.values()))) != 1:
@@ -141,6 +143,9 @@ def _read_file(path: Path) -> Columns:
     if len(rows) < 2:
         raise InputError(f"{path} must have a header and at least one row, got {len(rows)} lines.")
     header = rows[0]
+    if len(set(header)) < len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise InputError(f"{path} has two columns called '{twice}'. Rename one.")
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(header):
             raise InputError(f"{path} has {len(header)} columns, but line {number} has {len(row)}.")
