@@ -61,6 +61,7 @@ def test_regimes_may_have_methods_of_their_own(comparison):
     figure = comparison.plot_cliques({"near": comparison, "far": few})
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["near", "far"]
     assert "stranger" not in [text.get_text() for text in figure.axes[0].get_yticklabels()]  # not in a top layer
+    assert "methods in none of these groups are not shown" in figure.get_suptitle()
 
 
 def test_equal_ranks_can_be_drawn():

@@ -73,11 +73,17 @@ def clique_map(
 ) -> Figure:
     """Rows are methods, columns are groups of tied methods: connected dots. Rows in half the columns are shaded.
 
+    Methods in no group have no row; the title says how many they are.
+
     Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection ...", figure 1.
     """
     from matplotlib.figure import Figure
 
-    rows = [*methods, *sorted({name for group in columns.values() for name in group} - set(methods))]
+    members = {name for group in columns.values() for name in group}
+    rows = [name for name in methods if name in members] + sorted(members - set(methods))
+    hidden = len(set(methods) - members)
+    if hidden:
+        title = f"{title}\n{hidden} methods in none of these groups are not shown".lstrip()
     place = {name: i for i, name in enumerate(rows)}
     longest = max(len(name) for name in rows)
     tilted = max(len(str(name)) for name in columns) > 6
