@@ -22,7 +22,7 @@ def pair(seed, n=40, m=30, width=5, shift=1.0):
     return rng.normal(size=(n, width)), rng.normal(size=(m, width)) + shift
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_frechet_equals_the_matrix_square_root(seed):
     a, b = pair(seed)
