@@ -209,8 +209,8 @@ def evaluate(
     outliers
         Name -> outputs from elsewhere.
     calibration
-        Held-out inliers for the prediction sets and for a temperature. Without it a random half of ``inlier`` calibrates and the other half
-        is looked at; detection always uses all of ``inlier``.
+        Held-out inliers for the prediction sets and for a temperature. Without it a random half of ``inlier``
+        calibrates and the other half is looked at; detection always uses all of ``inlier``.
     names
         Scores to compute; default all that the outputs allow.
     alpha, delta, tpr
