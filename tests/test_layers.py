@@ -20,7 +20,7 @@ LAYERS = [  # from the top down; names on one line do not import each other
     {"metrics"},
     {"scores", "conformal", "data", "nn"},
     {"outputs", "results", "_cache"},
-    {"_checks", "_files", "_random", "_parallel", "_ranking", "_rank_figures"},
+    {"_adaptivity", "_checks", "_files", "_random", "_parallel", "_ranking", "_rank_figures"},
     {"_blocks"},
     {"errors"},
 ]

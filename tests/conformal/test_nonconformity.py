@@ -1,11 +1,119 @@
-from __future__ import annotations
+"""Nonconformity scores: by hand, against a literal reference, and the short ways against the long one."""
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from caveat import Outputs
-from caveat.conformal.nonconformity import lac
+from caveat.conformal.nonconformity import APS, LAC, NONCONFORMITY, RAPS, SAPS, Margin, TopK
+from caveat.errors import InputError
+
+PROBS = np.array([[0.1, 0.6, 0.3]])
+HALF = np.array([0.5])
+ALL = [LAC(), APS(), RAPS(penalty=0.1, k_reg=1), SAPS(weight=0.15), TopK(), Margin()]
 
 
-def test_lac_by_hand():
-    np.testing.assert_allclose(lac(Outputs(logits=[[np.log(3), 0.0]])), [[0.25, 0.75]])
-    np.testing.assert_allclose(lac(Outputs(probs=[[0.9, 0.1]])), [[0.1, 0.9]])
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (LAC(), [0.9, 0.4, 0.7]),
+        # ranks: label 1 first, 2 second, 0 third; above them lie 0, 0.6, 0.9; half of the own probability is added
+        (APS(), [0.95, 0.3, 0.75]),
+        # one rank is free: +0.1 for the second, +0.2 for the third
+        (RAPS(penalty=0.1, k_reg=1), [1.15, 0.3, 0.85]),
+        # first: 0.5 * 0.6; second: 0.6 + (0 + 0.5) * 0.2; third: 0.6 + (1 + 0.5) * 0.2
+        (SAPS(weight=0.2), [0.9, 0.3, 0.7]),
+        (TopK(), [3.0, 1.0, 2.0]),
+        # best other minus own: 0.6 - 0.1, 0.3 - 0.6, 0.6 - 0.3
+        (Margin(), [0.5, -0.3, 0.3]),
+    ],
+)
+def test_by_hand(rule, expected):
+    assert rule.of_all(PROBS, HALF)[0] == pytest.approx(expected)
+
+
+def test_one_price_of_a_rank_without_randomisation():
+    # u = 1: the top label costs p_max, the next p_max + w, then p_max + 2 w
+    assert SAPS(weight=0.2).of_all(PROBS, np.ones(1))[0] == pytest.approx([1.0, 0.6, 0.8])
+    assert APS().of_all(PROBS, np.ones(1))[0] == pytest.approx([1.0, 0.6, 0.9])
+
+
+def literal(rule, p, u):
+    """Each score from its definition, one row and one label at a time."""
+    order = sorted(range(p.size), key=lambda y: (-p[y], y))
+    found = []
+    for y in range(p.size):
+        rank = order.index(y) + 1
+        above = sum(p[order[r]] for r in range(rank - 1))
+        found.append(
+            {
+                "lac": 1 - p[y],
+                "aps": above + u * p[y],
+                "raps": above + u * p[y] + 0.1 * max(0, rank - 1),
+                "saps": u * p.max() if rank == 1 else p.max() + (rank - 2 + u) * 0.15,
+                "topk": rank,
+                "margin": max(p[z] for z in range(p.size) if z != y) - p[y],
+            }[rule.name]
+        )
+    return found
+
+
+@st.composite
+def tables(draw):
+    n, classes = draw(st.integers(1, 6)), draw(st.sampled_from([2, 3, 10, 40, 70]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    if draw(st.booleans()):
+        raw = rng.integers(0, 4, size=(n, classes)) + (np.arange(classes) == 0)  # many ties
+    else:
+        raw = np.exp(rng.normal(size=(n, classes)) * rng.choice([0.1, 1, 5]))
+    probs = (raw / raw.sum(axis=1, keepdims=True)).astype(draw(st.sampled_from([np.float32, np.float64])))
+    return probs, rng.random(n), rng.integers(0, classes, size=n)
+
+
+@pytest.mark.parametrize("rule", ALL, ids=lambda r: r.name)
+@settings(max_examples=40, deadline=None)
+@given(table=tables())
+def test_against_the_definition(rule, table):
+    probs, u, _ = table
+    expected = [literal(rule, row.astype(np.float64), v) for row, v in zip(probs, u, strict=True)]
+    np.testing.assert_allclose(rule.of_all(probs, u), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ALL, ids=lambda r: r.name)
+@settings(max_examples=60, deadline=None)
+@given(table=tables(), pick=st.integers(0, 10**6))
+def test_short_ways_equal_the_long_one_bit_by_bit(rule, table, pick):
+    probs, u, labels = table
+    scores = rule.of_all(probs, u)
+    rows = np.arange(labels.size)
+    np.testing.assert_array_equal(rule.of_labels(probs, labels, u), scores[rows, labels])
+    # Thresholds that are scores themselves: an inequality the wrong way round, or one rounding apart, would show.
+    threshold = scores[rows, (labels + pick) % probs.shape[1]]
+    for cut in (threshold, np.full(labels.size, np.inf), np.full(labels.size, -1.5), np.nextafter(threshold, -np.inf)):
+        np.testing.assert_array_equal(rule.within(probs, u, cut), scores <= cut[:, None])
+
+
+@pytest.mark.parametrize("rule", ALL, ids=lambda r: r.name)
+def test_a_row_scores_the_same_alone(rule):
+    rng = np.random.default_rng(0)
+    probs, u = rng.dirichlet(np.ones(40), size=50).astype(np.float32), rng.random(50)
+    together = rule.of_all(probs, u)
+    for i in range(50):
+        np.testing.assert_array_equal(rule.of_all(probs[i : i + 1], u[i : i + 1])[0], together[i])
+
+
+def test_a_tiny_probability_is_still_told_from_a_tinier_one():
+    # In float32, 1 - 1e-9 and 1 - 1e-10 are both 1: the comparison must not be made there.
+    probs = np.array([[1.0, 1e-9, 1e-10]], dtype=np.float32)
+    cut = LAC().of_labels(probs, np.array([1]), np.ones(1))
+    assert LAC().within(probs, np.ones(1), cut).tolist() == [[True, True, False]]
+
+
+def test_every_name_is_known_and_bad_settings_are_named():
+    assert sorted(NONCONFORMITY) == ["aps", "lac", "margin", "raps", "saps", "topk"]
+    with pytest.raises(InputError, match=r"penalty must be 0 or a positive number, got -1"):
+        RAPS(penalty=-1)
+    with pytest.raises(InputError, match=r"weight must be 0 or a positive number, got nan"):
+        SAPS(weight=float("nan"))
+    with pytest.raises(InputError, match="k_reg must be a whole number"):
+        RAPS(k_reg=1.5)

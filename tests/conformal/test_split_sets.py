@@ -1,68 +1,47 @@
-from __future__ import annotations
+"""Split conformal sets: promises by simulation, equivalence with p-values, groups, PAC, and clear errors."""
+
+import itertools
+import math
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from caveat import CaveatWarning, InputError, NotFittedError, Outputs
+from caveat import Outputs
 from caveat.conformal import SplitSets, p_values
+from caveat.conformal.nonconformity import NONCONFORMITY, RAPS, SAPS
+from caveat.errors import CaveatWarning, InputError, NotFittedError
+from caveat.scores import make
+
+NAMES = sorted(NONCONFORMITY)
 
 
-def drawn(n, rng, classes=5):
-    """Samples whose labels follow their stated probabilities."""
-    probs = rng.dirichlet(np.full(classes, 0.6), size=n)
+def draw(n, rng, classes=6, sharp=1.5):
+    """A model that is right about its own probabilities."""
+    logits = sharp * rng.normal(size=(n, classes))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     labels = (probs.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
-    return Outputs(probs=probs, labels=np.minimum(labels, classes - 1))
+    return Outputs(logits=logits, labels=np.minimum(labels, classes - 1))
 
 
-def test_by_hand():
-    # nonconformity of the true labels: .1 .2 .3 .6; n = 4, alpha = .4: k = ceil(5 * .6) = 3, threshold .3
-    calibration = Outputs(probs=[[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]], labels=[0, 0, 1, 0])
-    sets = SplitSets(alpha=0.4).calibrate(calibration)
+def test_sets_by_hand():
+    # 1 - p of the true labels: .1 .2 .3 .4 (four points). alpha .4: k = ceil(5 * .6) = 3, so the threshold is .3.
+    calibration = Outputs(probs=[[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]], labels=[0, 0, 1, 0])
+    sets = SplitSets("lac", alpha=0.4).calibrate(calibration)
     assert sets.threshold_ == pytest.approx(0.3)
-    assert sets.level_ == pytest.approx(3 / 5)
-    found = sets.predict(Outputs(probs=[[0.95, 0.05], [0.5, 0.5]]))
-    np.testing.assert_array_equal(found.member, [[True, False], [False, False]])
+    assert sets.level_ == 3 / 5
+    found = sets.predict(Outputs(probs=[[0.75, 0.25], [0.7, 0.3], [0.5, 0.5]]))
+    assert found.to_dense().tolist() == [[True, False], [True, False], [False, False]]
+    # p-value of .7: two of four scores (.3, .4) are at least 1 - .7, so (2 + 1) / 5
+    assert sets.p_values(Outputs(probs=[[0.7, 0.3]]))[0, 0] == 3 / 5
 
 
-def test_a_label_is_in_the_set_if_its_p_value_exceeds_alpha():
-    rng = np.random.default_rng(0)
-    calibration, asked = drawn(57, rng), drawn(200, rng)
-    for alpha in (0.05, 0.1, 0.25, 0.5):
-        sets = SplitSets(alpha=alpha).calibrate(calibration)
-        np.testing.assert_array_equal(sets.predict(asked).member, sets.p_values(asked) > alpha)
-
-
-@pytest.mark.parametrize(("n", "alpha"), [(30, 0.1), (99, 0.2)])
-def test_coverage_and_size_are_what_theory_says(n, alpha):
-    # exact coverage k/(n+1) for continuous scores; the mean size pins the direction of the inequality
-    rng, trials, asked = np.random.default_rng(n), 2000, 20
-    covered, sizes = [], []
-    for _ in range(trials):
-        test = drawn(asked, rng)
-        sets = SplitSets(alpha=alpha).calibrate(drawn(n, rng)).predict(test)
-        covered.append(sets.coverage(test.labels))
-        sizes.append(sets.sizes.mean())
-    promised = np.ceil((n + 1) * (1 - alpha)) / (n + 1)
-    assert abs(np.mean(covered) - promised) < 4 * np.std(covered) / np.sqrt(trials)
-    assert 1 < np.mean(sizes) < 3
-
-
-def test_p_values_use_the_true_labels_of_the_calibration_set():
+def test_p_values_compare_with_the_true_labels_of_the_calibration_set():
     rng = np.random.default_rng(1)
-    calibration, asked = drawn(40, rng), drawn(10, rng)
-    sets = SplitSets().calibrate(calibration)
+    calibration, asked = draw(40, rng), draw(10, rng)
     true = 1 - calibration.probs[np.arange(40), calibration.labels]
-    np.testing.assert_array_equal(sets.p_values(asked), p_values(calibration=true, test=1 - asked.probs))
-
-
-def test_too_few_calibration_points_put_every_label_in():
-    sets = SplitSets(alpha=0.1)
-    with pytest.warns(CaveatWarning, match="n = 3 is too small for alpha = 0.1"):
-        sets.calibrate(drawn(3, np.random.default_rng(0)))
-    found = sets.predict(drawn(4, np.random.default_rng(1)))
-    assert found.member.all()
-    assert found.level == 1.0
-    assert "too small" in found.caveat
+    expected = p_values(calibration=true, test=1 - asked.probs)
+    np.testing.assert_array_equal(SplitSets().calibrate(calibration).p_values(asked), expected)
 
 
 def test_one_calibration_point_is_enough_at_one_half():
@@ -70,17 +49,234 @@ def test_one_calibration_point_is_enough_at_one_half():
     assert sets.threshold_ == pytest.approx(0.2)
 
 
-def test_bad_input(inlier):
-    with pytest.raises(InputError, match="unknown nonconformity score 'lacc'. Did you mean 'lac'"):
-        SplitSets("lacc")
-    with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
-        SplitSets(alpha=0)
+@pytest.mark.parametrize("randomised", [False, True])
+@pytest.mark.parametrize("by", [None, "label", "callable"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_label_is_in_the_set_exactly_if_its_p_value_exceeds_alpha(name, by, randomised):
+    rng = np.random.default_rng(3)
+    calibration, test = draw(700, rng), draw(300, rng)
+    groups = (lambda o: o.predictions % 2) if by == "callable" else by
+    sets = SplitSets(name, alpha=0.2, by=groups)
+    sets.calibrate(calibration, rng=np.random.default_rng(1) if randomised else None)
+    seeds = (lambda: np.random.default_rng(2)) if randomised else (lambda: None)
+    member = sets.predict(test, rng=seeds()).member
+    np.testing.assert_array_equal(member, sets.p_values(test, rng=seeds(), smoothed=False) > 0.2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_coverage_is_the_promised_one_and_sets_are_not_silly(name):
+    # Over calibration set and test point together, k / (n + 1) for a continuous score: 48 / 60 for n = 59, alpha = .2.
+    rng, trials, n = np.random.default_rng(8), 300, 59
+    hits, sizes = [], []
+    for _ in range(trials):
+        both = draw(n + 60, rng)
+        sets = SplitSets(name, alpha=0.2).calibrate(both[:n], rng=rng)
+        found = sets.predict(both[n:], rng=rng)
+        hits.append(found.covers(both[n:].labels).mean())
+        sizes.append(found.sizes.mean())
+    spread = np.std(hits) / math.sqrt(trials)
+    if name == "topk":  # whole ranks tie, so that it covers more
+        assert np.mean(hits) > 0.8 - 4 * spread
+    else:
+        assert abs(np.mean(hits) - 48 / 60) < 4 * spread
+    # The smallest valid sets hold about 2.1 of 6 labels here; a reversed inequality would give 4 or more.
+    assert 1.9 < np.mean(sizes) < 3.3
+
+
+def test_without_u_on_both_sides_saps_covers():
+    # A peer drops u at test only and covers 0.573 at alpha = .3.
+    rng = np.random.default_rng(5)
+    both = draw(20_000, rng)
+    sets = SplitSets(SAPS(weight=0.1), alpha=0.3).calibrate(both[:10_000])
+    coverage = sets.predict(both[10_000:]).coverage(both[10_000:].labels)
+    assert coverage > 0.7 - 4 * math.sqrt(0.21 / 10_000 * 2)
+
+
+def test_smoothed_p_values_of_the_true_label_are_uniform():
+    from scipy.stats import kstest
+
+    rng = np.random.default_rng(11)
+    found = []
+    for _ in range(400):
+        both = draw(31, rng)
+        sets = SplitSets("topk", alpha=0.1).calibrate(both[:30])  # ties everywhere: only smoothing makes it exact
+        found.append(sets.p_values(both[30:], rng=rng)[0, both.labels[30]])
+    assert kstest(found, "uniform").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("by", ["label", "group"])
+def test_coverage_holds_within_every_group(by):
+    # Group 1 is much harder than group 0: one threshold would cover them unequally.
+    rng = np.random.default_rng(2)
+    hits = {0: [], 1: []}
+    marginal = {0: [], 1: []}
+    for _ in range(150):
+        easy, hard = draw(250, rng, classes=3, sharp=4.0), draw(250, rng, classes=3, sharp=0.5)
+        logits = np.vstack([easy.logits, hard.logits])
+        labels = np.concatenate([easy.labels, hard.labels])
+        hardness = np.repeat([0, 1], 250)
+        order = rng.permutation(500)
+        both = Outputs(logits=logits[order], labels=labels[order])
+        key = both.labels.clip(max=1) if by == "label" else hardness[order]
+        if by == "label":
+            found = SplitSets("lac", alpha=0.2, by="label").calibrate(both[:400]).predict(both[400:])
+        else:
+            sets = SplitSets("lac", alpha=0.2, by=key[:400]).calibrate(both[:400])
+            found = sets.predict(both[400:], groups=key[400:])
+        plain = SplitSets("lac", alpha=0.2).calibrate(both[:400]).predict(both[400:])
+        for g in (0, 1):
+            inside = key[400:] == g
+            hits[g].append(found.covers(both[400:].labels)[inside].mean())
+            marginal[g].append(plain.covers(both[400:].labels)[inside].mean())
+    for g in (0, 1):
+        assert abs(np.mean(hits[g]) - 0.8) < 0.01 + 4 * np.std(hits[g]) / math.sqrt(150)
+    if by == "group":
+        assert abs(np.mean(marginal[0]) - np.mean(marginal[1])) > 0.1
+
+
+def test_pac_sets_fail_as_rarely_as_they_say():
+    # The true miscoverage of a threshold on uniform scores is 1 - threshold.
+    from caveat.conformal.pac import pac_rank
+
+    rng, n, alpha, delta = np.random.default_rng(0), 200, 0.1, 0.1
+    k = pac_rank(n, alpha, delta)
+    fails = np.mean([1 - np.sort(rng.random(n))[k - 1] > alpha for _ in range(4000)])
+    assert fails < delta + 4 * math.sqrt(delta * (1 - delta) / 4000)
+    assert np.mean([1 - np.sort(rng.random(n))[k - 2] > alpha for _ in range(4000)]) > delta  # one rank less breaks it
+    both = draw(400, rng)
+    sets = SplitSets("lac", alpha=alpha, delta=delta).calibrate(both[:200])
+    plain = SplitSets("lac", alpha=alpha).calibrate(both[:200])
+    assert sets.threshold_ == sets.calibration_[k - 1] > plain.threshold_
+    assert "with confidence 0.9" in str(sets.predict(both[200:]))
+
+
+@pytest.mark.parametrize(("n", "enough"), [(8, False), (9, True), (10, True)])
+def test_too_few_samples_give_every_label_and_a_warning(n, enough):
+    both = draw(n + 5, np.random.default_rng(0))
+    sets = SplitSets(alpha=0.1)
+    if enough:
+        sets.calibrate(both[:n])
+        assert math.isfinite(sets.threshold_)
+        return
+    with pytest.warns(CaveatWarning, match="n = 8 is too small for alpha = 0.1"):
+        sets.calibrate(both[:n])
+    found = sets.predict(both[n:])
+    assert found.to_dense().all()
+    assert "too small" in str(found)
+
+
+def test_a_label_never_seen_is_always_possible():
+    rng = np.random.default_rng(4)
+    both = draw(400, rng, classes=4)
+    calibration = both[:300][both[:300].labels != 2]
+    with pytest.warns(CaveatWarning, match=r"1 of 4 groups \(2\) are too small: n = 0"):
+        sets = SplitSets("aps", alpha=0.1, by="label").calibrate(calibration)
+    assert sets.predict(both[300:]).to_dense()[:, 2].all()
+
+
+def test_an_unseen_group_is_an_error_or_the_whole_label_set():
+    rng = np.random.default_rng(4)
+    both = draw(300, rng)
+    groups = np.array(["north", "south"])[rng.integers(2, size=200)]
+    sets = SplitSets("aps", alpha=0.1, by=groups).calibrate(both[:200])
+    asked = np.array(["north", "east"] * 50)
+    with pytest.raises(InputError, match=r"group 'east' at row 1 was not seen in calibration.*unseen='all'"):
+        sets.predict(both[200:], groups=asked)
+    lenient = SplitSets("aps", alpha=0.1, by=groups, unseen="all").calibrate(both[:200])
+    found = lenient.predict(both[200:], groups=asked)
+    assert (found.sizes[1::2] == 6).all()
+    assert found.sizes[::2].mean() < 5
+    assert (lenient.p_values(both[200:], groups=asked)[1::2] == 1).all()
+    with pytest.raises(InputError, match="need groups="):
+        sets.predict(both[200:])
+
+
+def test_a_score_with_class_scores_gives_the_probabilities():
+    rng = np.random.default_rng(6)
+    both = draw(600, rng)
+    # softmax(-(-log p)) is p: msp as the source must change nothing
+    for name in ("lac", "raps"):
+        direct = SplitSets(name, alpha=0.1).calibrate(both[:300]).predict(both[300:])
+        through = SplitSets(name, alpha=0.1, source=make("msp")).calibrate(both[:300]).predict(both[300:])
+        np.testing.assert_array_equal(direct.sizes, through.sizes)
+    as_score = SplitSets(make("energy", temperature=2.0), alpha=0.1).calibrate(both[:300]).predict(both[300:])
+    logits = Outputs(logits=both.logits / 2, labels=both.labels)
+    plain = SplitSets("lac", alpha=0.1).calibrate(logits[:300]).predict(logits[300:])
+    np.testing.assert_array_equal(as_score.member, plain.member)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_duplicate_of_the_calibration_point_at_the_threshold_is_covered(dtype):
+    rng = np.random.default_rng(9)
+    both = draw(199, rng, classes=50)
+    same = Outputs(logits=both.logits.astype(dtype), labels=both.labels)
+    for name in NAMES:
+        sets = SplitSets(name, alpha=0.1).calibrate(same)
+        alone = [sets.predict(same[i : i + 1]).covers(same.labels[i : i + 1])[0] for i in range(199)]
+        # exactly the k = 180 smallest scores pass (more where they tie)
+        assert np.sum(alone) == 180 if name != "topk" else np.sum(alone) >= 180
+        np.testing.assert_array_equal(alone, sets.predict(same).covers(same.labels))
+
+
+def test_sparse_sets_say_the_same():
+    rng = np.random.default_rng(1)
+    both = draw(500, rng)
+    sets = SplitSets("saps", alpha=0.2).calibrate(both[:300])
+    dense, sparse = sets.predict(both[300:]), sets.predict(both[300:], sparse=True)
+    assert isinstance(sparse.member, csr_array)
+    np.testing.assert_array_equal(sparse.to_dense(), dense.member)
+    np.testing.assert_array_equal(sparse.sizes, dense.sizes)
+    np.testing.assert_array_equal(sparse.covers(both[300:].labels), dense.covers(both[300:].labels))
+    np.testing.assert_array_equal(sparse.labels(7), dense.labels(7))
+    np.testing.assert_array_equal(sparse.labels(-1), dense.labels(-1))
+    assert str(sparse) == str(dense)
+
+
+def test_the_same_randomisation_is_demanded_on_both_sides():
+    both = draw(100, np.random.default_rng(0))
+    with pytest.raises(InputError, match="aps was calibrated with rng and is now asked without it"):
+        SplitSets("aps").calibrate(both, rng=np.random.default_rng(0)).predict(both)
+    with pytest.raises(InputError, match="aps was calibrated without rng and is now asked with it"):
+        SplitSets("aps").calibrate(both).predict(both, rng=np.random.default_rng(0))
+    SplitSets("lac").calibrate(both).predict(both, rng=np.random.default_rng(0))  # lac has no u to disagree on
+
+
+def test_clear_errors():
+    both = draw(50, np.random.default_rng(0))
+    for alpha, name in itertools.product((0, 1, 1.5, -0.1, float("nan")), ("alpha", "delta")):
+        with pytest.raises(InputError, match=f"{name} must be strictly between 0 and 1"):
+            SplitSets(**{"alpha": 0.1, name: alpha})
+    with pytest.raises(InputError, match=r"unknown nonconformity score 'lax'. Did you mean 'lac'"):
+        SplitSets("lax")
+    with pytest.raises(InputError, match="by must be None, 'label'"):
+        SplitSets(by="class")
+    with pytest.raises(InputError, match="score must be a name, a Nonconformity or a score with class_scores, got int"):
+        SplitSets(3)
+    with pytest.raises(InputError, match="as score or as source, not both"):
+        SplitSets(make("msp"), source=make("msp"))
     with pytest.raises(NotFittedError, match="Call calibrate"):
-        SplitSets().predict(inlier)
+        SplitSets().predict(both)
     with pytest.raises(InputError, match="calibrates on labels"):
-        SplitSets().calibrate(Outputs(logits=inlier.logits))
-    sets = SplitSets().calibrate(inlier)
-    with pytest.raises(InputError, match="4 classes as in calibration, got 2"):
-        sets.predict(Outputs(logits=[[1.0, 2.0]]))
+        SplitSets().calibrate(Outputs(logits=both.logits))
     with pytest.raises(InputError, match="both are None"):
-        sets.predict(Outputs(features=[[1.0]]))
+        SplitSets().calibrate(Outputs(features=np.ones((3, 2)), labels=[0, 1, 1]))
+    with pytest.raises(InputError, match="must have 6 classes as in calibration, got 2"):
+        SplitSets().calibrate(both).predict(Outputs(logits=np.zeros((2, 2))))
+    with pytest.raises(InputError, match="both are None"):
+        SplitSets().calibrate(both).predict(Outputs(features=[[1.0]]))
+    with pytest.raises(InputError, match=r"must name one group per row \(50\)"):
+        SplitSets(by=np.zeros(3, dtype=int)).calibrate(both)
+    with pytest.raises(InputError, match="Bin real values first"):
+        SplitSets(by=np.linspace(0, 1, 50)).calibrate(both)
+    with pytest.raises(InputError, match="smoothed p-values need rng"):
+        SplitSets().calibrate(both).p_values(both, smoothed=True)
+
+
+def test_settings_of_a_score_are_used():
+    rng = np.random.default_rng(0)
+    both = draw(2000, rng, classes=30, sharp=1.0)
+    loose = SplitSets(RAPS(penalty=0.0), alpha=0.1).calibrate(both[:1000]).predict(both[1000:])
+    aps = SplitSets("aps", alpha=0.1).calibrate(both[:1000]).predict(both[1000:])
+    strict = SplitSets(RAPS(penalty=1.0, k_reg=3), alpha=0.1).calibrate(both[:1000]).predict(both[1000:])
+    np.testing.assert_array_equal(loose.member, aps.member)
+    assert strict.sizes.std() < aps.sizes.std() / 2

@@ -1,29 +1,66 @@
 """Conformal prediction: from scores to p-values, thresholds, sets and bands with finite-sample guarantees."""
 
+from caveat.conformal import idealised
 from caveat.conformal.boundary import boundary
 from caveat.conformal.conditional_p import conditional_p_values, fpr_law
+from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_ease, regression_ease
+from caveat.conformal.difficulty_intervals import DifficultyIntervals
+from caveat.conformal.difficulty_model import DifficultyModel, MaskedReconstruction
+from caveat.conformal.difficulty_sets import DifficultySets
 from caveat.conformal.fpr_band import FPRBand
+from caveat.conformal.full_knn import FullKNN
+from caveat.conformal.metric_spaces import Euclidean, TangentDistance
+from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconformity, TopK
 from caveat.conformal.p_values import p_values
 from caveat.conformal.quantile import quantile
 from caveat.conformal.selection import select_outliers, select_outliers_from
 from caveat.conformal.shape import calibrate_shape, rank_weights
+from caveat.conformal.split_intervals import SplitIntervals
 from caveat.conformal.split_sets import SplitSets
 from caveat.conformal.threshold import required_n, threshold_for
+from caveat.conformal.tuning import Tuned, tune_difficulty, tune_raps, tune_saps
 from caveat.conformal.violation import violation_probability
+from caveat.conformal.weighted import weighted_quantile
 
 __all__ = [
+    "APS",
+    "LAC",
+    "RAPS",
+    "SAPS",
+    "DifficultyIntervals",
+    "DifficultyModel",
+    "DifficultySets",
+    "EaseBins",
+    "Euclidean",
     "FPRBand",
+    "FullKNN",
+    "Margin",
+    "MaskedReconstruction",
+    "Nonconformity",
+    "SplitIntervals",
     "SplitSets",
+    "TangentDistance",
+    "TopK",
+    "Tuned",
     "boundary",
     "calibrate_shape",
     "conditional_p_values",
+    "ease",
+    "ease_of",
     "fpr_law",
+    "idealised",
+    "logit_noise_ease",
     "p_values",
     "quantile",
     "rank_weights",
+    "regression_ease",
     "required_n",
     "select_outliers",
     "select_outliers_from",
     "threshold_for",
+    "tune_difficulty",
+    "tune_raps",
+    "tune_saps",
     "violation_probability",
+    "weighted_quantile",
 ]

@@ -1,24 +1,238 @@
-"""Nonconformity of every label, shape (n, C): how ill label y fits x. The larger, the stranger."""
+r"""Nonconformity of a label: how ill y fits x, from the probabilities p of all labels. The larger, the stranger.
+
+With o(y) the rank of y (1 = most probable; ties by label number) and u ~ U(0, 1) per object, or u = 1:
+
+- ``lac``     $1 - p_y$ (Sadinle, Lei and Wasserman, JASA 114, 2019)
+- ``aps``     $\sum_{o(y') < o(y)} p_{y'} + u\,p_y$ (Romano, Sesia and Candes, NeurIPS 2020)
+- ``raps``    aps $+ \lambda \max(0, o(y) - k_{reg})$ (Angelopoulos, Bates, Jordan and Malik, ICLR 2021)
+- ``saps``    $u\,p_{max}$ if o(y) = 1, else $p_{max} + (o(y) - 2 + u)\,w$ (Huang et al., ICML 2024)
+- ``topk``    $o(y)$
+- ``margin``  $\max_{y' \ne y} p_{y'} - p_y$
+
+Every score is computed by the same floating-point steps at calibration and at test, so that a test point equal to a
+calibration point gets the equal score.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
-from caveat.outputs import Outputs
+from caveat._checks import as_count
+from caveat.conformal._ranked import label_ranks, prefix_members, ranked_of_all, ranked_of_labels
+from caveat.errors import InputError
 
-__all__ = ["NONCONFORMITY", "lac"]
+__all__ = ["APS", "LAC", "NONCONFORMITY", "RAPS", "SAPS", "Margin", "Nonconformity", "TopK"]
 
-
-def lac(block: Outputs) -> NDArray[np.float64]:
-    """One minus the probability of the label."""
-    if block.has("logits"):
-        return np.asarray(1 - softmax(block.logits.astype(np.float64), axis=1))
-    return np.asarray(1 - block.probs.astype(np.float64))
+Array = NDArray[Any]
 
 
-NONCONFORMITY: Mapping[str, Callable[[Outputs], NDArray[np.float64]]] = MappingProxyType({"lac": lac})
+class Nonconformity(ABC):
+    """Maps probabilities (n, C) to the nonconformity of labels.
+
+    ``u``, shape (n,), is the randomisation of each object; a score that uses none ignores it.
+    """
+
+    name: ClassVar[str]
+    randomised: ClassVar[bool] = False  # whether u matters
+
+    @abstractmethod
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Nonconformity of one label per row, shape (n,)."""
+
+    @abstractmethod
+    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Nonconformity of every label, shape (n, C)."""
+
+    @abstractmethod
+    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """``of_all(probs, u) <= threshold[:, None]``, by the shortest way. ``threshold`` has shape (n,)."""
+
+
+@final
+@dataclass(frozen=True)
+class LAC(Nonconformity):
+    """One minus the probability of the label: the smallest sets on average."""
+
+    name: ClassVar[str] = "lac"
+
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(1 - np.take_along_axis(probs, labels[:, None], axis=1)[:, 0].astype(np.float64))
+
+    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.subtract(1, probs, dtype=np.float64)
+
+    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+        levels, where = np.unique(threshold, return_inverse=True)
+        cuts = np.array([_least_probability(level, probs.dtype) for level in levels], dtype=probs.dtype)
+        return np.asarray(probs >= cuts[where][:, None])
+
+
+def _least_probability(threshold: float, dtype: np.dtype[Any]) -> float:
+    """The smallest p of the float type with 1 - p <= threshold, so that one comparison in that type decides."""
+    if threshold >= 1:
+        return -np.inf
+    if threshold < 0:
+        return np.inf
+    whole = np.dtype(f"i{dtype.itemsize}")
+    low, high = 0, int(np.ones(1, dtype).view(whole)[0])  # positive floats are ordered as their bits
+    while low < high:
+        middle = (low + high) // 2
+        p = np.array([middle], dtype=whole).view(dtype)[0]
+        if 1 - np.float64(p) <= threshold:
+            high = middle
+        else:
+            low = middle + 1
+    return float(np.array([low], dtype=whole).view(dtype)[0])
+
+
+@final
+@dataclass(frozen=True)
+class Margin(Nonconformity):
+    """How far the best other label is ahead of the label."""
+
+    name: ClassVar[str] = "margin"
+
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.take_along_axis(self.of_all(probs, u), labels[:, None], axis=1)[:, 0]
+
+    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        if probs.shape[1] == 1:
+            return np.asarray(-probs.astype(np.float64))  # no other label: nothing is ahead
+        best_two = np.partition(probs, -2, axis=1)[:, -2:].astype(np.float64)
+        found = best_two[:, 1:] - probs
+        top = np.argmax(probs, axis=1)
+        found[np.arange(top.size), top] = best_two[:, 0] - best_two[:, 1]
+        return np.asarray(found)
+
+    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return np.asarray(self.of_all(probs, u) <= threshold[:, None])
+
+
+@final
+@dataclass(frozen=True)
+class TopK(Nonconformity):
+    """The rank of the label: every set has the same size."""
+
+    name: ClassVar[str] = "topk"
+
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return label_ranks(probs, labels).astype(np.float64)
+
+    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return ranked_of_all(_rank, probs, u)
+
+    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return prefix_members(_rank, probs, u, threshold)
+
+
+@final
+@dataclass(frozen=True)
+class APS(Nonconformity):
+    """Probability of the labels ranked above, plus a random share of the label's own."""
+
+    name: ClassVar[str] = "aps"
+    randomised: ClassVar[bool] = True
+
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return ranked_of_labels(_aps, probs, labels, u)
+
+    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return ranked_of_all(_aps, probs, u)
+
+    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return prefix_members(_aps, probs, u, threshold)
+
+
+@final
+@dataclass(frozen=True)
+class RAPS(Nonconformity):
+    """APS with a penalty on every rank past ``k_reg``, which cuts off the long tail.
+
+    Parameters
+    ----------
+    penalty
+        Lambda in the formula; ``tune_raps`` chooses it on a tuning split.
+    k_reg
+        Ranks up to this one are free.
+    """
+
+    penalty: float = 0.01
+    k_reg: int = 5
+
+    name: ClassVar[str] = "raps"
+    randomised: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _not_negative(self.penalty, "penalty")
+        as_count(self.k_reg, "k_reg", least=0)
+
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return ranked_of_labels(self._ranked, probs, labels, u)
+
+    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return ranked_of_all(self._ranked, probs, u)
+
+    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return prefix_members(self._ranked, probs, u, threshold)
+
+    def _ranked(self, p: Array, above: Array, top: Array, rank: Array, u: Array) -> Array:
+        return np.asarray(_aps(p, above, top, rank, u) + self.penalty * np.maximum(0, rank - self.k_reg))
+
+
+@final
+@dataclass(frozen=True)
+class SAPS(Nonconformity):
+    """Only the largest probability and the rank count: the long tail of small probabilities is noise.
+
+    Parameters
+    ----------
+    weight
+        w in the formula, the price of a rank; ``tune_saps`` chooses it on a tuning split.
+    """
+
+    weight: float = 0.2
+
+    name: ClassVar[str] = "saps"
+    randomised: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _not_negative(self.weight, "weight")
+
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
+        ranks = label_ranks(probs, labels)
+        top = probs.max(axis=1).astype(np.float64)
+        return np.asarray(self._ranked(top, top, top, ranks, u))
+
+    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return ranked_of_all(self._ranked, probs, u)
+
+    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return prefix_members(self._ranked, probs, u, threshold)
+
+    def _ranked(self, p: Array, above: Array, top: Array, rank: Array, u: Array) -> Array:
+        return np.asarray(np.where(rank == 1, u * top, top + (rank - 2 + u) * self.weight))
+
+
+def _aps(p: Array, above: Array, top: Array, rank: Array, u: Array) -> Array:
+    return np.asarray(above + u * p)
+
+
+def _rank(p: Array, above: Array, top: Array, rank: Array, u: Array) -> Array:
+    return np.broadcast_to(rank, np.broadcast_shapes(p.shape, rank.shape)).astype(np.float64)
+
+
+def _not_negative(value: float, name: str) -> None:
+    if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 <= value < np.inf:
+        raise InputError(f"{name} must be 0 or a positive number, got {value!r}.")
+
+
+NONCONFORMITY: Mapping[str, type[Nonconformity]] = MappingProxyType(
+    {kind.name: kind for kind in (LAC, APS, RAPS, SAPS, TopK, Margin)}
+)

@@ -8,20 +8,31 @@ written for nonconformity.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_real_array, as_vector
+from caveat._checks import as_real_array, as_vector, check_known
+from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.errors import InputError
 
-__all__ = ["p_values"]
+__all__ = ["check_seen", "p_values"]
 
 
-def p_values(*, calibration: ArrayLike, test: ArrayLike, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
+def p_values(
+    *,
+    calibration: ArrayLike,
+    test: ArrayLike,
+    rng: np.random.Generator | None = None,
+    calibration_groups: ArrayLike | None = None,
+    test_groups: ArrayLike | None = None,
+    unseen: Literal["error", "all"] = "error",
+) -> NDArray[np.float64]:
     """P-values of test scores against calibration scores. Small means stranger than the calibration data.
 
     If test point and calibration sample are exchangeable, P(p <= t) <= t, and exactly t for the smoothed p-values of a
-    continuous t. One sort, two binary searches per score.
+    continuous t. With groups this holds within each group. One sort, two binary searches per score.
 
     Parameters
     ----------
@@ -31,22 +42,45 @@ def p_values(*, calibration: ArrayLike, test: ArrayLike, rng: np.random.Generato
         Nonconformity, shape (m,), or (m, C) with one column per tentative label.
     rng
         Smooths the p-values: one tau per test object, shared by its labels. None: tau = 1, deterministic.
+    calibration_groups, test_groups
+        Group of each calibration score (n,) and of each test object (m,): an object is compared with its group only.
+        None for both: with all. Label-conditional p-values of sets: ``SplitSets(by="label")``.
+    unseen
+        What to do with a test group that calibration never saw: an error, or ``"all"``: the p-value is tau, so that no
+        label is ever excluded.
 
     Examples
     --------
     >>> p_values(calibration=[1, 2, 3, 4], test=[0, 3, 9])
     array([1. , 0.6, 0.2])
+    >>> p_values(calibration=[1, 2, 3, 4], test=[3, 3], calibration_groups=[0, 0, 0, 1], test_groups=[0, 1])
+    array([0.5, 1. ])
     """
-    known = np.sort(as_vector(calibration, "calibration", allow_infinite=True))
+    known = as_vector(calibration, "calibration", allow_infinite=True)
     asked = as_real_array(test, "test")
     if asked.ndim not in (1, 2):
         raise InputError(f"test must have shape (m,) or (m, C), got {asked.shape}.")
     if np.isnan(asked).any():
         row = int(np.argwhere(np.isnan(asked))[0][0])
         raise InputError(f"test has NaN, first at row {row}. Drop or impute it before scoring.")
-    above = known.size - np.searchsorted(known, asked, side="right")
-    at_least = known.size - np.searchsorted(known, asked, side="left")
-    if rng is None:
-        return np.asarray((at_least + 1) / (known.size + 1))
-    tau = rng.random((asked.shape[0],) + (1,) * (asked.ndim - 1))
-    return np.asarray((above + tau * (1 + at_least - above)) / (known.size + 1))
+    if (calibration_groups is None) != (test_groups is None):
+        raise InputError("calibration_groups and test_groups must be given both, or neither.")
+    tau = None if rng is None else np.asarray(rng.random(asked.shape[0]))
+    if calibration_groups is None or test_groups is None:
+        return GroupedScores.of(known).p_values(asked, tau=tau)
+    grouped = GroupedScores.of(known, as_groups(calibration_groups, "calibration_groups", known.size))
+    groups = as_groups(test_groups, "test_groups", asked.shape[0])
+    number = grouped.find(groups)
+    check_seen(groups, number, unseen)
+    return grouped.p_values(asked, number, tau)
+
+
+def check_seen(groups: NDArray[np.generic], number: NDArray[np.intp], unseen: str) -> None:
+    """Raise InputError for a group that calibration never saw, unless the whole label set is wanted for it."""
+    check_known(unseen, ("error", "all"), "rule for unseen groups")
+    if unseen == "error" and (number < 0).any():
+        row = int(np.flatnonzero(number < 0)[0])
+        raise InputError(
+            f"group {groups[row].item()!r} at row {row} was not seen in calibration. Calibrate on it, "
+            "or choose unseen='all' to leave every label possible."
+        )

@@ -2,27 +2,30 @@ r"""Split conformal prediction sets: which labels are still possible.
 
 $$ C(x) = \{ y : a(x, y) \le \hat q \}, \qquad \hat q = \text{the conformal quantile of } a(x_i, y_i) $$
 
-With ``lac``, a(x, y) = 1 - p_y(x): Sadinle, Lei and Wasserman, "Least Ambiguous Set-Valued Classifiers With Bounded
-Error Levels", JASA 114, 2019.
+Papadopoulos, Proedrou, Vovk and Gammerman, "Inductive Confidence Machines for Regression", ECML 2002; the nonconformity
+scores a(x, y) with their papers are in ``caveat.conformal.nonconformity``. With ``by``, one quantile per group: Vovk,
+Lindsay, Nouretdinov and Gammerman, "Mondrian Confidence Machine", 2003.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_level, check_known
-from caveat.conformal.nonconformity import NONCONFORMITY
-from caveat.conformal.p_values import p_values
-from caveat.conformal.quantile import quantile_rank, too_few
+from caveat._checks import as_labels, check_known
+from caveat.conformal._probabilities import ClassScores, probability_blocks
+from caveat.conformal._promise import Promise
+from caveat.conformal.grouped import GroupedScores, as_groups
+from caveat.conformal.nonconformity import LAC, NONCONFORMITY, Nonconformity
+from caveat.conformal.p_values import check_seen
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.outputs import Outputs
-from caveat.results import PredictionSets
+from caveat.results import PredictionSets, stack_rows
 
 __all__ = ["SplitSets"]
 
@@ -32,15 +35,27 @@ __all__ = ["SplitSets"]
 class SplitSets:
     """Prediction sets that hold the true label with probability at least 1 - alpha.
 
-    The promise is marginal (over calibration set and test point together) and needs them to be exchangeable; data that
-    trained the model, or chose a setting of it, is not calibration data.
+    The promise is marginal (over calibration set and test point together), or within each group with ``by``, and needs
+    them to be exchangeable; data that trained the model, or chose a setting of it, is not calibration data.
 
     Parameters
     ----------
     score
-        Nonconformity of a label: ``"lac"``, one minus its probability.
+        Nonconformity of a label: a name (``lac``, ``aps``, ``raps``, ``saps``, ``topk``, ``margin``), an object of
+        ``caveat.conformal.nonconformity`` with its settings, or a fitted OOD score with class scores, which stands for
+        ``lac`` on the pseudo-probabilities of that score.
     alpha
         Allowed error.
+    by
+        None: one threshold. ``"label"``: one per label. An array: the group of each calibration row; ``predict`` then
+        takes ``groups``. A callable: maps outputs to the group of each row.
+    source
+        A fitted OOD score with class scores that gives the probabilities in place of the model.
+    delta
+        None: the promise holds on average over calibration sets. A number: with probability 1 - delta over the
+        calibration set, the error is at most alpha (PAC).
+    unseen
+        A group that calibration never saw: an ``"error"``, or ``"all"`` labels.
 
     Examples
     --------
@@ -50,53 +65,152 @@ class SplitSets:
     (array([0]), array([], dtype=int64))
     """
 
-    score: str = "lac"
+    score: str | Nonconformity | ClassScores = "lac"
     alpha: float = 0.1
+    by: ArrayLike | Callable[[Outputs], ArrayLike] | None = None
+    source: ClassScores | None = None
+    delta: float | None = None
+    unseen: Literal["error", "all"] = "error"
 
     def __post_init__(self) -> None:
-        check_known(self.score, NONCONFORMITY, "nonconformity score")
-        as_level(self.alpha, "alpha")
+        Promise(self.alpha, self.delta)
+        check_known(self.unseen, ("error", "all"), "rule for unseen groups")
+        if isinstance(self.score, str):
+            check_known(self.score, NONCONFORMITY, "nonconformity score")
+        elif not isinstance(self.score, Nonconformity) and not hasattr(self.score, "class_scores"):
+            raise InputError(
+                f"score must be a name, a Nonconformity or a score with class_scores, got {type(self.score).__name__}."
+            )
+        elif not isinstance(self.score, Nonconformity) and self.source is not None:
+            raise InputError("give an OOD score as score or as source, not both.")
+        if isinstance(self.by, str) and self.by != "label":
+            raise InputError(f"by must be None, 'label', an array of groups or a callable, got {self.by!r}.")
 
-    def calibrate(self, outputs: Outputs) -> Self:
-        """Set the threshold from held-out outputs with labels."""
-        if not outputs.has("correct"):
-            raise InputError("SplitSets calibrates on labels and on logits or probs; one of them is None.")
-        true = [
-            self._nonconformity(block)[np.arange(block.n), block.labels]
-            for block in outputs.blocks(("probs", "labels"))
-        ]
-        self.calibration_ = np.sort(np.concatenate(true))
-        self.n_classes_ = outputs.n_classes
-        k, n = quantile_rank(outputs.n, self.alpha), outputs.n
-        self.level_ = min(1.0, k / (n + 1))
-        self.caveat_ = too_few(n, self.alpha)
+    @property
+    def nonconformity(self) -> Nonconformity:
+        """The nonconformity score with its settings."""
+        if isinstance(self.score, str):
+            return NONCONFORMITY[self.score]()
+        return self.score if isinstance(self.score, Nonconformity) else LAC()
+
+    def calibrate(self, outputs: Outputs, rng: np.random.Generator | None = None) -> Self:
+        """Set the threshold from held-out outputs with labels. ``rng`` randomises aps, raps and saps; None: u = 1."""
+        if not outputs.has("labels"):
+            raise InputError("SplitSets calibrates on labels, which is None. Store the true classes, shape (n,).")
+        u = self._randomisation(outputs.n, rng)
+        groups = self._groups(outputs, self.by if not callable(self.by) else None)
+        rule, parts, classes = self.nonconformity, [], 0
+        for rows, probs in probability_blocks(outputs, self._source):
+            classes = probs.shape[1]
+            labels = as_labels(outputs.labels[rows], "labels", n_classes=classes)
+            parts.append(rule.of_labels(probs, labels, u[rows]))
+        scores = np.concatenate(parts)
+        self.n_classes_ = classes
+        self.randomised_ = rng is not None and rule.randomised
+        if self._by_label:
+            self.grouped_ = GroupedScores.of(scores, outputs.labels, names=np.arange(classes))
+        else:
+            self.grouped_ = GroupedScores.of(scores, groups)
+        promise = Promise(self.alpha, self.delta)
+        self.thresholds_ = self.grouped_.thresholds(promise.rank)
+        if self.by is None:
+            self.threshold_, self.calibration_ = float(self.thresholds_[0]), self.grouped_.scores
+        self.level_, self.caveat_ = promise.kept_by(self.grouped_, by_group=self.by is not None)
         if self.caveat_:
             warnings.warn(self.caveat_, CaveatWarning, stacklevel=2)
-        self.threshold_ = math.inf if k > n else float(self.calibration_[k - 1])
         return self
 
-    def predict(self, outputs: Outputs) -> PredictionSets:
-        """The labels whose nonconformity is at or below the threshold."""
-        self._can_predict(outputs)
-        member = [self._nonconformity(block) <= self.threshold_ for block in outputs.blocks(("probs",))]
-        return PredictionSets(np.concatenate(member), alpha=self.alpha, level=self.level_, caveat=self.caveat_)
+    def predict(
+        self,
+        outputs: Outputs,
+        rng: np.random.Generator | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        sparse: bool = False,
+    ) -> PredictionSets:
+        """The labels whose nonconformity is at or below the threshold; ``sparse`` keeps them as a CSR matrix."""
+        u, number = self._ready(outputs, rng, groups)
+        rule, parts = self.nonconformity, []
+        per_row = None if number is None else np.append(self.thresholds_, np.inf)[number]  # -1, unseen: every label
+        for rows, probs in probability_blocks(outputs, self._source):
+            if self._by_label:
+                member = rule.of_all(probs, u[rows]) <= self.thresholds_
+            elif per_row is None:
+                member = rule.within(probs, u[rows], np.full(probs.shape[0], self.thresholds_[0]))
+            else:
+                member = rule.within(probs, u[rows], per_row[rows])
+            parts.append(member)
+        return PredictionSets(
+            stack_rows(parts, sparse=sparse), alpha=self.alpha, level=self.level_, delta=self.delta, caveat=self.caveat_
+        )
 
-    def p_values(self, outputs: Outputs, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
-        """P-value of every label of every sample, shape (n, C); label y is in the set if its p-value exceeds alpha."""
-        self._can_predict(outputs)
-        found = [
-            p_values(calibration=self.calibration_, test=self._nonconformity(block), rng=rng)
-            for block in outputs.blocks(("probs",))
-        ]
-        return np.concatenate(found)
+    def p_values(
+        self,
+        outputs: Outputs,
+        rng: np.random.Generator | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        smoothed: bool | None = None,
+    ) -> NDArray[np.float64]:
+        """P-value of every label of every sample, shape (n, C).
 
-    def _nonconformity(self, block: Outputs) -> NDArray[np.float64]:
-        return NONCONFORMITY[self.score](block)
+        Deterministic p-values (no ``rng``, or ``smoothed=False``) give the set back: label y is in it if p > alpha.
+        """
+        u, number = self._ready(outputs, rng, groups)
+        tau = rng.random(outputs.n) if rng is not None and smoothed in (None, True) else None
+        if smoothed and rng is None:
+            raise InputError("smoothed p-values need rng, a numpy.random.Generator, which is None.")
+        rule, parts = self.nonconformity, []
+        for rows, probs in probability_blocks(outputs, self._source):
+            scores, here = rule.of_all(probs, u[rows]), None if tau is None else tau[rows]
+            if self._by_label:
+                parts.append(self.grouped_.column_p_values(scores, here))
+            else:
+                parts.append(self.grouped_.p_values(scores, None if number is None else number[rows], here))
+        return np.concatenate(parts)
 
-    def _can_predict(self, outputs: Outputs) -> None:
-        if not hasattr(self, "threshold_"):
+    # -- the parts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _source(self) -> ClassScores | None:
+        if isinstance(self.score, (str, Nonconformity)):
+            return self.source
+        return self.score
+
+    @property
+    def _by_label(self) -> bool:
+        return isinstance(self.by, str)
+
+    def _randomisation(self, n: int, rng: np.random.Generator | None) -> NDArray[np.float64]:
+        return rng.random(n) if rng is not None and self.nonconformity.randomised else np.ones(n)
+
+    def _groups(self, outputs: Outputs, given: Any) -> NDArray[Any] | None:
+        """The group of each row: given, or from the callable; None where there are no groups of rows."""
+        if self.by is None or self._by_label:
+            return None
+        if callable(self.by):
+            given = self.by(outputs)
+        if given is None:
+            raise InputError("sets calibrated by an array of groups need groups=, the group of each row.")
+        return as_groups(given, "groups", outputs.n)
+
+    def _ready(
+        self, outputs: Outputs, rng: np.random.Generator | None, groups: ArrayLike | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.intp] | None]:
+        """Randomisation and group number of each row, or the reason why there is no answer."""
+        if not hasattr(self, "grouped_"):
             raise NotFittedError("SplitSets has no threshold yet. Call calibrate(outputs) before predict(...).")
-        if not outputs.has("probs"):
-            raise InputError("SplitSets needs outputs.logits or outputs.probs; both are None.")
-        if outputs.n_classes != self.n_classes_:
+        if self._source is None and outputs.has("probs") and outputs.n_classes != self.n_classes_:
             raise InputError(f"outputs must have {self.n_classes_} classes as in calibration, got {outputs.n_classes}.")
+        if self.nonconformity.randomised and self.randomised_ != (rng is not None):
+            had, has = ("with", "without") if self.randomised_ else ("without", "with")
+            raise InputError(
+                f"{self.nonconformity.name} was calibrated {had} rng and is now asked {has} it: the same randomisation "
+                "must hold at calibration and at test, or the sets do not cover."
+            )
+        named = self._groups(outputs, groups)
+        if named is None:
+            return self._randomisation(outputs.n, rng), None
+        number = self.grouped_.find(named)
+        check_seen(named, number, self.unseen)
+        return self._randomisation(outputs.n, rng), number

@@ -1,0 +1,186 @@
+"""Neighbour lists of a training bag, and what one more example changes in them.
+
+For every training example and every K the conformity within the bag is computed once. A test example enters the list of
+few training examples: only for those is the conformity computed again, once per tentative label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._blocks import row_blocks
+from caveat.conformal.metric_spaces import Metric, State
+
+__all__ = ["Bag", "Changes", "Seen", "ratio"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """What a block of test examples does to a bag at one K.
+
+    Parameters
+    ----------
+    base
+        Conformity of the training examples in the bag without the test example, shape (n,).
+    own
+        Conformity of each test example under each label, shape (m, C).
+    test, train
+        The pairs in which the test example enters the neighbour list, shape (pairs,), ordered by ``test``.
+    new
+        Conformity of that training example then, under each label of the test example, shape (pairs, C).
+    """
+
+    base: NDArray[Any]
+    own: NDArray[Any]
+    test: Ints
+    train: Ints
+    new: NDArray[Any]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A block of m test objects as seen from a bag, for every K up to the longest list.
+
+    Parameters
+    ----------
+    gaps
+        Distances to all training objects, shape (m, n).
+    same_sum, other_sum
+        Sum of the K smallest distances to each label, and to all other labels, shape (m, C, K).
+    counts
+        Neighbours of each label among the K nearest, shape (K, m, C).
+    crowded
+        Whether the K-th and the next distance are equal, shape (m, K).
+    """
+
+    gaps: Floats
+    same_sum: Floats
+    other_sum: Floats
+    counts: NDArray[np.int64]
+    crowded: NDArray[np.bool_]
+
+
+@final
+class Bag:
+    """Sorted neighbour lists of training examples, up to ``k`` long."""
+
+    def __init__(self, state: State, labels: Ints, classes: int, metric: Metric, k: int) -> None:
+        n = labels.size
+        self.labels, self.classes, self.k = labels, classes, k
+        self.same, self.other = np.full((n, k), np.inf), np.full((n, k), np.inf)
+        self.distance, self.neighbour = np.empty((n, k)), np.empty((n, k), dtype=np.intp)
+        for rows in row_blocks(n, row_bytes=8 * n, block_bytes=32 * 2**20):
+            gaps = metric.distances(tuple(part[rows] for part in state), state)
+            gaps[np.arange(gaps.shape[0]), np.arange(rows.start, rows.stop)] = np.inf
+            mine = labels[rows]
+            alike = mine[:, None] == labels
+            self.same[rows] = _smallest(np.where(alike, gaps, np.inf), k)
+            self.other[rows] = _smallest(np.where(alike, np.inf, gaps), k)
+            self.distance[rows], self.neighbour[rows] = _nearest(gaps, labels, mine, classes, k)
+        self.same_sum, self.other_sum = np.cumsum(self.same, axis=1), np.cumsum(self.other, axis=1)
+        # Neighbours of each label among the first K, as small whole numbers: (K, n, C).
+        hot = self.neighbour.T[:, :, None] == np.arange(classes)
+        self.counts = np.cumsum(hot, axis=0, dtype=np.int16)
+
+    def look(self, gaps: Floats) -> Seen:
+        """What test objects at these distances (m, n) see of the bag."""
+        near = np.stack([_smallest(gaps[:, self.labels == c], self.k) for c in range(self.classes)], axis=1)
+        other = [_smallest(np.delete(near, c, axis=1).reshape(gaps.shape[0], -1), self.k) for c in range(self.classes)]
+        flat = near.reshape(gaps.shape[0], -1)
+        order = np.argsort(flat, axis=1, kind="stable")[:, : self.k + 1]  # ties by label number
+        distance = np.take_along_axis(flat, order, axis=1)
+        hot = (order[:, : self.k, None] // self.k == np.arange(self.classes)).transpose(1, 0, 2)
+        return Seen(
+            gaps=gaps,
+            same_sum=np.cumsum(near, axis=2),
+            other_sum=np.cumsum(np.stack(other, axis=1), axis=2),
+            counts=np.cumsum(hot, axis=0, dtype=np.int64),
+            crowded=distance[:, 1:] == distance[:, :-1],
+        )
+
+    def ratio_changes(self, seen: Seen, k: int) -> Changes:
+        """KNN-ratio at K = k: distances to other labels over distances to the own label."""
+        gaps = seen.gaps
+        same_last, other_last = self.same[:, k - 1], self.other[:, k - 1]
+        same_sum, other_sum = self.same_sum[:, k - 1], self.other_sum[:, k - 1]
+        own = ratio(seen.other_sum[:, :, k - 1], seen.same_sum[:, :, k - 1])
+        test, train = np.nonzero(gaps < np.maximum(same_last, other_last))
+        gap, same, other = gaps[test, train], same_sum[train], other_sum[train]
+        # A nearer object takes the place of the K-th: what is left is the sum of the K - 1 nearest.
+        kept_same = self.same_sum[train, k - 2] if k > 1 else 0.0
+        kept_other = self.other_sum[train, k - 2] if k > 1 else 0.0
+        alike = ratio(other, np.where(gap < same_last[train], kept_same + gap, same))
+        unlike = ratio(np.where(gap < other_last[train], kept_other + gap, other), same)
+        new = np.where(np.arange(self.classes) == self.labels[train, None], alike[:, None], unlike[:, None])
+        return Changes(ratio(other_sum, same_sum), own, test, train, new)
+
+    def count_changes(self, seen: Seen, k: int, *, signed: bool) -> Changes:
+        """KNN-CP (number of neighbours with the own label) or, signed, KNN-SP at K = k; both times K."""
+        gaps, labels, every = seen.gaps, self.labels, np.arange(self.classes)
+        counts, last, last_label = self.counts[k - 1], self.distance[:, k - 1], self.neighbour[:, k - 1]
+        base_own = counts[np.arange(labels.size), labels]
+        base = _signed(base_own, counts.max(axis=1)) if signed else base_own.astype(np.int64)
+        own = self._own_counts(seen, k, signed=signed)
+        test, train = np.nonzero(gaps <= last)
+        mine, out = labels[train, None], last_label[train, None]
+        # Ties in distance: the own label first, then by label number, whoever came first.
+        tied = (gaps[test, train] == last[train])[:, None]
+        first = (every != mine) * self.classes + every < (out != mine) * self.classes + out
+        enters = ~tied | first
+        left = counts[train] - (every == out)
+        own_after = left[np.arange(train.size), mine[:, 0]][:, None] + (every == mine)
+        after = _signed(own_after, np.maximum(left.max(axis=1, keepdims=True), left + 1)) if signed else own_after
+        return Changes(base, own, test, train, np.where(enters, after, base[train, None]))
+
+    def _own_counts(self, seen: Seen, k: int, *, signed: bool) -> NDArray[np.int64]:
+        counts = seen.counts[k - 1]
+        own = _signed(counts, counts.max(axis=1, keepdims=True)) if signed else counts.copy()
+        for row in np.flatnonzero(seen.crowded[:, k - 1]):  # the last distance is tied: the own label is in first
+            for c in range(self.classes):
+                order = np.lexsort((self.labels, self.labels != c, seen.gaps[row]))[:k]
+                found = np.bincount(self.labels[order], minlength=self.classes)
+                own[row, c] = _signed(found[c], found.max()) if signed else found[c]
+        return own
+
+
+def ratio(above: Floats, below: Floats) -> Floats:
+    """above / below with 0 / 0 = 1: an object on top of both kinds is typical of neither more than of the other."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = above / below
+    return np.asarray(np.where((above == 0) & (below == 0), 1.0, found))
+
+
+def _signed(own: Any, best: Any) -> NDArray[np.int64]:
+    """+best where the own label is among the most frequent, else -best."""
+    return np.asarray(np.where(own == best, best, -best), dtype=np.int64)
+
+
+def _smallest(gaps: Floats, k: int) -> Floats:
+    """The k smallest values of each row, rising; infinite where there are fewer."""
+    if gaps.shape[1] <= k:
+        missing = np.full((gaps.shape[0], k - gaps.shape[1]), np.inf)
+        return np.sort(np.hstack([gaps, missing]), axis=1)
+    return np.sort(np.partition(gaps, k - 1, axis=1)[:, :k], axis=1)
+
+
+def _nearest(gaps: Floats, labels: Ints, mine: Ints, classes: int, k: int) -> tuple[Floats, Ints]:
+    """Distance and label of the k nearest of each row; ties in distance: the own label first, then by label number."""
+    rows = np.arange(gaps.shape[0])[:, None]
+    near = np.argpartition(gaps, k - 1, axis=1)[:, :k]
+    last = gaps[rows, near].max(axis=1)
+    key = (labels[near] != mine[:, None]) * classes + labels[near]
+    order = np.lexsort((key, gaps[rows, near]), axis=1)
+    distance, label = gaps[rows, near][rows, order], labels[near][rows, order]
+    for row in np.flatnonzero(np.count_nonzero(gaps <= last[:, None], axis=1) > k):  # the last distance is tied
+        order = np.lexsort((labels, labels != mine[row], gaps[row]))[:k]
+        distance[row], label[row] = gaps[row, order], labels[order]
+    return distance, label

@@ -1,0 +1,59 @@
+r"""Probabilities of all labels, in row blocks small enough to stay in cache.
+
+From a model: as given, or the softmax of the logits. From a class-wise strangeness s(x, y) of any score:
+
+$$ \hat s(x, y) = \frac{e^{-s(x, y)}}{\sum_{y'} e^{-s(x, y')}} $$
+
+Novello, Dalmau and Andeol, "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction with
+Illustrations of Its Benefits", section 5; the sign here is that of a distance: near is probable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._blocks import row_blocks
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+
+__all__ = ["ClassScores", "probability_blocks", "softmax_rows"]
+
+Array = NDArray[Any]
+
+_CACHE_BYTES = 2**19
+
+
+class ClassScores(Protocol):
+    """A fitted score that says how strange a sample is as a member of each class."""
+
+    def class_scores(self, outputs: Outputs) -> NDArray[np.float64]: ...
+
+
+def softmax_rows(logits: Array) -> Array:
+    """Softmax of each row, in the float type of the logits (float16 in float32)."""
+    wide = logits.astype(np.float32) if logits.dtype == np.float16 else logits
+    shifted = wide - wide.max(axis=1, keepdims=True)
+    np.exp(shifted, out=shifted)
+    shifted /= shifted.sum(axis=1, keepdims=True)
+    return np.asarray(shifted)
+
+
+def probability_blocks(outputs: Outputs, source: ClassScores | None = None) -> Iterator[tuple[slice, Array]]:
+    """Rows and their probabilities (rows, C), block by block."""
+    if source is None and not outputs.has("probs"):
+        raise InputError("prediction sets need outputs.logits or outputs.probs; both are None.")
+    start = 0
+    for outer in outputs.blocks(("probs",) if source is None else None):
+        if source is not None:
+            values = -np.asarray(source.class_scores(outer), dtype=np.float64)
+        else:
+            values = outer.logits if outer.has("logits") else outer.probs
+        normalised = source is None and not outer.has("logits")
+        for rows in row_blocks(outer.n, row_bytes=values.shape[1] * values.itemsize, block_bytes=_CACHE_BYTES):
+            block = values[rows] if normalised else softmax_rows(values[rows])
+            yield slice(start + rows.start, start + rows.stop), block
+        start += outer.n

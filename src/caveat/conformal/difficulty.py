@@ -1,0 +1,166 @@
+r"""Difficulty from input transformations: a prediction that a little noise changes is a hard one.
+
+$$ E(x) = \frac1L \sum_{l=1}^{L} \operatorname{sim}(f(x), f(t_l(x))) $$
+
+with the cosine of probability vectors, or $e^{-|y_1 - y_2|}$ of regression values, as similarity. Samples are grouped
+into bins of equal mass by ease, and the edges are kept for new samples. Jang and Lee, "Quantifying and Improving
+Adaptivity in Conformal Prediction through Input Transformations", eqs. (1), (2), (6) and algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._checks import as_count, as_matrix, as_positive, as_real_array, as_vector, check_finite
+from caveat.conformal._probabilities import softmax_rows
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+
+__all__ = ["EaseBins", "ease", "ease_of", "logit_noise_ease", "regression_ease"]
+
+Floats = NDArray[np.float64]
+
+
+def ease(*, probs: ArrayLike, transformed: ArrayLike) -> Floats:
+    """Mean cosine between the probabilities of each sample and of its transformed copies, shape (n,). Larger is easier.
+
+    Parameters
+    ----------
+    probs
+        Shape (n, C): probabilities of the original inputs.
+    transformed
+        Shape (L, n, C): probabilities of L transformed copies.
+
+    Examples
+    --------
+    >>> ease(probs=[[1.0, 0.0], [0.5, 0.5]], transformed=[[[1.0, 0.0], [1.0, 0.0]]]).round(3)
+    array([1.   , 0.707])
+    """
+    original, copies = as_matrix(probs, "probs"), as_real_array(transformed, "transformed")
+    if copies.ndim != 3 or copies.shape[1:] != original.shape or copies.shape[0] == 0:
+        raise InputError(f"transformed must have shape (L, n, C) with (n, C) = {original.shape}, got {copies.shape}.")
+    check_finite(copies, "transformed")
+    total = np.zeros(original.shape[0])
+    for copy in copies:
+        total += _cosine(original, copy)
+    return np.asarray(total / copies.shape[0])
+
+
+def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
+    """Mean of exp(-|change|) of a predicted value over transformed copies, shape (n,). Larger is easier.
+
+    Parameters
+    ----------
+    prediction
+        Shape (n,), in units in which a change of one is large: standardise targets first.
+    transformed
+        Shape (L, n).
+
+    Examples
+    --------
+    >>> regression_ease(prediction=[0.0, 0.0], transformed=[[0.0, 1.0]]).round(3)
+    array([1.   , 0.368])
+    """
+    original, copies = as_vector(prediction, "prediction"), as_matrix(transformed, "transformed")
+    if copies.shape[1] != original.size:
+        raise InputError(f"transformed must have shape (L, {original.size}), got {copies.shape}.")
+    return np.asarray(np.exp(-np.abs(copies - original)).mean(axis=0))
+
+
+def ease_of(outputs: Outputs) -> Floats:
+    """Ease of each sample from ``outputs.ease_probs``."""
+    if not outputs.has("ease_probs") or not outputs.has("probs"):
+        raise InputError(
+            "difficulty needs outputs.ease_probs, the probabilities (L, n, C) of transformed copies, beside logits or "
+            "probs. Run the model on noisy inputs, or use logit_noise_ease where inputs are not at hand."
+        )
+    parts = [ease(probs=part.probs, transformed=part.ease_probs) for part in outputs.blocks(("probs", "ease_probs"))]
+    return np.concatenate(parts)
+
+
+def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: np.random.Generator, copies: int = 20) -> Floats:
+    """Ease under Gaussian noise on the logits: a stand-in where the inputs are not at hand, shape (n,).
+
+    Parameters
+    ----------
+    outputs
+        With logits.
+    sigma
+        Standard deviation of the noise, in units of the logits.
+    rng
+        Draws the noise.
+    copies
+        L, the number of noisy copies.
+
+    Examples
+    --------
+    >>> sure, unsure = [9.0, 0.0], [0.1, 0.0]
+    >>> found = logit_noise_ease(Outputs(logits=[sure, unsure]), sigma=1.0, rng=np.random.default_rng(0))
+    >>> bool(found[0] > 0.99 > found[1])
+    True
+    """
+    as_positive(sigma, "sigma")
+    as_count(copies, "copies")
+    if not outputs.has("logits"):
+        raise InputError("logit_noise_ease needs outputs.logits, which is None.")
+    parts = []
+    for block in outputs.blocks(("logits",)):
+        logits = block.logits
+        original, total = softmax_rows(logits), np.zeros(block.n)
+        for _ in range(copies):
+            noise = rng.standard_normal(logits.shape, dtype=np.float32)
+            total += _cosine(original, softmax_rows(logits + np.float32(sigma) * noise))
+        parts.append(total / copies)
+    return np.concatenate(parts)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class EaseBins:
+    """Bins of equal mass by ease; bin 0 holds the hardest samples.
+
+    Parameters
+    ----------
+    edges
+        The least ease of every bin but the first, rising, shape (B - 1,).
+
+    Examples
+    --------
+    >>> bins = EaseBins.cut([0.1, 0.5, 0.6, 0.9], 2)
+    >>> bins.edges, bins.assign([0.0, 0.59, 0.6, 1.0])
+    (array([0.6]), array([0, 0, 1, 1]))
+    """
+
+    edges: Floats
+
+    @classmethod
+    def cut(cls, ease: ArrayLike, bins: int) -> EaseBins:
+        """Edges such that each bin holds as nearly the same number of these samples as ties allow.
+
+        Equal eases are never split, so that there may be fewer bins than asked for.
+        """
+        values = np.sort(as_vector(ease, "ease"))
+        if as_count(bins, "bins") > values.size:
+            raise InputError(f"bins must be at most the number of samples ({values.size}), got {bins}.")
+        starts = np.arange(1, bins) * values.size // bins
+        edges = np.unique(values[starts])
+        return cls(edges[edges > values[0]])
+
+    @property
+    def count(self) -> int:
+        """How many bins there are."""
+        return int(self.edges.size) + 1
+
+    def assign(self, ease: ArrayLike) -> NDArray[np.intp]:
+        """The bin of each sample, 0..B-1."""
+        return np.asarray(np.searchsorted(self.edges, as_vector(ease, "ease"), side="right"))
+
+
+def _cosine(a: NDArray[Any], b: NDArray[Any]) -> Floats:
+    cross = np.einsum("ij,ij->i", a, b, dtype=np.float64)
+    lengths = np.einsum("ij,ij->i", a, a, dtype=np.float64) * np.einsum("ij,ij->i", b, b, dtype=np.float64)
+    return np.asarray(np.minimum(cross / np.sqrt(lengths), 1.0))

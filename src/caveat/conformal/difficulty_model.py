@@ -1,0 +1,184 @@
+r"""A scale for normalised intervals from a difficulty model that also sees a self-supervised loss: SSCP.
+
+A model of the inputs alone (here: fill in what was masked) is poor where inputs are unusual, and there the regression
+tends to be poor too. Its loss is one more input of the model that predicts the size of the residual:
+
+$$ \sigma(x) = \exp \hat r(x, \ell(x)), \qquad \hat r \approx \log |y - \mu(x)| $$
+
+Seedat, Jeffares, Imrie and van der Schaar, "Improving Adaptive Conformal Prediction Using Self-Supervised Learning",
+AISTATS 2023.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._checks import as_count, as_level, as_matrix, as_positive, as_vector
+from caveat.errors import InputError, NotFittedError
+
+__all__ = ["DifficultyModel", "MaskedReconstruction"]
+
+Floats = NDArray[np.float64]
+
+
+@final
+@dataclass(eq=False)
+class MaskedReconstruction:
+    """Self-supervised loss of tabular inputs: how badly masked columns are filled in from the others.
+
+    A ridge regression on the inputs and on random tanh features of them; closed form, no training loop.
+
+    Parameters
+    ----------
+    share
+        Share of the columns masked at a time; a masked column is set to its mean.
+    copies
+        How many masks each sample is judged by.
+    features
+        Number of random features.
+    ridge
+        Strength of the regularisation per training row.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> t = rng.normal(size=(500, 1))
+    >>> x = np.hstack([t, 2 * t, -t])  # each column tells the others
+    >>> model = MaskedReconstruction().fit(x, rng)
+    >>> usual, odd = model.loss(np.array([[1.0, 2.0, -1.0], [1.0, -2.0, 1.0]]), rng)
+    >>> bool(odd > 3 * usual)
+    True
+    """
+
+    share: float = 0.3
+    copies: int = 10
+    features: int = 100
+    ridge: float = 1e-3
+
+    def __post_init__(self) -> None:
+        as_level(self.share, "share")
+        as_count(self.copies, "copies")
+        as_count(self.features, "features", least=0)
+        as_positive(self.ridge, "ridge")
+
+    def fit(self, x: ArrayLike, rng: np.random.Generator) -> Self:
+        """Learn to fill in masked columns."""
+        rows = as_matrix(x, "x").astype(np.float64)
+        self.centre_ = rows.mean(axis=0)
+        spread = rows.std(axis=0)
+        self.spread_ = np.where(spread > 0, spread, 1.0)
+        width = rows.shape[1]
+        self.mix_ = rng.normal(size=(width, self.features)) / np.sqrt(width)
+        self.shift_ = rng.normal(size=self.features)
+        scaled = (rows - self.centre_) / self.spread_
+        inputs = 1 + width + self.features
+        gram, cross = np.zeros((inputs, inputs)), np.zeros((inputs, width))
+        for _ in range(self.copies):
+            seen = self._expand(scaled * self._kept(scaled.shape, rng))
+            gram += seen.T @ seen
+            cross += seen.T @ scaled
+        penalty = self.ridge * rows.shape[0] * self.copies
+        self.weights_ = np.linalg.solve(gram + penalty * np.eye(gram.shape[0]), cross)
+        return self
+
+    def loss(self, x: ArrayLike, rng: np.random.Generator) -> Floats:
+        """Mean squared error on masked columns, in units of their spread, shape (n,). Larger is more unusual."""
+        if not hasattr(self, "weights_"):
+            raise NotFittedError("MaskedReconstruction has not seen data. Call fit(x, rng) before loss(...).")
+        rows = as_matrix(x, "x")
+        if rows.shape[1] != self.centre_.size:
+            raise InputError(f"x must have {self.centre_.size} columns as in training, got {rows.shape[1]}.")
+        scaled = (rows - self.centre_) / self.spread_
+        total, counted = np.zeros(rows.shape[0]), np.zeros(rows.shape[0])
+        for _ in range(self.copies):
+            kept = self._kept(scaled.shape, rng)
+            error = (self._expand(scaled * kept) @ self.weights_ - scaled) ** 2
+            total += (error * ~kept).sum(axis=1)
+            counted += (~kept).sum(axis=1)
+        return np.asarray(total / counted)
+
+    def _kept(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Which entries are left: at least one masked in every row."""
+        noise = rng.random(shape)
+        hidden = max(1, round(self.share * shape[1]))
+        return np.asarray(noise > np.partition(noise, hidden - 1, axis=1)[:, hidden - 1 : hidden])
+
+    def _expand(self, scaled: Floats) -> Floats:
+        ones = np.ones((scaled.shape[0], 1))
+        return np.hstack([ones, scaled, np.tanh(scaled @ self.mix_ + self.shift_)])
+
+
+@final
+@dataclass(eq=False)
+class DifficultyModel:
+    """Predicts the size of a regression's residual: a positive scale for ``SplitIntervals("normalised")``.
+
+    Fit it on samples that neither trained the regression nor calibrate the intervals.
+
+    Parameters
+    ----------
+    regressor
+        Any scikit-learn regressor; None: gradient boosting on histograms.
+    floor
+        Least scale, as a share of the median absolute residual: no interval shrinks to a point.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.random(size=(500, 1))
+    >>> residual = rng.normal(size=500) * (0.1 + x[:, 0])
+    >>> scale = DifficultyModel().fit(x, residual).scale([[0.05], [0.95]])
+    >>> bool(scale[1] > 2 * scale[0])
+    True
+    """
+
+    regressor: Any = None
+    floor: float = 0.05
+
+    def __post_init__(self) -> None:
+        as_positive(self.floor, "floor")
+
+    def fit(self, x: ArrayLike, residual: ArrayLike, *, loss: ArrayLike | None = None) -> Self:
+        """Learn log |residual| from the inputs and, if given, from their self-supervised loss."""
+        size = np.abs(as_vector(residual, "residual"))
+        inputs = self._inputs(x, loss)
+        if inputs.shape[0] != size.size:
+            raise InputError(f"residual must have one value per row of x ({inputs.shape[0]}), got {size.size}.")
+        middle = float(np.median(size))
+        if not middle > 0:
+            raise InputError("at least half of the residuals are 0, so that no difficulty can be learned.")
+        self.least_ = self.floor * middle
+        self.with_loss_ = loss is not None
+        self.model_ = self._new().fit(inputs, np.log(np.maximum(size, self.least_)))
+        return self
+
+    def scale(self, x: ArrayLike, *, loss: ArrayLike | None = None) -> Floats:
+        """A positive scale for each row, shape (n,)."""
+        if not hasattr(self, "model_"):
+            raise NotFittedError("DifficultyModel has not seen residuals. Call fit(x, residual) before scale(...).")
+        if self.with_loss_ != (loss is not None):
+            raise InputError("give the self-supervised loss both to fit and to scale, or to neither.")
+        predicted = np.asarray(self.model_.predict(self._inputs(x, loss)), dtype=np.float64)
+        return np.maximum(np.exp(predicted), self.least_)
+
+    def _inputs(self, x: ArrayLike, loss: ArrayLike | None) -> Floats:
+        rows = as_matrix(x, "x").astype(np.float64)
+        if loss is None:
+            return rows
+        extra = as_vector(loss, "loss")
+        if extra.size != rows.shape[0]:
+            raise InputError(f"loss must have one value per row of x ({rows.shape[0]}), got {extra.size}.")
+        return np.hstack([rows, np.log(extra + 1e-12)[:, None]])
+
+    def _new(self) -> Any:
+        if self.regressor is not None:
+            from sklearn.base import clone
+
+            return clone(self.regressor)
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        return HistGradientBoostingRegressor(max_iter=100, learning_rate=0.05, max_leaf_nodes=15)

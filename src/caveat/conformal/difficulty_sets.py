@@ -1,0 +1,139 @@
+r"""Prediction sets with one threshold per difficulty bin: O-LAC, O-SAPS and the same for any score.
+
+$$ C(x) = \{ y : a(x, y) \le \hat q_b \}, \qquad b = \text{the difficulty bin of } x $$
+
+Jang and Lee, "Quantifying and Improving Adaptivity in Conformal Prediction through Input Transformations", algorithm 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._checks import as_count, as_vector
+from caveat.conformal._probabilities import ClassScores
+from caveat.conformal.difficulty import EaseBins, ease_of
+from caveat.conformal.nonconformity import Nonconformity
+from caveat.conformal.split_sets import SplitSets
+from caveat.errors import InputError, NotFittedError
+from caveat.outputs import Outputs
+from caveat.results import PredictionSets
+
+__all__ = ["SAME_DATA", "DifficultySets"]
+
+SAME_DATA = (
+    "The difficulty bins were cut on the calibration data: coverage is promised over all samples, "
+    "within a bin only nearly."
+)
+
+
+@final
+@dataclass(eq=False)
+class DifficultySets:
+    """Prediction sets that cover within bins of equal difficulty, and so grow where samples are hard.
+
+    Where the bins are cut on data other than the calibration data, every bin is covered with probability 1 - alpha; cut
+    on the calibration data itself, the promise is the marginal one. ``calibrate`` therefore asks which it is.
+
+    Parameters
+    ----------
+    score
+        Nonconformity of a label, as for ``SplitSets``: ``"lac"`` gives O-LAC, ``"saps"`` O-SAPS.
+    alpha
+        Allowed error.
+    bins
+        How many bins; the paper tunes among 10, 20 and 30 (``tune_difficulty``).
+    source, delta
+        As for ``SplitSets``.
+    ease
+        Maps outputs to the ease of each sample; the default reads ``outputs.ease_probs``.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(600, 3)) * rng.choice([1.0, 6.0], size=(600, 1))
+    >>> labels = np.argmax(logits + rng.gumbel(size=(600, 3)), axis=1)
+    >>> outputs, easy = Outputs(logits=logits, labels=labels), np.abs(logits).max(axis=1)
+    >>> sets = DifficultySets("lac", bins=2).calibrate(outputs[:400], binning=easy[:200], ease=easy[:400])
+    >>> found = sets.predict(outputs[400:], ease=easy[400:])
+    >>> hard = easy[400:] < np.median(easy)
+    >>> bool(found.sizes[hard].mean() > found.sizes[~hard].mean() + 0.5)
+    True
+    """
+
+    score: str | Nonconformity | ClassScores = "lac"
+    alpha: float = 0.1
+    bins: int = 20
+    source: ClassScores | None = None
+    delta: float | None = None
+    ease: Callable[[Outputs], ArrayLike] = ease_of
+
+    def __post_init__(self) -> None:
+        as_count(self.bins, "bins")
+        self._sets()
+
+    def calibrate(
+        self,
+        outputs: Outputs,
+        rng: np.random.Generator | None = None,
+        *,
+        binning: Outputs | ArrayLike | Literal["calibration"],
+        ease: ArrayLike | None = None,
+    ) -> Self:
+        """Cut the bins, then set one threshold per bin.
+
+        Parameters
+        ----------
+        outputs
+            Held-out outputs with labels.
+        rng
+            Randomises aps, raps and saps.
+        binning
+            Where the bins are cut: other outputs, the ease of other samples, or ``"calibration"`` for the same data.
+        ease
+            Ease of the calibration samples, if known already.
+        """
+        known = self._ease(outputs, ease)
+        self.same_data_ = isinstance(binning, str)
+        if isinstance(binning, str):
+            if binning != "calibration":
+                raise InputError(f"binning must be outputs, an array of ease or 'calibration', got {binning!r}.")
+            cut_on: ArrayLike = known
+        else:
+            cut_on = self.ease(binning) if isinstance(binning, Outputs) else binning
+        self.bins_ = EaseBins.cut(cut_on, self.bins)
+        self.sets_ = replace(self._sets(), by=self.bins_.assign(known)).calibrate(outputs, rng)
+        return self
+
+    def predict(
+        self, outputs: Outputs, rng: np.random.Generator | None = None, *, ease: ArrayLike | None = None
+    ) -> PredictionSets:
+        """The labels whose nonconformity is at or below the threshold of the sample's bin."""
+        groups = self._bin(outputs, ease)
+        found = self.sets_.predict(outputs, rng, groups=groups)
+        return replace(found, caveat=" ".join(filter(None, (found.caveat, SAME_DATA if self.same_data_ else ""))))
+
+    def p_values(
+        self, outputs: Outputs, rng: np.random.Generator | None = None, *, ease: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """P-value of every label against the calibration samples of the same bin, shape (n, C)."""
+        return self.sets_.p_values(outputs, rng, groups=self._bin(outputs, ease))
+
+    def _sets(self) -> SplitSets:
+        # A bin that calibration left empty promises nothing, so that every label stays possible there.
+        return SplitSets(self.score, alpha=self.alpha, source=self.source, delta=self.delta, unseen="all")
+
+    def _bin(self, outputs: Outputs, ease: ArrayLike | None) -> NDArray[np.intp]:
+        if not hasattr(self, "sets_"):
+            raise NotFittedError("DifficultySets has no thresholds yet. Call calibrate(outputs, binning=...) first.")
+        return self.bins_.assign(self._ease(outputs, ease))
+
+    def _ease(self, outputs: Outputs, ease: ArrayLike | None) -> NDArray[np.float64]:
+        known = as_vector(self.ease(outputs) if ease is None else ease, "ease")
+        if known.size != outputs.n:
+            raise InputError(f"ease must have one value per sample ({outputs.n}), got {known.size}.")
+        return known

@@ -1,0 +1,129 @@
+r"""Calibration scores sorted within groups: the one routine behind every conformal p-value and threshold.
+
+$$ p = \frac{\#\{i \in g : a_i > a\} + \tau\,(1 + \#\{i \in g : a_i = a\})}{n_g + 1} $$
+
+One group: marginal. The group is the label: label-conditional (Vovk et al. 2016, eq. 42). The group is a function of
+the object: Mondrian (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", Springer 2005, section 4.5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat.errors import InputError
+
+__all__ = ["GroupedScores", "as_groups"]
+
+
+def as_groups(value: ArrayLike, name: str, n: int) -> NDArray[Any]:
+    """One group name per row: whole numbers, booleans or strings."""
+    groups = np.asarray(value)
+    if groups.shape != (n,):
+        raise InputError(f"{name} must name one group per row ({n}), got shape {groups.shape}.")
+    if groups.dtype.kind not in "biuUS":
+        raise InputError(f"{name} must be whole numbers or strings, got dtype {groups.dtype}. Bin real values first.")
+    return groups
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GroupedScores:
+    """Nonconformity of a calibration sample, ascending within each group.
+
+    Parameters
+    ----------
+    names
+        The groups, shape (G,), ascending.
+    starts
+        Where each group begins in ``scores``, shape (G + 1,).
+    scores
+        Shape (n,).
+
+    Examples
+    --------
+    >>> known = GroupedScores.of(np.array([3.0, 1.0, 9.0]), np.array(["a", "a", "b"]))
+    >>> known.p_values(np.array([2.0, 2.0]), known.find(np.array(["a", "b"])))
+    array([0.66666667, 1.        ])
+    """
+
+    names: NDArray[Any]
+    starts: NDArray[np.intp]
+    scores: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, scores: NDArray[np.float64], groups: NDArray[Any] | None = None, names: NDArray[Any] | None = None
+    ) -> GroupedScores:
+        """Sort once. ``names`` fixes the groups where some of them may have no score."""
+        if groups is None:
+            return cls(np.zeros(1, dtype=np.intp), np.array([0, scores.size]), np.sort(scores))
+        known, number = np.unique(groups, return_inverse=True) if names is None else (names, _find(names, groups))
+        order = np.lexsort((scores, number))
+        counts = np.bincount(number, minlength=known.size)
+        return cls(known, np.concatenate([[0], np.cumsum(counts)]), scores[order])
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        """How many scores each group has, shape (G,)."""
+        return np.diff(self.starts)
+
+    def of_group(self, g: int) -> NDArray[np.float64]:
+        """The sorted scores of the g-th group."""
+        return self.scores[self.starts[g] : self.starts[g + 1]]
+
+    def find(self, groups: NDArray[Any]) -> NDArray[np.intp]:
+        """The number of each named group; -1 where calibration never saw it."""
+        return _find(self.names, groups)
+
+    def thresholds(self, rank: Callable[[int], int]) -> NDArray[np.float64]:
+        """The rank(n)-th smallest score of each group of n; ``inf`` where that is more than n."""
+        found = np.full(self.names.size, math.inf)
+        for g, n in enumerate(self.sizes):
+            k = rank(int(n))
+            if k <= n:
+                found[g] = self.of_group(g)[k - 1]
+        return found
+
+    def p_values(
+        self, asked: NDArray[Any], group: NDArray[np.intp] | None = None, tau: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """P-values of scores (m,) or (m, C).
+
+        ``group``: the number of the group of each row, (m,); None: one group for all. ``tau``: one number per row for
+        smoothing; None: 1. A group that calibration never saw has no scores, so its p-value is tau.
+        """
+        if group is None:
+            return _p_values(self.of_group(0), asked, tau)
+        found = np.empty(asked.shape)
+        for g in np.unique(group):
+            rows = group == g
+            known = self.of_group(int(g)) if g >= 0 else self.scores[:0]
+            found[rows] = _p_values(known, asked[rows], None if tau is None else tau[rows])
+        return found
+
+    def column_p_values(self, asked: NDArray[Any], tau: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """P-values of scores (m, C) where column c is judged by the c-th group: label-conditional."""
+        found = np.empty(asked.shape)
+        for c in range(asked.shape[1]):
+            found[:, c] = _p_values(self.of_group(c), asked[:, c], tau)
+        return found
+
+
+def _p_values(known: NDArray[Any], asked: NDArray[Any], tau: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    at_least = known.size - np.searchsorted(known, asked, side="left")
+    if tau is None:
+        return np.asarray((at_least + 1) / (known.size + 1))
+    above = known.size - np.searchsorted(known, asked, side="right")
+    shared = tau.reshape(-1, *(1,) * (asked.ndim - 1))
+    return np.asarray((above + shared * (1 + at_least - above)) / (known.size + 1))
+
+
+def _find(names: NDArray[Any], groups: NDArray[Any]) -> NDArray[np.intp]:
+    place = np.minimum(np.searchsorted(names, groups), names.size - 1)
+    return np.asarray(np.where(names[place] == groups, place, -1))

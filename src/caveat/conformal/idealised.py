@@ -1,0 +1,165 @@
+r"""The idealised setting: the distribution is known, and every criterion of efficiency is an exact number.
+
+For a joint distribution Q over finitely many objects and labels and a conformity measure A (larger = more typical),
+
+$$ p(x, y) = Q\{A < A(x, y)\} + \tau\,Q\{A = A(x, y)\}, \qquad \tau \sim U(0, 1) \text{, shared by all examples} $$
+
+or the same within each label (label-conditional). Optimal: CP for S, N, OF, OE; SP for U, M; MCP for F, E; MSP for OU,
+OM. Vovk, Nouretdinov, Fedorova, Petej and Gammerman, "Criteria of Efficiency for Conformal Prediction", COPA 2016,
+eqs. (11), (14), (43), theorems 1-4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._checks import as_level, as_matrix, check_known
+from caveat.conformal.criteria import criteria
+from caveat.errors import InputError
+
+__all__ = ["OPTIMAL", "efficiency", "measure", "orders", "p_lines"]
+
+Floats = NDArray[np.float64]
+
+OPTIMAL = {  # which conformity measure is optimal for which criterion
+    "S": "cp", "N": "cp", "OF": "cp", "OE": "cp", "U": "sp", "M": "sp", "F": "mcp", "E": "mcp",
+    "OU": "msp", "OM": "msp",
+}  # fmt: skip
+
+_MOST_EXAMPLES = 8  # 545,835 orders; nine examples have 7,087,261
+
+
+def measure(q: ArrayLike, name: Literal["cp", "sp", "mcp", "msp"]) -> Floats:
+    """An optimal conformity measure of a joint distribution, shape (X, Y). The larger, the more typical.
+
+    With f(x) the largest conditional probability of x and y_hat(x) the first label that has it:
+
+    - ``cp``, conditional probability: Q(y | x)
+    - ``sp``, signed predictability: f(x) for y_hat(x), -f(x) for the others
+    - ``mcp``, modified conditional probability: Q(y | x), minus 1 for all labels but y_hat(x)
+    - ``msp``, modified signed predictability: sp where f(x) > 1/2, else 0
+
+    Examples
+    --------
+    >>> measure([[0.2, 0.3, 0.5]], "sp"), measure([[0.2, 0.3, 0.5]], "msp")
+    (array([[-0.5, -0.5,  0.5]]), array([[0., 0., 0.]]))
+    """
+    check_known(name, ("cp", "sp", "mcp", "msp"), "conformity measure")
+    joint = _joint(q)
+    conditional = joint / joint.sum(axis=1, keepdims=True)
+    if name == "cp":
+        return np.asarray(conditional)
+    best = conditional.max(axis=1, keepdims=True)
+    chosen = np.arange(joint.shape[1]) == np.argmax(conditional, axis=1)[:, None]
+    if name == "mcp":
+        return np.asarray(conditional - ~chosen)
+    signed = np.where(chosen, best, -best)
+    return np.asarray(signed if name == "sp" else np.where(best > 0.5, signed, 0.0))
+
+
+def p_lines(q: ArrayLike, a: ArrayLike, *, by_label: bool = False) -> tuple[Floats, Floats]:
+    """The p-values as lines in tau: p = below + tau * tied, each of shape (X, Y)."""
+    joint, values = _joint(q), as_matrix(a, "a")
+    if values.shape != joint.shape:
+        raise InputError(f"a must have one value per example, shape {joint.shape}, got {values.shape}.")
+    below, tied = np.empty(joint.shape), np.empty(joint.shape)
+    for columns in [slice(y, y + 1) for y in range(joint.shape[1])] if by_label else [slice(None)]:
+        levels, where = np.unique(values[:, columns], return_inverse=True)
+        mass = np.bincount(where.ravel(), weights=joint[:, columns].ravel(), minlength=levels.size)
+        mass = mass / joint[:, columns].sum()
+        start = np.concatenate([[0.0], np.cumsum(mass)[:-1]])
+        below[:, columns], tied[:, columns] = start[where], mass[where]
+    return below, tied
+
+
+def efficiency(q: ArrayLike, a: ArrayLike, *, epsilon: float | None = None, by_label: bool = False) -> dict[str, float]:
+    """The exact criteria of the idealised conformal predictor; keys as in ``metrics.efficiency``.
+
+    Every criterion is, for one object, a piecewise linear function of tau. Between two crossings of the lines (with
+    each other, and with epsilon) it is linear, so its mean is its value in the middle: exact, nothing is simulated.
+
+    Parameters
+    ----------
+    q
+        Joint distribution, shape (X, Y); sums to 1.
+    a
+        Conformity of every example, shape (X, Y); the larger, the more typical.
+    epsilon
+        Significance level of the sets; None leaves the criteria of sets out.
+    by_label
+        Label-conditional p-values (eq. 43).
+
+    Examples
+    --------
+    >>> q = [[0.2, 0.3, 0.5]]
+    >>> [round(efficiency(q, measure(q, name))["U"], 6) for name in ("cp", "sp")]
+    [0.35, 0.25]
+    """
+    joint = _joint(q)
+    below, tied = p_lines(joint, a, by_label=by_label)
+    rows, labels, weights = [], [], []
+    for x in range(joint.shape[0]):
+        cuts = _crossings(below[x], tied[x], None if epsilon is None else as_level(epsilon, "epsilon"))
+        middle, length = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)
+        p = below[x] + middle[:, None] * tied[x]
+        for y in np.flatnonzero(joint[x]):
+            rows.append(p)
+            labels.append(np.full(middle.size, y))
+            weights.append(length * joint[x, y])
+    return criteria(
+        np.concatenate(rows), labels=np.concatenate(labels), epsilon=epsilon, weights=np.concatenate(weights)
+    )
+
+
+def orders(shape: tuple[int, int]) -> Iterator[Floats]:
+    """Every conformity order of X times Y examples, ties included, as a measure with values 0, 1, ...
+
+    For a brute-force search: a conformal predictor depends on its measure only through this order.
+
+    Examples
+    --------
+    >>> len(list(orders((1, 3))))
+    13
+    """
+    n = shape[0] * shape[1]
+    if n > _MOST_EXAMPLES:
+        raise InputError(f"orders of at most {_MOST_EXAMPLES} examples can be listed, got {n}.")
+    for levels in _weak_orders(n):
+        yield np.array(levels, dtype=np.float64).reshape(shape)
+
+
+def _weak_orders(n: int) -> Iterator[list[int]]:
+    """All ways to rank n things with ties, each once: the last thing joins a level or opens one between two others."""
+    if n == 0:
+        yield []
+        return
+    for earlier in _weak_orders(n - 1):
+        top = max(earlier, default=-1)
+        for level in range(top + 1):
+            yield [*earlier, level]
+        for level in range(top + 2):
+            yield [*(value + (value >= level) for value in earlier), level]
+
+
+def _crossings(below: Floats, tied: Floats, epsilon: float | None) -> Floats:
+    """0, 1 and every tau between them where two lines cross, or one crosses epsilon."""
+    slopes = np.subtract.outer(tied, tied)
+    heights = np.subtract.outer(below, below)
+    found = [-heights[slopes != 0] / slopes[slopes != 0]]
+    if epsilon is not None:
+        found.append((epsilon - below[tied > 0]) / tied[tied > 0])
+    inside = np.concatenate(found)
+    return np.unique(np.concatenate([[0.0, 1.0], inside[(inside > 0) & (inside < 1)]]))
+
+
+def _joint(q: ArrayLike) -> Floats:
+    joint = as_matrix(q, "q").astype(np.float64)
+    if (joint < 0).any() or abs(joint.sum() - 1) > 1e-9:
+        raise InputError(f"q must be a joint distribution: no negative value, sum 1; got the sum {joint.sum():.6g}.")
+    if (empty := joint.sum(axis=1) == 0).any():
+        raise InputError(f"every object of q must have positive probability, but row {int(np.argmax(empty))} has none.")
+    return joint

@@ -1,0 +1,146 @@
+r"""Split conformal prediction intervals for regression.
+
+Nonconformity of a value y at x, from what a regression model says about x:
+
+- ``absolute``    $|\mu(x) - y|$ (CP)
+- ``normalised``  $|\mu(x) - y| / \sigma(x)$ (CP-A; SSCP with the sigma of ``DifficultyModel``)
+- ``cqr``         $\max(q_{lo}(x) - y,\; y - q_{hi}(x))$ (Romano, Patterson and Candes, NeurIPS 2019, eq. 6)
+
+and the interval holds every y whose nonconformity is at or below the threshold. Lei, G'Sell, Rinaldo, Tibshirani and
+Wasserman, "Distribution-Free Predictive Inference for Regression", JASA 113, 2018. With ``delta`` the threshold is a
+PAC one; with ``groups`` there is one threshold per group.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._checks import as_vector, check_known
+from caveat.conformal._promise import Promise
+from caveat.conformal.grouped import GroupedScores, as_groups
+from caveat.conformal.p_values import check_seen
+from caveat.errors import CaveatWarning, InputError, NotFittedError
+from caveat.results import Intervals
+
+__all__ = ["SplitIntervals"]
+
+Floats = NDArray[np.float64]
+
+_NEEDS = {"absolute": ("mean",), "normalised": ("mean", "scale"), "cqr": ("lower", "upper")}
+
+
+@final
+@dataclass(eq=False)
+class SplitIntervals:
+    """Prediction intervals that hold the true value with probability at least 1 - alpha.
+
+    Parameters
+    ----------
+    score
+        ``"absolute"`` needs ``mean``; ``"normalised"`` needs ``mean`` and a positive ``scale``; ``"cqr"`` needs
+        ``lower`` and ``upper``, two predicted quantiles.
+    alpha
+        Allowed error.
+    delta
+        None: the promise holds on average over calibration sets. A number: with probability 1 - delta over the
+        calibration set, the error is at most alpha (PAC).
+    unseen
+        A group that calibration never saw: an ``"error"``, or ``"all"`` values.
+
+    Examples
+    --------
+    >>> intervals = SplitIntervals("absolute", alpha=0.25).calibrate([1.0, 2.0, 3.0], mean=[1.5, 1.0, 3.0])
+    >>> intervals.predict(mean=[10.0]).bounds
+    array([[ 9., 11.]])
+    """
+
+    score: Literal["absolute", "normalised", "cqr"] = "absolute"
+    alpha: float = 0.1
+    delta: float | None = None
+    unseen: Literal["error", "all"] = "error"
+
+    def __post_init__(self) -> None:
+        check_known(self.score, _NEEDS, "nonconformity score of regression")
+        Promise(self.alpha, self.delta)
+        check_known(self.unseen, ("error", "all"), "rule for unseen groups")
+
+    def calibrate(
+        self,
+        y: ArrayLike,
+        *,
+        mean: ArrayLike | None = None,
+        scale: ArrayLike | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Set the threshold from held-out targets and what the model said about them, each of shape (n,)."""
+        true = as_vector(y, "y")
+        said = self._said(true.size, {"mean": mean, "scale": scale, "lower": lower, "upper": upper})
+        if self.score == "cqr":
+            scores = np.maximum(said["lower"] - true, true - said["upper"])
+        else:
+            scores = np.abs(said["mean"] - true) / said.get("scale", 1.0)
+        named = None if groups is None else as_groups(groups, "groups", true.size)
+        self.by_group_ = named is not None
+        self.grouped_ = GroupedScores.of(scores, named)
+        promise = Promise(self.alpha, self.delta)
+        self.thresholds_ = self.grouped_.thresholds(promise.rank)
+        self.level_, self.caveat_ = promise.kept_by(self.grouped_, by_group=self.by_group_)
+        if self.caveat_:
+            warnings.warn(self.caveat_, CaveatWarning, stacklevel=2)
+        return self
+
+    def predict(
+        self,
+        *,
+        mean: ArrayLike | None = None,
+        scale: ArrayLike | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Intervals:
+        """The values whose nonconformity is at or below the threshold; with ``cqr`` ends may cross: empty."""
+        if not hasattr(self, "grouped_"):
+            raise NotFittedError("SplitIntervals has no threshold yet. Call calibrate(y, ...) before predict(...).")
+        said = self._said(None, {"mean": mean, "scale": scale, "lower": lower, "upper": upper})
+        n = next(iter(said.values())).size
+        reach = self._threshold_of_rows(n, groups)
+        if self.score == "cqr":
+            low, high = said["lower"] - reach, said["upper"] + reach
+        else:
+            half = reach * said.get("scale", 1.0)
+            low, high = said["mean"] - half, said["mean"] + half
+        return Intervals(low, high, alpha=self.alpha, level=self.level_, delta=self.delta, caveat=self.caveat_)
+
+    def _threshold_of_rows(self, n: int, groups: ArrayLike | None) -> Floats:
+        if (groups is not None) != self.by_group_:
+            had, has = ("with", "without") if self.by_group_ else ("without", "with")
+            raise InputError(f"intervals were calibrated {had} groups and are now asked {has} them. Use the same.")
+        if groups is None:
+            return np.full(n, self.thresholds_[0])
+        named = as_groups(groups, "groups", n)
+        number = self.grouped_.find(named)
+        check_seen(named, number, self.unseen)
+        return np.append(self.thresholds_, np.inf)[number]
+
+    def _said(self, n: int | None, given: dict[str, Any]) -> dict[str, Floats]:
+        """The arrays that the score needs, checked; one that it does not use is an error, not a silence."""
+        needs = _NEEDS[self.score]
+        for name, value in given.items():
+            if (value is None) == (name in needs):
+                raise InputError(f"score '{self.score}' needs {' and '.join(needs)}; {name} is "
+                                 f"{'None' if value is None else 'given but not used'}.")  # fmt: skip
+        said = {name: as_vector(given[name], name) for name in needs}
+        sizes = {name: array.size for name, array in said.items()} | ({} if n is None else {"y": n})
+        if len(set(sizes.values())) > 1:
+            raise InputError(f"one value per sample is needed, got {', '.join(f'{k} {v}' for k, v in sizes.items())}.")
+        if "scale" in said and (said["scale"] <= 0).any():
+            row = int(np.argmax(said["scale"] <= 0))
+            raise InputError(f"scale must be positive, got {said['scale'][row]} at row {row}.")
+        return said

@@ -1,0 +1,64 @@
+r"""The weighted conformal quantile: for a test point that is drawn otherwise than the calibration sample.
+
+$$ \hat q = \min\{ a_i : \textstyle\sum_{j : a_j \le a_i} w_j \ge (1 - \alpha) (w + \sum_j w_j) \} $$
+
+with $w_j$ the likelihood ratio of test to calibration distribution at sample j, and w that of the test point itself.
+Tibshirani, Barber, Candes and Ramdas, "Conformal Prediction Under Covariate Shift", NeurIPS 2019, lemma 3.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from caveat._checks import as_level, as_vector
+from caveat.errors import CaveatWarning, InputError
+
+__all__ = ["weighted_quantile"]
+
+
+def weighted_quantile(scores: ArrayLike, alpha: float, *, weights: ArrayLike, test_weight: float) -> float:
+    """The threshold that a new score of weight ``test_weight`` stays at or below with probability at least 1 - alpha.
+
+    ``inf``, with a warning, if the test point weighs more than alpha of the total: nothing can be excluded then. With
+    equal weights it is ``quantile``.
+
+    Parameters
+    ----------
+    scores
+        Calibration nonconformity, shape (n,); larger is stranger.
+    alpha
+        Allowed error.
+    weights
+        Likelihood ratio of each calibration sample, shape (n,), in the order of ``scores``.
+    test_weight
+        Likelihood ratio of the test point.
+
+    Examples
+    --------
+    >>> weighted_quantile([3.0, 1.0, 2.0], 0.25, weights=[1.0, 1.0, 1.0], test_weight=1.0)
+    3.0
+    >>> weighted_quantile([3.0, 1.0, 2.0], 0.25, weights=[0.1, 5.0, 5.0], test_weight=1.0)
+    2.0
+    """
+    values, weight = as_vector(scores, "scores", allow_infinite=True), as_vector(weights, "weights")
+    as_level(alpha, "alpha")
+    if weight.size != values.size:
+        raise InputError(f"weights must have one value per score ({values.size}), got {weight.size}.")
+    if (weight < 0).any() or not 0 <= test_weight < math.inf:
+        raise InputError("weights must be 0 or positive, and test_weight as well.")
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weight[order])
+    needed = (1 - alpha) * (mass[-1] + test_weight)
+    place = int(np.searchsorted(mass, needed * (1 - 1e-12)))  # sums of equal weights are off by rounding
+    if place >= values.size:
+        warnings.warn(
+            f"the test point holds more than alpha = {alpha} of all weight: the threshold is infinite.",
+            CaveatWarning,
+            stacklevel=2,
+        )
+        return math.inf
+    return float(values[order[place]])

@@ -1,0 +1,136 @@
+"""Coverage beyond the mean: by class, and in the worst slab of the feature space."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._adaptivity import bin_means
+from caveat._checks import as_count, as_labels, as_level, as_mask, as_matrix
+from caveat.errors import CaveatWarning, InputError
+from caveat.metrics.binomial import proportion_interval
+from caveat.results import Estimate
+
+__all__ = ["coverage", "covgap", "worst_slab_coverage"]
+
+
+def coverage(covered: ArrayLike, *, delta: float = 0.05) -> Estimate:
+    """Share of samples whose true value is in the set or interval, with its exact binomial interval.
+
+    Examples
+    --------
+    >>> print(coverage([True] * 90 + [False] * 10))
+    0.900 [0.824, 0.951] (95 % Clopper-Pearson, n = 100)
+    """
+    hits = as_mask(covered, "covered")
+    return proportion_interval(int(hits.sum()), hits.size, delta=delta)
+
+
+def covgap(*, covered: ArrayLike, labels: ArrayLike, alpha: float) -> float:
+    r"""Mean over classes of how far the coverage of the class is from 1 - alpha. Smaller is better.
+
+    $$ \frac{1}{|\mathcal Y|} \sum_y | \hat c_y - (1 - \alpha) | $$
+
+    Ding, Angelopoulos, Bates, Jordan and Tibshirani, "Class-Conditional Conformal Prediction with Many Classes",
+    NeurIPS 2023, section 4; as a share, where the paper prints per cent. Classes without a sample are left out.
+
+    Examples
+    --------
+    >>> round(covgap(covered=[1, 1, 1, 0], labels=[0, 0, 1, 1], alpha=0.25), 3)
+    0.25
+    """
+    hits, true = as_mask(covered, "covered"), as_labels(labels, "labels")
+    _same_length(hits, true, "labels")
+    gaps = np.abs(bin_means(hits, true, int(true.max()) + 1) - (1 - as_level(alpha, "alpha")))
+    return float(np.nanmean(gaps))
+
+
+def worst_slab_coverage(
+    *,
+    covered: ArrayLike,
+    features: ArrayLike,
+    rng: np.random.Generator,
+    delta: float = 0.1,
+    directions: int = 1000,
+    search_share: float = 0.25,
+) -> float:
+    r"""Coverage in the slab of the feature space where it is lowest. Larger is better; 1 - alpha is ideal.
+
+    $$ \min_{v, a, b} P(y \in C(x) \mid a \le v^\top x \le b) \;\text{with}\; P(a \le v^\top x \le b) \ge \delta $$
+
+    Cauchois, Gupta and Duchi, "Knowing what You Know", JMLR 22, 2021, section 4; the slab is found on a random part of
+    the samples and its coverage measured on the others, as in Romano, Sesia and Candes, NeurIPS 2020, section S1.2:
+    on the same samples even perfect sets would look bad.
+
+    Parameters
+    ----------
+    covered
+        Whether each true label is in its set, shape (n,). Not the labels.
+    features
+        Shape (n, D).
+    rng
+        Draws the split and the directions.
+    delta
+        Least share of the samples in a slab.
+    directions
+        How many random directions to try.
+    search_share
+        Share of the samples on which the slab is found.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(2000, 2))
+    >>> hard = x[:, 0] > 1
+    >>> round(worst_slab_coverage(covered=~hard | (rng.random(2000) < 0.5), features=x, rng=rng, directions=100), 1)
+    0.5
+    """
+    hits, rows = as_mask(covered, "covered"), as_matrix(features, "features")
+    _same_length(hits, rows, "features")
+    as_level(delta, "delta")
+    as_level(search_share, "search_share")
+    as_count(directions, "directions")
+    searched = np.zeros(hits.size, dtype=bool)
+    searched[rng.permutation(hits.size)[: round(search_share * hits.size)]] = True
+    least = int(np.ceil(delta * searched.sum()))
+    if searched.sum() < 2 or (~searched).sum() < 1:
+        raise InputError(f"the worst slab needs at least 8 samples, got {hits.size}.")
+    axes = rng.normal(size=(rows.shape[1], directions))
+    axes /= np.linalg.norm(axes, axis=0)
+    seen = rows[searched] @ axes
+    order = np.argsort(seen, axis=0)
+    worst, slab = np.inf, (0, -np.inf, np.inf)
+    for v in range(directions):
+        start, stop, share = _lowest_mean(hits[searched][order[:, v]], least)
+        if share < worst:
+            worst, slab = share, (v, seen[order[start, v], v], seen[order[stop - 1, v], v])
+    place = rows[~searched] @ axes[:, slab[0]]
+    inside = (place >= slab[1]) & (place <= slab[2])
+    if not inside.any():
+        warnings.warn(
+            "no held-out sample lies in the worst slab, so its coverage is not known.", CaveatWarning, stacklevel=2
+        )
+        return float("nan")
+    return float(hits[~searched][inside].mean())
+
+
+def _lowest_mean(values: NDArray[np.bool_], least: int) -> tuple[int, int, float]:
+    """Start, stop and mean of the run of at least ``least`` values with the lowest mean.
+
+    A run of twice that length splits into two of which one is no better, so that only shorter ones need be tried.
+    """
+    sums = np.concatenate([[0], np.cumsum(values)])
+    best = (0, values.size, float(values.mean()))
+    for length in range(least, min(2 * least, values.size + 1)):
+        means = (sums[length:] - sums[:-length]) / length
+        start = int(np.argmin(means))
+        if means[start] < best[2]:
+            best = (start, start + length, float(means[start]))
+    return best
+
+
+def _same_length(hits: NDArray[np.bool_], other: NDArray[np.generic], name: str) -> None:
+    if other.shape[0] != hits.size:
+        raise InputError(f"{name} must have one row per value of covered ({hits.size}), got {other.shape[0]}.")

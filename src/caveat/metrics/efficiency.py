@@ -1,0 +1,81 @@
+"""Efficiency of conformal predictors: how narrow their answers are, by the ten criteria of Vovk et al."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from caveat._checks import as_labels, as_level, as_matrix, check_known
+from caveat.conformal.criteria import criteria
+from caveat.errors import InputError
+
+__all__ = ["better", "efficiency"]
+
+_TIE_BREAKER = {"U": "credibility", "F": "credibility", "M": "empty", "E": "empty"}
+
+
+def efficiency(
+    *, p_values: ArrayLike, labels: ArrayLike | None = None, epsilon: float | None = None
+) -> dict[str, float]:
+    r"""The ten criteria by their letters: S, U, F, OU, OF and, at epsilon, N, M, E, OM, OE. Smaller is better.
+
+    The formulas are in ``caveat.conformal.criteria``. Beside the letters stand the tie-breakers: ``credibility`` (mean
+    largest p-value, smaller is better) for U and F, ``empty`` (share of empty sets, larger is better) for M and E.
+
+    Vovk, Nouretdinov, Fedorova, Petej and Gammerman, "Criteria of Efficiency for Conformal Prediction", COPA 2016,
+    section 2.
+
+    Parameters
+    ----------
+    p_values
+        Shape (n, C): p-value of every label.
+    labels
+        True labels (n,); without them the four observed criteria are left out.
+    epsilon
+        Significance level of the sets {y : p > epsilon}; without it the five criteria of sets are left out.
+
+    Examples
+    --------
+    >>> found = efficiency(p_values=[[0.9, 0.2, 0.05], [0.3, 0.6, 0.15]], labels=[0, 0], epsilon=0.1)
+    >>> {letter: round(value, 3) for letter, value in sorted(found.items()) if len(letter) < 3}
+    {'E': 1.5, 'F': 0.35, 'M': 1.0, 'N': 2.5, 'OE': 1.5, 'OF': 0.5, 'OM': 1.0, 'OU': 0.4, 'S': 1.1, 'U': 0.25}
+    """
+    p = as_matrix(p_values, "p_values")
+    if (outside := (p < 0) | (p > 1)).any():
+        row, column = np.argwhere(outside)[0]
+        raise InputError(f"p_values must lie between 0 and 1, got {p[row, column]} at row {row}.")
+    true = None if labels is None else as_labels(labels, "labels", n_classes=p.shape[1])
+    if true is not None and true.size != p.shape[0]:
+        raise InputError(f"labels must have one value per row of p_values ({p.shape[0]}), got {true.size}.")
+    return criteria(p, labels=true, epsilon=None if epsilon is None else as_level(epsilon, "epsilon"))
+
+
+def better(
+    first: Mapping[str, float],
+    second: Mapping[str, float],
+    criterion: Literal["S", "U", "F", "OU", "OF", "N", "M", "E", "OM", "OE"],
+    *,
+    tolerance: float = 0.0,
+) -> Literal["first", "second", "tied"]:
+    """Which of two efficiencies is better by a criterion, tie-breaker included.
+
+    Examples
+    --------
+    >>> better({"M": 0.1, "empty": 0.02}, {"M": 0.1, "empty": 0.05}, "M")
+    'second'
+    """
+    check_known(criterion, ("S", "U", "F", "OU", "OF", "N", "M", "E", "OM", "OE"), "criterion")
+    for name in (criterion, _TIE_BREAKER.get(criterion)):
+        if name is None:
+            break
+        for efficiency_ in (first, second):
+            if name not in efficiency_:
+                raise InputError(f"both efficiencies must hold {name!r}. Compute them with labels and epsilon.")
+        gap = first[name] - second[name]
+        if abs(gap) > tolerance:
+            smaller_wins = name != "empty"
+            return "first" if (gap < 0) == smaller_wins else "second"
+    return "tied"

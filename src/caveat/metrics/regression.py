@@ -1,0 +1,108 @@
+r"""Prediction intervals: are they wide where the error is large, and covered as promised at every difficulty?
+
+T-CV and T-SS with width in place of set size and |error| in place of rank, the R squared and Kendall's tau of width
+against error: Jang and Lee, "Quantifying and Improving Adaptivity in Conformal Prediction through Input
+Transformations", section 6.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from caveat._adaptivity import bin_means, equal_mass, signed_r2
+from caveat._checks import as_count, as_vector
+from caveat.errors import CaveatWarning, InputError
+from caveat.metrics.adaptivity import t_cv, t_ss
+from caveat.results import Intervals
+
+__all__ = ["interval_adaptivity", "width_error_r2", "width_error_tau"]
+
+
+def width_error_r2(*, widths: ArrayLike, errors: ArrayLike, bins: int = 50) -> float:
+    """Signed R squared of mean |error| on mean width over bins of equal mass by width. Larger is better, 1 at most.
+
+    NaN, with a warning, where every interval has the same width.
+
+    Examples
+    --------
+    >>> round(width_error_r2(widths=[1, 2, 3, 4], errors=[0.1, -0.2, 0.3, 0.4], bins=4), 6)
+    1.0
+    """
+    wide, error = as_vector(widths, "widths"), np.abs(as_vector(errors, "errors"))
+    _check(wide.size, error.size, as_count(bins, "bins"))
+    number = equal_mass(wide, bins)
+    found = float(signed_r2(bin_means(wide, number, bins), bin_means(error, number, bins)))
+    if np.isnan(found):
+        warnings.warn("R squared of width and error is undefined: all widths are equal.", CaveatWarning, stacklevel=2)
+    return found
+
+
+def width_error_tau(*, widths: ArrayLike, errors: ArrayLike) -> float:
+    """Kendall's tau-b of width and |error|: do wider intervals come with larger errors? Larger is better.
+
+    NaN, with a warning, where every interval has the same width. Kendall, Biometrika 30, 1938.
+
+    Examples
+    --------
+    >>> round(width_error_tau(widths=[1, 2, 3, 4], errors=[0.1, 0.3, 0.2, -0.4]), 4)
+    0.6667
+    """
+    from scipy.stats import kendalltau
+
+    wide, error = as_vector(widths, "widths", allow_infinite=True), np.abs(as_vector(errors, "errors"))
+    _check(wide.size, error.size, 1)
+    found = float(kendalltau(wide, error).statistic)
+    if np.isnan(found):
+        warnings.warn("Kendall's tau is undefined: all widths are equal.", CaveatWarning, stacklevel=2)
+    return found
+
+
+def interval_adaptivity(
+    intervals: Intervals, *, y: ArrayLike, mean: ArrayLike, ease: ArrayLike | None = None, bins: int = 50
+) -> dict[str, float]:
+    """Coverage, mean width and every adaptivity metric of prediction intervals, by name.
+
+    Where an interval is infinite the mean width is, too, and what needs finite widths is NaN.
+
+    Parameters
+    ----------
+    intervals
+        What was predicted.
+    y, mean
+        True values and point predictions, shape (n,).
+    ease
+        Ease of each sample, for T-CV and T-SS; without it they are left out.
+    bins
+        Number of bins.
+
+    Examples
+    --------
+    >>> found = interval_adaptivity(Intervals(np.array([0.0, 0.0]), np.array([2.0, 6.0]), alpha=0.1, level=0.9),
+    ...                             y=[1.5, 7.0], mean=[1.0, 3.0], ease=[0.9, 0.1], bins=2)
+    >>> found["coverage"], found["width"], found["T-SS"], found["tau"]
+    (0.5, 4.0, 1.0, 1.0)
+    """
+    error = np.abs(as_vector(y, "y") - as_vector(mean, "mean"))
+    widths, covered = intervals.widths, intervals.covers(y)
+    finite = bool(np.isfinite(widths).all())
+    varies = finite and np.ptp(widths) > 0
+    found = {
+        "coverage": float(covered.mean()),
+        "width": float(widths.mean()),
+        "R2": width_error_r2(widths=widths, errors=error, bins=bins) if varies else float("nan"),
+        "tau": width_error_tau(widths=widths, errors=error) if varies else float("nan"),
+    }
+    if ease is not None:
+        found["T-CV"] = t_cv(covered=covered, ease=ease, alpha=intervals.alpha, bins=bins)
+        found["T-SS"] = t_ss(sizes=widths, ranks=error, ease=ease, bins=bins) if finite else float("nan")
+    return found
+
+
+def _check(widths: int, errors: int, bins: int) -> None:
+    if widths != errors:
+        raise InputError(f"errors must have one value per width ({widths}), got {errors}.")
+    if bins > widths:
+        raise InputError(f"bins must be at most the number of samples ({widths}), got {bins}.")

@@ -1,0 +1,64 @@
+"""Ease and its bins."""
+
+import numpy as np
+import pytest
+
+from caveat import Outputs
+from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_ease, regression_ease
+from caveat.errors import InputError
+
+
+def test_ease_by_hand():
+    # cos((1,0),(1,0)) = 1, cos((1,0),(.6,.8)) = .6; mean .8. cos((.5,.5),(1,0)) twice = .7071
+    found = ease(probs=[[1, 0], [0.5, 0.5]], transformed=[[[1, 0], [1, 0]], [[0.6, 0.8], [0, 1]]])
+    assert found == pytest.approx([0.8, np.sqrt(0.5)])
+    # exp(0), exp(-1) and exp(-2): mean of the second sample over two copies
+    found = regression_ease(prediction=[1.0, 1.0], transformed=[[1.0, 2.0], [1.0, -1.0]])
+    assert found == pytest.approx([1.0, (np.exp(-1) + np.exp(-2)) / 2])
+
+
+def test_ease_reads_outputs_in_blocks():
+    rng = np.random.default_rng(0)
+    probs, copies = rng.dirichlet(np.ones(4), size=50), rng.dirichlet(np.ones(4), size=(3, 50))
+    outputs = Outputs(probs=probs, ease_probs=copies)
+    assert ease_of(outputs) == pytest.approx(ease(probs=probs, transformed=copies))
+    assert ease_of(outputs[10:20]) == pytest.approx(ease_of(outputs)[10:20])
+    with pytest.raises(InputError, match=r"difficulty needs outputs\.ease_probs"):
+        ease_of(Outputs(probs=probs))
+
+
+def test_logit_noise_ranks_by_margin():
+    margins = np.linspace(0, 8, 30)
+    logits = np.column_stack([margins, np.zeros(30), np.zeros(30)])
+    found = logit_noise_ease(Outputs(logits=logits), sigma=1.0, rng=np.random.default_rng(0), copies=400)
+    assert np.corrcoef(np.argsort(np.argsort(found)), np.arange(30))[0, 1] > 0.95
+    assert ((found > 0) & (found <= 1)).all()
+
+
+def test_bins_have_equal_mass_and_edges_serve_new_points():
+    values = np.random.default_rng(1).random(1000)
+    bins = EaseBins.cut(values, 7)
+    counts = np.bincount(bins.assign(values))
+    assert counts.size == bins.count == 7
+    assert counts.max() - counts.min() <= 1
+    assert bins.assign([-1.0, 2.0]).tolist() == [0, 6]
+    again = bins.assign(values)
+    assert max(values[again == 2]) < min(values[again == 3])
+
+
+def test_equal_eases_are_never_split():
+    bins = EaseBins.cut([1.0] * 50 + [0.5] * 50, 10)
+    assert bins.count == 2
+    assert EaseBins.cut([1.0, 1.0, 1.0], 3).count == 1
+    assert EaseBins.cut([1.0, 1.0, 1.0], 3).assign([0.0, 1.0]).tolist() == [0, 0]
+
+
+def test_clear_errors():
+    with pytest.raises(InputError, match=r"transformed must have shape \(L, n, C\) with \(n, C\) = \(1, 2\)"):
+        ease(probs=[[0.5, 0.5]], transformed=[[0.5, 0.5]])
+    with pytest.raises(InputError, match=r"bins must be at most the number of samples \(2\), got 3"):
+        EaseBins.cut([0.1, 0.2], 3)
+    with pytest.raises(InputError, match="sigma must be a positive number"):
+        logit_noise_ease(Outputs(logits=[[0.0, 1.0]]), sigma=0, rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match=r"needs outputs\.logits"):
+        logit_noise_ease(Outputs(probs=[[0.5, 0.5]]), sigma=1, rng=np.random.default_rng(0))

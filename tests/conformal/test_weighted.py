@@ -1,0 +1,54 @@
+"""The weighted quantile: by hand, as the plain one, and coverage under a known shift."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from caveat.conformal import quantile, weighted_quantile
+from caveat.errors import CaveatWarning, InputError
+
+
+def test_by_hand():
+    # sorted 1 2 3 with weights 5 5 .1; total 11.1 with the test point; 75 % of it is 8.325: reached at 2 (10)
+    assert weighted_quantile([3, 1, 2], 0.25, weights=[0.1, 5, 5], test_weight=1) == 2
+    # weights given in the order of the scores, not of the sorted scores: the other way round 3 would be needed
+    assert weighted_quantile([3, 1, 2], 0.25, weights=[5, 5, 0.1], test_weight=1) == 3
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    n=st.integers(1, 200), alpha=st.sampled_from([0.05, 0.1, 0.25, 0.3, 0.5]), weight=st.sampled_from([1.0, 0.1, 3.7])
+)
+def test_equal_weights_give_the_plain_quantile(n, alpha, weight):
+    scores = np.random.default_rng(n).normal(size=n)
+    if math.ceil(round((n + 1) * (1 - alpha), 9)) > n:
+        return
+    found = weighted_quantile(scores, alpha, weights=np.full(n, weight), test_weight=weight)
+    assert found == quantile(scores, alpha)
+
+
+def test_coverage_under_a_known_shift():
+    # x uniform at calibration, density 2x at test; the score spreads with x, so that plain calibration undercovers.
+    rng, trials, n, alpha = np.random.default_rng(0), 4000, 200, 0.2
+    weighted, plain = 0, 0
+    for _ in range(trials):
+        x, new = rng.random(n), math.sqrt(rng.random())
+        scores, score = x**2 * np.abs(rng.normal(size=n)), new**2 * abs(rng.normal())
+        weighted += score <= weighted_quantile(scores, alpha, weights=2 * x, test_weight=2 * new)
+        plain += score <= quantile(scores, alpha)
+    spread = math.sqrt(0.16 / trials)
+    assert weighted / trials > 0.8 - 4 * spread
+    assert weighted / trials < 0.82 + 4 * spread
+    assert plain / trials < 0.8 - 8 * spread
+
+
+def test_clear_errors():
+    with pytest.warns(CaveatWarning, match="more than alpha = 0.1 of all weight"):
+        assert weighted_quantile([1, 2], 0.1, weights=[1, 1], test_weight=1) == math.inf
+    with pytest.raises(InputError, match=r"one value per score \(2\), got 1"):
+        weighted_quantile([1, 2], 0.1, weights=[1], test_weight=1)
+    with pytest.raises(InputError, match="weights must be 0 or positive"):
+        weighted_quantile([1, 2], 0.1, weights=[1, -1], test_weight=1)

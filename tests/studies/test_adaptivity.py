@@ -1,0 +1,62 @@
+"""Expected shape of the adaptivity study."""
+
+import csv
+
+import numpy as np
+import pytest
+
+
+def load(path):
+    with path.open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_the_committed_tables(study):
+    module = study("adaptivity")
+    rows = load(module.HERE / "results.csv")
+    networks = {r["network"] for r in rows}
+    assert len(networks) == 21 + 6 + 4
+    value = {
+        (r["network"], r["alpha"], r["method"], m): float(r[m])
+        for r in rows
+        for m in ("T-CV", "T-SS", "coverage", "size")
+    }
+    for alpha in ("0.05", "0.1"):
+        violation = {m: np.mean([value[n, alpha, m, "T-CV"] for n in networks]) for m in ("LAC", "O-LAC", "O-SAPS")}
+        assert violation["O-LAC"] < violation["LAC"]
+        assert violation["O-SAPS"] < violation["LAC"]
+        follow = {m: np.nanmean([value[n, alpha, m, "T-SS"] for n in networks]) for m in ("LAC", "O-LAC")}
+        assert follow["O-LAC"] > follow["LAC"]
+        smallest = {
+            m: np.mean([value[n, alpha, m, "size"] for n in networks]) for m in ("LAC", "APS", "O-LAC", "O-SAPS")
+        }
+        assert min(smallest, key=smallest.get) == "LAC"
+    for (_, alpha, _, metric), found in value.items():
+        if metric == "coverage":
+            assert found > 1 - float(alpha) - 0.02
+
+
+def test_the_committed_validation(study):
+    rows = load(study("adaptivity").HERE / "validation.csv")
+    place = {m: np.mean([int(r["place"]) for r in rows if r["metric"] == m]) for m in {r["metric"] for r in rows}}
+    assert set(place) == {"Deficit", "Excess", "SSCV", "ESCV", "T-SS"}
+    # As in Table 1 of the paper: Deficit and T-SS lead, the metrics by set size trail.
+    assert max(place["T-SS"], place["Deficit"]) < min(place["SSCV"], place["ESCV"])
+
+
+@pytest.mark.slow
+def test_a_subsample(study, data):
+    module = study("adaptivity")
+    outputs = next(o for name, o in module.networks(data) if name == "cifar100 resnet56")[::2]
+    eases, judge = module.cifar_eases(outputs)
+    runs = [module.beside("methods").compare(outputs, eases, judge, alpha=0.1, seed=seed, bins=25) for seed in range(3)]
+    median = {
+        m: {k: np.median([run[m][k] for run in runs]) for k in ("T-CV", "T-SS", "coverage", "size")} for m in runs[0]
+    }
+    for found in median.values():
+        assert abs(found["coverage"] - 0.9) < 0.03
+    assert median["LAC"]["size"] < median["APS"]["size"]
+    assert median["O-LAC"]["T-SS"] > 0.6
+    # Figure 1: easy samples have the true label on top.
+    ranks = np.array(module.tables(outputs, eases, judge, 1)["rank_by_ease"])[:, 1]
+    assert ranks[:10].mean() > 3 * ranks[-10:].mean()
