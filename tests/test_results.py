@@ -7,6 +7,7 @@ import pytest
 
 from caveat import InputError
 from caveat.results import Estimate, PredictionSets
+from caveat.stats import compare
 
 
 def estimate(lower, upper):
@@ -37,3 +38,15 @@ def test_sets_by_hand():
     assert "1 single, 1 empty" in str(sets)
     with pytest.raises(InputError, match="one value per prediction set"):
         sets.covers([0])
+
+
+def test_comparison_as_tables():
+    comparison = compare([[1, 2, 9]] * 3 + [[2, 1, 9]] * 3, methods=["a_1", "b", "c"])
+    lines = comparison.to_markdown().splitlines()
+    assert lines[2:5] == ["| 1 | a_1 | 1.50 | a |", "| 1 | b | 1.50 | a |", "| 2 | c | 3.00 | b |"]
+    assert "share a letter cannot be told apart (Conover-Holm, alpha = 0.05)" in lines[-1]
+    latex = comparison.to_latex()
+    assert r"1 & a\_1 & 1.50 & a \\" in latex
+    assert latex.count(r"\midrule") == 2  # under the header, and between the layers
+    assert comparison.tied("a_1", "b")
+    assert not comparison.tied("b", "c")

@@ -13,7 +13,7 @@ from caveat.errors import CaveatError, CaveatWarning, InputError, MissingExtraEr
 from caveat.outputs import Head, Outputs
 
 if TYPE_CHECKING:
-    from caveat import conformal, data, metrics, report, results, scores, study
+    from caveat import conformal, data, geometry, metrics, report, results, scores, stats, study
 
 __version__ = "0.1.0"
 
@@ -27,14 +27,18 @@ __all__ = [
     "Outputs",
     "conformal",
     "data",
+    "geometry",
     "metrics",
     "report",
     "results",
     "scores",
+    "stats",
     "study",
 ]
 
-_SUBMODULES = frozenset({"conformal", "data", "metrics", "nn", "report", "results", "scores", "study"})
+_SUBMODULES = frozenset(
+    {"conformal", "data", "geometry", "metrics", "nn", "report", "results", "scores", "stats", "study"}
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,10 @@ from scipy.sparse import csr_array
 from caveat._checks import as_labels, as_vector
 from caveat.errors import InputError
 
-__all__ = ["Estimate", "Intervals", "PredictionSets", "stack_rows"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Comparison", "Estimate", "Intervals", "PairedTest", "PredictionSets", "stack_rows"]
 
 
 @final
@@ -235,3 +238,166 @@ class Intervals:
         )
         text += "" if self.delta is None else f" with confidence {1 - self.delta:g}"
         return text + (f". {self.caveat}" if self.caveat else "")
+
+
+@final
+@dataclass(frozen=True)
+class PairedTest:
+    """Two scores on the same samples: the difference of a metric, first minus second, and whether it is real.
+
+    Examples
+    --------
+    >>> print(PairedTest("auroc", 0.91, 0.88, Estimate(0.03, 0.01, 0.05, level=0.95, n=1000, method="DeLong"), 0.003))
+    auroc 0.910 against 0.880: 0.030 [0.010, 0.050] (95 % DeLong, n = 1000), p = 0.003
+    """
+
+    metric: str
+    first: float
+    second: float
+    difference: Estimate
+    p_value: float
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.first:.3f} against {self.second:.3f}: {self.difference}, p = {self.p_value:.3g}"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods over blocks: who is ahead, and who cannot be told from whom.
+
+    Parameters
+    ----------
+    average_ranks
+        Method -> average rank over the blocks, from the best (1 would be best everywhere) to the worst.
+    statistic, p_value
+        Friedman's statistic, corrected for ties, and its chi-square p-value.
+    pairwise
+        Both orders of each pair of methods -> adjusted p-value of the post-hoc test.
+    cliques
+        Maximal groups of methods that cannot be told apart, by average rank; they may overlap.
+    layers
+        Each method in one group, from best to worst. The first layer holds the best method and all that tie with it.
+    f_statistic, f_p_value
+        Iman and Davenport's F and its p-value; not significant: every method is tied.
+    kendall_w
+        Concordance of the blocks: 1 if all rank the methods alike, 0 if at random.
+    posthoc, alpha, lower_is_better
+        The post-hoc test, its level, and whether small values were good.
+    n_blocks, dropped_blocks
+        Complete blocks that were used, and incomplete ones that were not.
+    caveat
+        A sentence where one is due, else empty.
+    """
+
+    average_ranks: Mapping[str, float]
+    statistic: float
+    p_value: float
+    pairwise: Mapping[tuple[str, str], float]
+    cliques: tuple[tuple[str, ...], ...]
+    layers: tuple[tuple[str, ...], ...]
+    f_statistic: float
+    f_p_value: float
+    kendall_w: float
+    posthoc: str
+    alpha: float
+    lower_is_better: bool
+    n_blocks: int
+    dropped_blocks: int = 0
+    caveat: str = ""
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods, from best to worst."""
+        return tuple(self.average_ranks)
+
+    def tied(self, first: str, second: str) -> bool:
+        """Whether two methods share a clique, so that they cannot be told apart."""
+        return any(first in clique and second in clique for clique in self.cliques)
+
+    def layer_rank(self, group: tuple[str, ...]) -> float:
+        """Average rank of a clique or layer."""
+        return float(np.mean([self.average_ranks[name] for name in group]))
+
+    def to_markdown(self) -> str:
+        """A table, best first. Methods that share a letter cannot be told apart; each letter is a maximal clique."""
+        lines = ["| layer | method | average rank | groups |", "| ---: | --- | ---: | --- |"]
+        for number, name, letters in self.lines():
+            lines.append(f"| {number} | {name} | {self.average_ranks[name]:.2f} | {letters} |")
+        return "\n".join([*lines, "", f"{self.summary()} {self.legend()}"])
+
+    def to_latex(self) -> str:
+        """The same table for a paper, with rules between layers. Nothing is bold: ties have letters instead."""
+        lines = [r"\begin{tabular}{rlrl}", r"\toprule", r"layer & method & average rank & groups \\", r"\midrule"]
+        before = 1
+        for number, name, letters in self.lines():
+            if number != before:
+                lines.append(r"\midrule")
+            before = number
+            lines.append(rf"{number} & {_latex(name)} & {self.average_ranks[name]:.2f} & {letters} \\")
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {self.summary()} {self.legend()}"])
+
+    def plot_cd(self) -> Figure:
+        """Critical-difference diagram: average ranks on a line, and a bar over each group that is tied."""
+        from caveat._rank_figures import critical_difference_diagram
+
+        return critical_difference_diagram(
+            self.average_ranks, self.cliques, title=f"{self._test_name()}, {self.n_blocks} blocks, alpha {self.alpha:g}"
+        )
+
+    def plot_cliques(self, regimes: Mapping[str, Comparison] | None = None) -> Figure:
+        """Clique map: rows are methods, columns are groups, connected dots are tied.
+
+        Alone, a column is one maximal clique. With ``regimes`` (name -> comparison, such as near, mid and far) a column
+        is the top layer of that regime, and this comparison only orders the rows.
+        """
+        from caveat._rank_figures import clique_map
+
+        if regimes is None:
+            columns = dict(zip(self._letters(), self.cliques, strict=True))
+            title = f"Groups that cannot be told apart ({self._test_name()}, alpha {self.alpha:g})"
+        else:
+            columns = {name: result.layers[0] for name, result in regimes.items()}
+            title = f"Top layer of each regime ({self._test_name()}, alpha {self.alpha:g})"
+        return clique_map(self.methods, columns, title=title, shade=regimes is not None)
+
+    def lines(self) -> list[tuple[int, str, str]]:
+        """Layer, method and the letters of its cliques (a compact letter display: Piepho, JCGS 13(2), 2004)."""
+        groups = list(zip(self._letters(), self.cliques, strict=True))
+        return [
+            (number, name, "".join(letter for letter, clique in groups if name in clique))
+            for number, layer in enumerate(self.layers, start=1)
+            for name in layer
+        ]
+
+    def _letters(self) -> list[str]:
+        return [chr(ord("a") + i) if i < 26 else f"({i + 1})" for i in range(len(self.cliques))]
+
+    def legend(self) -> str:
+        """What the letters mean, in one sentence."""
+        return f"Methods that share a letter cannot be told apart ({self._test_name()}, alpha = {self.alpha:g})."
+
+    def _test_name(self) -> str:
+        return {"conover": "Conover-Holm", "nemenyi": "Nemenyi", "wilcoxon": "Wilcoxon-Holm"}[self.posthoc]
+
+    def summary(self) -> str:
+        """The tests in one sentence, and the caveat."""
+        text = (
+            f"{len(self.methods)} methods in {self.n_blocks} blocks: "
+            f"Friedman {self.statistic:.4g} (p = {self.p_value:.3g}), "
+            f"Iman-Davenport {self.f_statistic:.4g} (p = {self.f_p_value:.3g}), Kendall's W {self.kendall_w:.2f}."
+        )
+        return text + (f" {self.caveat}" if self.caveat else "")
+
+    def __str__(self) -> str:
+        groups = [
+            f"{i}. {', '.join(layer)} (average rank {self.layer_rank(layer):.2f})"
+            for i, layer in enumerate(self.layers, start=1)
+        ]
+        return "\n".join([self.summary(), *groups])
+
+
+def _latex(text: str) -> str:
+    for char in "&%$#_{}":
+        text = text.replace(char, "\\" + char)
+    return text

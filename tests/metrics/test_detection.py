@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from caveat import InputError
-from caveat.metrics import auroc, fpr_at_tpr, roc_curve
+from caveat.metrics import aupr, auroc, conservative_auroc, detection_error, fpr_at_tpr, roc_curve
 
 scores = st.lists(st.integers(-20, 20).map(float), min_size=1, max_size=40)
 
@@ -101,3 +101,49 @@ def test_rates_are_rates(tpr):
 def test_the_positive_class_is_named():
     with pytest.raises(InputError, match="unknown positive class 'ood'"):
         fpr_at_tpr(inlier=[0.0], outlier=[1.0], positive="ood")
+
+
+@given(inlier=scores, outlier=scores)
+def test_aupr_equals_scikit_learn_both_ways(inlier, outlier):
+    truth = np.array([0] * len(inlier) + [1] * len(outlier))
+    values = np.array(inlier + outlier)
+    assert aupr(inlier=inlier, outlier=outlier) == pytest.approx(average_precision_score(truth, values))
+    found = aupr(inlier=inlier, outlier=outlier, positive="inlier")
+    assert found == pytest.approx(average_precision_score(1 - truth, -values))
+
+
+def test_aupr_by_hand():
+    # outliers positive, strangest first: 3 (recall 1/2, precision 1), then 1, tied, with 2 above: 2 of 4 (step 1/2)
+    assert aupr(inlier=[0, 1, 2], outlier=[1, 3]) == pytest.approx(0.5 * 1 + 0.5 * 2 / 4)
+    assert aupr(inlier=[5, 5, 5], outlier=[5]) == 0.25  # a constant score: the share of positives
+
+
+@given(inlier=scores, outlier=scores)
+def test_conservative_auroc_counts_strict_wins(inlier, outlier):
+    found = conservative_auroc(inlier=inlier, outlier=outlier)
+    assert found == pytest.approx((np.subtract.outer(outlier, inlier) > 0).mean())
+    assert found <= auroc(inlier=inlier, outlier=outlier)
+
+
+@given(inlier=scores, outlier=scores)
+def test_detection_error_equals_the_search_over_all_thresholds(inlier, outlier):
+    a, b = np.array(inlier), np.array(outlier)
+    errors = [0.5 * np.mean(a >= cut) + 0.5 * np.mean(b < cut) for cut in [*a, *b, np.inf]]
+    assert detection_error(inlier=inlier, outlier=outlier) == pytest.approx(min(errors))
+
+
+def test_infinite_scores_have_a_place_in_the_order():
+    inlier, outlier = [-np.inf, 0.0, 1.0], [0.5, np.inf]
+    finite = {"inlier": [-9.0, 0.0, 1.0], "outlier": [0.5, 9.0]}
+    for metric in (auroc, conservative_auroc, aupr, detection_error, fpr_at_tpr):
+        assert metric(inlier=inlier, outlier=outlier) == metric(**finite)
+    assert aupr(inlier=inlier, outlier=outlier, positive="inlier") == aupr(**finite, positive="inlier")
+
+
+@pytest.mark.parametrize("metric", [auroc, conservative_auroc, aupr, detection_error, fpr_at_tpr])
+def test_nan_empty_and_one_sample(metric):
+    with pytest.raises(InputError, match="outlier has NaN, first at row 1"):
+        metric(inlier=[0.0], outlier=[1.0, np.nan])
+    with pytest.raises(InputError, match="inlier must be a non-empty vector"):
+        metric(inlier=[], outlier=[1.0])
+    assert np.isfinite(metric(inlier=[0.0], outlier=[1.0]))

@@ -134,8 +134,10 @@ def test_the_direction_in_which_a_class_is_long_is_found():
     assert found[1, 0] > found[1, 1]
 
 
-def test_a_large_class_is_read_in_blocks(monkeypatch, train, inlier):
+def test_small_large_and_larger_classes_are_treated_alike(monkeypatch, train, inlier):
     whole = Mahalanobis(class_rank=3).fit(train).class_scores(inlier)
+    monkeypatch.setattr(own, "_SMALL", 0)
+    np.testing.assert_allclose(Mahalanobis(class_rank=3).fit(train).class_scores(inlier), whole, rtol=1e-8)
     monkeypatch.setattr(own, "_HELD", 0)
     monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 1024)
     np.testing.assert_allclose(Mahalanobis(class_rank=3).fit(train).class_scores(inlier), whole, rtol=1e-8)

@@ -36,3 +36,12 @@ def test_without_training_data_the_learners_are_left_out(inlier):
 def test_a_named_score_that_cannot_be_fitted_is_an_error(inlier):
     with pytest.raises(InputError, match=r"Mahalanobis learns from train\.labels"):
         scores.score_all(Outputs(features=inlier.features), inlier, names=["mahalanobis"])
+
+
+def test_a_temperature_is_learned_from_held_out_data_where_there_is_some(train, make_outputs, inlier):
+    validation = make_outputs(seed=5, shift=1.0)
+    found = scores.score_all(train, inlier, names=["tempscale", "msp"], validation=validation)
+    np.testing.assert_array_equal(found["tempscale"], scores.TempScale().fit(validation).score(inlier))
+    unlabelled = Outputs(logits=validation.logits)
+    found = scores.score_all(train, inlier, names=["tempscale"], validation=unlabelled)
+    np.testing.assert_array_equal(found["tempscale"], scores.TempScale().fit(train).score(inlier))

@@ -30,7 +30,7 @@ def show(evaluation: Evaluation) -> None:
     out = console()
     names = evaluation.outliers
     wide = 74 + 8 * len(names) <= out.width  # otherwise the average and the worst must do
-    table = Table(title=evaluation.title, box=box.SIMPLE_HEAD, title_justify="left")
+    table = Table(title=evaluation.title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("score", no_wrap=True)
     for heading in ("AUROC", "interval", "guaranteed", *(f"({i + 1})" for i in range(len(names)) if wide)):

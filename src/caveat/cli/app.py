@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from caveat import __version__
+from caveat.cli.compare import compare
 from caveat.cli.demo import demo
 from caveat.cli.evaluate import evaluate
+from caveat.cli.proximity import proximity
 from caveat.cli.scores import scores
 
 __all__ = ["app"]
@@ -38,6 +40,8 @@ def _root(
     pass
 
 
+app.command()(compare)
 app.command()(demo)
 app.command()(evaluate)
+app.command()(proximity)
 app.command()(scores)

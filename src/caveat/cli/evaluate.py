@@ -10,6 +10,7 @@ import typer
 from caveat.cli import _results
 from caveat.cli._console import console, progress_bar
 from caveat.cli._explain import explain as explain_file
+from caveat.cli._named import named_paths
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 
@@ -54,7 +55,7 @@ def evaluate(
     from caveat.study import evaluate as run
 
     inlier = Outputs.load(test)
-    outliers = {name: Outputs.load(path) for name, path in _named(outlier).items()}
+    outliers = {name: Outputs.load(path) for name, path in named_paths(outlier, what="outlier").items()}
     with progress_bar() as tell:
         evaluation = run(
             train=None if train is None else Outputs.load(train),
@@ -75,15 +76,3 @@ def evaluate(
         console().print(f"Not computed: {reasons}.", highlight=False, soft_wrap=True)
     console().print(f"Table:  {table}", highlight=False, soft_wrap=True)
     console().print(f"Report: {report}", highlight=False, soft_wrap=True)
-
-
-def _named(outliers: list[str]) -> dict[str, Path]:
-    named: dict[str, Path] = {}
-    for given in outliers:
-        name, equals, path = given.partition("=")
-        if not equals or Path(given).exists():
-            name, path = Path(given).stem, given
-        if name in named:
-            raise InputError(f"two outlier sets are called '{name}'. Name them: --outlier first={named[name]}.")
-        named[name] = Path(path)
-    return named

@@ -35,14 +35,13 @@ class Placements:
     def of(cls, *, inlier: ArrayLike, outliers: Sequence[ArrayLike]) -> Placements:
         if not outliers:
             raise InputError("outliers must hold at least one set of scores, got none.")
-        known = as_vector(inlier, "inlier")
-        known_sorted = np.sort(known)
-        inlier_sum = np.zeros(known.size)
+        known = _Sorted(as_vector(inlier, "inlier", allow_infinite=True))
+        inlier_sum = np.zeros(known.values.size)
         found = []
         for values in outliers:
-            asked = as_vector(values, "outlier")
-            found.append(_share_below(asked, known_sorted))
-            inlier_sum += 1 - _share_below(known, np.sort(asked))
+            asked = _Sorted(as_vector(values, "outlier", allow_infinite=True))
+            found.append(asked.share_below(known))
+            inlier_sum += 1 - known.share_below(asked)
         return cls(inlier_sum / len(outliers), tuple(found))
 
     @property
@@ -102,10 +101,20 @@ def paired_p_value(first: Placements, second: Placements) -> float:
     return float(2 * ndtr(-abs(difference.auroc) / np.sqrt(difference.variance)))
 
 
-def _share_below(asked: NDArray[np.float64], known_sorted: NDArray[np.float64]) -> NDArray[np.float64]:
-    left = np.searchsorted(known_sorted, asked, side="left")
-    right = np.searchsorted(known_sorted, asked, side="right")
-    return np.asarray((left + right) / (2 * known_sorted.size))
+class _Sorted:
+    """Scores with the order that sorts them: sorted queries keep a binary search in cache, several times faster."""
+
+    def __init__(self, scores: NDArray[np.float64]) -> None:
+        self.order = np.argsort(scores)
+        self.values = scores[self.order]
+
+    def share_below(self, other: _Sorted) -> NDArray[np.float64]:
+        """For each score, in the order given, the share of ``other`` below it; ties count one half."""
+        below = np.searchsorted(other.values, self.values, side="left")
+        below += np.searchsorted(other.values, self.values, side="right")
+        share = np.empty(self.values.size)
+        share[self.order] = below / (2 * other.values.size)
+        return share
 
 
 def _variance_of_mean(values: NDArray[np.float64]) -> float:

@@ -1,4 +1,7 @@
-"""Detection: how well strangeness tells outliers from inliers."""
+"""Detection: how well strangeness tells outliers from inliers.
+
+Only the order of the scores counts, so infinite scores are welcome; NaN has no place in an order and is refused.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,17 @@ from caveat import _ranking
 from caveat._checks import as_vector, check_known
 from caveat.errors import InputError
 
-__all__ = ["auroc", "detection_threshold", "fpr_at_tpr", "roc_curve"]
+__all__ = [
+    "aupr",
+    "auroc",
+    "conservative_auroc",
+    "detection_error",
+    "detection_threshold",
+    "fpr_at_tpr",
+    "roc_curve",
+]
+
+Positive = Literal["outlier", "inlier"]
 
 
 def auroc(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
@@ -28,33 +41,76 @@ def auroc(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
     >>> auroc(inlier=[0, 1, 2], outlier=[1, 3])
     0.75
     """
-    known = as_vector(inlier, "inlier", allow_infinite=True)
-    return _ranking.auroc(known, as_vector(outlier, "outlier", allow_infinite=True))
+    return _ranking.auroc(*_both(inlier, outlier))
 
 
-def detection_threshold(
-    *, inlier: ArrayLike, outlier: ArrayLike, tpr: float, positive: Literal["outlier", "inlier"] = "outlier"
-) -> float:
+def conservative_auroc(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
+    r"""Chance that a random outlier scores strictly above a random inlier: a tie is a failure.
+
+    $$ P(S_{out} > S_{in}) $$
+
+    Higher is better. A constant score gets 0 here and 0.5 from :func:`auroc`, which matters where a bound saturates and
+    many scores coincide. Bitterwolf, Meinke and Hein, "Certifiably Adversarially Robust Detection of
+    Out-of-Distribution Data", NeurIPS 2020, appendix, eq. (17).
+
+    Examples
+    --------
+    >>> round(conservative_auroc(inlier=[0, 1, 2], outlier=[1, 3]), 4)
+    0.6667
+    """
+    known, asked = _both(inlier, outlier)
+    return _ranking.wins(known, asked)[0] / (known.size * asked.size)
+
+
+def aupr(*, inlier: ArrayLike, outlier: ArrayLike, positive: Positive = "outlier") -> float:
+    r"""Average precision: the precision at each recall step, weighted by the step.
+
+    $$ \sum_k (R_k - R_{k-1}) P_k $$
+
+    over the distinct scores, strangest first for ``positive="outlier"`` and least strange first for
+    ``positive="inlier"``. Higher is better; a constant score gets the share of positives. No trapezoid: a line between
+    two points of a precision-recall curve is not achievable (Davis and Goadrich, ICML 2006).
+
+    Examples
+    --------
+    >>> round(aupr(inlier=[0, 1, 2], outlier=[1, 3]), 4)
+    0.75
+    >>> round(aupr(inlier=[0, 1, 2], outlier=[1, 3], positive="inlier"), 4)
+    0.8056
+    """
+    check_known(positive, ("outlier", "inlier"), "positive class")
+    known, asked = map(np.sort, _both(inlier, outlier))
+    if positive == "inlier":
+        known, asked = -asked[::-1], -known[::-1]
+    first = np.concatenate([[True], asked[1:] != asked[:-1]])
+    cuts = asked[first]  # recall only moves at scores of positives
+    caught = asked.size - np.flatnonzero(first)
+    false = known.size - np.searchsorted(known, cuts, side="left")
+    step = caught - np.append(caught[1:], 0)
+    return float(np.sum(step * (caught / (caught + false))) / asked.size)
+
+
+def detection_threshold(*, inlier: ArrayLike, outlier: ArrayLike, tpr: float, positive: Positive = "outlier") -> float:
     """The strictest threshold whose true-positive rate is at least ``tpr``.
 
     ``positive="outlier"``: flag scores >= the threshold. ``positive="inlier"``: accept scores <= the threshold.
+
+    Examples
+    --------
+    >>> detection_threshold(inlier=[0, 1, 2, 3], outlier=[2, 5, 6, 7], tpr=0.75)
+    5.0
     """
     check_known(positive, ("outlier", "inlier"), "positive class")
     if not 0 < tpr <= 1:
         raise InputError(f"tpr must be above 0 and at most 1, got {tpr!r}.")
-    side = as_vector(outlier, "outlier") if positive == "outlier" else as_vector(inlier, "inlier")
+    name, values = ("outlier", outlier) if positive == "outlier" else ("inlier", inlier)
+    side = as_vector(values, name, allow_infinite=True)
     caught = math.ceil(Fraction(str(tpr)) * side.size)  # exact: 0.95 * 20 must be 19, not 19.000000000000004
     k = side.size - caught if positive == "outlier" else caught - 1
     return float(np.partition(side, k)[k])
 
 
-def fpr_at_tpr(
-    *,
-    inlier: ArrayLike,
-    outlier: ArrayLike,
-    tpr: float = 0.95,
-    positive: Literal["outlier", "inlier"] = "outlier",
-) -> float:
+def fpr_at_tpr(*, inlier: ArrayLike, outlier: ArrayLike, tpr: float = 0.95, positive: Positive = "outlier") -> float:
     """False-positive rate at the strictest threshold that reaches the true-positive rate. Lower is better.
 
     Two conventions share this name in the literature, and the same scores can give 0.97 under one and 0.33 under the
@@ -73,8 +129,25 @@ def fpr_at_tpr(
     """
     threshold = detection_threshold(inlier=inlier, outlier=outlier, tpr=tpr, positive=positive)
     if positive == "outlier":
-        return float(np.mean(as_vector(inlier, "inlier") >= threshold))
-    return float(np.mean(as_vector(outlier, "outlier") <= threshold))
+        return float(np.mean(as_vector(inlier, "inlier", allow_infinite=True) >= threshold))
+    return float(np.mean(as_vector(outlier, "outlier", allow_infinite=True) <= threshold))
+
+
+def detection_error(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
+    r"""Smallest error of a threshold when inliers and outliers are equally likely. Lower is better; 0.5 is a coin.
+
+    $$ \min_\tau \tfrac12 P(S_{in} \ge \tau) + \tfrac12 P(S_{out} < \tau) $$
+
+    Liang, Li and Srikant, "Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks",
+    ICLR 2018, section 4.2. Never above 0.5: flagging nobody is among the choices.
+
+    Examples
+    --------
+    >>> round(detection_error(inlier=[0, 1, 2], outlier=[1, 3]), 4)
+    0.25
+    """
+    fpr, tpr = roc_curve(inlier=inlier, outlier=outlier)
+    return float(np.min(fpr + 1 - tpr) / 2)
 
 
 def roc_curve(*, inlier: ArrayLike, outlier: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -86,8 +159,12 @@ def roc_curve(*, inlier: ArrayLike, outlier: ArrayLike) -> tuple[NDArray[np.floa
     >>> fpr.tolist(), tpr.tolist()
     ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])
     """
-    known, asked = np.sort(as_vector(inlier, "inlier")), np.sort(as_vector(outlier, "outlier"))
+    known, asked = map(np.sort, _both(inlier, outlier))
     cuts = np.unique(np.concatenate([known, asked]))[::-1]
     fpr = 1 - np.searchsorted(known, cuts, side="left") / known.size
     tpr = 1 - np.searchsorted(asked, cuts, side="left") / asked.size
     return np.concatenate([[0.0], fpr]), np.concatenate([[0.0], tpr])
+
+
+def _both(inlier: ArrayLike, outlier: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return as_vector(inlier, "inlier", allow_infinite=True), as_vector(outlier, "outlier", allow_infinite=True)

@@ -4,11 +4,13 @@ Samples are accepted from the least to the most strange. Selective risk is the e
 generalised risk is P(error and accepted). One point per distinct score: tied samples are accepted together.
 
 AURC: Geifman, Uziel and El-Yaniv, ICLR 2019. AUGRC: Traub, Bungert, Lueth, Baumgartner, Maier-Hein, Maier-Hein and
-Jaeger, "Overcoming Common Flaws in the Evaluation of Selective Classification Systems", NeurIPS 2024.
+Jaeger, "Overcoming Common Flaws in the Evaluation of Selective Classification Systems", NeurIPS 2024. Published tables
+print both times 1000.
 """
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 from typing import final
 
@@ -16,21 +18,34 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat import _ranking
-from caveat._checks import as_count, as_level, as_mask, as_vector
+from caveat._checks import as_mask, as_vector
 from caveat.errors import InputError
-from caveat.results import Estimate
 
-__all__ = ["RiskCurve", "augrc", "augrc_interval", "aurc", "risk_curve"]
+__all__ = [
+    "RiskCurve",
+    "augrc",
+    "aurc",
+    "coverage_at_risk",
+    "e_augrc",
+    "e_aurc",
+    "risk_at_coverage",
+    "risk_curve",
+    "scored_answers",
+]
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class RiskCurve:
-    """Risk against coverage, one point per distinct score, from coverage 0 to 1."""
+    """Risk against coverage, one point per distinct score, from coverage 0 to 1.
+
+    ``threshold[i]`` is the largest accepted score at point i; the first point accepts nobody and has ``-inf``.
+    """
 
     coverage: NDArray[np.float64]
     selective: NDArray[np.float64]
     generalized: NDArray[np.float64]
+    threshold: NDArray[np.float64]
 
 
 def risk_curve(*, score: ArrayLike, correct: ArrayLike) -> RiskCurve:
@@ -42,13 +57,13 @@ def risk_curve(*, score: ArrayLike, correct: ArrayLike) -> RiskCurve:
     >>> curve.coverage.tolist(), curve.generalized.tolist()
     ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.0, 0.0, 0.25, 0.25])
     """
-    groups, n = _tied_groups(score, correct)
-    accepted, wrong = np.cumsum(groups[:, 0]), np.cumsum(groups[:, 1])
-    selective = wrong / accepted
+    accepted, wrong, threshold = _points(*scored_answers(score, correct))
+    selective, n = wrong / accepted, accepted[-1]
     return RiskCurve(
         coverage=np.concatenate([[0.0], accepted / n]),
         selective=np.concatenate([selective[:1], selective]),  # no sample accepted: the first risk is held
         generalized=np.concatenate([[0.0], wrong / n]),
+        threshold=np.concatenate([[-np.inf], threshold]),
     )
 
 
@@ -60,63 +75,113 @@ def aurc(*, score: ArrayLike, correct: ArrayLike) -> float:
     >>> round(aurc(score=[0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.9], correct=[1, 1, 1, 0, 1, 1, 0, 0]), 7)
     0.1174851
     """
-    curve = risk_curve(score=score, correct=correct)
-    return float(np.trapezoid(curve.selective, curve.coverage))
+    accepted, wrong, _ = _points(*scored_answers(score, correct))
+    risk = wrong / accepted
+    inner = np.dot(risk[1:] + risk[:-1], np.diff(accepted)) / 2
+    return float((risk[0] * accepted[0] + inner) / accepted[-1])
 
 
 def augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
     r"""Area under generalised risk against coverage (trapezoid). Lower is better.
 
     The chance that a random sample is wrong and at least as readily accepted as another random one. Exactly
-    $(1 - AUROC_f)\,a(1 - a) + (1 - a)^2 / 2$ with accuracy a and $AUROC_f$ that of errors against correct answers.
+    $(1 - AUROC_f)\,a(1 - a) + (1 - a)^2 / 2$ with accuracy a and $AUROC_f$ that of errors against correct answers,
+    ties included; that is how it is computed.
 
     Examples
     --------
     >>> augrc(score=[0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.9], correct=[1, 1, 1, 0, 1, 1, 0, 0])
     0.09375
     """
-    return _ranking.augrc(*_checked(score, correct))
+    return _ranking.augrc(*scored_answers(score, correct))
 
 
-def augrc_interval(
-    *, score: ArrayLike, correct: ArrayLike, rng: np.random.Generator, delta: float = 0.05, resamples: int = 1000
-) -> Estimate:
-    """AUGRC with a percentile bootstrap interval: multinomial weights on a curve that is sorted once.
+def e_aurc(*, score: ArrayLike, correct: ArrayLike) -> float:
+    """AURC above that of a perfect ranking with the same number of errors (e-AURC). Lower is better; 0 is perfect.
+
+    The reference is exact for this n: every right answer before every wrong one, no ties. Other software subtracts the
+    limit for large n and can go below zero. Wrong answers that are tied at the end are ranked perfectly too; the
+    trapezoid then cuts under the reference, and the excess is 0.
 
     Examples
     --------
-    >>> score, correct = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [1, 1, 0, 1, 0, 0]
-    >>> print(augrc_interval(score=score, correct=correct, rng=np.random.default_rng(0)))
-    0.153 [0.014, 0.403] (95 % bootstrap, n = 6)
+    >>> e_aurc(score=[1, 2, 3, 4], correct=[1, 1, 0, 0])
+    0.0
+    >>> round(e_aurc(score=[1, 1, 1, 1], correct=[1, 1, 0, 0]), 4)
+    0.3542
     """
-    as_level(delta, "delta")
-    as_count(resamples, "resamples")
-    groups, n = _tied_groups(score, correct)
-    wrong, right = groups[:, 1], groups[:, 0] - groups[:, 1]
-    # A resample only changes how often each (score, right or wrong) cell occurs, so cells are drawn, not samples.
-    cells = np.concatenate([right, wrong]) / n
-    areas = np.empty(resamples)
-    step = max(1, 2**22 // cells.size)
-    for start in range(0, resamples, step):
-        stop = min(start + step, resamples)
-        drawn = rng.multinomial(n, cells, size=stop - start)
-        drawn_wrong = drawn[:, right.size :]
-        accepted = drawn[:, : right.size] + drawn_wrong
-        before = np.cumsum(drawn_wrong, axis=1) - drawn_wrong / 2
-        areas[start:stop] = (before * accepted).sum(axis=1) / n**2
-    lower, upper = np.quantile(areas, [delta / 2, 1 - delta / 2])
-    value = augrc(score=score, correct=correct)
-    return Estimate(value, float(lower), float(upper), level=1 - delta, n=n, method="bootstrap")
+    values, right = scored_answers(score, correct)
+    n, errors = values.size, int(values.size - right.sum())
+    risk = np.arange(errors + 1) / np.arange(n - errors, n + 1) if errors < n else np.ones(errors + 1)
+    best = float(np.trapezoid(risk)) / n
+    return max(0.0, aurc(score=values, correct=right) - best)
 
 
-def _tied_groups(score: ArrayLike, correct: ArrayLike) -> tuple[NDArray[np.float64], int]:
-    """(samples, errors) of each distinct score, from the least to the most strange; and n."""
-    values, right = _checked(score, correct)
-    return np.column_stack(_ranking.tied_groups(values, right)), values.size
+def e_augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
+    r"""AUGRC above that of a perfect ranking, $(1 - a)^2 / 2$ (e-AUGRC). Lower is better; 0 is perfect, never less.
+
+    Examples
+    --------
+    >>> e_augrc(score=[0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.9], correct=[1, 1, 1, 0, 1, 1, 0, 0])
+    0.0234375
+    """
+    values, right = scored_answers(score, correct)
+    above, tied = _ranking.wins(values[right], values[~right])
+    pairs = int(right.sum()) * int((~right).sum())
+    return (pairs - above - tied / 2) / values.size**2
 
 
-def _checked(score: ArrayLike, correct: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def risk_at_coverage(*, score: ArrayLike, correct: ArrayLike, coverage: float) -> float:
+    """Selective risk at the smallest coverage a threshold can give that is at least ``coverage``. Lower is better.
+
+    Examples
+    --------
+    >>> risk_at_coverage(score=[1, 2, 3, 3], correct=[1, 0, 1, 1], coverage=0.6)
+    0.25
+    """
+    if not 0 < coverage <= 1:
+        raise InputError(f"coverage must be above 0 and at most 1, got {coverage!r}.")
+    curve = risk_curve(score=score, correct=correct)
+    # Coverages are k / n in floating point; an asked 0.3 must find 3 of 10.
+    reached = bisect.bisect_left(curve.coverage, coverage * (1 - 1e-12))
+    return float(curve.selective[reached])
+
+
+def coverage_at_risk(*, score: ArrayLike, correct: ArrayLike, risk: float) -> float:
+    """Largest coverage whose selective risk is at most ``risk``; 0 if every threshold is riskier. Higher is better.
+
+    Examples
+    --------
+    >>> coverage_at_risk(score=[1, 2, 3, 4], correct=[1, 1, 0, 0], risk=0.4)
+    0.75
+    >>> coverage_at_risk(score=[1, 2], correct=[0, 1], risk=0.1)
+    0.0
+    """
+    if not 0 <= risk <= 1:
+        raise InputError(f"risk must be between 0 and 1, got {risk!r}.")
+    curve = risk_curve(score=score, correct=correct)
+    safe = np.flatnonzero(curve.selective[1:] <= risk * (1 + 1e-12))
+    return float(curve.coverage[1:][safe[-1]]) if safe.size else 0.0
+
+
+def scored_answers(score: ArrayLike, correct: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Checked strangeness and right-or-wrong of the same samples."""
     values, right = as_vector(score, "score", allow_infinite=True), as_mask(correct, "correct")
     if values.size != right.size:
         raise InputError(f"score and correct must have the same length, got {values.size} and {right.size}.")
     return values, right
+
+
+def _points(
+    values: NDArray[np.float64], right: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
+    """How many are accepted, how many of them wrong, and the score, at the end of each group of ties."""
+    # Two sorts and a merge: numpy sorts values several times faster than it finds the order that sorts them.
+    known, asked = np.sort(values[right]), np.sort(values[~right])
+    is_wrong = np.zeros(values.size, dtype=np.bool_)
+    is_wrong[np.searchsorted(known, asked) + np.arange(asked.size)] = True
+    merged = np.empty(values.size)
+    merged[is_wrong], merged[~is_wrong] = asked, known
+    wrong, last = np.cumsum(is_wrong, dtype=np.intp), np.append(merged[1:] != merged[:-1], True)
+    accepted = np.arange(1, values.size + 1, dtype=np.float64)
+    return (accepted, wrong, merged) if last.all() else (accepted[last], wrong[last], merged[last])

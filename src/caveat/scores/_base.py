@@ -43,6 +43,7 @@ class Score(ABC):
     fits_on: ClassVar[tuple[str, ...]] = ()  # fields that fit reads; empty: nothing to learn
     cost: ClassVar[str]  # per sample, with D features, C classes, N training rows
     paper: ClassVar[str]
+    held_out: ClassVar[bool] = False  # learns from held-out inliers, where there are some, rather than training data
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameter -> values that tune tries, where papers tune it
 
     def fit(self, train: Outputs) -> Self:

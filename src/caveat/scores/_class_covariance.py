@@ -28,6 +28,7 @@ __all__ = ["ClassCovariances", "class_covariances"]
 _SWEEPS = 3  # of orthogonal iteration: whitened spectra are flat, one sweep would find little more than chance
 _SPARE = 8  # directions carried along beyond the rank, so that the last ones kept are good too
 _PROBES = 16  # random directions for the variance outside the subspace
+_SMALL = 8  # rows per direction up to which whitening the rows costs less than whitening directions in every sweep
 _HELD = 64 * 2**20  # bytes of one class that are kept while it is worked on; a larger one is read again each time
 
 
@@ -70,21 +71,28 @@ def class_covariances(
     def fill(c: int) -> None:
         n = members[c].size
         rows: Iterable[NDArray[Any]] = _CentredRows(train.features, members[c], moments.means[c], moments.normalize)
-        if n * width * 8 <= _HELD:
+        small = n <= _SMALL * start.shape[1]
+        if small:
+            rows = [block @ white for block in rows]
+        elif n * width * 8 <= _HELD:
             rows = list(rows)
+
+        def whitened(directions: NDArray[np.float64]) -> NDArray[Any]:
+            return directions.astype(kind) if small else white @ directions.astype(kind)
+
         basis = np.eye(width)
         if r < width:
             basis = start
             for _ in range(_SWEEPS):
-                image = white.T @ _scatter_times(rows, white @ basis.astype(kind)).astype(kind)
-                basis = np.linalg.qr(image.astype(np.float64))[0]
-        values, turn = np.linalg.eigh(_scatter_along(rows, white @ basis.astype(kind)) / n)
+                image = _scatter_times(rows, whitened(basis))
+                basis = np.linalg.qr(image if small else (white.T @ image.astype(kind)).astype(np.float64))[0]
+        values, turn = np.linalg.eigh(_scatter_along(rows, whitened(basis)) / n)
         own = basis @ turn[:, ::-1][:, :r]
         weight = n / (n + width)
         axes[c], variances[c] = own, weight * np.maximum(values[::-1][:r], 0) + 1 - weight
         if r < width:
             outside = probes - own @ (own.T @ probes)
-            total = np.trace(_scatter_along(rows, white @ outside.astype(kind))) / (n * _PROBES)
+            total = np.trace(_scatter_along(rows, whitened(outside))) / (n * _PROBES)
             rest[c] = weight * total / (width - r) + 1 - weight
 
     map_in_threads(fill, range(classes))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from caveat._checks import check_known
 
-__all__ = ["TABLE", "Row", "projections_of"]
+__all__ = ["NONE", "TABLE", "Row", "projections_of"]
 
 
 class Row(NamedTuple):

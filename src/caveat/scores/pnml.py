@@ -68,15 +68,17 @@ class PNML(Score):
         # Rounding of the features themselves leaves eigenvalues of about eps squared: those are no directions.
         noise = max(float(np.finfo(np.float64).eps), found.resolution**2)
         inside = values > values[-1] * values.size * noise
+        # x P x and x P_bot x are sums over the squared coordinates, one with these weights, one with those.
         self.inside_ = np.divide(1.0, values, out=np.zeros_like(values), where=inside)
         self.outside_ = np.where(inside, 0.0, 1.0)
         self.head_weight_, self.head_bias_ = train.head.weight, train.head.bias
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = augmented_rows(block.features)
-        energy = (rows @ self.axes_) ** 2
-        parallel = energy @ self.inside_
-        g = np.maximum(energy @ self.outside_, parallel / (1 + parallel))
+        energy = rows @ self.axes_
+        energy *= energy
+        parallel, across = (energy @ np.stack([self.inside_, self.outside_], axis=1)).T
+        g = np.maximum(across, parallel / (1 + parallel))
         features = rows[:, 1:] if self.unit_features else block.features
         logits = head_logits(features, self.head_weight_, self.head_bias_).astype(np.float64)
         log_p = logits - log_sum_exp(logits)[:, None]

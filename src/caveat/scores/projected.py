@@ -201,11 +201,16 @@ class Projected(Score):
     def _fit_average(self, subspaces: _Subspaces) -> None:
         """One operator and one offset: the mean of the class projections."""
         operator = offset = np.zeros(1)
+        waiting: list[NDArray[Any]] = []  # many short products into a D x D matrix would cost more than a few long ones
         count = 0
         for mean, axes in subspaces:
-            operator = operator + axes.T @ axes
             offset = offset + mean - axes.T @ (axes @ mean)
+            waiting.append(axes)
             count += 1
+            if sum(some.shape[0] for some in waiting) >= mean.size:
+                operator = operator + _squared(waiting)
+                waiting = []
+        operator = operator + _squared(waiting) if waiting else operator
         if self._what == "logits":
             self._change_head(operator / count, offset / count)
         else:
@@ -313,3 +318,10 @@ class Projected(Score):
         length = np.sqrt(_subspaces.squared_coordinates(rows, self.axes_, self.starts_) + self.rest_)
         length *= self.lengths_
         return np.asarray(np.divide(along, length, out=np.zeros_like(along), where=length > 0))
+
+
+def _squared(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Sum of P P^T over axes P^T, shape (D, D)."""
+    axes = np.concatenate(parts)
+    product: NDArray[Any] = axes.T @ axes
+    return product

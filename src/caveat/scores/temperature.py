@@ -48,6 +48,7 @@ class TempScale(Score):
     name: ClassVar[str] = "tempscale"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
     fits_on: ClassVar[tuple[str, ...]] = ("probs", "labels")
+    held_out: ClassVar[bool] = True
     cost: ClassVar[str] = "C"
     paper: ClassVar[str] = "Guo et al. 2017"
 

@@ -36,9 +36,17 @@ def applicable(train: Outputs | None, *others: Outputs) -> tuple[dict[str, Score
     return can, cannot
 
 
-def fit_all(scores: Iterable[Score], train: Outputs) -> None:
-    """Fit every score from one shared walk over the training outputs."""
-    learners = [score for score in scores if score.fits_on]
+def fit_all(scores: Iterable[Score], train: Outputs, validation: Outputs | None = None) -> None:
+    """Fit every score from one shared walk over the training outputs.
+
+    A score that should learn from held-out inliers (a temperature) learns from ``validation`` where that is given.
+    """
+    learners = []
+    for score in scores:
+        if score.held_out and validation is not None and not score.missing(train=validation, outputs=validation):
+            score.fit(validation)
+        elif score.fits_on:
+            learners.append(score)
     for score in learners:
         score.can_fit(train)
     gathered = gather(train, [statistic for score in learners for statistic in score.statistics()])
@@ -47,9 +55,16 @@ def fit_all(scores: Iterable[Score], train: Outputs) -> None:
 
 
 def score_all(
-    train: Outputs | None, outputs: Outputs, names: Iterable[str] | None = None
+    train: Outputs | None,
+    outputs: Outputs,
+    names: Iterable[str] | None = None,
+    *,
+    validation: Outputs | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Strangeness under every applicable score, or under the named ones, by name.
+
+    All sums over the training outputs come from one shared walk; only what depends on them (ViM's scale, the tails of
+    OpenMax, kernel components) is read again. ``validation``: held-out inliers for a score that learns from those.
 
     Examples
     --------
@@ -60,5 +75,5 @@ def score_all(
     chosen: Mapping[str, Score]
     chosen = applicable(train, outputs)[0] if names is None else {name: make(name) for name in names}
     if train is not None:
-        fit_all(chosen.values(), train)
+        fit_all(chosen.values(), train, validation)
     return {name: score.score(outputs) for name, score in chosen.items()}

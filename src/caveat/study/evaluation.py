@@ -23,6 +23,7 @@ from caveat.metrics import (
     auroc_interval,
     conformal_auroc,
     mean_auroc_interval,
+    ood_failures,
     paired_p_value,
     proportion_interval,
     risk_curve,
@@ -33,6 +34,7 @@ from caveat.outputs import Outputs
 from caveat.results import Estimate
 from caveat.scores import Score, applicable, catalogue
 from caveat.scores.together import fit_all
+from caveat.stats.posthoc import holm
 
 __all__ = ["DataFacts", "Detection", "Evaluation", "Misclassification", "Ranked", "SetFacts", "evaluate"]
 
@@ -207,8 +209,8 @@ def evaluate(
     outliers
         Name -> outputs from elsewhere.
     calibration
-        Held-out inliers for the prediction sets. Without it a random half of ``inlier`` calibrates and the other half
-        is looked at; detection always uses all of ``inlier``.
+        Held-out inliers for the prediction sets and for a temperature. Without it a random half of ``inlier``
+        calibrates and the other half is looked at; detection always uses all of ``inlier``.
     names
         Scores to compute; default all that the outputs allow.
     alpha, delta, tpr
@@ -245,7 +247,7 @@ def evaluate(
 
     tell("fitting scores")
     if train is not None:
-        fit_all(chosen.values(), train)
+        fit_all(chosen.values(), train, calibration)
     strangeness: dict[str, dict[str, NDArray[np.float64]]] = {}
     for name, score in chosen.items():
         tell(f"scoring {name}")
@@ -331,11 +333,8 @@ def _detect(
     kept = detection_threshold(inlier=inside, outlier=outside, tpr=tpr, positive="inlier")
     augrc = None
     if correct is not None and correct.any():
-        right = inside[correct]
-        augrc = augrc_interval(
-            score=np.concatenate([right, outside]), correct=np.arange(right.size + outside.size) < right.size,
-            rng=rng, delta=delta,
-        )  # fmt: skip
+        pooled, right = ood_failures(inlier=inside, correct=correct, outlier=outside)
+        augrc = augrc_interval(score=pooled, correct=right, rng=rng, delta=delta)
     return Detection(
         score=score,
         outlier=outlier,
@@ -392,18 +391,7 @@ def _rank(placements: Mapping[str, Placements], bands: Mapping[str, Estimate], *
 def _differs_from(leader: str, others: list[str], placements: Mapping[str, Placements]) -> dict[str, float]:
     """Holm-adjusted p-values of equal mean AUROC with the leader."""
     raw = [paired_p_value(placements[leader], placements[name]) for name in others]
-    return dict(zip(others, _holm(raw), strict=True))
-
-
-def _holm(p_values: list[float]) -> list[float]:
-    """Holm's step-down adjustment, in the order given."""
-    order = np.argsort(p_values)
-    adjusted = np.empty(len(p_values))
-    running = 0.0
-    for position, i in enumerate(order):
-        running = max(running, min(1.0, (len(p_values) - position) * p_values[i]))
-        adjusted[i] = running
-    return adjusted.tolist()
+    return dict(zip(others, holm(raw).tolist(), strict=True))
 
 
 def _sets(

@@ -1,0 +1,104 @@
+"""``caveat compare``: which methods of a results table differ, and which cannot be told apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from caveat.cli._console import console
+from caveat.errors import InputError
+
+if TYPE_CHECKING:
+    from caveat.results import Comparison
+
+__all__ = ["compare"]
+
+
+def compare(
+    table: Annotated[Path, typer.Argument(help="Results of any benchmark: .csv, .tsv or .parquet.")],
+    block: Annotated[
+        str | None, typer.Option(help="Columns that say which rows were measured together, separated by commas.")
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="Column with the method's name. Without: one column each.")] = None,
+    value: Annotated[str | None, typer.Option(help="Column with the number to compare.")] = None,
+    where: Annotated[list[str] | None, typer.Option(help="Keep only rows with column=value. May be repeated.")] = None,
+    regime: Annotated[
+        str | None, typer.Option(help="Column to split by (near, mid, far): one comparison for each of its values.")
+    ] = None,
+    higher_is_better: Annotated[
+        bool, typer.Option("--higher-is-better", help="For AUROC and accuracy; default: lower is better.")
+    ] = False,
+    alpha: Annotated[float, typer.Option(help="Level of the tests.")] = 0.05,
+    posthoc: Annotated[str, typer.Option(help="conover, nemenyi or wilcoxon.")] = "conover",
+    out: Annotated[Path | None, typer.Option(help="Folder for figures (.svg), .md and .tex.")] = None,
+) -> None:
+    """Rank methods over blocks: Friedman, pairs, groups that cannot be told apart.
+
+    A long table has one row per measurement: caveat compare results.csv --block dataset,model,seed --method score
+    --value augrc. A wide one has one row per block and one column per method; --block then names columns to leave out.
+    """
+    from caveat.stats import compare as run
+    from caveat.stats.posthoc import POSTHOC
+    from caveat.stats.tables import keep_rows, read_columns, split_columns
+
+    chosen = next((known for known in POSTHOC if known == posthoc), None)
+    if chosen is None:
+        raise InputError(f"--posthoc must be one of {', '.join(POSTHOC)}, got {posthoc}.")
+    columns = read_columns(table)
+    if where:
+        wanted = _conditions(where)
+        columns = keep_rows(columns, wanted)
+        if method is None:  # a column that was just held fixed is no method
+            columns = {name: column for name, column in columns.items() if name not in wanted}
+    keys = None if block is None else [name.strip() for name in block.split(",")]
+    parts = {"all": columns} if regime is None else split_columns(columns, regime)
+    results = {
+        name: run(part, alpha, not higher_is_better, block=keys, method=method, value=value, posthoc=chosen)
+        for name, part in parts.items()
+    }
+    for name, result in results.items():
+        _show(name if regime is not None else "", result)
+    if out is not None:
+        _write(out, results, split=regime is not None)
+        console().print(f"Figures and tables: {out}", highlight=False, soft_wrap=True)
+
+
+def _conditions(given: list[str]) -> dict[str, str]:
+    found = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise InputError(f"--where must be column=value, got {item}.")
+        found[name] = value
+    return found
+
+
+def _show(name: str, result: Comparison) -> None:
+    from rich.table import Table
+
+    shown = Table(title=name or None, title_justify="left")
+    for heading, align in (("layer", "right"), ("method", "left"), ("average rank", "right"), ("groups", "left")):
+        shown.add_column(heading, justify="right" if align == "right" else "left")
+    before = 1
+    for layer, method, letters in result.lines():
+        if layer != before:
+            shown.add_section()
+        before = layer
+        shown.add_row(str(layer), method, f"{result.average_ranks[method]:.2f}", letters)
+    console().print(shown)
+    console().print(f"{result.summary()} {result.legend()}", highlight=False, soft_wrap=True)
+
+
+def _write(folder: Path, results: dict[str, Comparison], *, split: bool) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, result in results.items():
+        stem = "".join(c if c.isalnum() or c in "-._" else "_" for c in name) if split else "comparison"
+        (folder / f"{stem}.md").write_text(result.to_markdown() + "\n", encoding="utf-8")
+        (folder / f"{stem}.tex").write_text(result.to_latex() + "\n", encoding="utf-8")
+        result.plot_cd().savefig(folder / f"{stem}_cd.svg")
+        result.plot_cliques().savefig(folder / f"{stem}_cliques.svg")
+    if split:
+        first = next(iter(results.values()))
+        first.plot_cliques(results).savefig(folder / "regimes.svg")

@@ -1,0 +1,80 @@
+"""Near, mid, far: data sets grouped by how far they lie from the training data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.errors import InputError
+from caveat.geometry.proximity import Proximity
+
+__all__ = ["buckets"]
+
+
+def buckets(
+    table: Mapping[str, Proximity | Mapping[str, float] | Sequence[float]],
+    *,
+    names: Sequence[str] = ("near", "mid", "far"),
+    seed: int = 0,
+) -> dict[str, str]:
+    """Group data sets by their distances: z-scores, KMeans with a fixed seed, groups ordered by mean distance.
+
+    Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection ...", appendix B. The groups
+    are relative: "near" is near among these data sets. A distance that is the same for all of them says nothing and
+    counts as 0; one that is missing for any of them is left out for all.
+
+    Parameters
+    ----------
+    table
+        Name of a data set -> its :class:`Proximity`, or its distances by name or in a fixed order; lower is closer.
+    names
+        Names of the groups, from closest to furthest.
+    seed
+        Of KMeans.
+
+    Examples
+    --------
+    >>> buckets({"cifar100": [0.16, 0.81], "svhn": [0.70, 0.86], "lsun": [0.72, 0.84], "places": [1.5, 1.15]})
+    {'cifar100': 'near', 'svhn': 'mid', 'lsun': 'mid', 'places': 'far'}
+    """
+    from sklearn.cluster import KMeans
+
+    sets = list(table)
+    if len(sets) < len(names):
+        raise InputError(f"{len(names)} buckets need at least as many data sets, got {len(sets)}.")
+    distances = _distances(table)
+    spread = distances.std(axis=0)
+    z = (distances - distances.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    if len(np.unique(z, axis=0)) < len(names):
+        raise InputError(
+            f"{len(names)} buckets need at least as many different distances, got {len(np.unique(z, axis=0))}."
+        )
+    group = KMeans(n_clusters=len(names), n_init=20, random_state=seed).fit_predict(z)
+    order = np.argsort([z[group == g].mean() for g in range(len(names))])
+    called = {int(g): names[place] for place, g in enumerate(order)}
+    return {name: called[int(g)] for name, g in zip(sets, group, strict=True)}
+
+
+def _distances(table: Mapping[str, Any]) -> NDArray[np.float64]:
+    rows = []
+    for name, given in table.items():
+        if isinstance(given, Proximity):
+            row = [given.frechet, given.mmd, given.centroid, given.text]
+        elif isinstance(given, Mapping):
+            first = next(iter(table.values()))
+            if set(given) != set(first):
+                raise InputError(f"every data set must have the same distances, but '{name}' has {sorted(given)}.")
+            row = [given[key] for key in first]
+        else:
+            row = list(given)
+        rows.append([np.nan if value is None else float(value) for value in row])
+    if len({len(row) for row in rows}) != 1:
+        raise InputError("every data set must have the same number of distances.")
+    array = np.asarray(rows)
+    array = array[:, ~np.isnan(array).any(axis=0)]
+    if array.size == 0 or not np.isfinite(array).all():
+        raise InputError("table must have at least one distance that is finite for every data set.")
+    return array

@@ -1,0 +1,197 @@
+r"""How close a trained network is to neural collapse, as seen in its features and its last layer.
+
+Papyan, Han and Donoho, "Prevalence of neural collapse during the terminal phase of deep learning training", PNAS
+117(40), 2020; the selection and the projections are those of Claros-Olivares and Brockmeier, "A Systematic Analysis of
+Out-of-Distribution Detection ...", sections 3.2 and 3.4 and appendix D. With class means $\mu_c$, global mean $\mu$,
+$\tilde\mu_c = \mu_c - \mu$, $M = [\tilde\mu_c]$, weights $w_c$ and C classes; every number is 0 at full collapse:
+
+- equinorm: std / mean of $\|\tilde\mu_c\|$ (and of $\|w_c\|$)
+- equiangularity: std over pairs of $\cos(\tilde\mu_c, \tilde\mu_{c'})$ (and of the weights)
+- maximal equiangularity: mean over pairs of $|\cos + 1/(C - 1)|$ (and of the weights)
+- variability collapse: $\mathrm{tr}(\Sigma_W \Sigma_B^+) / C$, $\Sigma_W$ the covariance about the class means (the
+  paper prints the global mean), $\Sigma_B$ the mean of $\tilde\mu_c \tilde\mu_c^T$
+- self-duality: $\| W^T / \|W\|_F - M / \|M\|_F \|_F^2$
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._checks import check_known
+from caveat.errors import InputError
+from caveat.outputs import Head, Outputs
+from caveat.scores._statistics import ClassMoments
+
+__all__ = ["NeuralCollapse", "neural_collapse"]
+
+Projection = Literal["none", "global", "class_pred"]
+_ROOM = 2**28  # bytes of class covariances that are gathered in one walk
+
+
+@final
+@dataclass(frozen=True)
+class NeuralCollapse:
+    """The metrics of one network under one projection. Lower is nearer to collapse; None needs the head."""
+
+    projection: str
+    equinorm: float
+    equiangularity: float
+    max_equiangularity: float
+    variability: float
+    self_duality: float | None
+    weight_equinorm: float | None
+    weight_equiangularity: float | None
+    weight_max_equiangularity: float | None
+    n: int
+    n_classes: int
+    caveat: str = ""
+
+
+def neural_collapse(outputs: Outputs, *, projection: Projection = "none", variance: float = 0.95) -> NeuralCollapse:
+    """Neural-collapse metrics of a network's training outputs, in row blocks.
+
+    Parameters
+    ----------
+    outputs
+        Features and labels; with a head, the metrics of the weights and self-duality too. ``"class_pred"`` also needs
+        predictions.
+    projection
+        ``"none"``; ``"global"``: features are filtered to the principal subspace of all of them; ``"class_pred"``: to
+        the subspace of the class that was predicted.
+    variance
+        Share of the variance that a subspace must hold; it has as few directions as that takes.
+
+    Examples
+    --------
+    >>> frame = np.eye(3) - 1 / 3  # a simplex: three directions at 120 degrees
+    >>> labels = np.tile([0, 1, 2], 50)
+    >>> noise = np.random.default_rng(0).normal(size=(150, 3)) * 0.01
+    >>> found = neural_collapse(Outputs(features=frame[labels] + noise, labels=labels, head=Head(frame)))
+    >>> found.equinorm < 0.01, found.max_equiangularity < 0.01, found.self_duality < 0.001
+    (True, True, True)
+    """
+    check_known(projection, ("none", "global", "class_pred"), "projection")
+    if not 0 < variance <= 1:
+        raise InputError(f"variance must be above 0 and at most 1, got {variance!r}.")
+    if not outputs.has("features") or not outputs.has("labels"):
+        raise InputError("neural_collapse needs outputs.features and outputs.labels; store both.")
+    if projection == "class_pred" and not outputs.has("predictions"):
+        raise InputError("the projection 'class_pred' needs predictions: store logits or the head.")
+    moments = ClassMoments()
+    moments.begin(outputs)
+    for block in outputs.blocks(moments.reads):
+        moments.update(block)
+    moments.demand_every_class("neural_collapse")
+    if moments.counts.size < 2:
+        raise InputError(f"neural_collapse needs at least 2 classes, got {moments.counts.size}.")
+    if projection == "class_pred":
+        moments = _class_projected(outputs, moments, variance)
+    means, within = moments.means, moments.within_scatter / moments.n
+    if projection == "global":
+        basis = _principal(moments.total_scatter, variance)
+        centre = moments.global_mean
+        means = (means - centre) @ basis @ basis.T + centre
+        within = basis @ (basis.T @ within @ basis) @ basis.T
+    return _measure(projection, moments, means, within, outputs.head)
+
+
+def _measure(
+    projection: str, moments: ClassMoments, means: NDArray[np.float64], within: NDArray[np.float64], head: Head | None
+) -> NeuralCollapse:
+    centred = means - moments.counts @ means / moments.n
+    equinorm, equiangularity, maximal = _frame(centred, "class means")
+    weights = None if head is None else head.weight.astype(np.float64)
+    of_weights = (None, None, None) if weights is None else _frame(weights, "weights")
+    duality = None
+    if weights is not None:
+        gap = weights / np.linalg.norm(weights) - centred / np.linalg.norm(centred)
+        duality = float(np.sum(gap**2))
+    smallest, largest = moments.counts.min(), moments.counts.max()
+    caveat = ""
+    if smallest != largest:
+        caveat = (
+            f"Classes have {smallest:.0f} to {largest:.0f} samples: the global mean leans to the large ones, and the "
+            "variability collapse grows with that offset."
+        )
+    return NeuralCollapse(
+        projection=projection,
+        equinorm=equinorm,
+        equiangularity=equiangularity,
+        max_equiangularity=maximal,
+        variability=_variability(centred, within, noise=float(np.linalg.norm(means)) * np.finfo(np.float64).eps),
+        self_duality=duality,
+        weight_equinorm=of_weights[0],
+        weight_equiangularity=of_weights[1],
+        weight_max_equiangularity=of_weights[2],
+        n=int(moments.n),
+        n_classes=moments.counts.size,
+        caveat=caveat,
+    )
+
+
+def _frame(vectors: NDArray[np.float64], what: str) -> tuple[float, float, float]:
+    """Equinorm, equiangularity and maximal equiangularity of C vectors."""
+    norms = np.linalg.norm(vectors, axis=1)
+    if (norms == 0).any():
+        raise InputError(f"class {int(np.argmin(norms))} of the {what} is the zero vector, which has no direction.")
+    unit = vectors / norms[:, None]
+    cosines = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
+    to_simplex = np.abs(cosines + 1 / (len(unit) - 1))
+    return float(norms.std() / norms.mean()), float(cosines.std()), float(to_simplex.mean())
+
+
+def _variability(centred: NDArray[np.float64], within: NDArray[np.float64], *, noise: float) -> float:
+    # Sigma_B = M M^T / C has the singular vectors of M, so its pseudo-inverse needs no D x D decomposition. Centred
+    # means of equal classes have one direction less than classes; it shows up as rounding of the means themselves.
+    _, singular, directions = np.linalg.svd(centred, full_matrices=False)
+    kept = singular > 10 * max(centred.shape) * noise
+    spread = np.einsum("ij,jk,ik->i", directions[kept], within, directions[kept], optimize=True)
+    return float(np.sum(spread / singular[kept] ** 2))  # the factor C of the pseudo-inverse and the 1 / C cancel
+
+
+def _principal(scatter: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
+    """Fewest leading eigenvectors (D, k) that hold the share ``variance`` of the scatter."""
+    values, vectors = np.linalg.eigh(scatter)
+    values = np.maximum(values[::-1], 0)
+    total = values.sum()
+    if total == 0:
+        return vectors[:, :0]
+    share = np.cumsum(values) / total
+    k = int(np.searchsorted(share, variance * (1 - 1e-12))) + 1
+    return np.asarray(vectors[:, ::-1][:, : min(k, values.size)])
+
+
+def _class_projected(outputs: Outputs, moments: ClassMoments, variance: float) -> ClassMoments:
+    """Moments, by label, of the features filtered to the subspace of their predicted class."""
+    bases = list(_class_bases(outputs, moments, variance))
+    means = moments.means
+    projected = replace(moments)
+    projected.begin(outputs)
+    for block in outputs.blocks(("features", "labels", "predictions")):
+        rows, said = np.empty(block.features.shape), block.predictions
+        for c in np.unique(said):
+            mine = said == c
+            rows[mine] = (block.features[mine] - means[c]) @ bases[c] @ bases[c].T + means[c]
+        projected.update(Outputs(features=rows, labels=block.labels, check=False))
+    return projected
+
+
+def _class_bases(outputs: Outputs, moments: ClassMoments, variance: float) -> Iterator[NDArray[np.float64]]:
+    """Principal subspace of each class, as many classes per walk over the rows as their covariances leave room."""
+    width = moments.means.shape[1]
+    step = max(1, _ROOM // (8 * width**2))
+    means: NDArray[Any] = moments.means
+    for start in range(0, moments.counts.size, step):
+        stop = min(start + step, moments.counts.size)
+        scatter = np.zeros((stop - start, width, width))
+        for block in outputs.blocks(("features", "labels")):
+            for c in range(start, stop):
+                rows = block.features[block.labels == c] - means[c]
+                scatter[c - start] += rows.T @ rows
+        for one in scatter:
+            yield _principal(one, variance)

@@ -1,0 +1,198 @@
+r"""How far a data set lies from the training data, in the space of some encoder.
+
+Rows are scaled to length one first. Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution
+Detection ...", section 3.3 and appendix B, who use CLIP; any encoder will do, and nothing here depends on which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._blocks import row_blocks
+from caveat._checks import as_count, as_labels, as_matrix, as_positive
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+from caveat.scores._statistics import class_sums, unit_rows
+
+__all__ = ["Proximity", "frechet", "mmd", "proximity"]
+
+_ROWS = 2048  # a block of the kernel matrix is then 32 MiB however large the sets are
+
+
+@final
+@dataclass(frozen=True)
+class Proximity:
+    """Four distances of one data set from the inliers; lower is closer. None: labels or text were missing."""
+
+    frechet: float
+    mmd: float
+    centroid: float | None
+    text: float | None
+    n_inlier: int
+    n_outlier: int
+
+
+def proximity(
+    *,
+    inlier: Outputs | ArrayLike,
+    outlier: Outputs | ArrayLike,
+    labels: ArrayLike | None = None,
+    text: ArrayLike | None = None,
+    degree: int = 3,
+    gamma: float | None = None,
+    offset: float = 1.0,
+) -> Proximity:
+    r"""Distances of a data set from the inliers: two of the whole distributions, two that know the classes.
+
+    - ``frechet``: squared Frechet distance of the two Gaussians, as in FID,
+      $\|\mu_1 - \mu_2\|^2 + \mathrm{tr}(\Sigma_1 + \Sigma_2 - 2 (\Sigma_1^{1/2} \Sigma_2 \Sigma_1^{1/2})^{1/2})$
+    - ``mmd``: unbiased squared maximum mean discrepancy with the kernel $(\gamma u^T v + b)^d$; can be below zero by
+      chance. The default is that of KID, $(u^T v / E + 1)^3$: it gives the magnitudes the paper prints
+    - ``centroid``: mean of $1 - \max_c \cos(z, \mu_c)$ over the class means $\mu_c$ of the inliers
+    - ``text``: mean of $1 - \max_c \cos(z, t_c)$ over text prototypes $t_c$
+
+    Parameters
+    ----------
+    inlier, outlier
+        Outputs with embeddings (or, without those, features), or arrays (n, E) and (m, E).
+    labels
+        Classes of the inliers, if ``inlier`` is an array; without labels there is no centroid distance.
+    text
+        Shape (C, E): a text embedding for each class.
+    degree, gamma, offset
+        d, gamma (default 1 / E) and b of the kernel.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> train = rng.normal(size=(500, 8)) + 3 * np.eye(8)[0]
+    >>> near = proximity(inlier=train, outlier=rng.normal(size=(400, 8)) + 3 * np.eye(8)[0])
+    >>> far = proximity(inlier=train, outlier=rng.normal(size=(400, 8)) - 3 * np.eye(8)[0])
+    >>> near.frechet < 0.02 < far.frechet, abs(near.mmd) < 0.02 < far.mmd
+    (True, True)
+    """
+    known, asked = _embeddings(inlier, "inlier"), _embeddings(outlier, "outlier")
+    if known.shape[1] != asked.shape[1]:
+        raise InputError(f"inlier and outlier must have the same width, got {known.shape[1]} and {asked.shape[1]}.")
+    if labels is None and isinstance(inlier, Outputs):
+        labels = inlier.labels
+    prototypes = None if labels is None else _centroids(known, labels)
+    words = None if text is None else unit_rows(as_matrix(text, "text").astype(np.float64))
+    if words is not None and words.shape[1] != known.shape[1]:
+        raise InputError(f"text must have the width of the embeddings ({known.shape[1]}), got {words.shape[1]}.")
+    return Proximity(
+        frechet=frechet(known, asked),
+        mmd=mmd(known, asked, degree=degree, gamma=gamma, offset=offset),
+        centroid=None if prototypes is None else _nearest(asked, prototypes),
+        text=None if words is None else _nearest(asked, words),
+        n_inlier=known.shape[0],
+        n_outlier=asked.shape[0],
+    )
+
+
+def frechet(first: ArrayLike, second: ArrayLike) -> float:
+    """Squared Frechet distance of the Gaussians that fit the unit rows of two sets. Symmetric, never negative.
+
+    Dowson and Landau, Journal of Multivariate Analysis 12(3), 1982. Covariances divide by n - 1; a set of one row has
+    none.
+
+    Examples
+    --------
+    >>> frechet([[1.0, 0.0]], [[0.0, 1.0]])
+    2.0
+    """
+    (mean, covariance), (other, spread) = (_gaussian(as_matrix(rows, "rows")) for rows in (first, second))
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0))  # any square root of the first covariance has the same trace
+    cross = np.linalg.eigvalsh(root.T @ spread @ root)
+    trace = np.trace(covariance) + np.trace(spread) - 2 * np.sqrt(np.maximum(cross, 0)).sum()
+    return float(max(0.0, np.sum((mean - other) ** 2) + max(0.0, trace)))
+
+
+def mmd(
+    first: ArrayLike, second: ArrayLike, *, degree: int = 3, gamma: float | None = None, offset: float = 1.0
+) -> float:
+    """Unbiased squared MMD of the unit rows of two sets with a polynomial kernel. Around 0 for the same distribution.
+
+    Gretton, Borgwardt, Rasch, Schoelkopf and Smola, NIPS 2006. All pairs, in row blocks.
+
+    Examples
+    --------
+    >>> round(mmd([[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]], degree=1, gamma=1.0), 6)
+    2.0
+    """
+    x, y = as_matrix(first, "first"), as_matrix(second, "second")
+    as_count(degree, "degree")
+    scale = 1 / x.shape[1] if gamma is None else as_positive(gamma, "gamma")
+    if min(x.shape[0], y.shape[0]) < 2:
+        raise InputError(f"mmd needs at least 2 rows on each side, got {x.shape[0]} and {y.shape[0]}.")
+
+    def kernel(values: NDArray[np.float64]) -> float:
+        base = values * scale + offset
+        powers = base.copy()
+        for _ in range(degree - 1):  # products: numpy's power calls pow for each element, twenty times slower
+            powers *= base
+        return float(powers.sum())
+
+    def across(a: NDArray[Any], b: NDArray[Any]) -> float:
+        return sum((kernel(rows @ columns.T) for rows in _unit_blocks(a) for columns in _unit_blocks(b)), 0.0)
+
+    def among(a: NDArray[Any]) -> float:
+        n, total = int(a.shape[0]), 0.0
+        for i, rows in enumerate(_unit_blocks(a)):
+            total += kernel(rows @ rows.T) - kernel(np.einsum("ij,ij->i", rows, rows))
+            total += 2 * sum(kernel(rows @ columns.T) for columns in islice(_unit_blocks(a), i + 1, None))
+        return total / (n * (n - 1))
+
+    return among(x) + among(y) - 2 * across(x, y) / int(x.shape[0] * y.shape[0])
+
+
+def _embeddings(given: Outputs | ArrayLike, name: str) -> NDArray[Any]:
+    if not isinstance(given, Outputs):
+        return as_matrix(given, name)
+    found = given.embeddings if given.has("embeddings") else given.features
+    if found is None:
+        raise InputError(f"{name} needs embeddings (or features): vectors of one encoder for both data sets.")
+    matrix: NDArray[Any] = found
+    return matrix
+
+
+def _unit_blocks(rows: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
+    for block in row_blocks(rows.shape[0], row_bytes=1, block_bytes=_ROWS):
+        yield unit_rows(rows[block].astype(np.float64))
+
+
+def _gaussian(rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and covariance of the unit rows, in blocks; rows are centred on the first so that nothing cancels."""
+    n, width = rows.shape
+    anchor = unit_rows(rows[:1].astype(np.float64))
+    total, square = np.zeros(width), np.zeros((width, width))
+    for unit in _unit_blocks(rows):
+        centred = unit - anchor
+        total += centred.sum(axis=0)
+        square += centred.T @ centred
+    shift = total / n
+    covariance = (square - n * np.outer(shift, shift)) / max(1, n - 1)
+    return anchor[0] + shift, (covariance + covariance.T) / 2
+
+
+def _centroids(rows: NDArray[Any], labels: ArrayLike) -> NDArray[np.float64]:
+    true = as_labels(labels, "labels")
+    if true.size != rows.shape[0]:
+        raise InputError(f"labels must have one value per inlier ({rows.shape[0]}), got {true.size}.")
+    sums, start = np.zeros((int(true.max()) + 1, rows.shape[1])), 0
+    for unit in _unit_blocks(rows):
+        sums += class_sums(unit, true[start : start + len(unit)], len(sums))
+        start += len(unit)
+    return np.asarray(unit_rows(sums[np.bincount(true) > 0]))
+
+
+def _nearest(rows: NDArray[Any], prototypes: NDArray[np.float64]) -> float:
+    total = sum((float((1 - (unit @ prototypes.T).max(axis=1)).sum()) for unit in _unit_blocks(rows)), 0.0)
+    return total / int(rows.shape[0])

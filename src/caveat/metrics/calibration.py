@@ -1,0 +1,214 @@
+r"""Do the probabilities deserve their name? Expected calibration error, Brier score, negative log-likelihood.
+
+All three: lower is better. Brier and NLL are proper scores and mix calibration with sharpness; ECE looks at
+calibration alone, depends on its bins and is biased upwards when bins hold few samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp, ndtri
+
+from caveat._checks import as_count, as_labels, as_level, as_matrix, check_known
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+from caveat.results import Estimate
+
+__all__ = ["Calibration", "Reliability", "brier", "calibration", "ece", "nll", "reliability"]
+
+Bins = Literal["width", "mass"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Mean confidence and accuracy of the predicted class, by bin of confidence; empty bins are left out."""
+
+    confidence: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+    count: NDArray[np.intp]
+
+
+@final
+@dataclass(frozen=True)
+class Calibration:
+    """The three numbers of one model on one data set."""
+
+    ece: Estimate
+    brier: Estimate
+    nll: Estimate
+
+
+def reliability(*, probs: ArrayLike, labels: ArrayLike, bins: int = 15, by: Bins = "width") -> Reliability:
+    """The points of a reliability diagram.
+
+    Parameters
+    ----------
+    probs
+        Shape (n, C).
+    labels
+        Shape (n,).
+    bins, by
+        How many bins, of equal width or of equal mass (as equal as ties of confidence allow).
+
+    Examples
+    --------
+    >>> points = reliability(probs=[[0.9, 0.1], [0.8, 0.2], [0.4, 0.6]], labels=[0, 1, 1], bins=2)
+    >>> points.confidence.round(3), points.accuracy.round(3), points.count
+    (array([0.767]), array([0.667]), array([3]))
+    """
+    p, true = _given(probs, labels)
+    confidence, right = _top(p, true)
+    where = _bin(confidence, bins, by)
+    count = np.bincount(where, minlength=bins)
+    full = count > 0
+    mean = np.bincount(where, weights=confidence, minlength=bins)[full] / count[full]
+    rate = np.bincount(where, weights=right, minlength=bins)[full] / count[full]
+    return Reliability(mean, rate, count[full])
+
+
+def ece(*, probs: ArrayLike, labels: ArrayLike, bins: int = 15, by: Bins = "width") -> float:
+    r"""Expected calibration error: the gap between confidence and accuracy, averaged over bins by their size.
+
+    $$ \sum_b \frac{n_b}{n} |\mathrm{acc}(b) - \mathrm{conf}(b)| $$
+
+    Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern Neural Networks", ICML 2017, eq. (5); 15 bins as there.
+
+    Examples
+    --------
+    >>> round(ece(probs=[[0.9, 0.1], [0.8, 0.2], [0.4, 0.6]], labels=[0, 1, 1], bins=2), 4)
+    0.1
+    """
+    points = reliability(probs=probs, labels=labels, bins=bins, by=by)
+    return float(points.count @ np.abs(points.accuracy - points.confidence) / points.count.sum())
+
+
+def brier(*, probs: ArrayLike, labels: ArrayLike) -> float:
+    r"""Mean squared distance of the probabilities from the truth, summed over the classes: between 0 and 2.
+
+    $$ \frac1n \sum_i \sum_c (p_{ic} - [y_i = c])^2 $$
+
+    Brier, Monthly Weather Review 78(1), 1950. For two classes some software prints half of it.
+
+    Examples
+    --------
+    >>> round(brier(probs=[[0.9, 0.1], [0.8, 0.2]], labels=[0, 1]), 4)
+    0.65
+    """
+    return float(_squared(*_given(probs, labels)).mean())
+
+
+def nll(*, labels: ArrayLike, probs: ArrayLike | None = None, logits: ArrayLike | None = None) -> float:
+    r"""Negative log-likelihood of the true labels, in nats. Infinite where a true label was given probability 0.
+
+    $$ -\frac1n \sum_i \log p_{i y_i} $$
+
+    Give ``logits`` where there are any: they do not underflow.
+
+    Examples
+    --------
+    >>> round(nll(probs=[[0.9, 0.1], [0.8, 0.2]], labels=[0, 1]), 4)
+    0.8574
+    >>> nll(logits=[[0.0, 1000.0]], labels=[0])
+    1000.0
+    """
+    if (probs is None) == (logits is None):
+        raise InputError("give exactly one of probs and logits.")
+    given, true = _given(probs, labels) if logits is None else _given(logits, labels, name="logits")
+    return float(_surprise(given, true, logits=logits is not None).mean())
+
+
+def calibration(
+    outputs: Outputs, *, rng: np.random.Generator, delta: float = 0.05, bins: int = 15, resamples: int = 1000
+) -> Calibration:
+    """ECE, Brier score and NLL of a model's outputs, each with its interval.
+
+    Brier and NLL are means over samples and get the normal interval of a mean. ECE gets a basic bootstrap interval,
+    2 x value minus the percentiles, which takes out the upward bias that resampling adds; it says so in its caveat.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> said = Outputs(probs=[[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7]], labels=[0, 1, 1, 1])
+    >>> print(calibration(said, rng=rng, bins=2).brier)
+    0.450 [0.000, 1.005] (95 % normal, n = 4)
+    """
+    as_level(delta, "delta")
+    as_count(resamples, "resamples")
+    if not outputs.has("correct"):
+        raise InputError("calibration needs outputs with labels and with logits or probs.")
+    p, true = _given(outputs.probs, outputs.labels)
+    logits = outputs.logits
+    surprise = _surprise(p if logits is None else logits, true, logits=logits is not None)
+    return Calibration(
+        ece=_ece_interval(p, true, rng=rng, delta=delta, bins=bins, resamples=resamples),
+        brier=_mean_interval(_squared(p, true), delta),
+        nll=_mean_interval(surprise, delta),
+    )
+
+
+def _ece_interval(
+    p: NDArray[Any], true: NDArray[np.intp], *, rng: np.random.Generator, delta: float, bins: int, resamples: int
+) -> Estimate:
+    confidence, right = _top(p, true)
+    where = _bin(confidence, bins, "width")
+    gap = right - confidence
+    n = gap.size
+    value = float(np.abs(np.bincount(where, weights=gap)).sum() / n)
+    found = np.empty(resamples)
+    for i in range(resamples):
+        chosen = rng.integers(n, size=n)
+        found[i] = np.abs(np.bincount(where[chosen], weights=gap[chosen])).sum() / n
+    low, high = np.quantile(found, [delta / 2, 1 - delta / 2])
+    caveat = f"ECE over {bins} bins of equal width is biased upwards when bins hold few samples."
+    lower, upper = max(0.0, float(2 * value - high)), max(0.0, float(2 * value - low))
+    return Estimate(value, lower, upper, level=1 - delta, n=n, method="basic bootstrap", caveat=caveat)
+
+
+def _mean_interval(values: NDArray[np.float64], delta: float) -> Estimate:
+    value, n = float(values.mean()), values.size
+    half = float(-ndtri(delta / 2) * values.std(ddof=1) / np.sqrt(n)) if n > 1 and np.isfinite(value) else np.inf
+    caveat = "" if n > 1 else "One sample says nothing of its spread."
+    return Estimate(value, max(0.0, value - half), value + half, level=1 - delta, n=n, method="normal", caveat=caveat)
+
+
+def _given(values: Any, labels: ArrayLike, *, name: str = "probs") -> tuple[NDArray[Any], NDArray[np.intp]]:
+    matrix = as_matrix(values, name)
+    if name == "probs":
+        Outputs(probs=matrix)  # rows of probabilities, or one sentence that says what came
+    true = as_labels(labels, "labels", n_classes=matrix.shape[1])
+    if true.size != matrix.shape[0]:
+        raise InputError(f"labels must have one value per row of {name} ({matrix.shape[0]}), got {true.size}.")
+    return matrix.astype(np.float64, copy=False), true
+
+
+def _top(p: NDArray[Any], true: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    said = p.argmax(axis=1)
+    return np.take_along_axis(p, said[:, None], axis=1)[:, 0], (said == true).astype(np.float64)
+
+
+def _squared(p: NDArray[Any], true: NDArray[np.intp]) -> NDArray[np.float64]:
+    at_truth = p[np.arange(true.size), true]
+    return np.asarray(np.einsum("ij,ij->i", p, p) - 2 * at_truth + 1)
+
+
+def _surprise(given: NDArray[Any], true: NDArray[np.intp], *, logits: bool) -> NDArray[np.float64]:
+    values = given.astype(np.float64, copy=False)
+    at_truth = values[np.arange(true.size), true]
+    if logits:
+        return np.asarray(logsumexp(values, axis=1) - at_truth)
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.log(at_truth))
+
+
+def _bin(confidence: NDArray[np.float64], bins: int, by: Bins) -> NDArray[np.intp]:
+    as_count(bins, "bins")
+    check_known(by, ("width", "mass"), "kind of bins")
+    if by == "width":  # right-closed bins, as in the paper: (0, 1/M], ..., ((M-1)/M, 1]
+        return np.clip(np.ceil(confidence * bins).astype(np.intp) - 1, 0, bins - 1)
+    edges = np.quantile(confidence, np.arange(1, bins) / bins)
+    return np.searchsorted(edges, confidence, side="left")

@@ -1,0 +1,124 @@
+"""Outliers as failures: the protocol by which selective metrics judge OOD detection.
+
+A correctly classified inlier should be accepted, an outlier should not. Misclassified inliers are dropped, so that a
+score is not rewarded for flagging ordinary errors as if they were outliers; misclassification detection is a question
+of its own, asked with the same functions on the inliers alone. Claros-Olivares and Brockmeier, "A Systematic Analysis
+of Out-of-Distribution Detection Under Representation and Training Paradigm Shifts", section 4.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._checks import as_vector
+from caveat.errors import InputError
+from caveat.metrics.auroc_intervals import auroc_interval
+from caveat.metrics.detection import fpr_at_tpr
+from caveat.metrics.selective import scored_answers
+from caveat.metrics.selective_intervals import augrc_interval, aurc_interval
+from caveat.results import Estimate
+
+__all__ = ["FailureDetection", "misclassification", "ood_failures", "ood_protocol"]
+
+
+@final
+@dataclass(frozen=True)
+class FailureDetection:
+    """How well one score tells failures from right answers."""
+
+    aurc: Estimate
+    augrc: Estimate
+    auroc: Estimate | None  # None where there is only one kind of answer
+    fpr95: float | None  # share of right answers rejected when 95 % of the failures are caught
+    n_right: int
+    n_failures: int
+    n_dropped: int  # misclassified inliers that the OOD protocol leaves out
+
+
+def ood_failures(
+    *, inlier: ArrayLike, correct: ArrayLike, outlier: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Scores and right-or-wrong of the protocol's samples: right inliers, then all outliers as failures.
+
+    Parameters
+    ----------
+    inlier, correct
+        Shape (n,): strangeness of the inliers, and whether the classifier was right about each.
+    outlier
+        Shape (m,): strangeness of the outliers.
+
+    Examples
+    --------
+    >>> score, correct = ood_failures(inlier=[0.1, 0.9], correct=[1, 0], outlier=[0.5])
+    >>> score.tolist(), correct.tolist()
+    ([0.1, 0.5], [True, False])
+    """
+    values, right = scored_answers(inlier, correct)
+    asked = as_vector(outlier, "outlier", allow_infinite=True)
+    if not right.any():
+        raise InputError("correct must hold at least one right answer: the protocol compares outliers with those.")
+    kept = values[right]
+    return np.concatenate([kept, asked]), np.arange(kept.size + asked.size) < kept.size
+
+
+def ood_protocol(
+    *,
+    inlier: ArrayLike,
+    correct: ArrayLike,
+    outlier: ArrayLike,
+    rng: np.random.Generator,
+    delta: float = 0.05,
+    resamples: int = 1000,
+) -> FailureDetection:
+    """AURC, AUGRC, AUROC and FPR@95 of outliers against correctly classified inliers.
+
+    Examples
+    --------
+    >>> found = ood_protocol(inlier=[1, 2, 3, 9], correct=[1, 1, 1, 0], outlier=[3, 4], rng=np.random.default_rng(0))
+    >>> found.n_dropped, round(found.augrc.value, 3), round(found.auroc.value, 3)
+    (1, 0.1, 0.917)
+    """
+    score, right = ood_failures(inlier=inlier, correct=correct, outlier=outlier)
+    dropped = int(np.size(correct) - right.sum())
+    return _measure(score, right, dropped=dropped, rng=rng, delta=delta, resamples=resamples)
+
+
+def misclassification(
+    *, score: ArrayLike, correct: ArrayLike, rng: np.random.Generator, delta: float = 0.05, resamples: int = 1000
+) -> FailureDetection:
+    """AURC, AUGRC, AUROC and FPR@95 of the classifier's own errors against its right answers, on inliers alone.
+
+    Examples
+    --------
+    >>> found = misclassification(score=[1, 2, 3, 9], correct=[1, 1, 1, 0], rng=np.random.default_rng(0))
+    >>> found.augrc.value, found.auroc.value
+    (0.03125, 1.0)
+    """
+    values, right = scored_answers(score, correct)
+    return _measure(values, right, dropped=0, rng=rng, delta=delta, resamples=resamples)
+
+
+def _measure(
+    score: NDArray[np.float64],
+    right: NDArray[np.bool_],
+    *,
+    dropped: int,
+    rng: np.random.Generator,
+    delta: float,
+    resamples: int,
+) -> FailureDetection:
+    both = bool(right.any() and not right.all())
+    known, asked = score[right], score[~right]
+    return FailureDetection(
+        aurc=aurc_interval(score=score, correct=right, rng=rng, delta=delta, resamples=resamples),
+        augrc=augrc_interval(score=score, correct=right, rng=rng, delta=delta, resamples=resamples),
+        auroc=auroc_interval(inlier=known, outlier=asked, delta=delta) if both else None,
+        fpr95=fpr_at_tpr(inlier=known, outlier=asked, tpr=0.95) if both else None,
+        n_right=known.size,
+        n_failures=asked.size,
+        n_dropped=dropped,
+    )

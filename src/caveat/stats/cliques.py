@@ -1,0 +1,61 @@
+"""Groups of methods that cannot be told apart.
+
+The indifference graph joins two methods whose adjusted p-value is at least alpha. A maximal clique is a largest group
+of mutually indistinguishable methods (Bron and Kerbosch, CACM 16(9), 1973, with pivoting); cliques may overlap. Layers
+do not: from best to worst, each takes the clique of the best method that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.errors import MissingExtraError
+
+__all__ = ["layers", "maximal_cliques"]
+
+
+def maximal_cliques(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list[tuple[int, ...]]:
+    """Maximal cliques of the (k, k) graph ``tied``, by average rank; members from best to worst.
+
+    Examples
+    --------
+    >>> tied = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=bool)
+    >>> maximal_cliques(tied, np.array([1.0, 2.0, 3.0]))
+    [(0, 1), (1, 2)]
+    """
+    try:
+        import networkx as nx
+    except ImportError:
+        raise MissingExtraError("stats.compare", extra="stats") from None
+
+    graph = nx.from_numpy_array(np.triu(tied, 1))
+    found = [tuple(sorted(clique, key=lambda i: (ranks[i], i))) for clique in nx.find_cliques(graph)]
+    return sorted(found, key=lambda clique: (ranks[list(clique)].mean(), clique))
+
+
+def layers(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list[tuple[int, ...]]:
+    """Every method in exactly one group: repeatedly the largest clique with the best method that is left.
+
+    Examples
+    --------
+    >>> tied = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=bool)
+    >>> layers(tied, np.array([1.0, 2.0, 3.0]))
+    [(0, 1), (2,)]
+    """
+    left = sorted(range(ranks.size), key=lambda i: (ranks[i], i))
+    found = []
+    while left:
+        part = maximal_cliques(tied[np.ix_(left, left)], ranks[left])
+        with_best = [clique for clique in part if 0 in clique]
+        chosen = max(with_best, key=lambda clique: (len(clique), -ranks[[left[i] for i in clique]].mean()))
+        found.append(tuple(left[i] for i in chosen))
+        left = _without(left, chosen)
+    return found
+
+
+def _without(items: Sequence[int], positions: Sequence[int]) -> list[int]:
+    taken = set(positions)
+    return [item for i, item in enumerate(items) if i not in taken]

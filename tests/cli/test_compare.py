@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A long table as another benchmark would write it: two metrics, two regimes, three scores."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "results.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["dataset", "seed", "bucket", "score", "metric", "value"])
+        for dataset in range(4):
+            for seed in range(3):
+                for bucket in ("near", "far"):
+                    for score, level in (("msp", 1.0), ("energy", 1.05), ("knn", 3.0 if bucket == "near" else 0.0)):
+                        noise = rng.normal() * 0.3
+                        writer.writerow([f"d{dataset}", seed, bucket, score, "augrc", level + noise])
+                        writer.writerow([f"d{dataset}", seed, bucket, score, "auroc", -level - noise])
+    return path
+
+
+LONG = ("--block", "dataset,seed", "--method", "score", "--value", "value")
+
+
+def test_long_table(run, table):
+    code, out, _ = run("compare", table, *LONG, "--where", "metric=augrc", "--where", "bucket=near")
+    assert code == 0
+    assert "3 methods in 12 blocks: Friedman" in out
+    layers = [line.split("│")[1:4] for line in out.splitlines() if line.startswith("│")]
+    assert [(layer.strip(), name.strip()) for layer, name, _ in layers][-1] == ("2", "knn")
+
+
+def test_higher_is_better_turns_the_order(run, table):
+    lower = run("compare", table, *LONG, "--where", "metric=augrc", "--where", "bucket=near")[1]
+    higher = run("compare", table, *LONG, "--where", "metric=auroc", "--where", "bucket=near", "--higher-is-better")[1]
+    assert lower == higher
+
+
+def test_regimes_and_files(run, table, tmp_path):
+    out = tmp_path / "figures"
+    code, text, _ = run("compare", table, *LONG, "--where", "metric=augrc", "--regime", "bucket", "--out", out)
+    assert code == 0
+    assert text.count("3 methods in 12 blocks") == 2
+    assert sorted(path.name for path in out.iterdir()) == [
+        "far.md", "far.tex", "far_cd.svg", "far_cliques.svg", "near.md", "near.tex", "near_cd.svg", "near_cliques.svg",
+        "regimes.svg",
+    ]  # fmt: skip
+    assert "| 1 | knn |" in (out / "far.md").read_text(encoding="utf-8")
+    assert (out / "regimes.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
+
+
+def test_wide_table(run, tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("set,a,b\n" + "".join(f"s{i},{i},{i + 1}\n" for i in range(6)), encoding="utf-8")
+    code, out, _ = run("compare", path, "--block", "set", "--posthoc", "wilcoxon")
+    assert code == 0
+    assert "2 methods in 6 blocks" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "name its block, method and value columns"),
+        (LONG, "Add the column that tells them apart"),
+        ((*LONG, "--where", "metric"), "--where must be column=value, got metric"),
+        ((*LONG, "--where", "metrc=augrc"), "unknown column 'metrc'. Did you mean 'metric'"),
+        ((*LONG, "--posthoc", "dunn"), "--posthoc must be one of conover, nemenyi, wilcoxon"),
+        ((*LONG, "--where", "metric=augrc", "--regime", "x"), "unknown column 'x'"),
+    ],
+)
+def test_a_bad_call_is_one_sentence_and_code_2(run, table, options, message):
+    code, _, err = run("compare", table, *options)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err

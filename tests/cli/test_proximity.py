@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from caveat import Outputs
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    centre = 3 * np.eye(6)[0]
+    Outputs(embeddings=rng.normal(size=(200, 6)) + centre, labels=np.arange(200) % 2).save(tmp_path / "train.npz")
+    for name, move in (("near", 0), ("mid", 4), ("mid2", 4.2), ("far", 20)):
+        rows = rng.normal(size=(150, 6)) + centre + move * np.eye(6)[1]
+        Outputs(embeddings=rows).save(tmp_path / f"{name}.npz")
+    np.save(tmp_path / "text.npy", np.eye(6)[:2])
+    return tmp_path
+
+
+def test_distances_and_buckets(run, files):
+    sets = [option for name in ("near", "mid", "mid2") for option in ("--outlier", files / f"{name}.npz")]
+    code, out, _ = run(
+        "proximity", "--inlier", files / "train.npz", *sets, "--outlier", f"svhn={files / 'far.npz'}",
+        "--text", files / "text.npy", "--out", files / "table.csv",
+    )  # fmt: skip
+    assert code == 0
+    with (files / "table.csv").open(encoding="utf-8") as stream:
+        table = {row["set"]: row for row in csv.DictReader(stream)}
+    assert {name: row["bucket"] for name, row in table.items()} == {
+        "near": "near", "mid": "mid", "mid2": "mid", "svhn": "far",
+    }  # fmt: skip
+    assert float(table["near"]["frechet"]) < float(table["mid"]["frechet"]) < float(table["svhn"]["frechet"])
+    assert table["near"]["text"]
+    assert "svhn" in out
+
+
+def test_two_sets_have_distances_but_no_buckets(run, files):
+    code, out, _ = run("proximity", "--inlier", files / "train.npz", "--outlier", files / "near.npz")
+    assert code == 0
+    assert "near" in out
+    assert "mid" not in out
+
+
+def test_a_bad_file_is_one_sentence(run, files):
+    Outputs(logits=[[1.0, 2.0]]).save(files / "none.npz")
+    code, _, err = run("proximity", "--inlier", files / "train.npz", "--outlier", files / "none.npz")
+    assert code == 2
+    assert "outlier needs embeddings" in err
+    code, _, err = run(
+        "proximity", "--inlier", files / "train.npz", "--outlier", files / "near.npz", "--outlier", files / "near.npz"
+    )
+    assert code == 2
+    assert "two outlier sets are called 'near'" in err

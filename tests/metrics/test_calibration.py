@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import softmax
+from sklearn.metrics import log_loss
+
+from caveat import InputError, Outputs
+from caveat.metrics import brier, calibration, ece, nll, reliability
+
+
+def sample(seed, n=60, classes=4, sharp=2.0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, classes)) * sharp, rng.integers(classes, size=n)
+
+
+def literal_ece(probs, labels, bins):
+    confidence, right = probs.max(axis=1), probs.argmax(axis=1) == labels
+    total = 0.0
+    for b in range(bins):
+        inside = (confidence > b / bins) & (confidence <= (b + 1) / bins)
+        if inside.any():
+            total += inside.mean() * abs(right[inside].mean() - confidence[inside].mean())
+    return total
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10_000), st.sampled_from([1, 5, 15]))
+def test_against_the_formulas_and_scikit_learn(seed, bins):
+    logits, labels = sample(seed)
+    probs = softmax(logits, axis=1)
+    assert ece(probs=probs, labels=labels, bins=bins) == pytest.approx(literal_ece(probs, labels, bins))
+    assert brier(probs=probs, labels=labels) == pytest.approx(((probs - np.eye(4)[labels]) ** 2).sum(axis=1).mean())
+    expected = log_loss(labels, probs, labels=range(4))
+    assert nll(probs=probs, labels=labels) == pytest.approx(expected)
+    assert nll(logits=logits, labels=labels) == pytest.approx(expected)
+
+
+def test_ece_by_hand():
+    # bins (0, .5], (.5, 1]: confidences .9 (right), .8 (wrong), .6 (right): |2/3 - 2.3/3|
+    assert ece(probs=[[0.9, 0.1], [0.8, 0.2], [0.4, 0.6]], labels=[0, 1, 1], bins=2) == pytest.approx(0.3 / 3)
+
+
+def test_perfect_and_worst_answers():
+    probs = np.eye(3)
+    assert (
+        ece(probs=probs, labels=[0, 1, 2])
+        == brier(probs=probs, labels=[0, 1, 2])
+        == nll(probs=probs, labels=[0, 1, 2])
+        == 0
+    )
+    assert brier(probs=probs, labels=[1, 2, 0]) == 2
+    assert nll(probs=probs, labels=[1, 2, 0]) == np.inf
+
+
+def test_bins_of_equal_mass():
+    logits, labels = sample(0, n=100)
+    points = reliability(probs=softmax(logits, axis=1), labels=labels, bins=5, by="mass")
+    assert points.count.tolist() == [20] * 5
+    assert (np.diff(points.confidence) > 0).all()
+
+
+def test_calibrated_probabilities_have_small_error_and_sharpened_ones_do_not():
+    rng = np.random.default_rng(1)
+    logits = rng.normal(size=(20_000, 5)) * 2
+    probs = softmax(logits, axis=1)
+    labels = (rng.random((20_000, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(0, 4)  # drawn from the probabilities
+    good = calibration(Outputs(logits=logits, labels=labels), rng=rng, resamples=200)
+    assert good.ece.value < 0.02
+    assert good.ece.lower < 0.01
+    proud = calibration(Outputs(logits=3 * logits, labels=labels), rng=rng, resamples=200)
+    assert proud.ece.lower > good.ece.upper
+    assert proud.nll.lower > good.nll.upper
+    assert proud.brier.lower > good.brier.upper
+
+
+def test_one_sample_and_probs_instead_of_logits():
+    found = calibration(Outputs(probs=[[0.7, 0.3]], labels=[0]), rng=np.random.default_rng(0))
+    assert found.nll.value == pytest.approx(-np.log(0.7))
+    assert found.nll.upper == np.inf
+    assert "One sample" in found.nll.caveat
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="rows of probabilities that sum to 1"):
+        ece(probs=[[0.2, 0.2]], labels=[0])
+    with pytest.raises(InputError, match="labels must be between 0 and 1, got 2"):
+        brier(probs=[[0.5, 0.5]], labels=[2])
+    with pytest.raises(InputError, match=r"one value per row of probs \(1\), got 2"):
+        nll(probs=[[0.5, 0.5]], labels=[0, 1])
+    with pytest.raises(InputError, match="exactly one of probs and logits"):
+        nll(labels=[0])
+    with pytest.raises(InputError, match="unknown kind of bins"):
+        ece(probs=[[0.5, 0.5]], labels=[0], by="size")
+    with pytest.raises(InputError, match="probs has NaN"):
+        brier(probs=[[np.nan, 0.5]], labels=[0])
+    with pytest.raises(InputError, match="needs outputs with labels"):
+        calibration(Outputs(logits=[[1.0, 2.0]]), rng=np.random.default_rng(0))

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from caveat import InputError
+from caveat.stats import critical_difference, holm, mid_ranks
+from caveat.stats.posthoc import pairwise_p_values
+
+posthocs = pytest.importorskip("scikit_posthocs")
+
+
+@given(st.lists(st.integers(0, 100).map(lambda x: x / 100), min_size=1, max_size=12), st.sampled_from([0.03, 0.1, 0.5]))
+def test_holm_rejects_what_the_step_down_procedure_rejects(p, alpha):
+    rejected = set()
+    for step, i in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        if p[i] * (len(p) - step) > alpha:
+            break
+        rejected.add(i)
+    assert set(np.flatnonzero(holm(p) <= alpha)) == rejected
+
+
+def test_holm_by_hand():
+    # sorted .01 .03 .04 times 3 2 1 = .03 .06 .04; made monotone .03 .06 .06
+    assert holm([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([]).size == 0
+    with pytest.raises(InputError, match="between 0 and 1"):
+        holm([1.2])
+
+
+def test_paper_003_conover_holm(paper003):
+    names = list(paper003["rank_sums"])
+    p = pairwise_p_values(paper003["ranks"], paper003["ranks"], "conover")
+    for pair, expected in paper003["conover_holm"].items():
+        a, b = (names.index(name) for name in pair.split("|"))
+        assert p[a, b] == pytest.approx(expected, abs=5e-5)
+        assert p[b, a] == p[a, b]
+    tied = {tuple(sorted(pair.split("|"))) for pair, value in paper003["conover_holm"].items() if value >= 0.05}
+    found = {tuple(sorted((names[i], names[j]))) for i in range(6) for j in range(i) if p[i, j] >= 0.05}
+    assert found == tied
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_conover_and_nemenyi_equal_scikit_posthocs(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 6, size=(9, 5)).astype(float) + np.arange(5) * 0.7  # with ties
+    ranks = mid_ranks(values)
+    expected = posthocs.posthoc_conover_friedman(values, p_adjust="holm").to_numpy()
+    np.testing.assert_allclose(pairwise_p_values(values, ranks, "conover"), expected, rtol=1e-9)
+    expected = posthocs.posthoc_nemenyi_friedman(values).to_numpy()
+    np.testing.assert_allclose(pairwise_p_values(values, ranks, "nemenyi"), expected, atol=2e-3)
+
+
+def test_nemenyi_agrees_with_its_critical_difference():
+    # a pair differs at alpha exactly where the average ranks are further apart than the critical difference
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(12, 6)) + np.arange(6) * 0.6
+    ranks = mid_ranks(values)
+    p, apart = pairwise_p_values(values, ranks, "nemenyi"), np.abs(np.subtract.outer(*[ranks.mean(axis=0)] * 2))
+    limit = critical_difference(6, 12, 0.05)
+    assert ((p < 0.05) == (apart > limit)).all()
+    assert (p < 0.05).any()
+
+
+def test_demsar_critical_difference():
+    # Demsar, JMLR 7, 2006, section 3.2.4: k = 4 classifiers, 14 data sets: CD = 2.569 sqrt(4 * 5 / (6 * 14)) = 1.25
+    assert critical_difference(4, 14, 0.05) == pytest.approx(2.569 * np.sqrt(20 / 84), abs=1e-3)
+
+
+def test_wilcoxon_holm_is_scipy_and_holm():
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(15, 4)) + np.arange(4) * 0.5
+    values[:, 3] = values[:, 2]  # never differ: p = 1, where scipy gives none
+    p = pairwise_p_values(values, mid_ranks(values), "wilcoxon")
+    upper = np.triu_indices(4, 1)
+    raw = [1.0 if (i, j) == (2, 3) else stats.wilcoxon(values[:, i], values[:, j]).pvalue
+           for i, j in zip(*upper, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(p[upper], holm(raw))
+    with pytest.raises(InputError, match="wilcoxon needs finite values"):
+        pairwise_p_values(np.array([[np.inf, 1.0], [1.0, 2.0]]), np.array([[2.0, 1.0], [1.0, 2.0]]), "wilcoxon")
+
+
+def test_complete_agreement_is_certain():
+    ranks = np.tile([1.0, 2.5, 2.5], (6, 1))
+    p = pairwise_p_values(ranks, ranks, "conover")
+    assert p[0, 1] == p[0, 2] == 0
+    assert p[1, 2] == 1
+
+
+def test_unknown_test_is_named():
+    with pytest.raises(InputError, match="unknown post-hoc test 'conver'. Did you mean 'conover'"):
+        pairwise_p_values(np.ones((2, 2)), np.ones((2, 2)), "conver")
