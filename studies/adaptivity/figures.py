@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._files import replacing_file
+from caveat.stats import Comparison, compare
 
 METHODS = ("LAC", "APS", "RAPS", "SAPS", "O-LAC", "O-SAPS")
 PAIRS = (("T-CV", "T-SS"), ("coverage", "size"), ("deficit", "excess"), ("SSCV", "ESCV"))
@@ -34,14 +35,10 @@ def matrix(content: dict[str, Any], metric: str, alpha: str) -> tuple[list[str],
     return [n for n, k in zip(names, keep, strict=True) if k], values[keep]
 
 
-def friedman(values: Floats, *, smaller_is_better: bool) -> tuple[Floats, float, Floats]:
-    """Average ranks (1 = best), p-value of Friedman's test, and Conover's pairwise p-values after Holm."""
-    import scikit_posthocs
-    from scipy.stats import friedmanchisquare, rankdata
-
-    ranks = rankdata(values if smaller_is_better else -values, axis=1)
-    pairwise = scikit_posthocs.posthoc_conover_friedman(values, p_adjust="holm").to_numpy()
-    return ranks.mean(axis=0), float(friedmanchisquare(*values.T).pvalue), pairwise
+def ranking(content: dict[str, Any], metric: str, alpha: str) -> tuple[Floats, Comparison]:
+    """Values by method, and the methods ranked over the networks."""
+    _, values = matrix(content, metric, alpha)
+    return values, compare(values, lower_is_better=SMALLER_IS_BETTER[metric], methods=METHODS)
 
 
 def _tables(content: dict[str, Any]) -> str:
@@ -67,17 +64,14 @@ def _tables(content: dict[str, Any]) -> str:
 def _verdicts(content: dict[str, Any], alpha: str) -> list[str]:
     """Average rows, and who can be told apart over the networks."""
     lines, ranks_row, means_row = [], [], []
-    for metric, smaller in SMALLER_IS_BETTER.items():
-        names, values = matrix(content, metric, alpha)
-        ranks, p, pairwise = friedman(values, smaller_is_better=smaller)
+    for metric in SMALLER_IS_BETTER:
+        values, result = ranking(content, metric, alpha)
         means_row += [f"{v:.3f}" for v in values.mean(axis=0)]
-        ranks_row += [f"{r:.2f}" for r in ranks]
-        best = int(np.argmin(ranks))
-        tied = [METHODS[j] for j in range(len(METHODS)) if j != best and pairwise[best, j] > 0.05]
-        text = f"tied with {', '.join(tied)}" if tied else "better than every other"
+        ranks_row += [f"{result.average_ranks[method]:.2f}" for method in METHODS]
+        layers = "; ".join(", ".join(layer) for layer in result.layers)
         lines.append(
-            f"{metric}: Friedman p = {p:.1e} over {len(names)} networks; best average rank {METHODS[best]}, "
-            f"{text} (Conover, Holm, 0.05)."
+            f"{metric}: Friedman p = {result.p_value:.1e} over {result.n_blocks} networks. From best to worst, those that "
+            f"cannot be told apart together (Conover, Holm, 0.05): {layers}."
         )
     rows = [f"| average | | {' | '.join(means_row)} |", f"| average rank | | {' | '.join(ranks_row)} |"]
     return [*rows, "", *lines]
@@ -134,17 +128,23 @@ def _ease_and_rank(content: dict[str, Any], path: Path) -> None:
 
 
 def _critical_difference(content: dict[str, Any], metric: str, alpha: str, path: Path) -> None:
-    import pandas as pd
-    import scikit_posthocs
-
+    """Average ranks on a line; a bar joins methods that cannot be told apart."""
     plt = _plain_pyplot()
-    _, values = matrix(content, metric, alpha)
-    ranks, _, pairwise = friedman(values, smaller_is_better=SMALLER_IS_BETTER[metric])
-    figure = plt.figure(figsize=(7, 2.2))
-    scikit_posthocs.critical_difference_diagram(
-        dict(zip(METHODS, ranks, strict=True)), pd.DataFrame(pairwise, index=METHODS, columns=METHODS)
-    )
-    plt.title(f"{metric}, alpha = {alpha}: average rank over {len(values)} networks, 1 = best", fontsize="small")
+    _, result = ranking(content, metric, alpha)
+    figure, axis = plt.subplots(figsize=(7, 2.4))
+    names = sorted(METHODS, key=lambda name: result.average_ranks[name])
+    for place, name in enumerate(names):
+        rank, depth = result.average_ranks[name], 0.35 + 0.12 * place
+        axis.plot([rank, rank], [0, depth], color="0.6", linewidth=0.8)
+        axis.plot([rank], [0], marker="o", color="#0072b2", markersize=4)
+        axis.text(rank, depth, f" {name} {rank:.2f}", fontsize="small", va="bottom")
+    for place, clique in enumerate(c for c in result.cliques if len(c) > 1):
+        ends = [result.average_ranks[name] for name in clique]
+        axis.plot([min(ends), max(ends)], [-0.12 - 0.1 * place] * 2, color="#d55e00", linewidth=3)
+    axis.set(xlim=(1, len(METHODS)), ylim=(-0.6, 1.2), yticks=[])
+    axis.set_xlabel("average rank, 1 = best; bars join what cannot be told apart", fontsize="small")
+    axis.set_title(f"{metric}, alpha = {alpha}, {result.n_blocks} networks", fontsize="small")
+    axis.spines[["left", "right", "top"]].set_visible(False)
     _save(figure, path, plt)
 
 
