@@ -23,8 +23,10 @@ def render(found: dict[str, dict[str, Any]], folder: Path) -> None:
     _write(folder / "validation.md", _validation(found["validation"]))
     _write(folder / "sensitivity.md", _sensitivity(found["sensitivity"]))
     _ease_and_rank(found["tables"], folder / "figure1.svg")
+    plt = _plain_pyplot()
     for metric in SMALLER_IS_BETTER:
-        _critical_difference(found["tables"], metric, "0.1", folder / f"cd_{metric.lower().replace('-', '_')}.svg")
+        figure = ranking(found["tables"], metric, "0.1")[1].plot_cd()
+        _save(figure, folder / f"cd_{metric.lower().replace('-', '_')}.svg", plt)
 
 
 def matrix(content: dict[str, Any], metric: str, alpha: str) -> tuple[list[str], Floats]:
@@ -70,8 +72,8 @@ def _verdicts(content: dict[str, Any], alpha: str) -> list[str]:
         ranks_row += [f"{result.average_ranks[method]:.2f}" for method in METHODS]
         layers = "; ".join(", ".join(layer) for layer in result.layers)
         lines.append(
-            f"{metric}: Friedman p = {result.p_value:.1e} over {result.n_blocks} networks. From best to worst, those that "
-            f"cannot be told apart together (Conover, Holm, 0.05): {layers}."
+            f"{metric}: Friedman p = {result.p_value:.1e} over {result.n_blocks} networks. From best to worst, those "
+            f"that cannot be told apart together (Conover, Holm, 0.05): {layers}."
         )
     rows = [f"| average | | {' | '.join(means_row)} |", f"| average rank | | {' | '.join(ranks_row)} |"]
     return [*rows, "", *lines]
@@ -124,27 +126,6 @@ def _ease_and_rank(content: dict[str, Any], path: Path) -> None:
         axis.set_title(name, fontsize="small")
         axis.set_xlabel("bin of ease, hardest first", fontsize="small")
     np.atleast_1d(axes)[0].set_ylabel("mean rank of the true label", fontsize="small")
-    _save(figure, path, plt)
-
-
-def _critical_difference(content: dict[str, Any], metric: str, alpha: str, path: Path) -> None:
-    """Average ranks on a line; a bar joins methods that cannot be told apart."""
-    plt = _plain_pyplot()
-    _, result = ranking(content, metric, alpha)
-    figure, axis = plt.subplots(figsize=(7, 2.4))
-    names = sorted(METHODS, key=lambda name: result.average_ranks[name])
-    for place, name in enumerate(names):
-        rank, depth = result.average_ranks[name], 0.35 + 0.12 * place
-        axis.plot([rank, rank], [0, depth], color="0.6", linewidth=0.8)
-        axis.plot([rank], [0], marker="o", color="#0072b2", markersize=4)
-        axis.text(rank, depth, f" {name} {rank:.2f}", fontsize="small", va="bottom")
-    for place, clique in enumerate(c for c in result.cliques if len(c) > 1):
-        ends = [result.average_ranks[name] for name in clique]
-        axis.plot([min(ends), max(ends)], [-0.12 - 0.1 * place] * 2, color="#d55e00", linewidth=3)
-    axis.set(xlim=(1, len(METHODS)), ylim=(-0.6, 1.2), yticks=[])
-    axis.set_xlabel("average rank, 1 = best; bars join what cannot be told apart", fontsize="small")
-    axis.set_title(f"{metric}, alpha = {alpha}, {result.n_blocks} networks", fontsize="small")
-    axis.spines[["left", "right", "top"]].set_visible(False)
     _save(figure, path, plt)
 
 

@@ -146,8 +146,8 @@ def table(results: dict[str, Any]) -> str:
                 ranks = ", ".join(f"{m} {result.average_ranks[m]:.2f}" for m in named)
                 layers = "; ".join(", ".join(layer) for layer in result.layers)
                 lines += [
-                    f"{metric}: average ranks over {len(kept)} sets: {ranks} (Friedman p = {result.p_value:.1e}). From best "
-                    f"to worst, those that cannot be told apart together (Conover, Holm, 0.05): {layers}.",
+                    f"{metric}: average ranks over {len(kept)} sets: {ranks} (Friedman p = {result.p_value:.1e}). From "
+                    f"best to worst, those that cannot be told apart together (Conover, Holm, 0.05): {layers}.",
                     "",
                 ]
     return "\n".join(lines)
