@@ -161,14 +161,14 @@ class SplitSets:
         tau = rng.random(outputs.n) if rng is not None and smoothed in (None, True) else None
         if smoothed and rng is None:
             raise InputError("smoothed p-values need rng, a numpy.random.Generator, which is None.")
-        rule, parts = self.nonconformity, []
+        rule, found = self.nonconformity, np.empty((outputs.n, self.n_classes_))
         for rows, probs in probability_blocks(outputs, self._source):
             scores, here = rule.of_all(probs, u[rows]), None if tau is None else tau[rows]
             if self._by_label:
-                parts.append(self.grouped_.column_p_values(scores, here))
+                found[rows] = self.grouped_.column_p_values(scores, here)
             else:
-                parts.append(self.grouped_.p_values(scores, None if number is None else number[rows], here))
-        return np.concatenate(parts)
+                found[rows] = self.grouped_.p_values(scores, None if number is None else number[rows], here)
+        return found
 
     # -- the parts ----------------------------------------------------------------------------------------------------
 
