@@ -7,6 +7,7 @@ import pytest
 
 from caveat import InputError, NotFittedError, Outputs
 from caveat.scores import catalogue, load
+from caveat.scores._statistics import gather
 
 ENTRIES = {entry.name: entry for entry in catalogue()}
 every_score = pytest.mark.parametrize("name", ENTRIES)
@@ -163,3 +164,12 @@ def test_the_catalogue_line_is_complete(name):
     assert entry.paper
     assert set(entry.needs) | set(entry.fits_on) <= {*FIELDS, "predictions", "correct"}
     assert "Examples" in (entry.score.__doc__ or "")
+
+
+@every_learner
+def test_statistics_of_two_parts_add_up_to_those_of_the_whole(name, train, inlier):
+    whole = fitted(name, train).score(inlier)
+    score = ENTRIES[name].score()
+    cut = train.n // 3
+    parts = gather(train[:cut], score.statistics()) + gather(train[cut:], score.statistics())
+    np.testing.assert_allclose(score.fit_from(train, parts).score(inlier), whole, rtol=1e-6, atol=1e-8 * np.std(whole))

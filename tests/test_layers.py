@@ -15,7 +15,7 @@ ROOT = Path(caveat.__file__).parent
 LAYERS = [  # from the top down; names on one line do not import each other
     {"cli"},
     {"report", "serve"},
-    {"study", "guard", "wrap"},
+    {"study", "guard", "estimators"},
     {"stats", "geometry", "robust"},
     {"metrics"},
     {"scores", "conformal", "data", "nn"},

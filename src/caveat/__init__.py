@@ -13,7 +13,8 @@ from caveat.errors import CaveatError, CaveatWarning, InputError, MissingExtraEr
 from caveat.outputs import Head, Outputs
 
 if TYPE_CHECKING:
-    from caveat import conformal, data, geometry, metrics, report, results, scores, stats, study
+    from caveat import conformal, data, estimators, geometry, metrics, report, results, scores, stats, study
+    from caveat.estimators import wrap
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "Outputs",
     "conformal",
     "data",
+    "estimators",
     "geometry",
     "metrics",
     "report",
@@ -34,10 +36,11 @@ __all__ = [
     "scores",
     "stats",
     "study",
+    "wrap",
 ]
 
 _SUBMODULES = frozenset(
-    {"conformal", "data", "geometry", "metrics", "nn", "report", "results", "scores", "stats", "study"}
+    {"conformal", "data", "estimators", "geometry", "metrics", "nn", "report", "results", "scores", "stats", "study"}
 )
 
 
@@ -45,8 +48,10 @@ def __getattr__(name: str) -> Any:
     # Submodules load on first use, so that `import caveat` costs little more than numpy.
     if name in _SUBMODULES:
         return importlib.import_module(f"caveat.{name}")
+    if name == "wrap":
+        return importlib.import_module("caveat.estimators").wrap
     raise AttributeError(f"module 'caveat' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES})
+    return sorted({*globals(), *_SUBMODULES, "wrap"})

@@ -257,7 +257,7 @@ def test_a_million_samples_stay_small(evaluation):
     rng, n = np.random.default_rng(0), 1_000_000
     big = {"inlier": rng.normal(size=n), "near": rng.normal(0.5, size=n), "far": rng.normal(2, size=n)}
     rising = np.sort(rng.random(n))
-    curve = RiskCurve(np.linspace(0, 1, n), rising / 5, rising / 5)
+    curve = RiskCurve(np.linspace(0, 1, n), rising / 5, rising / 5, threshold=rising)
     ranked = evaluation.ranking[:1]
     failures = tuple(replace(m, curve=curve) for m in evaluation.misclassifications if m.score == ranked[0].score)
     huge = replace(evaluation, ranking=ranked, strangeness={ranked[0].score: big}, misclassifications=failures)

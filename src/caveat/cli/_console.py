@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from caveat.study.evaluation import Progress as Tell
+from caveat.study.measuring import Progress as Tell
 
 __all__ = ["console", "error_console", "progress_bar"]
 

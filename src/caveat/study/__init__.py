@@ -7,7 +7,7 @@ from caveat.study.evaluation import (
     Misclassification,
     Ranked,
     SetFacts,
-    evaluate,
 )
+from caveat.study.measuring import evaluate
 
 __all__ = ["DataFacts", "Detection", "Evaluation", "Misclassification", "Ranked", "SetFacts", "evaluate"]

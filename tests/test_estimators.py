@@ -13,8 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+import caveat
 from caveat.errors import InputError, NotFittedError
-from caveat.wrap import wrap
+from caveat.estimators import wrap
 
 
 @pytest.fixture(scope="module")
@@ -95,11 +96,9 @@ def test_regressor_covers(diabetes):
     assert np.ptp(wrap(mean, alpha=0.2).calibrate(x[200:320], y[200:320]).predict_interval(x[320:]).widths) < 1e-9
 
 
-def test_the_module_can_be_called_as_its_function(diabetes):
-    import caveat.wrap as module
-
+def test_wrap_is_reached_from_the_top(diabetes):
     x, y = diabetes
-    assert isinstance(module(LinearRegression().fit(x, y), alpha=0.3), module.ConformalRegressor)
+    assert isinstance(caveat.wrap(LinearRegression().fit(x, y), alpha=0.3), caveat.estimators.ConformalRegressor)
 
 
 def test_clear_errors(digits, diabetes):

@@ -5,10 +5,8 @@ The estimator is already fitted; ``calibrate`` takes data that neither fitted no
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Literal, Self, final
 
 import numpy as np
@@ -26,7 +24,7 @@ __all__ = ["ConformalClassifier", "ConformalRegressor", "wrap"]
 @final
 @dataclass(eq=False)
 class ConformalClassifier:
-    """A fitted classifier with prediction sets. Made by ``wrap``.
+    """A fitted classifier with prediction sets. Made by ``caveat.wrap``.
 
     Parameters
     ----------
@@ -96,7 +94,7 @@ class ConformalClassifier:
 @final
 @dataclass(eq=False)
 class ConformalRegressor:
-    """A fitted regressor with prediction intervals. Made by ``wrap``.
+    """A fitted regressor with prediction intervals. Made by ``caveat.wrap``.
 
     Parameters
     ----------
@@ -197,13 +195,3 @@ def wrap(estimator: Any, **settings: Any) -> ConformalClassifier | ConformalRegr
     if is_regressor(estimator):
         return ConformalRegressor(estimator, **settings)
     raise InputError(f"wrap takes a classifier or a regressor, got {type(estimator).__name__}.")
-
-
-class _Callable(ModuleType):
-    """This module and its function share a name: ``caveat.wrap(estimator)`` works whichever of the two it finds."""
-
-    def __call__(self, estimator: Any, **settings: Any) -> ConformalClassifier | ConformalRegressor:
-        return wrap(estimator, **settings)
-
-
-sys.modules[__name__].__class__ = _Callable
