@@ -41,7 +41,7 @@ def test_the_committed_validation(study):
     place = {m: np.mean([int(r["place"]) for r in rows if r["metric"] == m]) for m in {r["metric"] for r in rows}}
     assert set(place) == {"Deficit", "Excess", "SSCV", "ESCV", "T-SS"}
     # As in Table 1 of the paper: T-SS leads by far, in most of the cases. ESCV trails.
-    assert place["T-SS"] < 1.5 < 2.5 < min(place[m] for m in place if m != "T-SS")
+    assert place["T-SS"] + 1 < min(place[m] for m in place if m != "T-SS")
     assert place["ESCV"] == max(place.values())
 
 
