@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._files import replacing_file
+from caveat.stats import Comparison, compare
 
 METHODS = ("LAC", "APS", "RAPS", "SAPS", "O-LAC", "O-SAPS")
 PAIRS = (("T-CV", "T-SS"), ("coverage", "size"), ("deficit", "excess"), ("SSCV", "ESCV"))
@@ -22,8 +23,10 @@ def render(found: dict[str, dict[str, Any]], folder: Path) -> None:
     _write(folder / "validation.md", _validation(found["validation"]))
     _write(folder / "sensitivity.md", _sensitivity(found["sensitivity"]))
     _ease_and_rank(found["tables"], folder / "figure1.svg")
+    _plain_pyplot()
     for metric in SMALLER_IS_BETTER:
-        _critical_difference(found["tables"], metric, "0.1", folder / f"cd_{metric.lower().replace('-', '_')}.svg")
+        figure = ranking(found["tables"], metric, "0.1")[1].plot_cd()
+        figure.savefig(folder / f"cd_{metric.lower().replace('-', '_')}.svg", metadata={"Date": None})
 
 
 def matrix(content: dict[str, Any], metric: str, alpha: str) -> tuple[list[str], Floats]:
@@ -34,14 +37,10 @@ def matrix(content: dict[str, Any], metric: str, alpha: str) -> tuple[list[str],
     return [n for n, k in zip(names, keep, strict=True) if k], values[keep]
 
 
-def friedman(values: Floats, *, smaller_is_better: bool) -> tuple[Floats, float, Floats]:
-    """Average ranks (1 = best), p-value of Friedman's test, and Conover's pairwise p-values after Holm."""
-    import scikit_posthocs
-    from scipy.stats import friedmanchisquare, rankdata
-
-    ranks = rankdata(values if smaller_is_better else -values, axis=1)
-    pairwise = scikit_posthocs.posthoc_conover_friedman(values, p_adjust="holm").to_numpy()
-    return ranks.mean(axis=0), float(friedmanchisquare(*values.T).pvalue), pairwise
+def ranking(content: dict[str, Any], metric: str, alpha: str) -> tuple[Floats, Comparison]:
+    """Values by method, and the methods ranked over the networks."""
+    _, values = matrix(content, metric, alpha)
+    return values, compare(values, lower_is_better=SMALLER_IS_BETTER[metric], methods=METHODS)
 
 
 def _tables(content: dict[str, Any]) -> str:
@@ -50,7 +49,7 @@ def _tables(content: dict[str, Any]) -> str:
         "",
     ]
     for alpha in next(iter(content.values()))["alpha"]:
-        for first, second in PAIRS:
+        for first, second in PAIRS if float(alpha) <= 0.1 else PAIRS[:1]:  # the rest is in results.csv
             lines += [f"### {first} and {second}, alpha = {alpha}", ""]
             head = [f"{metric} {method}" for metric in (first, second) for method in METHODS]
             lines += ["| network | acc. | " + " | ".join(head) + " |", "|---|---:|" + "---:|" * len(head)]
@@ -67,17 +66,14 @@ def _tables(content: dict[str, Any]) -> str:
 def _verdicts(content: dict[str, Any], alpha: str) -> list[str]:
     """Average rows, and who can be told apart over the networks."""
     lines, ranks_row, means_row = [], [], []
-    for metric, smaller in SMALLER_IS_BETTER.items():
-        names, values = matrix(content, metric, alpha)
-        ranks, p, pairwise = friedman(values, smaller_is_better=smaller)
+    for metric in SMALLER_IS_BETTER:
+        values, result = ranking(content, metric, alpha)
         means_row += [f"{v:.3f}" for v in values.mean(axis=0)]
-        ranks_row += [f"{r:.2f}" for r in ranks]
-        best = int(np.argmin(ranks))
-        tied = [METHODS[j] for j in range(len(METHODS)) if j != best and pairwise[best, j] > 0.05]
-        text = f"tied with {', '.join(tied)}" if tied else "better than every other"
+        ranks_row += [f"{result.average_ranks[method]:.2f}" for method in METHODS]
+        layers = "; ".join(", ".join(layer) for layer in result.layers)
         lines.append(
-            f"{metric}: Friedman p = {p:.1e} over {len(names)} networks; best average rank {METHODS[best]}, "
-            f"{text} (Conover, Holm, 0.05)."
+            f"{metric}: Friedman p = {result.p_value:.1e} over {result.n_blocks} networks. From best to worst, those "
+            f"that cannot be told apart together (Conover, Holm, 0.05): {layers}."
         )
     rows = [f"| average | | {' | '.join(means_row)} |", f"| average rank | | {' | '.join(ranks_row)} |"]
     return [*rows, "", *lines]
@@ -130,38 +126,19 @@ def _ease_and_rank(content: dict[str, Any], path: Path) -> None:
         axis.set_title(name, fontsize="small")
         axis.set_xlabel("bin of ease, hardest first", fontsize="small")
     np.atleast_1d(axes)[0].set_ylabel("mean rank of the true label", fontsize="small")
-    _save(figure, path, plt)
-
-
-def _critical_difference(content: dict[str, Any], metric: str, alpha: str, path: Path) -> None:
-    import pandas as pd
-    import scikit_posthocs
-
-    plt = _plain_pyplot()
-    _, values = matrix(content, metric, alpha)
-    ranks, _, pairwise = friedman(values, smaller_is_better=SMALLER_IS_BETTER[metric])
-    figure = plt.figure(figsize=(7, 2.2))
-    scikit_posthocs.critical_difference_diagram(
-        dict(zip(METHODS, ranks, strict=True)), pd.DataFrame(pairwise, index=METHODS, columns=METHODS)
-    )
-    plt.title(f"{metric}, alpha = {alpha}: average rank over {len(values)} networks, 1 = best", fontsize="small")
-    _save(figure, path, plt)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
 
 
 def _plain_pyplot() -> Any:
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "caveat"
+    mpl.rcParams |= {"svg.hashsalt": "caveat", "svg.fonttype": "none"}
     import matplotlib.pyplot as plt
 
     return plt
-
-
-def _save(figure: Any, path: Path, plt: Any) -> None:
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
 
 
 def _write(path: Path, text: str) -> None:

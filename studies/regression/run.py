@@ -24,6 +24,7 @@ from caveat._files import replacing_file, write_json
 from caveat.conformal import DifficultyIntervals, DifficultyModel, MaskedReconstruction, SplitIntervals, regression_ease
 from caveat.errors import CaveatWarning
 from caveat.metrics import interval_adaptivity
+from caveat.stats import compare
 
 HERE = Path(__file__).parent
 ALPHAS = (0.2, 0.3, 0.4)
@@ -124,8 +125,6 @@ def mean_over_seeds(runs: list[Any]) -> dict[str, dict[str, dict[str, float]]]:
 
 def table(results: dict[str, Any]) -> str:
     """The layout of the paper's Tables 10 and 11, and average ranks with Friedman's test."""
-    from scipy.stats import friedmanchisquare, rankdata
-
     lines = ["Means over random splits; widths in units of the target's spread. '-': an interval was infinite, or all"]
     lines += ["widths are equal. T-CV and width: smaller is better; T-SS, R2 and tau: larger is better.", ""]
     for alpha in map(str, ALPHAS):
@@ -143,10 +142,14 @@ def table(results: dict[str, Any]) -> str:
                 kept = values[np.isfinite(values).all(axis=1)]
                 if metric == "coverage" or len(kept) < 5:
                     continue
-                ranks = rankdata(kept if metric in ("T-CV", "width") else -kept, axis=1).mean(axis=0)
-                text = ", ".join(f"{m} {r:.2f}" for m, r in zip(named, ranks, strict=True))
-                p = friedmanchisquare(*kept.T).pvalue
-                lines += [f"{metric}: average ranks over {len(kept)} sets: {text} (Friedman p = {p:.1e}).", ""]
+                result = compare(kept, lower_is_better=metric in ("T-CV", "width"), methods=named)
+                ranks = ", ".join(f"{m} {result.average_ranks[m]:.2f}" for m in named)
+                layers = "; ".join(", ".join(layer) for layer in result.layers)
+                lines += [
+                    f"{metric}: average ranks over {len(kept)} sets: {ranks} (Friedman p = {result.p_value:.1e}). From "
+                    f"best to worst, those that cannot be told apart together (Conover, Holm, 0.05): {layers}.",
+                    "",
+                ]
     return "\n".join(lines)
 
 

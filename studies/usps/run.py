@@ -72,7 +72,7 @@ def draw(rows: list[dict[str, float | str]], path: Path) -> None:
     mpl.use("svg")
     import matplotlib.pyplot as plt
 
-    mpl.rcParams["svg.hashsalt"] = "caveat"
+    mpl.rcParams |= {"svg.hashsalt": "caveat", "svg.fonttype": "none"}
     figure, axes = plt.subplots(2, 1, figsize=(7, 9), sharex=True)
     colours = {"ratio": "#0072b2", "cp": "#d55e00", "sp": "#009e73"}
     for axis, criterion, title in zip(

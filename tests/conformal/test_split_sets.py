@@ -239,6 +239,11 @@ def test_the_same_randomisation_is_demanded_on_both_sides():
     with pytest.raises(InputError, match="aps was calibrated without rng and is now asked with it"):
         SplitSets("aps").calibrate(both).predict(both, rng=np.random.default_rng(0))
     SplitSets("lac").calibrate(both).predict(both, rng=np.random.default_rng(0))  # lac has no u to disagree on
+    # rng smooths the p-values of a score that was calibrated without u: each lies below the deterministic one
+    plain = SplitSets("aps").calibrate(both)
+    assert (plain.p_values(both, rng=np.random.default_rng(0)) < plain.p_values(both)).all()
+    with pytest.raises(InputError, match="calibrated with rng and is now asked without"):
+        SplitSets("aps").calibrate(both, rng=np.random.default_rng(0)).p_values(both)
 
 
 def test_clear_errors():

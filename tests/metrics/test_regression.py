@@ -23,6 +23,15 @@ def test_constant_widths_say_nothing():
         assert np.isnan(metrics.width_error_tau(widths=[1, 1, 1], errors=[1, 2, 3]))
 
 
+def test_rounding_of_equal_widths_is_not_variation():
+    mean = np.random.default_rng(0).normal(size=500) * 1e3
+    same = Intervals(mean - 0.1, mean + 0.1, alpha=0.1, level=0.9)
+    assert np.ptp(same.widths) > 0
+    found = metrics.interval_adaptivity(same, y=mean + 0.05, mean=mean)
+    assert np.isnan(found["tau"])
+    assert np.isnan(found["R2"])
+
+
 def test_everything_at_once():
     rng = np.random.default_rng(0)
     spread = rng.uniform(0.5, 3, 4000)

@@ -40,8 +40,9 @@ def test_the_committed_validation(study):
     rows = load(study("adaptivity").HERE / "validation.csv")
     place = {m: np.mean([int(r["place"]) for r in rows if r["metric"] == m]) for m in {r["metric"] for r in rows}}
     assert set(place) == {"Deficit", "Excess", "SSCV", "ESCV", "T-SS"}
-    # As in Table 1 of the paper: Deficit and T-SS lead, the metrics by set size trail.
-    assert max(place["T-SS"], place["Deficit"]) < min(place["SSCV"], place["ESCV"])
+    # As in Table 1 of the paper: T-SS leads by far, in most of the cases. ESCV trails.
+    assert place["T-SS"] + 1 < min(place[m] for m in place if m != "T-SS")
+    assert place["ESCV"] == max(place.values())
 
 
 @pytest.mark.slow

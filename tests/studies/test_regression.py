@@ -17,7 +17,7 @@ def test_the_committed_table(study):
         for method in module.METHODS:
             cover = np.mean([float(value[d, alpha, method]["coverage"]) for d in sets])
             assert cover > 1 - alpha - 0.01
-            if "PAC" not in method and not method.startswith("O-"):
+            if method in ("CP", "CP-A", "SSCP"):  # the quantiles of CQR tie with targets that take few values
                 assert cover < 1 - alpha + 0.02
         follow = {m: np.nanmean([float(value[d, alpha, m]["T-SS"]) for d in sets]) for m in ("CP", "CP-A", "O-CPA")}
         assert follow["CP-A"] > follow["CP"] + 0.2

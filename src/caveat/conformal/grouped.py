@@ -118,7 +118,8 @@ class GroupedScores:
 def _p_values(known: NDArray[Any], asked: NDArray[Any], tau: NDArray[np.float64] | None) -> NDArray[np.float64]:
     at_least = known.size - np.searchsorted(known, asked, side="left")
     if tau is None:
-        return np.asarray((at_least + 1) / (known.size + 1))
+        at_least += 1
+        return np.asarray(at_least / (known.size + 1))
     above = known.size - np.searchsorted(known, asked, side="right")
     shared = tau.reshape(-1, *(1,) * (asked.ndim - 1))
     return np.asarray((above + shared * (1 + at_least - above)) / (known.size + 1))

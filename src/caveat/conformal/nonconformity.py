@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, final
 
@@ -70,10 +71,11 @@ class LAC(Nonconformity):
 
     def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
         levels, where = np.unique(threshold, return_inverse=True)
-        cuts = np.array([_least_probability(level, probs.dtype) for level in levels], dtype=probs.dtype)
+        cuts = np.array([_least_probability(float(level), probs.dtype) for level in levels], dtype=probs.dtype)
         return np.asarray(probs >= cuts[where][:, None])
 
 
+@lru_cache(maxsize=4096)  # asked again for every block of rows
 def _least_probability(threshold: float, dtype: np.dtype[Any]) -> float:
     """The smallest p of the float type with 1 - p <= threshold, so that one comparison in that type decides."""
     if threshold >= 1:

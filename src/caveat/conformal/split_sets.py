@@ -155,19 +155,20 @@ class SplitSets:
         """P-value of every label of every sample, shape (n, C).
 
         Deterministic p-values (no ``rng``, or ``smoothed=False``) give the set back: label y is in it if p > alpha.
+        ``rng`` draws u where calibration did, and tau for smoothing.
         """
-        u, number = self._ready(outputs, rng, groups)
+        u, number = self._ready(outputs, rng, groups, smoothing=True)
         tau = rng.random(outputs.n) if rng is not None and smoothed in (None, True) else None
         if smoothed and rng is None:
             raise InputError("smoothed p-values need rng, a numpy.random.Generator, which is None.")
-        rule, parts = self.nonconformity, []
+        rule, found = self.nonconformity, np.empty((outputs.n, self.n_classes_))
         for rows, probs in probability_blocks(outputs, self._source):
             scores, here = rule.of_all(probs, u[rows]), None if tau is None else tau[rows]
             if self._by_label:
-                parts.append(self.grouped_.column_p_values(scores, here))
+                found[rows] = self.grouped_.column_p_values(scores, here)
             else:
-                parts.append(self.grouped_.p_values(scores, None if number is None else number[rows], here))
-        return np.concatenate(parts)
+                found[rows] = self.grouped_.p_values(scores, None if number is None else number[rows], here)
+        return found
 
     # -- the parts ----------------------------------------------------------------------------------------------------
 
@@ -195,14 +196,15 @@ class SplitSets:
         return as_groups(given, "groups", outputs.n)
 
     def _ready(
-        self, outputs: Outputs, rng: np.random.Generator | None, groups: ArrayLike | None
+        self, outputs: Outputs, rng: np.random.Generator | None, groups: ArrayLike | None, *, smoothing: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.intp] | None]:
         """Randomisation and group number of each row, or the reason why there is no answer."""
         if not hasattr(self, "grouped_"):
             raise NotFittedError("SplitSets has no threshold yet. Call calibrate(outputs) before predict(...).")
         if self._source is None and outputs.has("probs") and outputs.n_classes != self.n_classes_:
             raise InputError(f"outputs must have {self.n_classes_} classes as in calibration, got {outputs.n_classes}.")
-        if self.nonconformity.randomised and self.randomised_ != (rng is not None):
+        draws = rng if self.randomised_ or not smoothing else None  # without u, rng can only mean tau
+        if self.nonconformity.randomised and self.randomised_ != (draws is not None):
             had, has = ("with", "without") if self.randomised_ else ("without", "with")
             raise InputError(
                 f"{self.nonconformity.name} was calibrated {had} rng and is now asked {has} it: the same randomisation "
@@ -210,7 +212,7 @@ class SplitSets:
             )
         named = self._groups(outputs, groups)
         if named is None:
-            return self._randomisation(outputs.n, rng), None
+            return self._randomisation(outputs.n, draws), None
         number = self.grouped_.find(named)
         check_seen(named, number, self.unseen)
-        return self._randomisation(outputs.n, rng), number
+        return self._randomisation(outputs.n, draws), number

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from caveat._adaptivity import bin_means, equal_mass, signed_r2
 from caveat._checks import as_count, as_vector
@@ -54,7 +54,7 @@ def width_error_tau(*, widths: ArrayLike, errors: ArrayLike) -> float:
 
     wide, error = as_vector(widths, "widths", allow_infinite=True), np.abs(as_vector(errors, "errors"))
     _check(wide.size, error.size, 1)
-    found = float(kendalltau(wide, error).statistic)
+    found = float(kendalltau(wide, error).statistic) if _varies(wide) else float("nan")
     if np.isnan(found):
         warnings.warn("Kendall's tau is undefined: all widths are equal.", CaveatWarning, stacklevel=2)
     return found
@@ -88,7 +88,7 @@ def interval_adaptivity(
     error = np.abs(as_vector(y, "y") - as_vector(mean, "mean"))
     widths, covered = intervals.widths, intervals.covers(y)
     finite = bool(np.isfinite(widths).all())
-    varies = finite and np.ptp(widths) > 0
+    varies = finite and _varies(widths)
     found = {
         "coverage": float(covered.mean()),
         "width": float(widths.mean()),
@@ -99,6 +99,12 @@ def interval_adaptivity(
         found["T-CV"] = t_cv(covered=covered, ease=ease, alpha=intervals.alpha, bins=bins)
         found["T-SS"] = t_ss(sizes=widths, ranks=error, ease=ease, bins=bins) if finite else float("nan")
     return found
+
+
+def _varies(widths: NDArray[np.float64]) -> bool:
+    """Whether widths differ by more than the rounding of upper end minus lower end."""
+    finite = widths[np.isfinite(widths)]
+    return bool(finite.size < widths.size or np.ptp(finite) > 1e-9 * np.abs(finite).max())
 
 
 def _check(widths: int, errors: int, bins: int) -> None:
