@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
+from caveat._parallel import map_in_threads
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._stat_moments import FeatureMoments
@@ -20,6 +21,7 @@ from caveat.scores._stat_moments import FeatureMoments
 __all__ = ["class_subspaces", "kept_share", "nearest_subspace", "principal_axes", "squared_coordinates", "within"]
 
 _TILE_BYTES = 32 * 2**20  # of the coordinates, rows x axes
+_AT_ONCE = 16  # classes handed to the threads together, so that few results wait to be used
 
 
 def principal_axes(scatter: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
@@ -49,8 +51,9 @@ def class_subspaces(
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Mean (D,) and axes (k, D) of each class in turn, by label; ``mapped`` is applied to the features first.
 
-    The rows of one class are fetched at a time, so there is one D x D matrix and never C of them, and a class with
-    fewer rows than features is solved through its small Gram matrix.
+    One class is worked on per thread, with one BLAS thread each (many threads on many small eigenproblems mostly wait
+    for each other), so there are a few D x D matrices and never C of them. A class with fewer rows than features is
+    solved through its small Gram matrix.
     """
     labels, classes = train.labels, train.n_classes
     assert classes is not None
@@ -61,11 +64,16 @@ def class_subspaces(
         raise InputError(f"labels has no sample of class {empty}, and a class projection needs every class. "
                          "Add training samples of it, or renumber the classes without it.")  # fmt: skip
     features = train.features
-    for members in np.split(order, np.cumsum(counts)[:-1]):
+
+    def solve(members: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         blocks = row_blocks(members.size, row_bytes=features.shape[1] * max(4, features.itemsize))
         parts = (widened(features[members[block]]) for block in blocks)
         rows = parts if mapped is None else (mapped(part) for part in parts)
-        yield _subspace(rows, members.size, variance)
+        return _subspace(rows, members.size, variance)
+
+    members = np.split(order, np.cumsum(counts)[:-1])
+    for first in range(0, classes, _AT_ONCE):
+        yield from map_in_threads(solve, members[first : first + _AT_ONCE])
 
 
 def _subspace(
