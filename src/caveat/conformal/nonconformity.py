@@ -70,6 +70,8 @@ class LAC(Nonconformity):
         return np.subtract(1, probs, dtype=np.float64)
 
     def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+        if (threshold == threshold[0]).all():
+            return np.asarray(probs >= probs.dtype.type(_least_probability(float(threshold[0]), probs.dtype)))
         levels, where = np.unique(threshold, return_inverse=True)
         cuts = np.array([_least_probability(float(level), probs.dtype) for level in levels], dtype=probs.dtype)
         return np.asarray(probs >= cuts[where][:, None])
