@@ -29,8 +29,10 @@ def test_writes_a_table_and_a_report_and_prints_the_ranking(run, files):
     code, out, _ = run("evaluate", *usual(files), "--out", files / "results")
     assert code == 0
     assert sorted(p.suffix for p in (files / "results").iterdir()) in ([".html", ".parquet"], [".csv", ".html"])
-    for name in ("msp", "energy", "mahalanobis", "knn", "far", "report.html"):
-        assert name in out
+    for text in ("mahalanobis", "knn", "far", "report.html", "more scores in the table and the report"):
+        assert text in out
+    page = (files / "results" / "report.html").read_text(encoding="utf-8")
+    assert all(name in page for name in ("msp", "energy", "react", "kpca_error"))
 
 
 def test_only_the_named_scores_and_named_outliers(run, files):

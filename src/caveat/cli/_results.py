@@ -16,6 +16,8 @@ from caveat.study.tables import write_table
 
 __all__ = ["show", "write"]
 
+_MOST_LINES = 15  # of the ranking on the terminal; table and report hold all of it
+
 
 def write(evaluation: Evaluation, folder: Path) -> tuple[Path, Path]:
     """Write the table and the report into ``folder``; returns their paths."""
@@ -37,7 +39,7 @@ def show(evaluation: Evaluation) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     if not wide:
         table.add_column("worst", justify="right", no_wrap=True)
-    for line in evaluation.ranking:
+    for line in evaluation.ranking[:_MOST_LINES]:
         found = [evaluation.detection(line.score, name).auroc.value for name in names]
         tied = "=" if line.tied_with_best and line is not evaluation.ranking[0] else ""
         cells = [_bounds(line.mean_auroc), _bounds(line.auroc_band)]
@@ -48,6 +50,8 @@ def show(evaluation: Evaluation) -> None:
     def say(sentence: str) -> None:
         out.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
+    if (hidden := len(evaluation.ranking) - _MOST_LINES) > 0:
+        say(f"{hidden} more score{'s' if hidden > 1 else ''} in the table and the report.")
     say(
         f"AUROC{', mean over the outlier sets' if len(names) > 1 else ''}; higher is better. Interval: "
         f"{100 * (1 - evaluation.delta):g} % (DeLong). Guaranteed: holds for any n with probability at least "

@@ -15,9 +15,8 @@ $\tilde\mu_c = \mu_c - \mu$, $M = [\tilde\mu_c]$, weights $w_c$ and C classes; e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +25,12 @@ from caveat._checks import check_known
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.scores._statistics import ClassMoments
+from caveat.scores._subspaces import class_subspaces, principal_axes
+from caveat.scores._subspaces import within as filtered
 
 __all__ = ["NeuralCollapse", "neural_collapse"]
 
 Projection = Literal["none", "global", "class_pred"]
-_ROOM = 2**28  # bytes of class covariances that are gathered in one walk
 
 
 @final
@@ -93,7 +93,7 @@ def neural_collapse(outputs: Outputs, *, projection: Projection = "none", varian
         moments = _class_projected(outputs, moments, variance)
     means, within = moments.means, moments.within_scatter / moments.n
     if projection == "global":
-        basis = _principal(moments.total_scatter, variance)
+        basis = principal_axes(moments.total_scatter, variance).T
         centre = moments.global_mean
         means = (means - centre) @ basis @ basis.T + centre
         within = basis @ (basis.T @ within @ basis) @ basis.T
@@ -154,44 +154,14 @@ def _variability(centred: NDArray[np.float64], within: NDArray[np.float64], *, n
     return float(np.sum(spread / singular[kept] ** 2))  # the factor C of the pseudo-inverse and the 1 / C cancel
 
 
-def _principal(scatter: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
-    """Fewest leading eigenvectors (D, k) that hold the share ``variance`` of the scatter."""
-    values, vectors = np.linalg.eigh(scatter)
-    values = np.maximum(values[::-1], 0)
-    total = values.sum()
-    if total == 0:
-        return vectors[:, :0]
-    share = np.cumsum(values) / total
-    k = int(np.searchsorted(share, variance * (1 - 1e-12))) + 1
-    return np.asarray(vectors[:, ::-1][:, : min(k, values.size)])
-
-
 def _class_projected(outputs: Outputs, moments: ClassMoments, variance: float) -> ClassMoments:
     """Moments, by label, of the features filtered to the subspace of their predicted class."""
-    bases = list(_class_bases(outputs, moments, variance))
-    means = moments.means
+    means, axes = zip(*class_subspaces(outputs, variance), strict=True)
+    centres, basis = np.stack(means), np.concatenate(axes)
+    starts = np.cumsum([0, *(len(own) for own in axes)])
     projected = replace(moments)
     projected.begin(outputs)
     for block in outputs.blocks(("features", "labels", "predictions")):
-        rows, said = np.empty(block.features.shape), block.predictions
-        for c in np.unique(said):
-            mine = said == c
-            rows[mine] = (block.features[mine] - means[c]) @ bases[c] @ bases[c].T + means[c]
+        rows = filtered(block.features, block.predictions, centres, basis, starts)
         projected.update(Outputs(features=rows, labels=block.labels, check=False))
     return projected
-
-
-def _class_bases(outputs: Outputs, moments: ClassMoments, variance: float) -> Iterator[NDArray[np.float64]]:
-    """Principal subspace of each class, as many classes per walk over the rows as their covariances leave room."""
-    width = moments.means.shape[1]
-    step = max(1, _ROOM // (8 * width**2))
-    means: NDArray[Any] = moments.means
-    for start in range(0, moments.counts.size, step):
-        stop = min(start + step, moments.counts.size)
-        scatter = np.zeros((stop - start, width, width))
-        for block in outputs.blocks(("features", "labels")):
-            for c in range(start, stop):
-                rows = block.features[block.labels == c] - means[c]
-                scatter[c - start] += rows.T @ rows
-        for one in scatter:
-            yield _principal(one, variance)
