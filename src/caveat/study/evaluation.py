@@ -131,7 +131,7 @@ class Evaluation:
         raise InputError(f"there is no result of score '{score}' on outlier set '{outlier}'.")
 
     def rows(self) -> list[dict[str, Any]]:
-        """A long table: one row per score, outlier set and metric. Misclassification rows have an empty outlier."""
+        """A long table: one row per score, outlier set and metric; numbers over all sets or none have an empty outlier."""
         table: list[dict[str, Any]] = []
 
         def add(score: str, outlier: str, metric: str, number: Estimate | None) -> None:
@@ -150,8 +150,8 @@ class Evaluation:
             add(row.score, row.outlier, f"fpr{percent}_inlier_positive", row.fpr_inlier_positive)
             add(row.score, row.outlier, "augrc", row.augrc)
         for ranked in self.ranking:
-            add(ranked.score, "mean", "auroc", ranked.mean_auroc)
-            add(ranked.score, "mean", "conformal_auroc", ranked.auroc_band)
+            add(ranked.score, "", "mean_auroc", ranked.mean_auroc)
+            add(ranked.score, "", "mean_conformal_auroc", ranked.auroc_band)
         for failure in self.misclassifications:
             add(failure.score, "", "misclassification_augrc", failure.augrc)
             add(failure.score, "", "misclassification_auroc", failure.auroc)

@@ -148,7 +148,7 @@ def _choose(
 ) -> tuple[dict[str, Score], dict[str, str]]:
     if not outliers:
         raise InputError("outliers must name at least one set of outputs, got none.")
-    if taken := {"inlier", "mean", ""} & set(outliers):
+    if taken := {"inlier", ""} & set(outliers):
         raise InputError(f"an outlier set cannot be called '{taken.pop()}'. Give it another name.")
     can, cannot = applicable(train, inlier, *outliers.values())
     if names is not None:
