@@ -4,7 +4,7 @@
 
 Each run is one small file, written under a temporary name and renamed, so an interrupted study loses one run. Quick
 detectors go first, over all sets and seeds; the slow ones follow seed by seed. The tables are made from the files by
-``tables.py``.
+``tables.py``, which also keeps them in ``runs.csv``: what stands there is not run again, on any machine.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import protocol  # beside this file
+import tables  # beside this file
 
 from caveat import InputError, Outputs
 from caveat.scores import detector
@@ -91,7 +92,12 @@ def main() -> None:
     keys = sorted(size, key=size.__getitem__)
     quick = [(key, name, seed) for name in asked.detectors if name in QUICK for seed in asked.seeds for key in keys]
     slow = [(key, name, seed) for seed in asked.seeds for name in asked.detectors if name in SLOW for key in keys]
-    work = [job for job in quick + slow if not (asked.store / "{}__{}__{}.npz".format(*job)).exists()]
+    before = {(row["set"], row["detector"], row["seed"]) for row in tables.kept()}
+    work = [
+        (key, name, seed)
+        for key, name, seed in quick + slow
+        if (protocol.short(key), name, seed) not in before and not (asked.store / f"{key}__{name}__{seed}.npz").exists()
+    ]
     print(f"{len(work)} runs to do", flush=True)
     told = Parallel(n_jobs=asked.jobs, return_as="generator_unordered", batch_size=1)(
         delayed(one)(*job, asked.store) for job in work

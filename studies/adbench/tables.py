@@ -1,7 +1,8 @@
 """Tables 6 to 8 and Figure 3 of the paper from the kept scores: AUROC, conformal AUROC, correction, cliques.
 
-    python studies/adbench/tables.py --store <folder of run.py> --out <folder>
+    python studies/adbench/tables.py --store <folder of run.py>
 
+Writes ``tables.md``, ``runs.csv`` (one line per run made so far, on whatever machine) and the figures beside this file.
 Published numbers: "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction", appendix E,
 Tables 6 and 7, in ``published.csv``; its correction is their difference. Ours are means over the seeds that were run.
 """
@@ -23,6 +24,30 @@ from caveat.stats import compare
 DETECTORS = ("IForest", "OCSVM", "CBLOF", "COF", "COPOD", "ECOD", "HBOS", "KNN", "LOF", "PCA", "SOD", "DeepSVDD",
              "DAGMM")  # fmt: skip
 DELTA, CLOSE = 0.05, 0.03
+HERE = Path(__file__).parent
+RUNS = HERE / "runs.csv"
+
+
+def kept() -> list[dict[str, Any]]:
+    """The runs that were made before and written to ``runs.csv``."""
+    if not RUNS.exists():
+        return []
+    with RUNS.open(encoding="utf-8") as stream:
+        lines = list(csv.DictReader(stream))
+    numbers, counts = ("auroc", "lower", "upper", "seconds"), ("seed", "n", "m")
+    return [
+        line
+        | {name: float(line[name]) for name in numbers}
+        | {name: int(line[name]) for name in counts}
+        | {"resampled": line["resampled"] == "True"}
+        for line in lines
+    ]
+
+
+def together(store: Path) -> list[dict[str, Any]]:
+    """Runs of the store and runs kept before; the store is newer."""
+    found = {(row["set"], row["detector"], row["seed"]): row for row in [*kept(), *rows(store)]}
+    return [found[key] for key in sorted(found)]
 
 
 def rows(store: Path) -> list[dict[str, Any]]:
@@ -46,7 +71,7 @@ def rows(store: Path) -> list[dict[str, Any]]:
 
 
 def published() -> dict[tuple[str, str], tuple[float, float]]:
-    with (Path(__file__).parent / "published.csv").open(encoding="utf-8") as stream:
+    with (HERE / "published.csv").open(encoding="utf-8") as stream:
         return {(r["set"], r["detector"]): (float(r["auroc"]), float(r["conformal_auroc"]))
                 for r in csv.DictReader(stream)}  # fmt: skip
 
@@ -176,21 +201,19 @@ def cliques(table: list[dict[str, Any]], out: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
-    table = rows(asked.store)
-    with (asked.out / "rows.csv").open("w", newline="", encoding="utf-8") as stream:
+    table = together(asked.store)
+    with RUNS.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, fieldnames=list(table[0]))
         writer.writeheader()
         writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in table)
     ours = means(table, "auroc")
-    lines = agreement(table) + cliques(table, asked.out) + grid("AUROC (layout of Table 6)", ours)
+    lines = agreement(table) + cliques(table, HERE) + grid("AUROC (layout of Table 6)", ours)
     lines += grid(f"Conformal AUROC, delta {DELTA} (Table 7)", means(table, "lower"))
     gap = {key: ours[key] - value for key, value in means(table, "lower").items()}
     lines += grid("Correction (Table 8)", gap) + corrections(table)
-    figure(table, asked.out)
-    (asked.out / "tables.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    figure(table, HERE)
+    (HERE / "tables.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ class Evaluation:
         raise InputError(f"there is no result of score '{score}' on outlier set '{outlier}'.")
 
     def rows(self) -> list[dict[str, Any]]:
-        """A long table: one row per score, outlier set and metric; numbers over all sets or none have an empty outlier."""
+        """A long table: one row per score, outlier set and metric; a number over all sets or none has no outlier."""
         table: list[dict[str, Any]] = []
 
         def add(score: str, outlier: str, metric: str, number: Estimate | None) -> None:
