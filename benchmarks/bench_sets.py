@@ -14,8 +14,11 @@ import argparse
 import importlib.util
 import math
 import resource
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -40,6 +43,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--calibration", type=int, default=20_000)
     parser.add_argument("--classes", type=int, default=1000)
+    parser.add_argument("--puncc", metavar="PYTHON", help="Python of an environment that holds puncc (numpy 1)")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     calibration = draw(options.calibration, options.classes, rng)
@@ -69,6 +73,8 @@ def main() -> None:
     print(f"{'p-values':10}{'':10}{p_seconds:9.2f}{floors['p'][1]:14.2f}{p_seconds / floors['p'][1]:7.2f}")
     print(f"peak memory after the four methods, inputs included: {peak:.0f} MB")
     peers(calibration, test)
+    if options.puncc:
+        puncc(options.puncc, calibration, test)
 
 
 def draw(n: int, classes: int, rng: np.random.Generator) -> Outputs:
@@ -195,6 +201,19 @@ def peers(calibration: Outputs, test: Outputs) -> None:
         middle = time.process_time()
         peer(new)
         print(f"TorchCP aps scores: calibrate {middle - start:.2f}, predict {time.process_time() - middle:.2f} CPU s")
+
+
+def puncc(python: str, calibration: Outputs, test: Outputs) -> None:
+    """puncc in an environment of its own, on the same probabilities."""
+    with tempfile.TemporaryDirectory() as folder:
+        arrays = {"calibration": calibration.probs, "labels": calibration.labels, "test": test.probs}
+        for name, array in arrays.items():
+            np.save(Path(folder) / f"{name}.npy", array)
+        script = Path(__file__).parent / "peer_puncc.py"
+        told = subprocess.run([python, script, folder, str(ALPHA)], capture_output=True, text=True, check=True).stdout
+    for line in told.splitlines():
+        name, first, second = line.split()
+        print(f"puncc {name}: calibrate {first}, predict {second} CPU s")
 
 
 if __name__ == "__main__":
