@@ -79,3 +79,9 @@ def test_class_sums_by_hand():
 
 def test_zero_rows_stay_zero():
     np.testing.assert_array_equal(unit_rows(np.array([[0.0, 0.0], [3.0, 4.0]])), [[0, 0], [0.6, 0.8]])
+
+
+def test_rows_in_parts_are_one_class(train):
+    moments = ClassMoments.of_rows([train.features[:10], train.features[10:11], train.features[11:]])
+    np.testing.assert_allclose(moments.total_scatter, train.n * np.cov(train.features.T, bias=True), rtol=1e-10)
+    np.testing.assert_allclose(moments.global_mean, train.features.mean(axis=0), rtol=1e-12)

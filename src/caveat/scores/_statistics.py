@@ -107,6 +107,16 @@ class ClassMoments(Statistic):
         self._sums = np.zeros((classes, width))  # of rows minus their class anchor
         self._scatter = np.zeros((width, width))  # about the anchors
 
+    @classmethod
+    def of_rows(cls, parts: Iterable[NDArray[Any]]) -> Self:
+        """Moments of plain rows, given in parts, as one class."""
+        moments = cls()
+        for rows in parts:
+            if not hasattr(moments, "counts"):
+                moments.make_room(1, rows.shape[1])
+            moments.add_rows(rows, np.zeros(len(rows), dtype=np.intp))
+        return moments
+
     def update(self, block: Outputs) -> None:
         self.add_rows(block.features, block.labels if block.has("labels") else np.zeros(block.n, dtype=np.intp))
 

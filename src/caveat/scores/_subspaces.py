@@ -6,6 +6,7 @@ saying where each begins.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from caveat._blocks import row_blocks
 from caveat._parallel import map_in_threads
 from caveat.errors import InputError
 from caveat.outputs import Outputs
-from caveat.scores._stat_moments import FeatureMoments
+from caveat.scores._statistics import ClassMoments
 
 __all__ = ["class_subspaces", "kept_share", "nearest_subspace", "principal_axes", "squared_coordinates", "within"]
 
@@ -89,13 +90,8 @@ def _subspace(
         top = slice(n - k, n)
         axes = (vectors[:, top] / np.sqrt(values[top])).T @ rows
         return mean, np.ascontiguousarray(axes[::-1])
-    moments = FeatureMoments()
-    start = Outputs(features=first, check=False)
-    moments.begin(start)
-    moments.update(start)
-    for part in parts:
-        moments.update(Outputs(features=part, check=False))
-    return moments.mean, principal_axes(moments.scatter, variance)
+    moments = ClassMoments.of_rows(itertools.chain([first], parts))
+    return moments.global_mean, principal_axes(moments.total_scatter, variance)
 
 
 def widened(rows: NDArray[Any]) -> NDArray[Any]:

@@ -28,8 +28,7 @@ from caveat.scores import _subspaces
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, lengths
 from caveat.scores._projections import NONE, TABLE
-from caveat.scores._stat_moments import FeatureMoments
-from caveat.scores._statistics import Gathered, Statistic
+from caveat.scores._statistics import ClassMoments, Gathered, Statistic
 
 __all__ = ["Projected"]
 
@@ -135,7 +134,7 @@ class Projected(Score):
         return super().class_scores(outputs)
 
     def statistics(self) -> tuple[Statistic, ...]:
-        return (FeatureMoments(),) if self.projection == "global" and not self._in_kernel_space else ()
+        return (ClassMoments(),) if self.projection == "global" and not self._in_kernel_space else ()
 
     @property
     def _what(self) -> str:
@@ -163,16 +162,14 @@ class Projected(Score):
 
     def _fit_global(self, train: Outputs, gathered: Gathered) -> None:
         if self._in_kernel_space:
-            moments = FeatureMoments()
-            for block in train.blocks(("features",)):
-                for rows in np.array_split(block.features, 1 + block.n // _MAPPED_ROWS):
-                    mapped = Outputs(features=self._mapped(rows), check=False)
-                    if not hasattr(moments, "n"):
-                        moments.begin(mapped)
-                    moments.update(mapped)
+            moments = ClassMoments.of_rows(
+                self._mapped(rows)
+                for block in train.blocks(("features",))
+                for rows in np.array_split(block.features, 1 + block.n // _MAPPED_ROWS)
+            )
         else:
-            moments = gathered[FeatureMoments()]
-        mean, axes = moments.mean, _subspaces.principal_axes(moments.scatter, self.variance)
+            moments = gathered[ClassMoments()]
+        mean, axes = moments.global_mean, _subspaces.principal_axes(moments.total_scatter, self.variance)
         if self._what == "logits":
             self._change_head(axes.T @ axes, mean - axes.T @ (axes @ mean))
         else:
