@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from caveat import Outputs
 from caveat.cli import main
 
 
@@ -18,3 +19,13 @@ def run(capsys, monkeypatch):
         return stop.value.code or 0, out, err
 
     return call
+
+
+@pytest.fixture
+def files(tmp_path, train, inlier, outlier):
+    for name, outputs in {"train": train, "test": inlier, "far": outlier}.items():
+        Outputs(
+            logits=outputs.logits, features=outputs.features, head=outputs.head,
+            labels=None if name == "far" else outputs.labels,
+        ).save(tmp_path / f"{name}.npz")  # fmt: skip
+    return tmp_path

@@ -8,16 +8,6 @@ import pytest
 from caveat import Outputs
 
 
-@pytest.fixture
-def files(tmp_path, train, inlier, outlier):
-    for name, outputs in {"train": train, "test": inlier, "far": outlier}.items():
-        Outputs(
-            logits=outputs.logits, features=outputs.features, head=outputs.head,
-            labels=None if name == "far" else outputs.labels,
-        ).save(tmp_path / f"{name}.npz")  # fmt: skip
-    return tmp_path
-
-
 def usual(files, **changes):
     options = {"--train": files / "train.npz", "--test": files / "test.npz", "--outlier": files / "far.npz"} | {
         f"--{key}": value for key, value in changes.items()
@@ -55,21 +45,6 @@ def test_scores_that_cannot_be_computed_are_named(run, files):
     code, out, _ = run("evaluate", "--test", files / "test.npz", "--outlier", files / "far.npz", "--out", files / "r")
     assert code == 0
     assert "knn needs training outputs" in out
-
-
-def test_explain_says_what_a_file_allows(run, files):
-    code, out, _ = run("evaluate", "--explain", files / "far.npz")
-    assert code == 0
-    assert "120 samples, 4 classes" in out
-    assert "The head gives the logits back" in out
-    assert "no: needs labels of the training outputs" in out
-
-
-def test_explain_notices_features_of_another_layer(run, files):
-    said = Outputs.load(files / "test.npz")
-    Outputs(logits=said.logits, features=said.features[:, ::-1], head=said.head).save(files / "odd.npz")
-    _, out, _ = run("evaluate", "--explain", files / "odd.npz")
-    assert "does NOT give the logits back" in out
 
 
 def broken(kind, files):
