@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-import sys
 from itertools import combinations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caveat import MissingExtraError
 from caveat.stats.cliques import layers, maximal_cliques
-
-pytest.importorskip("networkx")  # loaded here, so that the first example does not pay for it
 
 
 @st.composite
@@ -61,9 +56,3 @@ def test_a_chain():
     ranks = np.arange(1.0, 5.0)
     assert maximal_cliques(tied, ranks) == [(0, 1), (1, 2), (2, 3)]
     assert layers(tied, ranks) == [(0, 1), (2, 3)]
-
-
-def test_without_networkx_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(MissingExtraError, match=r"caveat\[stats\]"):
-        maximal_cliques(np.eye(2, dtype=bool), np.array([1.0, 2.0]))

@@ -97,8 +97,6 @@ def test_bad_tables_get_one_sentence(table, options, message):
 def test_bad_files_get_one_sentence(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         read_columns(tmp_path / "none.csv")
-    with pytest.raises(InputError, match="does not exist"):
-        read_columns(tmp_path / "none.parquet")
     (tmp_path / "short.csv").write_text("a,b\n", encoding="utf-8")
     with pytest.raises(InputError, match="a header and at least one row"):
         read_columns(tmp_path / "short.csv")
@@ -108,6 +106,12 @@ def test_bad_files_get_one_sentence(tmp_path):
     (tmp_path / "twice.csv").write_text("a,a\n1,2\n", encoding="utf-8")
     with pytest.raises(InputError, match="two columns called 'a'"):
         read_columns(tmp_path / "twice.csv")
+
+
+def test_bad_parquet_files_get_one_sentence(tmp_path):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(InputError, match="does not exist"):
+        read_columns(tmp_path / "none.parquet")
     (tmp_path / "bad.parquet").write_text("not parquet", encoding="utf-8")
     with pytest.raises(InputError, match="is not a Parquet file"):
         read_columns(tmp_path / "bad.parquet")

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.errors import MissingExtraError
-
 __all__ = ["layers", "maximal_cliques"]
 
 
@@ -26,10 +24,7 @@ def maximal_cliques(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list
     >>> maximal_cliques(tied, np.array([1.0, 2.0, 3.0]))
     [(0, 1), (1, 2)]
     """
-    try:
-        import networkx as nx
-    except ImportError:
-        raise MissingExtraError("stats.compare", extra="stats") from None
+    import networkx as nx
 
     graph = nx.from_numpy_array(np.triu(tied, 1))
     found = [tuple(sorted(clique, key=lambda i: (ranks[i], i))) for clique in nx.find_cliques(graph)]
