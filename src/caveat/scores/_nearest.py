@@ -7,6 +7,7 @@ order, a tile then holds k times its share of the rows seen so far.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def _search(queries: NDArray[Any], bank: NDArray[Any], lengths: NDArray[Any], k:
         worst[lines, 0] = kept.min(axis=1)
 
     buffer = np.empty((n, _TILE), dtype=queries.dtype)
-    for block in row_blocks(bank.shape[0], row_bytes=1, block_bytes=_TILE):
+    for block in _tiles(bank.shape[0], k):
         width = block.stop - block.start
         tile = _closeness(queries, bank[block], lengths[block], buffer[:, :width])
         hits = np.flatnonzero(tile > worst)
@@ -107,6 +108,14 @@ def _search(queries: NDArray[Any], bank: NDArray[Any], lengths: NDArray[Any], k:
             numbers[packed, place] = columns + block.start
             keep(some, values, numbers)
     return np.asarray(where[np.arange(n), np.argmin(best, axis=1)])
+
+
+def _tiles(n: int, k: int) -> Iterator[slice]:
+    """Tiles of the bank, a small one first: everything in it is new, and takes many times the room of what is kept."""
+    first = min(n, _TILE, max(2 * k, _TILE // 8))
+    yield slice(0, first)
+    for block in row_blocks(n - first, row_bytes=1, block_bytes=_TILE):
+        yield slice(block.start + first, block.stop + first)
 
 
 def _closeness(
