@@ -229,8 +229,8 @@ def test_stopping_by_hand_leaves_a_store_to_go_on_with(task_study, tmp_path):
 
 
 def test_a_thousand_cells_take_no_more_memory_than_a_hundred(task_study, tmp_path):
-    # Each cell gives 500 rows, some 200 kB as dicts: kept, they would be 200 MB in the end.
-    code = "def one(k):\n return [{'i': i, 'value': k + i / 8, 'name': f'row {i} of {k}'} for i in range(500)]"
+    # Each cell gives 100 rows, some 100 kB: kept, they would be 90 MB more in the end.
+    code = "def one(k):\n return [{'i': i, 'value': k + i / 8, 'name': f'row {i} of {k}' * 50} for i in range(100)]"
     plan = task_study(code, GRID.format(list(range(1000))))
     page, sizes = os.sysconf("SC_PAGESIZE"), {}
 
