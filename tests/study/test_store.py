@@ -129,6 +129,11 @@ def test_preparing_twice_writes_nothing(store):
     assert (store.folder / "plan.toml").read_text() == PLAN.text
 
 
+def test_a_plan_that_was_no_file_leaves_no_file_of_another(store):
+    store.prepare(Plan.from_dict(PLAN.content), [CELL])
+    assert not (store.folder / "plan.toml").exists()
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(StoreError, match=r"is no study \(it holds thesis\.tex\)"):
@@ -174,6 +179,7 @@ def test_a_full_disk_gives_one_sentence_and_loses_nothing(store, monkeypatch, tm
 def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
     leftover = store.folder / "cells" / ".abc.parquet.x1"
     leftover.write_text("half")
+    (store.folder / ".plan.json.x2").write_text("half")
     (store.folder / "outputs").mkdir()
     (store.folder / "outputs" / ".abc.x").mkdir()
     note = store.folder / "active" / f"{socket.gethostname()}-{os.getppid()}"
@@ -185,6 +191,7 @@ def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
     with store.at_work() as others:
         assert others == 0
     assert not leftover.exists()
+    assert not list(store.folder.glob(".*"))
     assert not list((store.folder / "outputs").iterdir())
     assert not list((store.folder / "active").iterdir())
 

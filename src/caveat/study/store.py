@@ -96,6 +96,8 @@ class Store:
             if plan.text and _text(self.folder / "plan.toml") != plan.text:
                 with replacing_file(self.folder / "plan.toml") as temporary:
                     temporary.write_text(plan.text, encoding="utf-8")
+            elif not plan.text:  # that of an earlier plan, if any
+                (self.folder / "plan.toml").unlink(missing_ok=True)
             if _text(self.folder / "plan.json") != json.dumps(content, indent=2) + "\n":
                 write_json(self.folder / "plan.json", content)
 
@@ -219,8 +221,8 @@ class Store:
 
     def _clear_leftovers(self, older: float) -> None:
         """Remove what killed runs left half written. What is new may belong to a run that is still at work."""
-        for part in ("cells", "failures", "outputs"):
-            for leftover in (self.folder / part).glob(".*"):
+        for part, name in ((".", ".plan.*"), ("cells", ".*"), ("failures", ".*"), ("outputs", ".*")):
+            for leftover in (self.folder / part).glob(name):
                 if _age(leftover) >= older:
                     shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
 
