@@ -12,8 +12,11 @@ from typing import final
 
 from caveat._checks import as_number
 from caveat.errors import InputError
+from caveat.nn.training.schedule import ramp
 
-__all__ = ["Ramp"]
+__all__ = ["Ramp", "Share"]
+
+Share = tuple[float, float]  # start and stop, in shares of all steps
 
 
 @final
@@ -28,6 +31,8 @@ class Ramp:
     start, stop
         Shares of all training steps, 0 <= start <= stop <= 1. A start below 0 is a virtual one: the line has already
         risen when training begins (the appendix starts kappa "at epoch -2" on CIFAR-10).
+    name
+        What it is of, for the message when something is wrong with it.
 
     Examples
     --------
@@ -39,17 +44,14 @@ class Ramp:
     value: float
     start: float = 0.0
     stop: float = 0.0
+    name: str = "value"
 
     def __post_init__(self) -> None:
-        as_number(self.value, "value", least=0)
+        as_number(self.value, self.name, least=0)
         if not -1 <= self.start <= self.stop <= 1:
-            raise InputError(f"a ramp must start at -1 or later, before it stops, and stop by 1, "
+            raise InputError(f"the ramp of {self.name} must start at -1 or later, before it stops, and stop by 1, "
                              f"got start {self.start!r} and stop {self.stop!r}.")  # fmt: skip
 
     def __call__(self, progress: float) -> float:
         """The value after this share of all steps."""
-        if progress >= self.stop:
-            return self.value
-        if progress <= self.start:
-            return 0.0
-        return self.value * (progress - self.start) / (self.stop - self.start)
+        return self.value * ramp(progress, self.start, self.stop)
