@@ -24,7 +24,7 @@ def test_a_virtual_start_has_risen_already():
 
 @pytest.mark.parametrize(("start", "stop"), [(0.5, 0.4), (0.0, 1.1), (-2.0, 0.0), (float("nan"), 1.0)])
 def test_a_ramp_that_cannot_be(start, stop):
-    with pytest.raises(InputError, match="a ramp must start at -1 or later, before it stops"):
+    with pytest.raises(InputError, match="the ramp of value must start at -1 or later, before it stops"):
         Ramp(1.0, start, stop)
 
 

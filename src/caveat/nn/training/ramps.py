@@ -12,7 +12,6 @@ from typing import final
 
 from caveat._checks import as_number
 from caveat.errors import InputError
-from caveat.nn.training.schedule import ramp
 
 __all__ = ["Ramp", "Share"]
 
@@ -54,4 +53,8 @@ class Ramp:
 
     def __call__(self, progress: float) -> float:
         """The value after this share of all steps."""
-        return self.value * ramp(progress, self.start, self.stop)
+        if progress >= self.stop:
+            return self.value
+        if progress <= self.start:
+            return 0.0
+        return self.value * (progress - self.start) / (self.stop - self.start)
