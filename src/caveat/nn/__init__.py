@@ -8,5 +8,6 @@ except ImportError as error:
     raise MissingExtraError("caveat.nn", extra="torch") from error
 
 from caveat.nn.extract import extract
+from caveat.nn.training import fit_classifier
 
-__all__ = ["extract"]
+__all__ = ["extract", "fit_classifier"]
