@@ -9,5 +9,6 @@ except ImportError as error:
 
 from caveat.nn.bounds import confidence_bounds
 from caveat.nn.extract import extract
+from caveat.nn.training import fit_classifier
 
-__all__ = ["confidence_bounds", "extract"]
+__all__ = ["confidence_bounds", "extract", "fit_classifier"]

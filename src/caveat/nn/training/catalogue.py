@@ -1,0 +1,35 @@
+"""Paradigms by name."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from caveat._checks import check_known
+from caveat.nn.training.cross_entropy import CrossEntropy
+from caveat.nn.training.paradigm import Paradigm
+
+__all__ = ["PARADIGMS", "make_paradigm"]
+
+PARADIGMS: dict[str, type[Paradigm]] = {
+    paradigm.name: paradigm
+    for paradigm in (CrossEntropy,)
+}  # fmt: skip
+
+
+def make_paradigm(name: str, **params: Any) -> Paradigm:
+    """A paradigm by its name, with its parameters.
+
+    Examples
+    --------
+    >>> make_paradigm("cross_entropy")
+    CrossEntropy()
+    >>> make_paradigm("crossentropy")
+    Traceback (most recent call last):
+    caveat.errors.InputError: unknown paradigm 'crossentropy'. Did you mean 'cross_entropy'? Known: ...
+    """
+    chosen = PARADIGMS[check_known(name, PARADIGMS, "paradigm")]
+    known = inspect.signature(chosen).parameters
+    for param in params:
+        check_known(param, known, f"parameter of {name}")
+    return chosen(**params)
