@@ -30,12 +30,16 @@ __all__ = [
 
 
 def log_confidence(logits: Tensor) -> Tensor:
-    """max_k log p_k, shape (n,): the objective of attacks, because confidence itself saturates at 1.
+    """max_k log p_k of logits (n, K), shape (n,): the objective of attacks, because confidence saturates at 1.
+
+    As -log(1 + sum over the other classes), so that it does not saturate either: log-softmax gives 0 in float32 as soon
+    as a logit is 17 ahead.
 
     >>> log_confidence(torch.tensor([[0.0, 0.0]])).exp()
     tensor([0.5000])
     """
-    return torch.log_softmax(logits, dim=1).amax(dim=1)
+    top = logits.max(dim=1, keepdim=True)
+    return -_log_one_plus((logits - top.values).scatter(1, top.indices, -torch.inf), dim=1)
 
 
 def log_confidence_upper(differences: Tensor) -> Tensor:
@@ -44,7 +48,7 @@ def log_confidence_upper(differences: Tensor) -> Tensor:
     >>> log_confidence_upper(torch.zeros(1, 2, 2)).exp()
     tensor([0.5000])
     """
-    return -torch.logsumexp(-differences, dim=2).amin(dim=1)
+    return -_log_one_plus(_off_diagonal(-differences), dim=2).amin(dim=1)
 
 
 def log_confidence_lower(differences: Tensor) -> Tensor:
@@ -53,7 +57,18 @@ def log_confidence_lower(differences: Tensor) -> Tensor:
     >>> log_confidence_lower(torch.zeros(1, 2, 2)).exp()
     tensor([0.5000])
     """
-    return -torch.logsumexp(differences, dim=1).amin(dim=1)
+    return -_log_one_plus(_off_diagonal(differences), dim=1).amin(dim=1)
+
+
+def _log_one_plus(exponents: Tensor, dim: int) -> Tensor:
+    """log(1 + sum exp), exact also where the sum is far below the unit roundoff."""
+    total = torch.logsumexp(exponents, dim=dim)
+    return torch.logaddexp(total, torch.zeros_like(total))
+
+
+def _off_diagonal(differences: Tensor) -> Tensor:
+    eye = torch.eye(differences.shape[1], dtype=torch.bool, device=differences.device)
+    return differences.masked_fill(eye, -torch.inf)
 
 
 def spread_upper(differences: Tensor) -> Tensor:
