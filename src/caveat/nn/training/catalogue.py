@@ -6,14 +6,17 @@ import inspect
 from typing import Any
 
 from caveat._checks import check_known
+from caveat.nn.training.acet import ACET
 from caveat.nn.training.cross_entropy import CrossEntropy
+from caveat.nn.training.good import GOOD
+from caveat.nn.training.joint import Joint
 from caveat.nn.training.paradigm import Paradigm
 
 __all__ = ["PARADIGMS", "make_paradigm"]
 
 PARADIGMS: dict[str, type[Paradigm]] = {
     paradigm.name: paradigm
-    for paradigm in (CrossEntropy,)
+    for paradigm in (ACET, CrossEntropy, GOOD, Joint)
 }  # fmt: skip
 
 

@@ -1,0 +1,50 @@
+"""The nine methods of the study: one network, one training set, the same made outliers; the loss differs.
+
+Every training leaves its state in a folder and goes on from there when it is started again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from caveat import data
+from caveat.nn.training import CrossEntropy
+from caveat.nn.training.acet import ACET
+from caveat.nn.training.good import GOOD
+from caveat.nn.training.presets import PRESETS, Preset, fit_preset
+from caveat.nn.training.trained import Trained
+
+SEED = 0
+
+
+def _plain(paradigm, what: str, *, epochs: int = 3, rows: int | None = None) -> Preset:
+    return Preset(what=what, architecture="xs", paradigm=paradigm, epochs=epochs, rows=rows)
+
+
+METHODS: Mapping[str, Preset] = {
+    "Plain": _plain(CrossEntropy(), "cross-entropy"),
+    "ACET": _plain(ACET(), "low confidence on attacked outliers", epochs=6, rows=10_000),
+    "GOOD_0": _plain(GOOD(quantile=0.0), "L_CUB at the outliers, no ball"),
+    "GOOD_80": _plain(GOOD(quantile=0.8, kappa=1.0), "the easier 80 % certified", epochs=10, rows=10_000),
+    "GOOD_100": PRESETS["quick"],
+    "joint": PRESETS["standard"],
+}
+
+
+def trained(name: str, store: Path) -> Trained:
+    """Train a method, or go on, or read it back; CPU seconds go to ``store/<name>/seconds.json``."""
+    images = data.load("mnist", "train")
+    folder = store / "models" / name
+    begin = time.process_time()
+    result = fit_preset(
+        METHODS[name], (images.pixels, images.labels), seed=SEED, threads=1, checkpoint=folder, progress=False
+    )
+    spent = folder / "seconds.json"
+    if not spent.exists():
+        cpu = time.process_time() - begin
+        content = {"cpu": round(cpu, 1), "wall": round(result.seconds, 1), "resumed": result.resumed}
+        spent.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    return result
