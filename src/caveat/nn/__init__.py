@@ -7,7 +7,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("caveat.nn", extra="torch") from error
 
+from caveat.nn import architectures
 from caveat.nn.extract import extract
 from caveat.nn.training import fit_classifier
 
-__all__ = ["extract", "fit_classifier"]
+__all__ = ["architectures", "extract", "fit_classifier"]
