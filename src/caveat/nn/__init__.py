@@ -7,8 +7,9 @@ try:
 except ImportError as error:
     raise MissingExtraError("caveat.nn", extra="torch") from error
 
+from caveat.nn import architectures
 from caveat.nn.bounds import confidence_bounds
 from caveat.nn.extract import extract
 from caveat.nn.training import fit_classifier
 
-__all__ = ["confidence_bounds", "extract", "fit_classifier"]
+__all__ = ["architectures", "confidence_bounds", "extract", "fit_classifier"]

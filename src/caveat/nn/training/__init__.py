@@ -1,23 +1,37 @@
 """Ways to train a classifier, and the loop that runs them."""
 
+from caveat.nn.training.acet import ACET
 from caveat.nn.training.catalogue import PARADIGMS, make_paradigm
+from caveat.nn.training.ccu import CCU
 from caveat.nn.training.cross_entropy import CrossEntropy
 from caveat.nn.training.early_stopping import EarlyStopping
 from caveat.nn.training.fit import fit_classifier
+from caveat.nn.training.good import GOOD
+from caveat.nn.training.joint import Joint
+from caveat.nn.training.outlier_mix import OutlierMix
 from caveat.nn.training.paradigm import Loss, Paradigm, Phase
+from caveat.nn.training.presets import PRESETS, Preset, fit_preset
 from caveat.nn.training.schedule import ramp
 from caveat.nn.training.trained import Epoch, Trained
 
 __all__ = [
+    "ACET",
+    "CCU",
+    "GOOD",
     "PARADIGMS",
+    "PRESETS",
     "CrossEntropy",
     "EarlyStopping",
     "Epoch",
+    "Joint",
     "Loss",
+    "OutlierMix",
     "Paradigm",
     "Phase",
+    "Preset",
     "Trained",
     "fit_classifier",
+    "fit_preset",
     "make_paradigm",
     "ramp",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from caveat._checks import check_known
 from caveat.nn.training.acet import ACET
+from caveat.nn.training.ccu import CCU
 from caveat.nn.training.cross_entropy import CrossEntropy
 from caveat.nn.training.good import GOOD
 from caveat.nn.training.joint import Joint
@@ -16,7 +17,7 @@ __all__ = ["PARADIGMS", "make_paradigm"]
 
 PARADIGMS: dict[str, type[Paradigm]] = {
     paradigm.name: paradigm
-    for paradigm in (ACET, CrossEntropy, GOOD, Joint)
+    for paradigm in (ACET, CCU, CrossEntropy, GOOD, Joint)
 }  # fmt: skip
 
 

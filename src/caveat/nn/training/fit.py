@@ -170,6 +170,8 @@ def fit_classifier(
                 "validation": None if held_out is None else held_out.fingerprint(),
             }
             loop.resume()
+        if not loop.resumed:
+            chosen.prepare(net, rows, loop.draw, chance.loss)
         with display(loop.steps, progress) as tell:
             loop.run(tell)
         net.eval()

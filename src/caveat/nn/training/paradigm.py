@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from caveat.nn.extract import extract
+from caveat.nn.training.rows import Draw, Rows
 from caveat.outputs import Outputs
 
 __all__ = ["Loss", "Paradigm", "Phase"]
@@ -73,6 +74,24 @@ class Paradigm(ABC):
         torch's global generator, which the trainer has seeded.
         """
         return model
+
+    def prepare(self, net: nn.Module, rows: Rows, draw: Draw | None, generator: torch.Generator) -> None:
+        """Learn from the training data what is not learned by steps, such as a density. Default: nothing.
+
+        Called once, before the first step, and not when a stopped run goes on: what is learned belongs into buffers.
+
+        Parameters
+        ----------
+        net
+            What :meth:`build` gave.
+        rows
+            The training data.
+        draw
+            Gives outliers where ``needs_outliers``, else None.
+        generator
+            The source of chance.
+        """
+        return
 
     def phases(self) -> tuple[Phase, ...]:
         """The phases in their order."""
