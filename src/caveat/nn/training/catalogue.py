@@ -6,14 +6,19 @@ import inspect
 from typing import Any
 
 from caveat._checks import check_known
+from caveat.nn.training.ceda import CEDA
+from caveat.nn.training.confidnet import ConfidNet
 from caveat.nn.training.cross_entropy import CrossEntropy
+from caveat.nn.training.deep_gamblers import DeepGamblers
+from caveat.nn.training.devries import DeVries
+from caveat.nn.training.oe import OutlierExposure
 from caveat.nn.training.paradigm import Paradigm
 
 __all__ = ["PARADIGMS", "make_paradigm"]
 
 PARADIGMS: dict[str, type[Paradigm]] = {
     paradigm.name: paradigm
-    for paradigm in (CrossEntropy,)
+    for paradigm in (CEDA, ConfidNet, CrossEntropy, DeepGamblers, DeVries, OutlierExposure)
 }  # fmt: skip
 
 
