@@ -8,16 +8,23 @@ from typing import Any
 from caveat._checks import check_known
 from caveat.nn.training.acet import ACET
 from caveat.nn.training.ccu import CCU
+from caveat.nn.training.ceda import CEDA
+from caveat.nn.training.confidnet import ConfidNet
 from caveat.nn.training.cross_entropy import CrossEntropy
+from caveat.nn.training.deep_gamblers import DeepGamblers
+from caveat.nn.training.devries import DeVries
 from caveat.nn.training.good import GOOD
 from caveat.nn.training.joint import Joint
+from caveat.nn.training.oe import OutlierExposure
 from caveat.nn.training.paradigm import Paradigm
 
 __all__ = ["PARADIGMS", "make_paradigm"]
 
 PARADIGMS: dict[str, type[Paradigm]] = {
     paradigm.name: paradigm
-    for paradigm in (ACET, CCU, CrossEntropy, GOOD, Joint)
+    for paradigm in (
+        ACET, CCU, CEDA, ConfidNet, CrossEntropy, DeepGamblers, DeVries, GOOD, Joint, OutlierExposure,
+    )
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from caveat.nn.extract import extract
+from caveat.nn.training.own_confidence import Watched, with_confidence
 from caveat.nn.training.rows import Draw, Rows
 from caveat.outputs import Outputs
 
@@ -133,5 +134,12 @@ class Paradigm(ABC):
         return net
 
     def outputs(self, net: nn.Module, loader: Iterable[Any], **how: Any) -> Outputs:
-        """What the trained network said about everything the loader gives; ``how`` goes to ``nn.extract``."""
-        return extract(self.classifier(net), loader, **how)
+        """What the trained network said about everything the loader gives, its own confidence included.
+
+        ``how`` goes to ``nn.extract``. The default asks the network for its confidence batch by batch.
+        """
+        if type(self).confidence is Paradigm.confidence:
+            return extract(self.classifier(net), loader, **how)
+        watched = Watched(loader, lambda inputs: self.confidence(net.eval(), inputs))
+        said = extract(self.classifier(net), watched, **how)
+        return with_confidence(said, torch.cat(watched.seen))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from caveat._checks import as_positive, as_share, check_known
 from caveat.errors import InputError
 
-__all__ = ["Schedule", "as_schedule", "ramp"]
+__all__ = ["Schedule", "as_schedule"]
 
 Schedule = Callable[[float], float]  # share of the steps done -> factor of the learning rate
 
@@ -41,16 +41,3 @@ def as_schedule(schedule: str | Mapping[float, float]) -> Schedule:
         return next((factor for share, factor in reversed(steps) if done >= share), 1.0)
 
     return rate
-
-
-def ramp(progress: float, start: float, stop: float) -> float:
-    """0 up to ``start``, 1 from ``stop`` on, linear between.
-
-    Examples
-    --------
-    >>> [ramp(progress, 0.0, 0.5) for progress in (0.0, 0.25, 0.5, 1.0)]
-    [0.0, 0.5, 1.0, 1.0]
-    """
-    if progress >= stop:
-        return 1.0
-    return max(0.0, (progress - start) / (stop - start))
