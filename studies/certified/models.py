@@ -11,24 +11,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from caveat import data
-from caveat.nn.training import CrossEntropy
-from caveat.nn.training.acet import ACET
-from caveat.nn.training.good import GOOD
-from caveat.nn.training.presets import PRESETS, Preset, fit_preset
-from caveat.nn.training.trained import Trained
+from caveat.nn.training import (
+    ACET, CCU, CEDA, GOOD, PRESETS, CrossEntropy, OutlierExposure, Paradigm, Preset, Trained, fit_preset,
+)  # fmt: skip
 
 SEED = 0
 
 
-def _plain(paradigm, what: str, *, epochs: int = 3, rows: int | None = None) -> Preset:
+def _short(paradigm: Paradigm, what: str, *, epochs: int = 3, rows: int | None = None) -> Preset:
     return Preset(what=what, architecture="xs", paradigm=paradigm, epochs=epochs, rows=rows)
 
 
 METHODS: Mapping[str, Preset] = {
-    "Plain": _plain(CrossEntropy(), "cross-entropy"),
-    "ACET": _plain(ACET(), "low confidence on attacked outliers", epochs=6, rows=10_000),
-    "GOOD_0": _plain(GOOD(quantile=0.0), "L_CUB at the outliers, no ball"),
-    "GOOD_80": _plain(GOOD(quantile=0.8, kappa=1.0), "the easier 80 % certified", epochs=10, rows=10_000),
+    "Plain": _short(CrossEntropy(), "cross-entropy"),
+    "CEDA": _short(CEDA(kappa=1.0, ramp=(0.05, 0.3)), "low largest probability on outliers"),
+    "OE": _short(OutlierExposure(kappa=0.3, ramp=(0.05, 0.3)), "uniform answers to outliers"),
+    "ACET": _short(ACET(), "low confidence on attacked outliers", epochs=6, rows=10_000),
+    "CCU": _short(CCU(components=60, rows=12_000), "gated by two mixtures of Gaussians"),
+    "GOOD_0": _short(GOOD(quantile=0.0), "L_CUB at the outliers, no ball"),
+    "GOOD_80": _short(GOOD(quantile=0.8, kappa=1.0), "the easier 80 % certified", epochs=10, rows=10_000),
     "GOOD_100": PRESETS["quick"],
     "joint": PRESETS["standard"],
 }

@@ -4,8 +4,8 @@ $$ p(y|x) = \frac{p(y|x, i)\, p(x|i) + \tfrac1K \lambda\, p(x|o)}{p(x|i) + \lamb
 
 Meinke and Hein, "Towards Neural Networks that Provably Know when they don't Know", ICLR 2020, arXiv:1909.12180; eq. (12)
 of the appendix of Bitterwolf, Meinke and Hein, NeurIPS 2020. The densities are mixtures of Gaussians fitted once, by
-expectation-maximisation, to training images and to outliers, in the metric of the pixels; the network is then trained
-on the gated probabilities. Three things differ from the published method: the densities are not trained further,
+expectation-maximisation with a common variance, to training images and to outliers, in the metric of the pixels; the
+network is then trained on the gated probabilities. Three things differ from the published method: the densities are not trained further,
 lambda is set so that a chosen share of the training images keeps more weight inside than outside, and bounds are over
 the box itself (``DensityRatio``), where the ball around it certifies nothing.
 """
@@ -162,8 +162,9 @@ class CCU(Paradigm):
         outlier = draw(n, generator).flatten(1).numpy()
         rng = np.random.default_rng(int(torch.randint(2**31, (), generator=generator)))
         ratio = fit_density_ratio(
-            inlier=inlier, outlier=outlier, rng=rng, components=self.components, iterations=self.iterations
-        )
+            inlier=inlier, outlier=outlier, rng=rng, components=self.components, covariance="common",
+            iterations=self.iterations,
+        )  # fmt: skip
         cut = 0.0
         if self.inlier_share is not None:
             cut = float(np.quantile(ratio.log_ratio(inlier), 1 - self.inlier_share))

@@ -27,6 +27,7 @@ from caveat.errors import InputError
 from caveat.nn.bounds import Box, gated_log_confidence, input_box, joint_log_probabilities, propagate, register_rule
 from caveat.nn.bounds.rules import linear
 from caveat.nn.training.ibp_init import interval_init_
+from caveat.nn.training.oe import uniform_cross_entropy
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.ramps import Ramp, Share
 
@@ -189,7 +190,7 @@ class Joint(Paradigm):
         epsilon = Ramp(self.epsilon, *self.epsilon_ramp)(progress)
         logits, said = net.classifier(torch.cat([inputs, outliers])).tensor_split([len(inputs)])
         inside = F.cross_entropy(logits, labels)
-        uniform = -F.log_softmax(said, dim=1).mean()
+        uniform = uniform_cross_entropy(said)
         known = F.softplus(-net.detector(inputs)).mean()
         strange = F.softplus(propagate(net.detector, input_box(outliers, epsilon)).upper).mean()
         parts: dict[str, float] = {
