@@ -7,7 +7,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("caveat.nn", extra="torch") from error
 
+from caveat.nn.attacks import attack_confidence
 from caveat.nn.bounds import confidence_bounds
 from caveat.nn.extract import extract
 
-__all__ = ["confidence_bounds", "extract"]
+__all__ = ["attack_confidence", "confidence_bounds", "extract"]
