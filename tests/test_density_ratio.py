@@ -150,7 +150,7 @@ def test_fitted_mixtures_tell_inside_from_outside():
     assert ratio.log_ratio(inside).min() > ratio.log_ratio(rng.choice([0.0, 1.0], (50, 5))).max()
 
 
-@pytest.mark.parametrize("make, what", [
+@pytest.mark.parametrize(("make", "what"), [
     (lambda r: r.bounds([[0.5] * 3], 0.1, method="bal"), "unknown method 'bal'. Did you mean 'ball'"),
     (lambda r: r.bounds([[1.5] * 3], 0.1), "x must lie between 0 and 1"),
     (lambda r: r.bounds([[0.5] * 3], -0.1), "epsilon must be 0 or larger"),

@@ -44,7 +44,7 @@ def test_a_seed_gives_the_same_mixture():
     np.testing.assert_array_equal(one.means, two.means)
 
 
-@pytest.mark.parametrize("weights, means, variances, what", [
+@pytest.mark.parametrize(("weights", "means", "variances", "what"), [
     ([0.5, 0.6], [[0.0], [1.0]], [1.0, 1.0], "sum to 1"),
     ([0.5, 0.5], [[0.0]], [1.0, 1.0], "means must be"),
     ([1.0], [[0.0]], [0.0], "variances must be positive"),

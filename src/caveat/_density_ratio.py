@@ -85,7 +85,7 @@ class DensityRatio:
     def log_ratio(self, x: ArrayLike) -> Vector:
         """log b(x), shape (n,)."""
         u = self._coordinates(as_matrix(x, "x"))
-        return self.inside.log_density(u) - self.outside.log_density(u) - np.log(self.out_weight)
+        return np.asarray(self.inside.log_density(u) - self.outside.log_density(u) - np.log(self.out_weight))
 
     def bounds(
         self,
@@ -161,16 +161,17 @@ def fit_density_ratio(
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> ratio = fit_density_ratio(inlier=rng.normal(0.5, 0.05, (90, 3)), outlier=rng.random((90, 3)), rng=rng, components=3)
+    >>> inlier, outlier = rng.normal(0.5, 0.05, (90, 3)), rng.random((90, 3))
+    >>> ratio = fit_density_ratio(inlier=inlier, outlier=outlier, rng=rng, components=3)
     >>> ratio.log_ratio([[0.5, 0.5, 0.5]]) > ratio.log_ratio([[0.1, 0.9, 0.1]])
     array([ True])
     """
     as_count(components, "components")
-    mixtures = [
+    inside, outside = (
         fit_mixture(data, components, rng=rng, covariance=covariance, iterations=iterations)
         for data in (inlier, outlier)
-    ]
-    return DensityRatio(*mixtures, out_weight=out_weight)
+    )
+    return DensityRatio(inside, outside, out_weight)
 
 
 def gated_log_confidence(log_ratio: ArrayLike, n_classes: int, log_confidence: ArrayLike | None = None) -> Vector:
@@ -215,7 +216,7 @@ def eigenvalue_radius(epsilon: float, covariance: ArrayLike) -> float:
     return float(epsilon * np.sqrt(matrix.shape[0] / np.linalg.eigvalsh(matrix)[0]))
 
 
-# -- each returns an upper bound (n,) of log(sum_k P_k / sum_l Q_l), widened by its own rounding ------------------------
+# -- each returns an upper bound (n,) of log(sum_k P_k / sum_l Q_l), widened by its own rounding ----------------------
 
 
 def _ball(top: Mixture, bottom: Mixture, u: Matrix, radius: Vector) -> Vector:

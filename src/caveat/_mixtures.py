@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from caveat._blocks import by_row_blocks
+from caveat._blocks import row_blocks
 from caveat._checks import as_count, as_matrix, as_positive, as_vector, check_known
 from caveat.errors import InputError
 
@@ -90,18 +90,12 @@ class Mixture:
         rows = as_matrix(x, "x").astype(np.float64)
         if rows.shape[1] != self.d:
             raise InputError(f"x must have {self.d} columns as the centres have, got {rows.shape[1]}.")
-        # An expanded square loses digits where x is close to a centre, and closeness is what matters here.
-        precisions, room = self.precisions(), 8 * self.d * 2
-        far = np.stack(
-            [
-                by_row_blocks(
-                    lambda part, c=c, p=p: np.square(part - c) @ np.broadcast_to(p, self.d), rows, row_bytes=room
-                )
-                for c, p in zip(self.means, precisions, strict=True)
-            ],
-            axis=1,
-        )
-        return self.log_scales() - far
+        far = np.empty((rows.shape[0], self.k))
+        for k, (mean, precision) in enumerate(zip(self.means, self.precisions(), strict=True)):
+            for block in row_blocks(rows.shape[0], row_bytes=8 * self.d):
+                # An expanded square loses digits where x is close to a centre, and closeness is what matters here.
+                far[block, k] = np.square(rows[block] - mean) @ np.broadcast_to(precision, self.d)
+        return np.asarray(self.log_scales() - far)
 
     def log_density(self, x: ArrayLike) -> Vector:
         """log p(x), shape (n,). The larger, the less strange."""

@@ -8,8 +8,15 @@ except ImportError as error:
     raise MissingExtraError("caveat.nn", extra="torch") from error
 
 from caveat.nn import architectures
+from caveat.nn.attacks import attack_confidence
 from caveat.nn.bounds import confidence_bounds
 from caveat.nn.extract import extract
 from caveat.nn.training import fit_classifier
 
-__all__ = ["architectures", "confidence_bounds", "extract", "fit_classifier"]
+__all__ = [
+    "architectures",
+    "attack_confidence",
+    "confidence_bounds",
+    "extract",
+    "fit_classifier",
+]

@@ -30,13 +30,16 @@ def make_net(kind, seed):
     """A network over 1x2x2 images (or 4 numbers) and 3 classes, in float64, with weights that matter."""
     torch.manual_seed(seed)
     nets = {
-        "dense": lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)),
+        "dense": lambda: nn.Sequential(
+            nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)
+        ),
         "conv": lambda: nn.Sequential(
             nn.Conv2d(1, 3, 2, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.AvgPool2d(2, stride=1), nn.Dropout(0.5),
             nn.Flatten(), nn.Linear(12, 3),
         ),
         "residual": lambda: nn.Sequential(
-            nn.Conv2d(1, 2, 1), Residual(2), nn.MaxPool2d(2, stride=1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 3)
+            nn.Conv2d(1, 2, 1), Residual(2), nn.MaxPool2d(2, stride=1), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+            nn.Linear(2, 3),
         ),
     }  # fmt: skip
     net = nets[kind]().double()

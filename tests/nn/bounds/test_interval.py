@@ -85,7 +85,7 @@ def test_an_exchanged_layer_is_noticed():
     assert traced(net) is traced(net)
 
 
-@pytest.mark.parametrize("forward, what", [
+@pytest.mark.parametrize(("forward", "what"), [
     (lambda self, x: self.a(x) if x.sum() > 0 else x, "cannot be read"),
     (lambda self, x, y: self.a(x), "must take one input"),
     (lambda self, x: (self.a(x), x), "must return one tensor"),
