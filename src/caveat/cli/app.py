@@ -12,6 +12,7 @@ from caveat.cli.demo import demo
 from caveat.cli.evaluate import evaluate
 from caveat.cli.proximity import proximity
 from caveat.cli.scores import scores
+from caveat.cli.study import study
 
 __all__ = ["app"]
 
@@ -45,3 +46,4 @@ app.command()(demo)
 app.command()(evaluate)
 app.command()(proximity)
 app.command()(scores)
+app.command()(study)
