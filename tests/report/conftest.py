@@ -120,7 +120,7 @@ def score_rows(rng, *, source: str, seed: int, score: str, projection: str, para
         area = float(ndtr(shift / np.sqrt(2)))
         numbers = {
             "auroc": (area, 0.012, "DeLong"),
-            "conformal_auroc": (area, 0.03, "exact band, each side"),
+            "conformal_auroc": (area, 0.03, "exact band"),
             "fpr95_outlier_positive": (float(ndtr(1.645 - shift)), 0.02, "Clopper-Pearson"),
             "fpr95_inlier_positive": (float(ndtr(1.645 - shift) * 0.9), 0.02, "Clopper-Pearson"),
             "aurc": (0.4 * (1 - area), 0.005, "bootstrap"),
@@ -198,7 +198,12 @@ def make_store(
         cells.append(Cell("sets", {"source": source}, seed, data, label=f"{source}/seed {seed}/model"))
         tables.append(model_rows(rng, source=source, seed=seed, sets=dict(sets), certificates=certificates))
     failed = [Cell("score", {"failed": label}, label=label) for label, _ in failures]
-    plan = Plan.parse(f'title = {json.dumps(title)}\n[sources.a]\ninlier = "a.npz"\n')
+    text = f"title = {json.dumps(title)}\nseeds = {list(seeds)}\n"
+    for source in sources:
+        text += f"[sources.{json.dumps(source)}]\ninlier = 'test.npz'\n[sources.{json.dumps(source)}.outliers]\n"
+        for name, regime in sets.items():
+            text += f"{json.dumps(name)} = {{path = 'x.npz'{f', regime = {json.dumps(regime)}' if regime else ''}}}\n"
+    plan = Plan.parse(text)
     store.prepare(plan, [*cells, *failed], notes=["msp has no projection 'class'."])
     for cell, rows in zip(cells, tables, strict=True):
         store.write(cell, rows, {"seconds": 1.5, "versions": {"numpy": np.__version__}})

@@ -136,7 +136,7 @@ class Chart:
         units = f'data-percent="{int(self.x.percent)}{int(self.y.percent)}" data-labels="{html.escape(self.x.label)}|{html.escape(self.y.label)}"'
         box = f'x="{_px(left)}" y="{_px(top - 2)}" width="{_px(width - left - right + 1)}" height="{_px(height - top - bottom + 3)}"'
         svg = (
-            f'<svg class="figure chart" viewBox="0 0 {width:g} {height:g}" role="img" {at} {units} '
+            f'<svg class="figure chart" viewBox="0 0 {width:g} {height:g}" style="--width:{width:g}px" role="img" {at} {units} '
             f'aria-labelledby="{self.key}-title {self.key}-desc"><title id="{self.key}-title">{html.escape(title)}</title>'
             f'<desc id="{self.key}-desc">{html.escape(description)}</desc>'
             f'<clipPath id="{self.key}-clip"><rect {box}/></clipPath>{self._frame()}{"".join(self._parts)}</svg>'

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from caveat import __version__, _files
 from caveat.errors import InputError
@@ -21,8 +21,7 @@ from caveat.report.study_figures import Placed
 from caveat.report.study_verdicts import ERRORS, Verdict, compared_metrics, judge
 from caveat.report.svg import LINES, Panel
 from caveat.report.tables import Table, latex_page, markdown_page
-from caveat.study.schema import COLUMNS
-from caveat.study.store import Store
+from caveat.study import Store, StudyResults
 
 __all__ = ["StudyFiles", "read_study", "render_study", "write_study"]
 
@@ -41,23 +40,30 @@ class StudyFiles:
     latex: Path
 
 
-def write_study(study: Any, out: str | os.PathLike[str] | None = None, *, title: str | None = None) -> StudyFiles:
+def write_study(
+    study: str | os.PathLike[str] | Store | StudyResults,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    title: str | None = None,
+) -> StudyFiles:
     """Write ``report.html``, ``tables.md`` and ``tables.tex`` of a study, each whole or not at all.
 
     Parameters
     ----------
     study
-        The folder of a store, a :class:`caveat.study.Store`, or the results of a run.
+        The folder of a store, the store, or what :func:`caveat.study.run` returned.
     out
-        Folder for the files; default the store itself.
+        Folder for the files; default the folder of the store.
     title
         Default the title of the plan.
     """
-    store = study if isinstance(study, Store) else Store(getattr(study, "store", study))
-    facts = read_study(store)
+    if isinstance(study, Store):
+        study = StudyResults(study)
+    results = study if isinstance(study, StudyResults) else StudyResults.read(study)
+    facts = read_study(results)
     if title is not None:
         facts = replace(facts, title=title)
-    folder = store.folder if out is None else Path(out)
+    folder = results.store.folder if out is None else Path(out)
     found = StudyFiles(folder / "report.html", folder / "tables.md", folder / "tables.tex")
     page, marked, typeset = render_study(facts)
     for path, text in ((found.html, page), (found.markdown, marked), (found.latex, typeset)):
@@ -66,48 +72,36 @@ def write_study(study: Any, out: str | os.PathLike[str] | None = None, *, title:
     return found
 
 
-def read_study(store: Store) -> StudyFacts:
+def read_study(results: StudyResults) -> StudyFacts:
     """Everything that a report prints, from the cells of a store in the order of the plan."""
-    import pyarrow as pa
-
-    plan = store.plan()
-    parts, cells, failures, missing = [], [], [], 0
-    for given in plan["cells"]:
-        key = given["key"]
-        if (failed := store.failure(key)) is not None:
-            failures.append(FailureFacts(key, failed.label or key, f"{failed.error}: {failed.message}"))
-        if not store.has(key):
-            missing += failed is None
-            continue
-        cell = store.read(key)
-        if all(name in cell.table.column_names for name in COLUMNS):
-            parts.append(cell.table.select(list(COLUMNS)))
-        said = cell.facts
-        cells.append(
-            CellFacts(
-                key, said.get("label") or key, float(said.get("seconds") or 0.0),
-                {"caveat": str(said.get("version", "")), **{k: str(v) for k, v in (said.get("versions") or {}).items()}},
-                {k: str(v) for k, v in (said.get("fingerprints") or {}).items()},
-            )
-        )  # fmt: skip
-    if not parts:
-        why = "none of its cells is finished" if not cells else "its cells are those of a task with columns of its own"
-        raise InputError(f"{store.folder} has nothing to report: {why}. "
-                         + ("Run caveat study first." if not cells else "Compare them with caveat compare."))  # fmt: skip
-    table = pa.concat_tables(parts)
-    text = store.folder / "plan.toml"
-    content = plan.get("plan") or {}
+    plan = results.plan
+    if plan.task is not None and "kind" not in next(iter(results.rows()), {"kind": ""}):
+        raise InputError(f"{results.store.folder} holds the results of a task in columns of its own, which have no report. "
+                         "Write them with to_csv and rank them with caveat compare.")  # fmt: skip
+    columns = results.columns()
+    if not columns:
+        raise InputError(f"{results.store.folder} has nothing to report: none of its cells has a result. "
+                         "Run caveat study on it first.")  # fmt: skip
+    said = list(results.facts())
+    failures = results.failures
     return gather(
-        {name: table[name].to_numpy(zero_copy_only=False) for name in COLUMNS},
-        title=str(plan.get("title") or "Study"),
-        alpha=float(content.get("alpha", 0.1)),
-        delta=float(content.get("delta", 0.05)),
-        cells=cells,
-        failures=failures,
-        missing=missing,
-        notes=[str(note) for note in plan.get("notes") or ()],
-        plan=text.read_text(encoding="utf-8") if text.exists() else "",
-    )
+        columns,
+        title=results.title,
+        alpha=plan.alpha,
+        delta=plan.delta,
+        cells=[
+            CellFacts(
+                str(cell["key"]), str(cell.get("label") or cell["key"]), float(cell.get("seconds") or 0.0),
+                {name: str(version) for name, version in (cell.get("versions") or {}).items()},
+                {name: str(print_) for name, print_ in (cell.get("fingerprints") or {}).items()},
+            )
+            for cell in said
+        ],
+        failures=[FailureFacts(f.key, f.label or f.key, f"{f.error}: {f.message}") for f in failures],
+        missing=len(results.missing) - len(failures),
+        notes=[*results.notes, *(f"{cell.get('label')}: {cell['skipped']}." for cell in said if cell.get("skipped"))],
+        plan=plan.text,
+    )  # fmt: skip
 
 
 def render_study(facts: StudyFacts) -> tuple[str, str, str]:
@@ -123,10 +117,13 @@ def render_study(facts: StudyFacts) -> tuple[str, str, str]:
         "regimes": tables.by_regime_table(facts, verdicts, leading) if leading else None,
         "metrics": tables.by_metric_table(facts, verdicts, order) if leading else None,
         "numbers": tables.sets_of_numbers(facts, order),
+        "models": tables.model_table(facts),
         "sets": tables.set_table(facts),
+        "outlier_sets": tables.outlier_set_table(facts),
         "certificates": tables.certificate_table(facts),
         "collapse": tables.collapse_table(facts),
         "proximity": tables.proximity_table(facts),
+        "data": tables.data_table(facts),
         "failures": tables.failure_table(facts),
     }
     written = [table for table in found.values() if table is not None]
@@ -205,13 +202,13 @@ def _differences(facts: StudyFacts, verdicts: dict[tuple[str, str, str], Verdict
 def _histograms(facts: StudyFacts, order: Sequence[str]) -> list[Placed]:
     """Histograms of the leading methods, as many as there is room for, in the order of the ranking."""
     most = max(6, HISTOGRAM_BYTES // (_ONE_HISTOGRAM * max(1, len(facts.sources))))
-    found = []
+    found: list[Placed] = []
     for source in facts.sources:
-        regimes = {outlier: regime for (name, outlier), regime in facts.regimes.items() if name == source}
+        regimes = {outlier: facts.regime(source, outlier) for name, outlier in facts.sets if name == source}
         for label in order[:most]:
             histogram = facts.histograms.get((source, label))
             if histogram is not None:
-                areas = {outlier: figures._area(facts, source, outlier, label) for outlier in regimes}
+                areas = {outlier: figures.area_of(facts, source, outlier, label) for outlier in regimes}
                 title = f"{source}: {label}" if len(facts.sources) > 1 else label
                 panel = figures.histogram_panel(histogram, areas, regimes, key=f"hist-{len(found)}", title=title)
                 found.append(Placed(panel, source))

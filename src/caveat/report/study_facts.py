@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from caveat.errors import InputError
 from caveat.results import Estimate
+from caveat.study.expansion import variant_name
 
 __all__ = ["Block", "CellFacts", "Curve", "FailureFacts", "Histogram", "Method", "Row", "StudyFacts", "gather"]
 
@@ -112,8 +113,8 @@ class StudyFacts:
     blocks: tuple[Block, ...]
     metrics: tuple[str, ...]
     numbers: Mapping[tuple[Block, str, str], Estimate]  # block, method, metric
-    regimes: Mapping[tuple[str, str], str]  # source, outlier -> near, mid, far or ""
-    curves: Mapping[tuple[str, str, str, str, str], Curve]  # kind, quantity, source, outlier, method
+    regimes: Mapping[Block, str]  # near, mid, far or ""
+    curves: Mapping[tuple[str, str, str, str], Curve]  # kind, source, outlier, method
     histograms: Mapping[tuple[str, str], Histogram]  # source, method
     rows: tuple[Row, ...]
     cells: tuple[CellFacts, ...] = ()
@@ -122,33 +123,52 @@ class StudyFacts:
     notes: tuple[str, ...] = ()  # what the plan left out
     plan: str = ""
 
-    @property
+    @cached_property
     def sources(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(block.source for block in self.blocks))
 
-    @property
+    @cached_property
     def seeds(self) -> tuple[int, ...]:
         return tuple(sorted({block.seed for block in self.blocks}))
 
-    @property
+    @cached_property
     def sets(self) -> tuple[tuple[str, str], ...]:
-        """(source, outlier set), by source, then from near to far."""
+        """(Source, outlier set), by source, then from near to far."""
         order = {name: i for i, name in enumerate((*REGIMES, ""))}
         sources = {name: i for i, name in enumerate(self.sources)}
         found = dict.fromkeys((block.source, block.outlier) for block in self.blocks if block.outlier)
-        return tuple(sorted(found, key=lambda pair: (sources[pair[0]], order.get(self.regimes[pair], 9))))
+        return tuple(sorted(found, key=lambda pair: (sources[pair[0]], order[self.regime(*pair)])))
 
-    @property
+    @cached_property
     def regime_names(self) -> tuple[str, ...]:
         """The regimes that the study has, from near to far."""
         present = set(self.regimes.values())
         return tuple(name for name in REGIMES if name in present)
 
+    def regime(self, source: str, outlier: str) -> str:
+        """The regime of an outlier set: that of its first seed, since distances may put seeds into different ones."""
+        return next((self.regimes[b] for b in self.blocks_of(source, outlier) if b in self.regimes), "")
+
+    def blocks_of(self, source: str, outlier: str) -> tuple[Block, ...]:
+        return self._blocks_of.get((source, outlier), ())
+
+    @cached_property
+    def _blocks_of(self) -> dict[tuple[str, str], tuple[Block, ...]]:
+        found: dict[tuple[str, str], tuple[Block, ...]] = {}
+        for block in self.blocks:
+            pair = (block.source, block.outlier)
+            found[pair] = (*found.get(pair, ()), block)
+        return found
+
     def of_kind(self, *kinds: str) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.kind in kinds)
 
     def method(self, label: str) -> Method:
-        return next(method for method in self.methods if method.label == label)
+        return self._by_label[label]
+
+    @cached_property
+    def _by_label(self) -> dict[str, Method]:
+        return {method.label: method for method in self.methods}
 
 
 def gather(
@@ -187,8 +207,8 @@ def gather(
         return methods[key].label
 
     numbers: dict[tuple[Block, str, str], Estimate] = {}
-    regimes: dict[tuple[str, str], str] = {}
-    rows = []
+    regimes: dict[Block, str] = {}
+    rows: list[Row] = []
 
     def estimate(i: int) -> Estimate:
         value, lower, upper, level = (float(number[name][i]) for name in ("value", "lower", "upper", "level"))
@@ -196,7 +216,7 @@ def gather(
 
     def plain(i: int, kind: str) -> Row:
         return Row(
-            kind, text["source"][i], int(text["seed"][i]), _name(text["score"][i], text["params"][i]),
+            kind, text["source"][i], int(text["seed"][i]), variant_name(text["score"][i], text["params"][i], ""),
             text["projection"][i], text["outlier"][i], text["metric"][i], float(number["x"][i]), estimate(i),
             text["regime"][i],
         )  # fmt: skip
@@ -207,7 +227,7 @@ def gather(
             continue
         block = Block(text["source"][i], int(text["seed"][i]), text["outlier"][i])
         if block.outlier:
-            regimes[block.source, block.outlier] = text["regime"][i]
+            regimes[block] = text["regime"][i]
         if np.isfinite(number["value"][i]):
             numbers[block, method_at(i), text["metric"][i]] = estimate(i)
     others = np.isin(kinds, ["sets", "adaptivity", "collapse", "proximity", "certificate", "data"])
@@ -238,11 +258,11 @@ def gather(
 
 def _curves(
     kinds: NDArray[Any], text: Mapping[str, list[Any]], number: Mapping[str, Floats], method_at: Any
-) -> dict[tuple[str, str, str, str, str], Curve]:
+) -> dict[tuple[str, str, str, str], Curve]:
     """ROC and risk curves, averaged over the seeds on the grid of the first."""
-    places: dict[tuple[str, str, str, str, str], dict[int, list[int]]] = {}
+    places: dict[tuple[str, str, str, str], dict[int, list[int]]] = {}
     for i in np.flatnonzero(np.isin(kinds, ["roc", "risk"])).tolist():
-        key = (text["kind"][i], text["metric"][i], text["source"][i], text["outlier"][i], method_at(i))
+        key = (text["kind"][i], text["source"][i], text["outlier"][i], method_at(i))
         places.setdefault(key, {}).setdefault(int(text["seed"][i]), []).append(i)
     found = {}
     for key, by_seed in places.items():
@@ -287,23 +307,8 @@ def _as_list(column: Sequence[Any] | NDArray[Any]) -> list[Any]:
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
 
-def _name(score: str, params: str) -> str:
-    """
-    >>> _name("knn", '{"k": 50}'), _name("msp", "{}")
-    ('knn (k=50)', 'msp')
-    """
-    try:
-        given = json.loads(params) if params else {}
-    except json.JSONDecodeError:
-        given = {"": params}
-    said = ", ".join(f"{key}={value}" for key, value in given.items()) if isinstance(given, dict) else str(given)
-    return f"{score} ({said})" if said else score
-
-
 def _method(score: str, projection: str, params: str, families: Mapping[str, str]) -> Method:
-    label = _name(score, params)
-    if projection not in ("", "none"):
-        label = f"{label} · {projection}"
+    label = variant_name(score, params, projection)
     return Method(label, score, projection or "none", families.get(score, "other"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
@@ -12,13 +13,13 @@ from numpy.typing import NDArray
 from caveat.report.chart import Axis, Chart
 from caveat.report.study_facts import REGIMES, Curve, Histogram, Row, StudyFacts
 from caveat.report.svg import LINES, Panel
-from caveat.report.words import level, number, percent, plain, shorten
+from caveat.report.words import number as write_number
+from caveat.report.words import percent, plain, shorten
 
-__all__ = ["Placed", "certificate_panels", "collapse_panels", "difficulty_panels", "histogram_panel", "risk_panels",
+__all__ = ["Placed", "area_of", "certificate_panels", "collapse_panels", "difficulty_panels", "histogram_panel", "risk_panels",
            "roc_panels", "size_panels", "upper_bound_panels"]  # fmt: skip
 
 MOST_LINES = len(LINES)
-SHARE = Axis(0, 1, percent=True)
 Floats = NDArray[np.float64]
 
 
@@ -34,24 +35,25 @@ class Placed:
 
 def roc_panels(facts: StudyFacts, offered: Sequence[str]) -> list[Placed]:
     """ROC curves with their guaranteed bands, one picture per source and outlier set; the first six are drawn."""
-    found = []
+    found: list[Placed] = []
+    places = {name: i for i, name in enumerate(offered)}
     for source, outlier in facts.sets:
         curves = _of(facts, "roc", source, outlier, offered)
         if not curves:
             continue
         chart = Chart(f"roc-{len(found)}", _titled("Inliers rejected"), _titled("Outliers caught"))
         chart.rule(0, 0, 1, 1)
-        said = []
+        said: list[str] = []
         for name, curve in reversed(curves.items()):
             content = chart.curve(curve.x, curve.value)
             if np.isfinite(curve.lower).all() and np.isfinite(curve.upper).all():
                 content = chart.area(curve.x, curve.lower, curve.upper) + content
-            place = list(offered).index(name)
-            area = _area(facts, source, outlier, name)
+            place = places[name]
+            area = area_of(facts, source, outlier, name)
             chart.series(place, name, content, slot=_slot(place), said=f"{name}: AUROC {area}")
             if _slot(place):
                 said.insert(0, f"{name} {area}")
-        regime = facts.regimes[source, outlier]
+        regime = facts.regime(source, outlier)
         about = f"ROC curves against {outlier}: outliers caught over inliers rejected. AUROC: {'; '.join(said)}."
         found.append(Placed(chart.panel(_heading(facts, source, outlier), about), source, regime))
     return found
@@ -59,26 +61,27 @@ def roc_panels(facts: StudyFacts, offered: Sequence[str]) -> list[Placed]:
 
 def risk_panels(facts: StudyFacts, offered: Sequence[str]) -> list[Placed]:
     """Selective risk over coverage: against each outlier set (outliers are the errors), and of the model's own errors."""
-    found = []
+    found: list[Placed] = []
+    places = {name: i for i, name in enumerate(offered)}
     errors = [(source, "") for source in facts.sources]
     for source, outlier in [*errors, *facts.sets]:
         curves = _of(facts, "risk", source, outlier, offered)
         if not curves:
             continue
-        settled = [curve.value[curve.x >= 0.05] for name, curve in curves.items() if _slot(list(offered).index(name))]
+        settled = [curve.value[curve.x >= 0.05] for name, curve in curves.items() if _slot(places[name])]
         top = 1.08 * max((float(np.nanmax(part)) for part in settled if part.size), default=1.0) or 1.0
         chart = Chart(
             f"risk-{len(found)}", _titled("Share of samples answered"),
             Axis(0, min(1.0, top), "Errors among the answered", percent=True),
         )  # fmt: skip
         for name, curve in reversed(curves.items()):
-            place = list(offered).index(name)
+            place = places[name]
             chart.series(place, name, chart.curve(curve.x, curve.value), slot=_slot(place))
         title = _heading(facts, source, outlier) if outlier else _heading(facts, source, "the model's own errors")
-        drawn = ", ".join(name for name in curves if _slot(list(offered).index(name)))
+        drawn = ", ".join(name for name in curves if _slot(places[name]))
         what = f"outliers of {outlier} count as errors" if outlier else "wrong answers on inliers"
         about = f"Selective risk over the share of samples answered, least strange first; {what}. Drawn: {drawn}."
-        found.append(Placed(chart.panel(title, about), source, facts.regimes.get((source, outlier), "")))
+        found.append(Placed(chart.panel(title, about), source, facts.regime(source, outlier)))
     return found
 
 
@@ -116,7 +119,7 @@ def histogram_panel(
 def difficulty_panels(facts: StudyFacts) -> list[Placed]:
     """Set size and coverage by difficulty, one line per kind of set."""
     wanted = {"size_by_difficulty": "Mean set size", "coverage_by_difficulty": "Coverage"}
-    found = []
+    found: list[Placed] = []
     for source, metric, rows in _curve_rows(facts, wanted):
         share = metric.startswith("coverage")
         values = [row.estimate.value for row in rows if np.isfinite(row.estimate.value)]
@@ -148,7 +151,7 @@ def difficulty_panels(facts: StudyFacts) -> list[Placed]:
 
 def size_panels(facts: StudyFacts) -> list[Placed]:
     """How large the sets of inliers are."""
-    found = []
+    found: list[Placed] = []
     for source, _, rows in _curve_rows(facts, {"size_hist": "Share of samples"}):
         rows = [row for row in rows if not row.outlier]
         if not rows:
@@ -180,7 +183,7 @@ def size_panels(facts: StudyFacts) -> list[Placed]:
 def collapse_panels(facts: StudyFacts) -> list[Placed]:
     """One strip per quantity of neural collapse: a dot per network and projection."""
     rows = list(facts.of_kind("collapse"))
-    found = []
+    found: list[Placed] = []
     sources = list(dict.fromkeys(row.source for row in rows))
     names = list(dict.fromkeys((row.source, row.projection) for row in rows))
     for metric in dict.fromkeys(row.metric for row in rows):
@@ -207,7 +210,7 @@ def certificate_panels(facts: StudyFacts) -> list[Placed]:
     """GAUC, AAUC and AUC of every model, one picture per outlier set."""
     rows = [row for row in facts.of_kind("certificate") if row.metric in ("auc", "aauc", "gauc") and row.outlier]
     sources = list(dict.fromkeys(row.source for row in rows))
-    found = []
+    found: list[Placed] = []
     for outlier in dict.fromkeys(row.outlier for row in rows):
         chart = Chart(
             f"certificate-{len(found)}", Axis(0, 1, "AUC"),
@@ -223,8 +226,8 @@ def certificate_panels(facts: StudyFacts) -> list[Placed]:
             chart.rule(min(value.values()), y, max(value.values()), y, cls="span")
             for metric, slot in (("auc", 1), ("aauc", 2), ("gauc", 3)):
                 if metric in value:
-                    chart.dot(value[metric], y, f"{source}: {metric.upper()} {number(value[metric])}", cls=f"dot slot-{slot} {metric}")
-            said.append(f"{source} " + ", ".join(f"{m.upper()} {number(v)}" for m, v in value.items()))
+                    chart.dot(value[metric], y, f"{source}: {metric.upper()} {write_number(value[metric])}", cls=f"dot slot-{slot} {metric}")
+            said.append(f"{source} " + ", ".join(f"{m.upper()} {write_number(v)}" for m, v in value.items()))
         found.append(Placed(chart.panel(outlier, f"Certificates against {outlier}. {'; '.join(said)}."), "", ""))
     return found
 
@@ -232,7 +235,7 @@ def certificate_panels(facts: StudyFacts) -> list[Placed]:
 def upper_bound_panels(facts: StudyFacts) -> list[Placed]:
     """Certified upper bounds of the confidence on outliers: mass at the left is what a certificate can use."""
     rows = list(facts.of_kind("upper_bound"))
-    found = []
+    found: list[Placed] = []
     for source, outlier in dict.fromkeys((row.source, row.outlier) for row in rows):
         mine = sorted((r.x, r.estimate.value) for r in rows if (r.source, r.outlier) == (source, outlier))
         edges, shares = (np.asarray(column) for column in zip(*mine, strict=True))
@@ -247,14 +250,12 @@ def upper_bound_panels(facts: StudyFacts) -> list[Placed]:
         content = chart.area(steps, np.zeros(steps.size), np.repeat(shares, 2)) + chart.curve(steps, np.repeat(shares, 2))
         chart.series(0, "upper bound", content, slot=3)
         middle = float((shares * (edges[:-1] + edges[1:]) / 2).sum() / max(shares.sum(), 1e-12))
-        about = f"Histogram of the certified upper bounds of the confidence of {source} on {outlier}; mean about {number(middle)}."
+        about = f"Histogram of the certified upper bounds of the confidence of {source} on {outlier}; mean about {write_number(middle)}."
         found.append(Placed(chart.panel(f"{source}: {outlier}", about)))
     return found
 
 
 def _rect(x: float, y: float, width: float, height: float, tip: str, cls: str, number: int, name: str) -> str:
-    import html
-
     said = html.escape(tip)
     return (
         f'<rect class="{cls}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" data-tip="{said}" '
@@ -275,17 +276,14 @@ def _curve_rows(facts: StudyFacts, wanted: Mapping[str, str]) -> list[tuple[str,
 
 def _of(facts: StudyFacts, kind: str, source: str, outlier: str, offered: Sequence[str]) -> dict[str, Curve]:
     """Curves by method, in the order of the ranking."""
-    mine = {key[4]: curve for key, curve in facts.curves.items() if (key[0], key[2], key[3]) == (kind, source, outlier)}
-    return {name: mine[name] for name in offered if name in mine}
+    found = {name: facts.curves.get((kind, source, outlier, name)) for name in offered}
+    return {name: curve for name, curve in found.items() if curve is not None}
 
 
-def _area(facts: StudyFacts, source: str, outlier: str, label: str) -> str:
-    values = [
-        found.value for block in facts.blocks
-        if (block.source, block.outlier) == (source, outlier)
-        and (found := facts.numbers.get((block, label, "auroc"))) is not None
-    ]  # fmt: skip
-    return number(float(np.mean(values))) if values else "not measured"
+def area_of(facts: StudyFacts, source: str, outlier: str, label: str) -> str:
+    found = [facts.numbers.get((block, label, "auroc")) for block in facts.blocks_of(source, outlier)]
+    values = [number.value for number in found if number is not None]
+    return write_number(float(np.mean(values))) if values else "not measured"
 
 
 def _slot(place: int) -> int:

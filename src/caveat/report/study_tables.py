@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,8 +20,10 @@ from caveat.report.study_verdicts import (
 from caveat.report.tables import Cell, Column, Group, Line, Table
 from caveat.results import Comparison, Estimate
 
-__all__ = ["MOST_ROWS", "by_metric_table", "by_regime_table", "certificate_table", "collapse_table", "failure_table",
-           "hash_table", "proximity_table", "ranking_table", "set_table", "sets_of_numbers"]  # fmt: skip
+__all__ = [
+    "by_metric_table", "by_regime_table", "certificate_table", "collapse_table", "data_table", "failure_table",
+    "hash_table", "model_table", "outlier_set_table", "proximity_table", "ranking_table", "set_table", "sets_of_numbers",
+]  # fmt: skip
 
 MOST_ROWS = 1600  # of the table by outlier set; beyond, it keeps the leading methods
 TOP = "†"
@@ -30,18 +33,18 @@ Verdicts = Mapping[tuple[str, str, str], Verdict]  # metric, source, regime
 
 def ranking_table(facts: StudyFacts, verdict: Verdict) -> Table:
     """Every method with its rank, its group, its mean and its guaranteed band."""
-    metric, found = metric_of(verdict.metric), verdict.comparison
+    metric, comparison = metric_of(verdict.metric), verdict.comparison
     places = _places(verdict)
     shared = {place: list(places.values()).count(place) for place in places.values()}
     bands = {label: guaranteed(facts, verdict.blocks, label) for label in verdict.order}
-    level = next((band.level for band in bands.values() if band is not None), None)
-    groups = {} if found is None else group_names(found)
+    band = next((band for band in bands.values() if band is not None), None)
+    groups = {} if comparison is None else group_names(comparison)
     one = len(verdict.blocks) == 1
-    columns = [Column("Rank"), Column("Method", number=False), Column("Reads", number=False)]
-    if found is not None:
+    columns = [Column("Rank", number=False), Column("Method", number=False), Column("Reads", number=False)]
+    if comparison is not None:
         columns += [Column("Average rank"), Column("Groups", number=False)]
     columns.append(Column(metric.name if one else f"Mean {metric.name}"))
-    if level is not None:
+    if band is not None:
         columns.append(Column("Guaranteed", "band of the AUROC" if one else "band of the mean AUROC"))
     lines = []
     for label in verdict.order:
@@ -52,20 +55,21 @@ def ranking_table(facts: StudyFacts, verdict: Verdict) -> Table:
             Cell(label, strong=strong),
             Cell(facts.method(label).family),
         ]
-        if found is not None:
-            cells += [Cell(f"{found.average_ranks[label]:.2f}", found.average_ranks[label]), Cell(groups[label])]
+        if comparison is not None:
+            rank = comparison.average_ranks[label]
+            cells += [Cell(f"{rank:.2f}", rank), Cell(groups[label])]
         cells.append(number_cell(mean_over(facts, verdict.blocks, label, verdict.metric), metric.style, strong=strong))
-        if level is not None:
+        if band is not None:
             cells.append(_band_cell(bands[label]))
         lines.append(Line(tuple(cells), facts.method(label).family))
-    ends = [end for band in bands.values() if band is not None for end in (band.lower, band.upper)]
+    ends = [end for found in bands.values() if found is not None for end in (found.lower, found.upper)]
     return Table(
-        "ranking", "Ranking", _ranking_caption(verdict, level), tuple(columns), (Group("", tuple(lines)),), name=1,
+        "ranking", "Ranking", _ranking_caption(verdict, band), tuple(columns), (Group("", tuple(lines)),), name=1,
         range=(min(ends), max(ends)) if ends and max(ends) > min(ends) else (0.0, 1.0),
     )  # fmt: skip
 
 
-def _ranking_caption(verdict: Verdict, level: float | None) -> str:
+def _ranking_caption(verdict: Verdict, band: Estimate | None) -> str:
     metric, found = metric_of(verdict.metric), verdict.comparison
     better = "larger" if metric.higher_is_better else "smaller"
     said = [f"All outlier sets, by {metric.name}; {better} is better."]
@@ -73,9 +77,10 @@ def _ranking_caption(verdict: Verdict, level: float | None) -> str:
         said.append(f"{found.legend().replace('a letter', 'a group')} Brackets: least and largest of {found.n_blocks} blocks.")
     elif verdict.by == "bands":
         said.append("One block: methods whose band overlaps that of the best share its rank.")
-    if level is not None:
-        said.append(f"Each end of a guaranteed band holds for any number of inliers with probability at least "
-                    f"{words.level(round(level, 6))}, for these outliers.")  # fmt: skip
+    if band is not None:
+        what = "Each end of a" if "each side" in band.method else "A"
+        said.append(f"{what} guaranteed band holds for any number of inliers with probability at least "
+                    f"{words.percent(band.level)}, for these outliers.")  # fmt: skip
     return " ".join(said)
 
 
@@ -154,7 +159,7 @@ def sets_of_numbers(facts: StudyFacts, order: Sequence[str]) -> Table | None:
     notes = words.Notes()
     groups = []
     for source, outlier in sets:
-        blocks = [block for block in facts.blocks if (block.source, block.outlier) == (source, outlier)]
+        blocks = facts.blocks_of(source, outlier)
         lines = []
         for label in shown:
             cells = [Cell(label)]
@@ -166,7 +171,7 @@ def sets_of_numbers(facts: StudyFacts, order: Sequence[str]) -> Table | None:
                     mark = "" if found is None else notes.mark(found)
                     cells.append(number_cell(found, metric_of(name).style, mark=mark))
             lines.append(Line(tuple(cells), facts.method(label).family))
-        regime = facts.regimes[source, outlier]
+        regime = facts.regime(source, outlier)
         heading = " · ".join([*([source] if len(facts.sources) > 1 else []), outlier, *([regime] if regime else [])])
         groups.append(Group(heading, tuple(lines), source, regime))
     made = sorted({n.method for n in facts.numbers.values() if n.method and np.isfinite(n.lower)})
@@ -180,16 +185,59 @@ def sets_of_numbers(facts: StudyFacts, order: Sequence[str]) -> Table | None:
 
 
 def set_table(facts: StudyFacts) -> Table | None:
-    """Prediction sets: coverage, size, adaptivity."""
-    rows = [row for row in facts.of_kind("sets", "adaptivity") if not np.isfinite(row.x)]
+    """Prediction sets of inliers: coverage, size, adaptivity."""
+    rows = [row for row in facts.of_kind("sets", "adaptivity") if not np.isfinite(row.x) and not row.outlier]
     if not rows:
         return None
-    known = {"coverage": "Coverage", "mean_size": "Mean size", "t_ss": "T-SS", "t_cv": "T-CV", "median_size": "Median size"}
+    known = {
+        "promised": "Promised", "coverage": "Coverage", "mean_size": "Mean size", "t_ss": "T-SS", "t_cv": "T-CV",
+        "sscv": "SSCV", "escv": "ESCV",
+    }  # fmt: skip
     caption = (
-        f"Prediction sets at alpha = {facts.alpha:g}. T-SS: rank correlation of set size with difficulty, larger is more "
-        "adaptive. T-CV: how unevenly difficulties are covered, smaller is better."
+        f"Prediction sets of inliers at alpha = {facts.alpha:g}. T-SS: how far mean set size follows difficulty, from -1 to 1, "
+        "larger is better. T-CV, SSCV: worst gap between coverage and promise over groups of equal difficulty, of equal "
+        "size; smaller is better."
     )
-    return _wide("sets", "Prediction sets", caption, rows, first="Sets", known=known, styles={"coverage": "percent"})
+    return _wide("sets", "Prediction sets", caption, rows, first="Sets", known=known,
+                 styles={"coverage": "percent", "promised": "percent"})  # fmt: skip
+
+
+def outlier_set_table(facts: StudyFacts) -> Table | None:
+    """Mean size of the prediction sets of outliers."""
+    rows = [row for row in facts.of_kind("sets") if row.outlier and row.metric == "mean_size"]
+    if not rows:
+        return None
+    caption = "Mean number of classes in the prediction sets of outliers. Nothing is promised for them."
+    flat = [replace(row, metric=row.outlier) for row in rows]
+    return _wide("outlier-sets", "Prediction sets of outliers", caption, flat, first="Sets", known={})
+
+
+def model_table(facts: StudyFacts) -> Table | None:
+    """The models themselves: accuracy and calibration."""
+    rows = [replace(row, name=row.source) for row in facts.of_kind("model")]
+    if not rows:
+        return None
+    known = {"accuracy": "Accuracy", "ece": "ECE", "brier": "Brier", "nll": "NLL"}
+    caption = "The models on the inliers. Except for accuracy, smaller is better."
+    flat = [replace(row, source="") for row in rows]
+    return _wide("models", "Models", caption, flat, first="Model", known=known, styles={"accuracy": "percent", "ece": "percent"})
+
+
+def data_table(facts: StudyFacts) -> Table | None:
+    """What was given: data sets and how large they are."""
+    rows = [row for row in facts.of_kind("data") if row.metric == "n"]
+    if not rows:
+        return None
+    columns = (Column("Data", number=False), Column("Role", number=False), Column("Samples"), Column("Fields", number=False))
+    groups = []
+    for source in dict.fromkeys(row.source for row in rows):
+        mine = {(row.estimate.method, row.outlier): row for row in rows if row.source == source}
+        lines = tuple(
+            Line((Cell(outlier or role), Cell(role), Cell(f"{row.estimate.n:,}", float(row.estimate.n)), Cell(row.estimate.caveat)))
+            for (role, outlier), row in mine.items()
+        )
+        groups.append(Group(source, lines, source))
+    return Table("data", "Data", "What was given.", columns, tuple(groups))
 
 
 def collapse_table(facts: StudyFacts) -> Table | None:
@@ -210,11 +258,12 @@ def proximity_table(facts: StudyFacts) -> Table | None:
     sets = list(dict.fromkeys((row.source, row.outlier) for row in rows))
     several = len({source for source, _ in sets}) > 1
     columns = [Column("Outlier set", number=False), Column("Regime", number=False)]
-    columns += [Column(name.replace("_", " ")) for name in metrics]
+    columns += [Column(_words(name)) for name in metrics]
     lines = []
     for source, outlier in sets:
-        found = {row.metric: row.estimate for row in rows if (row.source, row.outlier) == (source, outlier)}
-        cells = [Cell(f"{source} · {outlier}" if several else outlier), Cell(facts.regimes.get((source, outlier), "") or "not given")]
+        mine = [row for row in rows if (row.source, row.outlier) == (source, outlier)]
+        found = {name: _mean([row.estimate for row in mine if row.metric == name]) for name in metrics}
+        cells = [Cell(f"{source} · {outlier}" if several else outlier), Cell(facts.regime(source, outlier) or "not given")]
         lines.append(Line((*cells, *(number_cell(found.get(name), "plain") for name in metrics))))
     caption = "Distances of the outlier sets from the inliers; smaller is closer."
     return Table("proximity", "How far the outlier sets lie", caption, tuple(columns), (Group("", tuple(lines)),))
@@ -291,7 +340,8 @@ def _places(verdict: Verdict) -> dict[str, int]:
         layers = [verdict.top, *([label] for label in rest)]
     else:
         layers = [verdict.order]
-    places, place = {}, 1
+    places: dict[str, int] = {}
+    place = 1
     for layer in layers:
         places |= dict.fromkeys(layer, place)
         place += len(layer)
@@ -340,8 +390,12 @@ def _wide(
                 cells.append(number_cell(_mean(found), (styles or {}).get(metric, "plain")))
             lines.append(Line(tuple(cells)))
         groups.append(Group(source, tuple(lines), source))
-    columns = [Column(first, number=False), *(Column(known.get(name, name.replace("_", " "))) for name in metrics)]
+    columns = [Column(first, number=False), *(Column(known.get(name, _words(name))) for name in metrics)]
     return Table(key, title, caption, tuple(columns), tuple(groups))
+
+
+def _words(name: str) -> str:
+    return name[:1].upper() + name[1:].replace("_", " ")
 
 
 def _mean(found: Sequence[Estimate]) -> Estimate | None:

@@ -115,20 +115,24 @@ def judge(facts: StudyFacts, metric: str, *, regime: str = "all", source: str = 
     distinct = _without_repeats(blocks, values)
     repeated = len(blocks) - len(distinct)
     values, blocks = values[distinct], [blocks[i] for i in distinct]
-    counted = {"left_out": left_out, "dropped": dropped, "repeated": repeated}
+
+    def verdict(
+        by: Literal["ranks", "bands", "nothing"], order: Sequence[str], top: Sequence[str], found: Comparison | None = None
+    ) -> Verdict:  # fmt: skip
+        return Verdict(
+            metric, source, regime, by, tuple(order), tuple(top), tuple(blocks), found, left_out, dropped, repeated
+        )
+
     if len(blocks) > 1 and len(labels) > 1:
         found = compare(values, facts.delta, not higher, methods=labels)
-        return Verdict(
-            metric, source, regime, "ranks", found.methods, found.layers[0], tuple(blocks), found, **counted
-        )  # fmt: skip
+        return verdict("ranks", found.methods, found.layers[0], found)
     means = values.mean(axis=0)
     order = [labels[i] for i in np.argsort(-means if higher else means, kind="stable")]
     bands = {label: _band(facts, blocks, label, metric) for label in order}
     first = bands[order[0]]
     if len(labels) < 2 or first is None:
-        return Verdict(metric, source, regime, "nothing", tuple(order), tuple(order), tuple(blocks), None, **counted)
-    top = [label for label in order if (band := bands[label]) is None or first.overlaps(band)]
-    return Verdict(metric, source, regime, "bands", tuple(order), tuple(top), tuple(blocks), None, **counted)
+        return verdict("nothing", order, order)
+    return verdict("bands", order, [label for label, band in bands.items() if band is None or first.overlaps(band)])
 
 
 def mean_over(facts: StudyFacts, blocks: Sequence[Block], label: str, metric: str) -> Estimate | None:
@@ -136,9 +140,9 @@ def mean_over(facts: StudyFacts, blocks: Sequence[Block], label: str, metric: st
     found = [facts.numbers[key] for block in blocks if (key := (block, label, metric)) in facts.numbers]
     if not found:
         return None
-    if len(found) == 1:
-        return found[0]
     values = [number.value for number in found]
+    if len(set(values)) == 1:
+        return found[0]
     return Estimate(
         float(np.mean(values)), min(values), max(values), level=1.0, n=len(found), method=f"range over {len(found)} blocks"
     )
@@ -153,10 +157,12 @@ def guaranteed(facts: StudyFacts, blocks: Sequence[Block], label: str) -> Estima
     found = [facts.numbers[key] for block in blocks if (key := (block, label, "conformal_auroc")) in facts.numbers]
     if not found or len(found) < len(blocks):
         return None
-    draws = {}
+    draws: dict[tuple[str, int], list[Estimate]] = {}
     for block, number in zip(blocks, found, strict=True):
-        draws[block.source, block.seed] = max(draws.get((block.source, block.seed), 0.0), 1 - number.level)
-    level = 1 - sum(draws.values())
+        draws.setdefault((block.source, block.seed), []).append(number)
+    # A seed that changes nothing is not another draw.
+    distinct = {(source, *numbers): max(1 - n.level for n in numbers) for (source, _), numbers in draws.items()}
+    level = 1 - sum(distinct.values())
     if not level > 0.5:
         return None
     value, lower, upper = (
@@ -185,7 +191,7 @@ def complete_part(values: NDArray[np.float64]) -> tuple[list[int], list[int]]:
 def _belongs(facts: StudyFacts, block: Block, regime: str) -> bool:
     if regime == ERRORS or not block.outlier:
         return regime == ERRORS and not block.outlier
-    return regime == "all" or facts.regimes[block.source, block.outlier] == regime
+    return regime == "all" or facts.regimes[block] == regime
 
 
 def _value(facts: StudyFacts, block: Block, label: str, metric: str) -> float:
