@@ -92,8 +92,10 @@ def critical_difference_panel(found: Verdict, *, key: str) -> Panel | None:
     low, high = (low, high) if high > low else (low - 1, high + 1)
     height = 34 + depth + 20 * len(left) + 8
     step = max(1, round((high - low) / 10))
+    room = 70 + 6.2 * min(28, max(len(name) for name in names))  # for names and ranks on either side
     chart = Chart(
-        key, Axis(low, high, ticks=()), Axis(0, 1, ticks=()), size=(760, height), margins=(34, 230, height - 34, 230)
+        key, Axis(low, high, ticks=()), Axis(0, 1, ticks=()), size=(320 + 2 * room, height),
+        margins=(34, room, height - 34, room),
     )  # fmt: skip
     line = chart.at(low, 0)[1]
     chart.rule(low, 0, high, 0, cls="frame")
@@ -108,7 +110,7 @@ def critical_difference_panel(found: Verdict, *, key: str) -> Panel | None:
         tip = html.escape(f"cannot be told apart: {listing(members, most=20)}")
         x1, x2 = chart.at(start, 0)[0] - 3, chart.at(stop, 0)[0] + 3
         chart.add(f'<path class="tie" d="M{x1:.1f} {y:.1f}H{x2:.1f}" data-tip="{tip}"><title>{tip}</title></path>')
-    for side, edge, anchor in ((left, 222.0, "end"), (right, 538.0, "start")):
+    for side, edge, anchor in ((left, room - 8, "end"), (right, room + 328, "start")):
         for i, name in enumerate(side):
             x, y = chart.at(ranks[name], 0)[0], line + depth + 8 + 20 * i
             chart.add(f'<path class="rule" d="M{x:.1f} {line:.1f}V{y:.1f}H{edge:g}"/>')

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from caveat.report.study_facts import StudyFacts
-from caveat.report.study_verdicts import ERRORS, Verdict, mean_over, metric_of
+from caveat.report.study_verdicts import Verdict, mean_over, metric_of
 from caveat.report.words import STYLES, count, interval, level, listing, number, shorten
 
 __all__ = ["cannot_be_said", "citation", "collapse", "measured", "regime_sentence", "sandwich", "verdict_sentence"]
@@ -69,10 +69,11 @@ def regime_sentence(facts: StudyFacts, found: Verdict) -> str:
     assert mean is not None
     name, value = shorten(found.best), STYLES[metric.style](mean.value)
     what = "mean " if len(found.blocks) > 1 else ""
-    return f"{name} ({what}{metric.name} {value}, {count(len(found.blocks), 'block')}). {_tie(found)}"
+    tie = _tie(found, named=False)
+    return f"{name} ({what}{metric.name} {value}, {count(len(found.blocks), 'block')}). {tie}"
 
 
-def _tie(found: Verdict) -> str:
+def _tie(found: Verdict, *, named: bool = True) -> str:
     others = [shorten(name) for name in found.order if name in found.top and name != found.best]
     if found.by == "nothing":
         return "One block without intervals: nothing can be said about differences."
@@ -82,12 +83,12 @@ def _tie(found: Verdict) -> str:
             return f"On this one block it is ahead of every other: {why}."
         return f"On this one block it cannot be told apart from {listing(others)}: {why}."
     assert found.comparison is not None
-    test = f"{'Conover-Holm' if found.comparison.posthoc == 'conover' else found.comparison.posthoc}, {level(found.comparison.alpha)} level"
+    test = f" (Conover-Holm, {level(found.comparison.alpha)} level)" if named else ""
     if len(found.top) == len(found.order):
-        return f"No method can be told from any other ({'Friedman does not reject' if 'Friedman' in found.comparison.caveat else test})."
+        return f"No method can be told from any other{test}."
     if not others:
-        return f"It is ahead of every other by more than chance explains ({test})."
-    return f"It cannot be told apart from {listing(others)} ({test})."
+        return f"It is ahead of every other by more than chance explains{test}."
+    return f"It cannot be told apart from {listing(others)}{test}."
 
 
 def cannot_be_said(facts: StudyFacts, verdicts: Verdicts, metric: str) -> list[str]:
@@ -157,8 +158,3 @@ def collapse(facts: StudyFacts) -> str:
 def citation(version: str, key: str, title: str) -> str:
     """How to name this study in a paper."""
     return f"Caveat {version}, study “{title}”, key {key}."
-
-
-def regime_order(facts: StudyFacts) -> Sequence[str]:
-    """The regimes of a comparison in reading order."""
-    return (*facts.regime_names, "all", ERRORS)
