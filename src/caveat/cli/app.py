@@ -11,6 +11,7 @@ from caveat.cli.compare import compare
 from caveat.cli.demo import demo
 from caveat.cli.evaluate import evaluate
 from caveat.cli.proximity import proximity
+from caveat.cli.report import report
 from caveat.cli.scores import scores
 from caveat.cli.study import study
 
@@ -45,5 +46,6 @@ app.command()(compare)
 app.command()(demo)
 app.command()(evaluate)
 app.command()(proximity)
+app.command()(report)
 app.command()(scores)
 app.command()(study)
