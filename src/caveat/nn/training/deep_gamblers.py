@@ -6,8 +6,8 @@ $$ L = -\frac1n \sum_i \log\left( o\, p_{y_i}(x_i) + p_{K+1}(x_i) \right) $$
 
 Liu, Wang, Liang, Salakhutdinov, Morency and Ueda, "Deep Gamblers: Learning to Abstain with Portfolio Theory", NeurIPS
 2019, arXiv:1907.00208; Claros-Olivares and Brockmeier, appendix A.2.3. With $p_{K+1} = 0$ it is cross-entropy minus
-$\log o$. The reward o lies between 1, where keeping is always best, and K, where it never is: an even bet on all classes
-already returns o / K.
+$\log o$. The reward o lies between 1, where keeping is always best, and K, where it never is: an even bet on all
+classes already returns o / K.
 """
 
 from __future__ import annotations

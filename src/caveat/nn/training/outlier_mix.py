@@ -7,7 +7,7 @@ nowhere else; the mix gives them around clothes, which it has never seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -95,12 +95,7 @@ def shuffled_blocks(images: Tensor, generator: torch.Generator, *, block: int | 
     return moved.view(n, down, across, channels, side, side).permute(0, 3, 1, 4, 2, 5).reshape_as(images)
 
 
-_KINDS: dict[str, Callable[[OutlierMix, int, torch.Generator], Tensor]] = {
-    "uniform": lambda mix, n, generator: uniform_noise(n, mix.shape, generator),
-    "smooth": lambda mix, n, generator: smooth_noise(n, mix.shape, generator),
-    "permuted": lambda mix, n, generator: permuted_pixels(mix.sample(n, generator), generator),
-    "blocks": lambda mix, n, generator: shuffled_blocks(mix.sample(n, generator), generator, block=mix.block),
-}
+_KINDS = ("uniform", "smooth", "permuted", "blocks")
 
 
 @final
@@ -126,7 +121,7 @@ class OutlierMix:
     def __init__(
         self,
         images: Tensor,
-        kinds: Sequence[str] = ("uniform", "smooth", "permuted", "blocks"),
+        kinds: Sequence[str] = _KINDS,
         *,
         block: int | None = None,
     ) -> None:
@@ -144,9 +139,19 @@ class OutlierMix:
         """n training images, drawn with replacement."""
         return self.images[torch.randint(len(self.images), (n,), generator=generator)]
 
+    def _make(self, kind: str, n: int, generator: torch.Generator) -> Tensor:
+        if kind == "uniform":
+            return uniform_noise(n, self.shape, generator)
+        if kind == "smooth":
+            return smooth_noise(n, self.shape, generator)
+        images = self.sample(n, generator)
+        if kind == "permuted":
+            return permuted_pixels(images, generator)
+        return shuffled_blocks(images, generator, block=self.block)
+
     def __call__(self, n: int, generator: torch.Generator) -> Tensor:
         """n outliers; the kinds share them as evenly as whole numbers allow, in blocks of one kind."""
         parts = len(self.kinds)
         counts = [n * (i + 1) // parts - n * i // parts for i in range(parts)]
-        made = [_KINDS[kind](self, count, generator) for kind, count in zip(self.kinds, counts, strict=True) if count]
+        made = [self._make(kind, count, generator) for kind, count in zip(self.kinds, counts, strict=True) if count]
         return torch.cat(made) if made else torch.empty((0, *self.shape))
