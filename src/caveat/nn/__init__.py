@@ -7,6 +7,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("caveat.nn", extra="torch") from error
 
+from caveat.nn import ease
 from caveat.nn.extract import extract
 
-__all__ = ["extract"]
+__all__ = ["ease", "extract"]
