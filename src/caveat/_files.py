@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -64,14 +64,14 @@ def _umask() -> int:
     return mask
 
 
-def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """Every array of an ``.npz`` file; a damaged file or a pickle inside gets one sentence."""
+def read_npz(path: Path, *, keep: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Every array of an ``.npz`` file, or those named in ``keep``; a damaged file or a pickle gets one sentence."""
     try:
         opened = np.load(path, allow_pickle=False)
         if not isinstance(opened, np.lib.npyio.NpzFile):
             raise InputError(f"{path} is a single .npy array, not an .npz archive. Save it with numpy.savez.")
         with opened as archive:
-            return {key: archive[key] for key in archive.files}
+            return {key: archive[key] for key in archive.files if keep is None or key in keep}
     except FileNotFoundError:
         raise InputError(f"{path} does not exist. Check the path.") from None
     except ValueError as error:

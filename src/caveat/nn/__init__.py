@@ -7,8 +7,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("caveat.nn", extra="torch") from error
 
-from caveat.nn import architectures
+from caveat.nn import architectures, ease
 from caveat.nn.extract import extract
 from caveat.nn.training import fit_classifier
 
-__all__ = ["architectures", "extract", "fit_classifier"]
+__all__ = ["architectures", "ease", "extract", "fit_classifier"]
