@@ -178,7 +178,7 @@ class Plan:
         except (TypeError, ValueError) as error:
             raise InputError(f"a plan holds text, numbers, lists and tables only ({error}).") from None
         top = Section(content)
-        common = {"folder": Path(folder).resolve(), "content": content, "text": text}
+        common: dict[str, Any] = {"folder": Path(folder).resolve(), "content": content, "text": text}
         common |= {"title": top.take("title", str, "Study"), "about": top.take("about", str, "")}
         if "task" in content:
             top.known("title", "about", "task", "grid")
@@ -298,7 +298,9 @@ def _read_source(name: str, section: Section) -> Source:
         raise InputError(f"an outlier set in {outliers.path} cannot be called '' or 'inlier'. Give it another name.")
     if "params" in section.content:
         raise InputError(f"{section.at('params')} belongs to a task. Add {section.at('task')}, or take it out.")
-    return Source(name, outliers=files, head=section.take("head", str, ""), **roles)
+    return Source(
+        name, roles.get("train"), roles.get("calibration"), roles["inlier"], files, head=section.take("head", str, "")
+    )
 
 
 def _read_set(

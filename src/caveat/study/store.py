@@ -157,6 +157,16 @@ class Store:
             table = table.filter(pc.equal(table["kind"], kind))
         return StoredCell(table, facts)
 
+    def facts(self, key: str) -> Mapping[str, Any]:
+        """What is known of a finished cell besides its table."""
+        import pyarrow.parquet as pq
+
+        try:
+            metadata = pq.read_schema(self.path(key)).metadata or {}
+            return dict(json.loads(metadata.get(_META, b"{}")))
+        except (OSError, ValueError) as error:
+            raise InputError(f"the cell {self.path(key)} is damaged ({error}). Run the study again.") from None
+
     def is_sound(self, key: str) -> bool:
         """Whether the cell is finished and its file can be read to the last byte."""
         if not self.has(key):
@@ -166,6 +176,11 @@ class Store:
         except InputError:
             return False
         return True
+
+    def forget(self, key: str) -> None:
+        """Remove a cell that cannot be used."""
+        with self._writing():
+            self.path(key).unlink(missing_ok=True)
 
     # -- failures -----------------------------------------------------------------------------------------------------
 
