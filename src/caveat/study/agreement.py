@@ -133,7 +133,7 @@ def compare_numbers(
     for what, published, ours, why in pairs:
         gap = abs(ours - published)
         compared, largest = compared + 1, max(largest, gap)
-        if not gap <= tolerance + slack:
+        if not gap <= tolerance + slack + 1e-9:  # 33.13 - 33.08 is a little more than 0.05 in floats
             kept.append(Check(what, f"{published:.{digits}f}", f"{ours:.{digits}f}", False, why))
     rule = f"within {tolerance:g}{f' {unit}' if unit else ''}"
     return Part(title, rule, compared, compared - len(kept), round(largest, 6), tuple(kept))
