@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["CaveatError", "CaveatWarning", "InputError", "MissingExtraError", "NotFittedError", "TrainingError"]
+__all__ = [
+    "CaveatError",
+    "CaveatWarning",
+    "InputError",
+    "MissingExtraError",
+    "NotFittedError",
+    "StoreError",
+    "TrainingError",
+]
 
 
 class CaveatError(Exception):
@@ -33,6 +41,10 @@ class MissingExtraError(CaveatError, ImportError):
 
     def __init__(self, feature: str, *, extra: str) -> None:
         super().__init__(f"{feature} needs the extra '{extra}'. Install it with: pip install 'caveat[{extra}]'.")
+
+
+class StoreError(CaveatError, OSError):
+    """The folder of a study cannot be written: the disk is full, the folder is read-only, or it is not ours."""
 
 
 class CaveatWarning(UserWarning):

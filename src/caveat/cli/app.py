@@ -11,6 +11,7 @@ from caveat.cli.compare import compare
 from caveat.cli.demo import demo
 from caveat.cli.evaluate import evaluate
 from caveat.cli.proximity import proximity
+from caveat.cli.reproduce import reproduce
 from caveat.cli.scores import scores
 
 __all__ = ["app"]
@@ -44,4 +45,5 @@ app.command()(compare)
 app.command()(demo)
 app.command()(evaluate)
 app.command()(proximity)
+app.command()(reproduce)
 app.command()(scores)
