@@ -6,6 +6,7 @@ from caveat.nn.training.confidnet import ConfidNet
 from caveat.nn.training.cross_entropy import CrossEntropy
 from caveat.nn.training.deep_gamblers import DeepGamblers
 from caveat.nn.training.devries import DeVries
+from caveat.nn.training.dropout_mean import dropout_mean
 from caveat.nn.training.early_stopping import EarlyStopping
 from caveat.nn.training.fit import fit_classifier
 from caveat.nn.training.oe import OutlierExposure
@@ -28,6 +29,7 @@ __all__ = [
     "Phase",
     "Ramp",
     "Trained",
+    "dropout_mean",
     "fit_classifier",
     "make_paradigm",
 ]

@@ -114,9 +114,14 @@ class DeepGamblers(Paradigm):
         kept = logits.detach().softmax(dim=1)[:, -1].mean()
         return gambler_loss(logits, labels, self.reward), {"abstained": kept.item()}
 
-    def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:
+    def look(self, net: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         assert isinstance(net, Gambler)
-        return -net.all_logits(inputs).double().softmax(dim=1)[:, -1]
+        logits, features = tap(net.model, net.head, inputs)
+        every = torch.cat([logits, net.abstain(features)], dim=1)
+        return logits, features, -every.double().softmax(dim=1)[:, -1]
+
+    def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:
+        return self.look(net, inputs)[2]
 
     def classifier(self, net: nn.Module) -> nn.Module:
         assert isinstance(net, Gambler)
