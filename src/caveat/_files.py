@@ -67,9 +67,9 @@ def _umask() -> int:
 def read_npz(
     path: Path, keys: Iterable[str] | None = None, *, keep: Collection[str] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Every array of an ``.npz`` file; a damaged file or a pickle inside gets one sentence.
+    """Every array of an ``.npz`` file, those named in ``keys`` (all must be there), or what it has of ``keep``.
 
-    ``keys``: these, and a missing one is an error. ``keep``: of these, what is there.
+    A damaged file or a pickle inside gets one sentence.
     """
     try:
         opened = np.load(path, allow_pickle=False)

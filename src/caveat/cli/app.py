@@ -12,6 +12,7 @@ from caveat.cli.demo import demo
 from caveat.cli.evaluate import evaluate
 from caveat.cli.proximity import proximity
 from caveat.cli.report import report
+from caveat.cli.reproduce import reproduce
 from caveat.cli.scores import scores
 from caveat.cli.study import study
 
@@ -47,5 +48,6 @@ app.command()(demo)
 app.command()(evaluate)
 app.command()(proximity)
 app.command()(report)
+app.command()(reproduce)
 app.command()(scores)
 app.command()(study)

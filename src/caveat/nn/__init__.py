@@ -7,7 +7,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("caveat.nn", extra="torch") from error
 
-from caveat.nn import architectures
+from caveat.nn import architectures, ease
 from caveat.nn.attacks import attack_confidence
 from caveat.nn.bounds import confidence_bounds
 from caveat.nn.extract import extract
@@ -17,6 +17,7 @@ __all__ = [
     "architectures",
     "attack_confidence",
     "confidence_bounds",
+    "ease",
     "extract",
     "fit_classifier",
 ]

@@ -108,17 +108,17 @@ SCRIPT = """
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 3))
         rng = np.random.default_rng(0)
-        x = rng.normal(size=(4000, 4)).astype(np.float32)
+        x = rng.normal(size=(1600, 4)).astype(np.float32)
         y = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0)
-        trained = fit_classifier(net, (x, y), epochs=8, batch_size=16, threads=1, learning_rate=0.01,
-                                 checkpoint=here / name, checkpoint_seconds=0.05)
+        trained = fit_classifier(net, (x, y), epochs=5, batch_size=16, threads=1, learning_rate=0.01,
+                                 checkpoint=here / name, checkpoint_seconds=0.02)
         weights = {key: value.numpy() for key, value in net.state_dict().items()}
         np.savez(here / f"{name}.npz", resumed=trained.resumed, **weights)
         os._exit(0)
 
     os.waitpid(start("whole"), 0)
     file, before = here / "killed" / "checkpoint.safetensors", 0
-    for kill in range(3):
+    for kill in range(2):
         child = start("killed")
         while not file.exists() or file.stat().st_mtime_ns == before:
             time.sleep(0.005)

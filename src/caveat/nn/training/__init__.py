@@ -8,6 +8,7 @@ from caveat.nn.training.confidnet import ConfidNet
 from caveat.nn.training.cross_entropy import CrossEntropy
 from caveat.nn.training.deep_gamblers import DeepGamblers
 from caveat.nn.training.devries import DeVries
+from caveat.nn.training.dropout_mean import dropout_mean
 from caveat.nn.training.early_stopping import EarlyStopping
 from caveat.nn.training.fit import fit_classifier
 from caveat.nn.training.good import GOOD
@@ -41,6 +42,7 @@ __all__ = [
     "Preset",
     "Ramp",
     "Trained",
+    "dropout_mean",
     "fit_classifier",
     "fit_preset",
     "make_paradigm",

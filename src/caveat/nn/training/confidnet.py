@@ -7,8 +7,8 @@ $$ L = \frac1n \sum_i \left( s(x_i) - p_{y_i}(x_i) \right)^2 $$
 
 Corbiere, Thome, Bar-Hen, Cord and Perez, "Addressing Failure Prediction by Learning Model Confidence", NeurIPS 2019,
 arXiv:1910.04851; Claros-Olivares and Brockmeier, appendix A.2.1. Three phases: the classifier by cross-entropy; the
-regressor on its frozen features; a copy of the encoder, fine-tuned with the regressor at a low rate and without dropout. The classifier itself
-is not touched after the first.
+regressor on its frozen features; a copy of the encoder, fine-tuned with the regressor at a low rate and without
+dropout. The classifier itself is not touched after the first.
 """
 
 from __future__ import annotations

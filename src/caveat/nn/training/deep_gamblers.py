@@ -6,8 +6,8 @@ $$ L = -\frac1n \sum_i \log\left( o\, p_{y_i}(x_i) + p_{K+1}(x_i) \right) $$
 
 Liu, Wang, Liang, Salakhutdinov, Morency and Ueda, "Deep Gamblers: Learning to Abstain with Portfolio Theory", NeurIPS
 2019, arXiv:1907.00208; Claros-Olivares and Brockmeier, appendix A.2.3. With $p_{K+1} = 0$ it is cross-entropy minus
-$\log o$. The reward o lies between 1, where keeping is always best, and K, where it never is: an even bet on all classes
-already returns o / K.
+$\log o$. The reward o lies between 1, where keeping is always best, and K, where it never is: an even bet on all
+classes already returns o / K.
 """
 
 from __future__ import annotations
@@ -114,9 +114,14 @@ class DeepGamblers(Paradigm):
         kept = logits.detach().softmax(dim=1)[:, -1].mean()
         return gambler_loss(logits, labels, self.reward), {"abstained": kept.item()}
 
-    def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:
+    def look(self, net: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         assert isinstance(net, Gambler)
-        return -net.all_logits(inputs).double().softmax(dim=1)[:, -1]
+        logits, features = tap(net.model, net.head, inputs)
+        every = torch.cat([logits, net.abstain(features)], dim=1)
+        return logits, features, -every.double().softmax(dim=1)[:, -1]
+
+    def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:
+        return self.look(net, inputs)[2]
 
     def classifier(self, net: nn.Module) -> nn.Module:
         assert isinstance(net, Gambler)

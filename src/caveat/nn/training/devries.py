@@ -115,9 +115,13 @@ class DeVries(Paradigm):
             net.price.mul_(_FALL if parts["paid"] < self.budget else _RISE)
         return loss, parts
 
-    def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:
+    def look(self, net: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         assert isinstance(net, ConfidenceBranch)
-        return net.both(inputs)[1].double().sigmoid()
+        logits, features = tap(net.model, net.head, inputs)
+        return logits, features, net.branch(features).squeeze(1).double().sigmoid()
+
+    def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:
+        return self.look(net, inputs)[2]
 
     def classifier(self, net: nn.Module) -> nn.Module:
         assert isinstance(net, ConfidenceBranch)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from caveat.nn.extract import extract
 from caveat.nn.training.own_confidence import Watched, with_confidence
 from caveat.nn.training.rows import Draw, Rows
+from caveat.nn.training.tap import head_of, tap
 from caveat.outputs import Outputs
 
 __all__ = ["Loss", "Paradigm", "Phase"]
@@ -132,6 +133,12 @@ class Paradigm(ABC):
     def classifier(self, net: nn.Module) -> nn.Module:
         """The part of the network whose last linear layer is the head: what features are extracted from."""
         return net
+
+    def look(self, net: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Logits (n, K), features (n, D) and confidence (n,) of one pass, in whatever mode the network is."""
+        model = self.classifier(net)
+        logits, features = tap(model, head_of(model), inputs)
+        return logits, features, self.confidence(net, inputs)
 
     def outputs(self, net: nn.Module, loader: Iterable[Any], **how: Any) -> Outputs:
         """What the trained network said about everything the loader gives, its own confidence included.

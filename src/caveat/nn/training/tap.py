@@ -9,8 +9,8 @@ from caveat.errors import InputError
 __all__ = ["head_of", "tap"]
 
 
-def head_of(model: nn.Module, n_classes: int) -> str:
-    """Name of the last linear layer with one output per class.
+def head_of(model: nn.Module, n_classes: int | None = None) -> str:
+    """Name of the last linear layer, with one output per class where their number is given.
 
     Examples
     --------
@@ -20,11 +20,11 @@ def head_of(model: nn.Module, n_classes: int) -> str:
     linear: dict[str, nn.Linear] = {
         name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)
     }
-    found: list[str] = [name for name, module in linear.items() if module.out_features == n_classes]
+    found: list[str] = [name for name, module in linear.items() if n_classes in (None, module.out_features)]
     if not found:
         listed = ", ".join(f"'{name}' ({module.out_features})" for name, module in linear.items()) or "none"
-        raise InputError(f"the model must end in a linear layer with {n_classes} outputs, one per class; "
-                         f"its linear layers: {listed}.")  # fmt: skip
+        wanted = "" if n_classes is None else f" with {n_classes} outputs, one per class"
+        raise InputError(f"the model must end in a linear layer{wanted}; its linear layers: {listed}.")
     return found[-1]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -13,6 +11,7 @@ from torch.nn import functional as F
 
 from caveat import _ranking
 from caveat.errors import CaveatWarning
+from caveat.nn._modes import at_rest
 from caveat.nn.training.paradigm import Paradigm
 from caveat.nn.training.rows import Rows
 
@@ -27,7 +26,7 @@ def validate(net: nn.Module, paradigm: Paradigm, rows: Rows, device: torch.devic
     The network is in eval mode meanwhile and left in its modes.
     """
     losses, right, tops, surest = [], [], [], []
-    with _at_rest(net), torch.inference_mode():
+    with at_rest(net), torch.inference_mode():
         for inputs, labels in rows.batches(_BATCH):
             assert labels is not None
             x, y = inputs.to(device), labels.to(device)
@@ -66,14 +65,3 @@ def warn_of_collapse(found: dict[str, float], labels: torch.Tensor, where: str) 
             CaveatWarning,
             stacklevel=3,
         )
-
-
-@contextmanager
-def _at_rest(net: nn.Module) -> Iterator[None]:
-    modes = {module: module.training for module in net.modules()}
-    net.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
