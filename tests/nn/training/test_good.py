@@ -105,3 +105,16 @@ def test_every_layer_is_drawn_anew_unless_told_otherwise():
 def test_wrong_parameters(wrong, message):
     with pytest.raises(InputError, match=message):
         GOOD(**wrong)
+
+
+def test_too_strong_too_soon_collapses_and_is_reported():
+    from caveat import CaveatWarning, data
+    from caveat.nn.training import OutlierMix, fit_classifier
+
+    images = data.digits()[slice(0, 300)]
+    x = torch.from_numpy(images.inputs())
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    at_once = GOOD(kappa=30.0, kappa_ramp=(0.0, 0.0), epsilon_ramp=(0.0, 0.0))
+    with pytest.warns(CaveatWarning, match="training collapsed"):
+        fit_classifier(net, (x, images.labels), at_once, outliers=OutlierMix(x), epochs=3, batch_size=50)

@@ -139,10 +139,10 @@ def fit_preset(
     >>> from dataclasses import replace
     >>> from caveat import data
     >>> images = data.digits()
-    >>> short = replace(PRESETS["tiny"], epochs=2)
+    >>> short = replace(PRESETS["tiny"], epochs=12)
     >>> trained = fit_preset(short, (images.inputs(), images.labels))
     >>> trained.paradigm.name, len(trained.history)
-    ('good', 2)
+    ('good', 12)
     """
     recipe = PRESETS[check_known(preset, PRESETS, "preset")] if isinstance(preset, str) else preset
     inputs, labels = as_inputs(data[0], "data inputs"), torch.as_tensor(data[1])
