@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from caveat import __version__
+from caveat.cli.certify import certify
 from caveat.cli.compare import compare
 from caveat.cli.demo import demo
 from caveat.cli.evaluate import evaluate
@@ -43,6 +44,7 @@ def _root(
     pass
 
 
+app.command()(certify)
 app.command()(compare)
 app.command()(demo)
 app.command()(evaluate)
