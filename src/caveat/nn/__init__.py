@@ -9,5 +9,6 @@ except ImportError as error:
 
 from caveat.nn import ease
 from caveat.nn.extract import extract
+from caveat.nn.stream import stream
 
-__all__ = ["ease", "extract"]
+__all__ = ["ease", "extract", "stream"]

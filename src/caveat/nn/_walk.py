@@ -20,7 +20,7 @@ from caveat._checks import as_count, as_labels, check_known
 from caveat.errors import InputError
 from caveat.nn._heads import name_of_head, named_linear
 from caveat.nn._modes import at_rest, dropout_awake, seeded
-from caveat.nn._rows import LAYER
+from caveat.nn._rows import LAYER, PASSES
 from caveat.nn.ease import Transform
 from caveat.outputs import Head
 
@@ -191,7 +191,7 @@ class Walk:
         finite = np.isfinite(array)
         if finite.all():
             return
-        by_row = np.moveaxis(finite, 1 if key in ("mc_logits", "ease_probs") else 0, 0)
+        by_row = np.moveaxis(finite, 1 if key in PASSES else 0, 0)
         bad = int(np.flatnonzero(~by_row.reshape(by_row.shape[0], -1).all(axis=1))[0])
         name = f"layers[{key.removeprefix(LAYER)!r}]" if key.startswith(LAYER) else key
         what = "NaN" if np.isnan(array[~finite][0]) else "an infinite value"
