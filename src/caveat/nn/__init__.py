@@ -9,6 +9,9 @@ except ImportError as error:
 
 from caveat.nn import ease
 from caveat.nn.extract import extract
+from caveat.nn.extract_onnx import extract_onnx
+from caveat.nn.odin import ODIN
+from caveat.nn.rankfeat import RankFeat
 from caveat.nn.stream import stream
 
-__all__ = ["ease", "extract", "stream"]
+__all__ = ["ODIN", "RankFeat", "ease", "extract", "extract_onnx", "stream"]

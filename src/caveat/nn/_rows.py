@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat import _files
+from caveat._checks import as_labels
 from caveat.errors import InputError
 from caveat.outputs import MANIFEST, Head, Outputs, layer_key, write_manifest
 
-__all__ = ["LAYER", "PASSES", "Rows", "as_outputs"]
+__all__ = ["LAYER", "PASSES", "Rows", "as_outputs", "check_part", "labels_of"]
 
 Array = NDArray[Any]
 
@@ -190,6 +191,33 @@ def as_outputs(arrays: Mapping[str, Array], head: Head | None) -> Outputs:
     layers = {key.removeprefix(LAYER): array for key, array in arrays.items() if key.startswith(LAYER)}
     fields: dict[str, Any] = {key: array for key, array in arrays.items() if not key.startswith(LAYER)}
     return Outputs(**fields, layers=layers, head=head, check=False)
+
+
+def check_part(part: Mapping[str, Array], *, row: int, batch: int, half: bool) -> None:
+    """Raise InputError naming the first row of a batch with NaN or an infinity.
+
+    ``row``: rows before this batch. ``half``: the arrays were narrowed to float16.
+    """
+    for key, array in part.items():
+        finite = np.isfinite(array)
+        if finite.all():
+            continue
+        by_row = np.moveaxis(finite, 1 if key in PASSES else 0, 0)
+        bad = int(np.flatnonzero(~by_row.reshape(by_row.shape[0], -1).all(axis=1))[0])
+        name = f"layers[{key.removeprefix(LAYER)!r}]" if key.startswith(LAYER) else key
+        what = "NaN" if np.isnan(array[~finite][0]) else "an infinite value"
+        remedy = "Look for such values in the input, or for an overflow in the model"
+        if half and what != "NaN":
+            remedy = "Its values are too large for float16: use float32"
+        raise InputError(f"{name} has {what}, first at row {row + bad} (row {bad} of batch {batch}). {remedy}.")
+
+
+def labels_of(truth: Array, *, classes: int, batch: int) -> NDArray[np.intp]:
+    """The labels of a batch, which must be classes that the model has."""
+    try:
+        return as_labels(truth, "labels", n_classes=classes)
+    except InputError as error:
+        raise InputError(f"batch {batch}: {error} labels=False does that.") from None
 
 
 def _remove(path: Path) -> None:
