@@ -9,6 +9,10 @@ except ImportError as error:
 
 from caveat.nn import architectures, ease
 from caveat.nn.extract import extract
+from caveat.nn.extract_onnx import extract_onnx
+from caveat.nn.odin import ODIN
+from caveat.nn.rankfeat import RankFeat
+from caveat.nn.stream import stream
 from caveat.nn.training import fit_classifier
 
-__all__ = ["architectures", "ease", "extract", "fit_classifier"]
+__all__ = ["ODIN", "RankFeat", "architectures", "ease", "extract", "extract_onnx", "fit_classifier", "stream"]
