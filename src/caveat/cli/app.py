@@ -14,6 +14,7 @@ from caveat.cli.proximity import proximity
 from caveat.cli.reproduce import reproduce
 from caveat.cli.scores import scores
 from caveat.cli.study import study
+from caveat.cli.train import train
 
 __all__ = ["app"]
 
@@ -49,3 +50,4 @@ app.command()(proximity)
 app.command()(reproduce)
 app.command()(scores)
 app.command()(study)
+app.command()(train)

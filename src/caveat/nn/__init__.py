@@ -13,6 +13,16 @@ from caveat.nn.extract_onnx import extract_onnx
 from caveat.nn.odin import ODIN
 from caveat.nn.rankfeat import RankFeat
 from caveat.nn.stream import stream
-from caveat.nn.training import fit_classifier
+from caveat.nn.training import fit_classifier, load_model
 
-__all__ = ["ODIN", "RankFeat", "architectures", "ease", "extract", "extract_onnx", "fit_classifier", "stream"]
+__all__ = [
+    "ODIN",
+    "RankFeat",
+    "architectures",
+    "ease",
+    "extract",
+    "extract_onnx",
+    "fit_classifier",
+    "load_model",
+    "stream",
+]

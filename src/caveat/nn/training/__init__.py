@@ -9,6 +9,7 @@ from caveat.nn.training.devries import DeVries
 from caveat.nn.training.dropout_mean import dropout_mean
 from caveat.nn.training.early_stopping import EarlyStopping
 from caveat.nn.training.fit import fit_classifier
+from caveat.nn.training.model_folder import load_model, save_model
 from caveat.nn.training.oe import OutlierExposure
 from caveat.nn.training.paradigm import Loss, Paradigm, Phase
 from caveat.nn.training.ramps import Ramp
@@ -31,5 +32,7 @@ __all__ = [
     "Trained",
     "dropout_mean",
     "fit_classifier",
+    "load_model",
     "make_paradigm",
+    "save_model",
 ]
