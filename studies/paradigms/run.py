@@ -26,8 +26,8 @@ from caveat.metrics import augrc, aurc, ood_failures
 from caveat.scores import Score, applicable
 from caveat.scores.together import fit_all
 
-TRAIN, VALIDATION, TEST, OUTLIERS = 8000, 2000, 5000, 1000  # images of each
-CLASSIFIER_EPOCHS, BATCH, RATE, DROPOUT, PASSES = 20, 64, 1e-3, 0.3, 50
+TRAIN, VALIDATION, TEST, OUTLIERS = 8000, 2000, 4000, 500  # images of each
+CLASSIFIER_EPOCHS, BATCH, RATE, DROPOUT, PASSES = 10, 128, 2e-3, 0.3, 50
 FROM_FILES = {
     "mnist": "test",
     "emnist_letters": "test",
@@ -86,7 +86,7 @@ def one(paradigm: str, seed: int) -> list[Row]:
     started = time.process_time()
     # ConfidNet trains its classifier as long as the others and its confidence after that.
     chosen, epochs = {
-        "confidnet": (ConfidNet(shares=(CLASSIFIER_EPOCHS, 8, 4)), CLASSIFIER_EPOCHS + 12),
+        "confidnet": (ConfidNet(shares=(CLASSIFIER_EPOCHS, 5, 3)), CLASSIFIER_EPOCHS + 8),
         "devries": (DeVries(), CLASSIFIER_EPOCHS),
         "deep_gamblers": (DeepGamblers(), CLASSIFIER_EPOCHS),
     }[paradigm]

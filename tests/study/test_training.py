@@ -60,7 +60,9 @@ def test_bytes_normalising_and_outliers_to_learn_from(tmp_path):
     assert 0.2 < float(first.mean.mean()) < 0.8
     assert done.trained.history[0].parts.keys() == {"in", "out", "kappa"}
     assert Outputs.load(done.outputs["test"]).n == 24
-    np.savez(tmp_path / "strange.npz", x=rng.integers(0, 256, size=(60, 20, 20)).astype(np.uint8), y=np.zeros(60))
+    np.savez(
+        tmp_path / "strange.npz", x=rng.integers(0, 256, size=(60, 20, 20)).astype(np.uint8), y=np.zeros(60, dtype=int)
+    )
     strange = Source(path=str(tmp_path / "strange.npz"))
     done = run_training(
         plan(train=own, normalise=True, paradigm="ceda", exposure=strange, outliers={}, sets=()), tmp_path / "other"
