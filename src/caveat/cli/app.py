@@ -16,6 +16,7 @@ from caveat.cli.report import report
 from caveat.cli.reproduce import reproduce
 from caveat.cli.scores import scores
 from caveat.cli.study import study
+from caveat.cli.train import train
 
 __all__ = ["app"]
 
@@ -53,3 +54,4 @@ app.command()(report)
 app.command()(reproduce)
 app.command()(scores)
 app.command()(study)
+app.command()(train)

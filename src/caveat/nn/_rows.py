@@ -19,15 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat import _files
+from caveat._checks import as_labels
 from caveat.errors import InputError
 from caveat.outputs import MANIFEST, Head, Outputs, layer_key, write_manifest
 
-__all__ = ["LAYER", "Rows"]
+__all__ = ["LAYER", "PASSES", "Rows", "as_outputs", "check_part", "labels_of"]
 
 Array = NDArray[Any]
 
 LAYER = "layer:"  # in front of the name of a layer among the keys of a part
-_PASSES = ("mc_logits", "ease_probs")
+PASSES = ("mc_logits", "ease_probs")
 
 
 @final
@@ -71,7 +72,7 @@ class Rows:
 
     def add(self, part: Mapping[str, Array]) -> None:
         """Take one batch: keys of Outputs, or ``layer:<name>``; rows in order."""
-        shapes = {key: array.shape[2 if key in _PASSES else 1 :] for key, array in part.items()}
+        shapes = {key: array.shape[2 if key in PASSES else 1 :] for key, array in part.items()}
         self._like = self._like or shapes
         if shapes != self._like:
             self._refuse(shapes)
@@ -93,13 +94,13 @@ class Rows:
         """The Outputs of all rows so far."""
         if self._folder is None:
             arrays = {
-                key: np.concatenate(self._held.pop(key), axis=1 if key in _PASSES else 0) for key in list(self._held)
+                key: np.concatenate(self._held.pop(key), axis=1 if key in PASSES else 0) for key in list(self._held)
             }
-            return _outputs(arrays, head)
+            return as_outputs(arrays, head)
         folder = self._folder
         keys = {key: _file_key(key) for key in self._files}
         for key, files in self._files.items():
-            _join(files, folder / f"{keys[key]}.npy", stacked=key in _PASSES)
+            _join(files, folder / f"{keys[key]}.npy", stacked=key in PASSES)
         if self._out is not None:
             if head is not None:
                 np.save(folder / "head_weight.npy", head.weight, allow_pickle=False)
@@ -113,7 +114,7 @@ class Rows:
                 weakref.finalize(array._mmap, _remove, folder / f"{keys[key]}.npy")  # type: ignore[attr-defined]
             self._folder = None
         self._files.clear()
-        return _outputs(maps, head)
+        return as_outputs(maps, head)
 
     def _refuse(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         if set(shapes) != set(self._like):
@@ -125,7 +126,7 @@ class Rows:
     def _write(self, part: Mapping[str, Array]) -> None:
         assert self._folder is not None
         for key, array in part.items():
-            passes = list(array) if key in _PASSES else [array]
+            passes = list(array) if key in PASSES else [array]
             if key not in self._files:
                 self._files[key] = [_File(self._folder / f"{_file_key(key)}.{i}.part", p) for i, p in enumerate(passes)]
             for file, rows in zip(self._files[key], passes, strict=True):
@@ -185,11 +186,38 @@ def _file_key(key: str) -> str:
     return layer_key(key.removeprefix(LAYER)) if key.startswith(LAYER) else key
 
 
-def _outputs(arrays: Mapping[str, Array], head: Head | None) -> Outputs:
+def as_outputs(arrays: Mapping[str, Array], head: Head | None) -> Outputs:
     """Rows were checked as they came, so nothing is read again here."""
     layers = {key.removeprefix(LAYER): array for key, array in arrays.items() if key.startswith(LAYER)}
     fields: dict[str, Any] = {key: array for key, array in arrays.items() if not key.startswith(LAYER)}
     return Outputs(**fields, layers=layers, head=head, check=False)
+
+
+def check_part(part: Mapping[str, Array], *, row: int, batch: int, half: bool) -> None:
+    """Raise InputError naming the first row of a batch with NaN or an infinity.
+
+    ``row``: rows before this batch. ``half``: the arrays were narrowed to float16.
+    """
+    for key, array in part.items():
+        finite = np.isfinite(array)
+        if finite.all():
+            continue
+        by_row = np.moveaxis(finite, 1 if key in PASSES else 0, 0)
+        bad = int(np.flatnonzero(~by_row.reshape(by_row.shape[0], -1).all(axis=1))[0])
+        name = f"layers[{key.removeprefix(LAYER)!r}]" if key.startswith(LAYER) else key
+        what = "NaN" if np.isnan(array[~finite][0]) else "an infinite value"
+        remedy = "Look for such values in the input, or for an overflow in the model"
+        if half and what != "NaN":
+            remedy = "Its values are too large for float16: use float32"
+        raise InputError(f"{name} has {what}, first at row {row + bad} (row {bad} of batch {batch}). {remedy}.")
+
+
+def labels_of(truth: Array, *, classes: int, batch: int) -> NDArray[np.intp]:
+    """The labels of a batch, which must be classes that the model has."""
+    try:
+        return as_labels(truth, "labels", n_classes=classes)
+    except InputError as error:
+        raise InputError(f"batch {batch}: {error} labels=False does that.") from None
 
 
 def _remove(path: Path) -> None:

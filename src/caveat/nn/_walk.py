@@ -16,15 +16,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from caveat._checks import as_count, as_labels, check_known
+from caveat._checks import as_count, check_known
 from caveat.errors import InputError
 from caveat.nn._heads import name_of_head, named_linear
 from caveat.nn._modes import at_rest, dropout_awake, seeded
-from caveat.nn._rows import LAYER
+from caveat.nn._rows import LAYER, check_part, labels_of
 from caveat.nn.ease import Transform
 from caveat.outputs import Head
 
-__all__ = ["Walk", "as_batches", "inputs_of", "place_of", "watched"]
+__all__ = ["Walk", "as_batches", "inputs_of", "logits_of", "place_of", "watched"]
 
 Array = NDArray[Any]
 
@@ -84,10 +84,9 @@ class Walk:
         for i, batch in enumerate(loader):
             inputs, truth = _split(batch)
             part = self._ask(inputs.to(self._where), i)
-            for key, array in part.items():
-                self._check(array, key, row, i)
+            check_part(part, row=row, batch=i, half=self.dtype == "float16")
             if self.labels and truth is not None:
-                part["labels"] = _labels(truth, part["logits"].shape[1], i)
+                part["labels"] = labels_of(truth.cpu().numpy(), classes=part["logits"].shape[1], batch=i)
             row += inputs.shape[0]
             yield part
 
@@ -187,20 +186,6 @@ class Walk:
     def _array(self, tensor: Tensor) -> Array:
         return _numpy(tensor if self.dtype is None else tensor.to(_TYPES[self.dtype]))
 
-    def _check(self, array: Array, key: str, row: int, batch: int) -> None:
-        finite = np.isfinite(array)
-        if finite.all():
-            return
-        by_row = np.moveaxis(finite, 1 if key in ("mc_logits", "ease_probs") else 0, 0)
-        bad = int(np.flatnonzero(~by_row.reshape(by_row.shape[0], -1).all(axis=1))[0])
-        name = f"layers[{key.removeprefix(LAYER)!r}]" if key.startswith(LAYER) else key
-        what = "NaN" if np.isnan(array[~finite][0]) else "an infinite value"
-        small = self.dtype == "float16" and what != "NaN"
-        remedy = "Its values are too large for float16: use float32" if small else (
-            "Look for such values in the input, or for an overflow in the model"
-        )  # fmt: skip
-        raise InputError(f"{name} has {what}, first at row {row + bad} (row {bad} of batch {batch}). {remedy}.")
-
 
 def place_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
     """Where to run: as asked, or where the model's first parameter is."""
@@ -212,6 +197,16 @@ def as_batches(inputs: Any, *, size: int = 256) -> Iterable[Any]:
     if isinstance(inputs, np.ndarray):
         inputs = torch.from_numpy(inputs)
     return inputs.split(size) if isinstance(inputs, Tensor) else inputs  # type: ignore[no-any-return, no-untyped-call]
+
+
+def logits_of(model: nn.Module, inputs: Tensor) -> Tensor:
+    """What the model returns, which must be logits (n, C)."""
+    said = model(inputs)
+    if not isinstance(said, Tensor) or said.ndim != 2 or said.shape[0] != inputs.shape[0]:
+        shape = tuple(said.shape) if isinstance(said, Tensor) else type(said).__name__
+        raise InputError(f"the model must return logits (n, C), got {shape} for {inputs.shape[0]} samples. "
+                         "Wrap it in a module that does.")  # fmt: skip
+    return said
 
 
 def inputs_of(batch: Any) -> Tensor:
@@ -227,13 +222,6 @@ def _split(batch: Any) -> tuple[Tensor, Tensor | None]:
         whole = isinstance(truth, Tensor) and truth.shape == batch[0].shape[:1] and not truth.is_floating_point()
         return batch[0], truth if whole else None
     raise InputError(f"a batch must be a tensor or a tuple that starts with one, got {type(batch).__name__}.")
-
-
-def _labels(truth: Tensor, classes: int, batch: int) -> NDArray[np.intp]:
-    try:
-        return as_labels(truth.cpu().numpy(), "labels", n_classes=classes)
-    except InputError as error:
-        raise InputError(f"batch {batch}: {error} labels=False does that.") from None
 
 
 def watched(loader: Iterable[Any], progress: bool | None) -> Iterator[Any]:

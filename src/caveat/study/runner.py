@@ -27,6 +27,8 @@ from caveat.study.versions import versions
 
 __all__ = ["Outcome", "StudyProgress", "run"]
 
+_DASK_PATIENCE = 10.0  # seconds to wait for a scheduler
+
 
 @final
 @dataclass(frozen=True)
@@ -128,7 +130,9 @@ def work(cell: Cell, folder: str) -> Outcome:
             rows, facts = compute(cell, store)
         seconds = time.perf_counter() - started
         caveats = list(dict.fromkeys(str(warning.message) for warning in said))
-        store.write(cell, rows, {"seconds": round(seconds, 3), "versions": versions(), "caveats": caveats} | facts)
+        store.write(
+            cell, rows, {"seconds": round(seconds, 3), "versions": dict(versions()), "caveats": caveats} | facts
+        )
     except StoreError:
         raise
     except (Exception, SystemExit) as error:
@@ -249,7 +253,7 @@ def _on_dask(cells: list[Cell], store: Store, address: str, tell: _Teller) -> Ge
     except ImportError:
         raise MissingExtraError("a Dask scheduler", extra="scale") from None
     try:
-        client = dask.Client(address, timeout=10, set_as_default=False)
+        client = dask.Client(address, timeout=_DASK_PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(f"there is no Dask scheduler at {address} ({error}). Check the address.") from None
     with client:
@@ -258,7 +262,7 @@ def _on_dask(cells: list[Cell], store: Store, address: str, tell: _Teller) -> Ge
             raise InputError(f"the Dask scheduler at {address} has no workers. Start some.")
         tell.jobs = threads
         waiting = deque(cells)
-        done = dask.as_completed()
+        done = dask.as_completed([], loop=client.loop)
 
         def send() -> None:
             cell = waiting.popleft()

@@ -2,6 +2,7 @@
 
 from caveat.nn.architectures.catalogue import ARCHITECTURES, make
 from caveat.nn.architectures.l import l
+from caveat.nn.architectures.normalise import Normalise
 from caveat.nn.architectures.resnet18 import resnet18
 from caveat.nn.architectures.resnet20 import resnet20
 from caveat.nn.architectures.small_cnn import small_cnn
@@ -10,4 +11,16 @@ from caveat.nn.architectures.vgg13 import vgg13
 from caveat.nn.architectures.xl import xl
 from caveat.nn.architectures.xs import xs
 
-__all__ = ["ARCHITECTURES", "l", "make", "resnet18", "resnet20", "small_cnn", "small_vit", "vgg13", "xl", "xs"]
+__all__ = [
+    "ARCHITECTURES",
+    "Normalise",
+    "l",
+    "make",
+    "resnet18",
+    "resnet20",
+    "small_cnn",
+    "small_vit",
+    "vgg13",
+    "xl",
+    "xs",
+]

@@ -13,6 +13,7 @@ from torch import nn
 from caveat._checks import as_count, check_known
 from caveat.errors import InputError
 from caveat.nn.architectures.l import l
+from caveat.nn.architectures.normalise import Normalise
 from caveat.nn.architectures.resnet18 import resnet18
 from caveat.nn.architectures.resnet20 import resnet20
 from caveat.nn.architectures.small_cnn import small_cnn
@@ -34,6 +35,7 @@ def make(
     classes: int = 10,
     *,
     dropout: float = 0.0,
+    normalise: tuple[Sequence[float], Sequence[float]] | None = None,
     seed: int | None = None,
     **options: Any,
 ) -> nn.Sequential:
@@ -49,6 +51,8 @@ def make(
         K.
     dropout
         Rate of the dropout layers; 0 leaves them out.
+    normalise
+        Mean and standard deviation of each channel, for a first layer that removes them; default: no such layer.
     seed
         Of the first weights; None: torch's global generator. A seed leaves that one untouched.
     options
@@ -72,4 +76,10 @@ def make(
     with nullcontext() if seed is None else torch.random.fork_rng(devices=[]):
         if seed is not None:
             torch.manual_seed(seed)
-        return build(shape, classes, dropout=dropout, **options)
+        network = build(shape, classes, dropout=dropout, **options)
+    if normalise is None:
+        return network
+    mean, std = normalise
+    if len(mean) != shape[0]:
+        raise InputError(f"normalise must have one mean per channel ({shape[0]}), got {len(mean)}.")
+    return nn.Sequential(Normalise(mean, std), *network)

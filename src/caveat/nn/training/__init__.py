@@ -13,6 +13,7 @@ from caveat.nn.training.early_stopping import EarlyStopping
 from caveat.nn.training.fit import fit_classifier
 from caveat.nn.training.good import GOOD
 from caveat.nn.training.joint import Joint
+from caveat.nn.training.model_folder import load_model, save_model
 from caveat.nn.training.oe import OutlierExposure
 from caveat.nn.training.outlier_mix import OutlierMix
 from caveat.nn.training.paradigm import Loss, Paradigm, Phase
@@ -45,5 +46,7 @@ __all__ = [
     "dropout_mean",
     "fit_classifier",
     "fit_preset",
+    "load_model",
     "make_paradigm",
+    "save_model",
 ]

@@ -43,4 +43,5 @@ def make_paradigm(name: str, **params: Any) -> Paradigm:
     known = inspect.signature(chosen).parameters
     for param in params:
         check_known(param, known, f"parameter of {name}")
-    return chosen(**params)
+    # A file has lists where Python has tuples.
+    return chosen(**{key: tuple(value) if isinstance(value, list) else value for key, value in params.items()})

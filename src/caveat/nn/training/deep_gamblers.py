@@ -67,8 +67,8 @@ class DeepGamblers(Paradigm):
     reward
         o: what a right bet returns. Larger discourages abstention. The paper tunes it on validation data.
     warm_up
-        Share of the steps with cross-entropy over the classes alone; the paper starts so, because abstaining is the
-        easy way out at first.
+        Share of the steps with cross-entropy over the classes alone: abstaining is the easy way out at first, and a
+        network that takes it stops learning the classes.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class DeepGamblers(Paradigm):
     """
 
     reward: float = 2.2
-    warm_up: float = 0.1
+    warm_up: float = 0.3
 
     name: ClassVar[str] = "deep_gamblers"
 
