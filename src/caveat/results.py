@@ -170,9 +170,10 @@ class ScoreBounds:
     Parameters
     ----------
     value
-        The score of the unchanged input, shape (n,), float64. ``nn.confidence_bounds`` gives log-confidence.
+        The score of the unchanged input, float64, shape (n,), or (n, K) for one score per label.
+        ``nn.confidence_bounds`` gives log-confidence.
     lower, upper
-        Certified bounds (n,): no input within ``epsilon`` scores below ``lower`` or above ``upper``.
+        Certified bounds of the same shape: no input within ``epsilon`` scores below ``lower`` or above ``upper``.
     epsilon
         The radius, in the largest change of one entry.
     method
@@ -198,7 +199,7 @@ class ScoreBounds:
 
     @property
     def n(self) -> int:
-        return int(self.value.size)
+        return int(self.value.shape[0])
 
     def below(self, threshold: float) -> NDArray[np.bool_]:
         """Which scores provably stay below the threshold."""

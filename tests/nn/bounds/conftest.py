@@ -10,6 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
+torch.set_num_threads(1)  # many tiny passes: threads only wait for each other
+
 
 class Residual(nn.Module):
     """Two layers and a way around them, written as people write it."""

@@ -139,6 +139,18 @@ def test_arithmetic_written_in_forward():
     assert (out.lower.item(), out.upper.item()) == (-0.5, 2.5)
 
 
+def test_slices_and_padding_written_in_forward():
+    class Shortcut(nn.Module):
+        def forward(self, x):
+            return F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 1, 1), value=2.0)
+
+    box = a_box(2, 1, 4, 4)
+    out = propagate(Shortcut(), box)
+    torch.testing.assert_close(out.centre, Shortcut()(box.centre))
+    torch.testing.assert_close(out.radius[:, 1], box.radius[:, 0, ::2, ::2])
+    assert (out.radius[:, [0, 2]] == 0).all()
+
+
 @pytest.mark.parametrize(("forward", "what"), [
     (lambda x: x * x, "product of two parts"), (lambda x: 1 / x, "division by a part"),
     (torch.sigmoid, "operation 'sigmoid'"), (lambda x: x.abs(), "operation 'abs'"),

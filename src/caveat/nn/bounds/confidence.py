@@ -25,6 +25,8 @@ __all__ = [
     "log_confidence",
     "log_confidence_lower",
     "log_confidence_upper",
+    "log_probability_lower",
+    "log_probability_upper",
     "spread_upper",
 ]
 
@@ -42,13 +44,23 @@ def log_confidence(logits: Tensor) -> Tensor:
     return -_log_one_plus((logits - top.values).scatter(1, top.indices, -torch.inf), dim=1)
 
 
+def log_probability_upper(differences: Tensor) -> Tensor:
+    """Upper bounds (n, K) of each log p_k from differences (n, K, K): -log sum_l exp(-u_kl)."""
+    return -_log_one_plus(_off_diagonal(-differences), dim=2)
+
+
+def log_probability_lower(differences: Tensor) -> Tensor:
+    """Lower bounds (n, K) of each log p_k from differences (n, K, K): -log sum_l exp(u_lk)."""
+    return -_log_one_plus(_off_diagonal(differences), dim=1)
+
+
 def log_confidence_upper(differences: Tensor) -> Tensor:
     """Eq. (6): upper bound (n,) of the log-confidence from differences (n, K, K). What certificates use.
 
     >>> log_confidence_upper(torch.zeros(1, 2, 2)).exp()
     tensor([0.5000])
     """
-    return -_log_one_plus(_off_diagonal(-differences), dim=2).amin(dim=1)
+    return log_probability_upper(differences).amax(dim=1)
 
 
 def log_confidence_lower(differences: Tensor) -> Tensor:
@@ -57,7 +69,7 @@ def log_confidence_lower(differences: Tensor) -> Tensor:
     >>> log_confidence_lower(torch.zeros(1, 2, 2)).exp()
     tensor([0.5000])
     """
-    return -_log_one_plus(_off_diagonal(differences), dim=1).amin(dim=1)
+    return log_probability_lower(differences).amax(dim=1)
 
 
 def _log_one_plus(exponents: Tensor, dim: int) -> Tensor:

@@ -212,6 +212,16 @@ def _mean(box: Box, *args: Any, slack: bool, **kwargs: Any) -> Box:
     return affine(box, terms, slack, lambda c: c.mean(*args, **kwargs), lambda r: r.mean(*args, **kwargs))
 
 
+def _pad(box: Box, pad: Any, mode: str = "constant", value: float | None = None, *, slack: bool) -> Box:
+    if mode != "constant":
+        raise InputError(f"F.pad must pad with a constant to have a bound, got mode {mode!r}.")
+    return Box(F.pad(box.centre, pad, value=value), F.pad(box.radius, pad))
+
+
+def _item(box: Box, index: Any, slack: bool) -> Box:
+    return Box(box.centre[index], box.radius[index])
+
+
 def _shape_only(name: str) -> Callable[..., Box]:
     return lambda box, *args, slack, **kwargs: _reshaped(lambda t: getattr(t, name)(*args, **kwargs), box)
 
@@ -243,5 +253,7 @@ FUNCTION_RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     F.max_pool2d: _functional(nn.MaxPool2d),
     torch.flatten: _shape_only("flatten"),
     torch.mean: _mean,
+    F.pad: _pad,
+    operator.getitem: _item,
     getattr: lambda box, name, slack: getattr(box.centre, name),
 }
