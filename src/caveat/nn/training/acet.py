@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from caveat._checks import as_count, check_known
 from caveat.nn.training.paradigm import Loss, Paradigm
-from caveat.nn.training.ramps import Ramp, Share
+from caveat.nn.training.ramps import Ramp
 
 __all__ = ["ACET", "worst_in_ball"]
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 
 from caveat._checks import as_number
