@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import strangers  # beside this file
 
-from caveat.metrics import conservative_auroc, fpr_at_tpr
 from caveat.study.certification import Certification, SetCertificate
 
 Found = Mapping[tuple[str, float], Certification]
@@ -43,19 +42,17 @@ def numbers(found: Certification) -> list[dict[str, Any]]:
     return [
         {
             "method": found.source, "epsilon": found.epsilon, "set": one.name, "n": one.n,
-            "accuracy": _short(found.accuracy), "auc": _short(found.auc(one)), "aauc": _short(found.aauc(one)),
-            "gauc": _short(found.gauc(one)),
-            "conservative_gauc": _short(conservative_auroc(inlier=-found.inlier, outlier=-one.upper)),
+            "accuracy": _short(found.accuracy), "auc": _short(areas.clean), "aauc": _short(areas.adversarial),
+            "gauc": _short(areas.guaranteed), "conservative_gauc": _short(areas.conservative_guaranteed),
             "gauc_with_95_percent": _short(found.band(one).lower),
-            "gfpr95_inlier_positive": _short(
-                fpr_at_tpr(inlier=-found.inlier, outlier=-one.upper, positive="inlier")
-            ),
+            "gfpr95_inlier_positive": _short(areas.guaranteed_fpr95),
             "mean_inlier_confidence": _short(np.exp(found.inlier).mean()),
             "mean_confidence": _short(np.exp(one.clean).mean()),
             "mean_upper_bound": _short(np.exp(one.upper).mean()),
             "zero_gradient_share": _short(one.zero_gradients),
         }
         for one in found.sets
+        for areas in [found.sandwich(one)]
     ]  # fmt: skip
 
 
@@ -90,8 +87,8 @@ def means(title: str, found: Mapping[str, Certification]) -> list[str]:
         cells = [f"{100 * np.exp(one.inlier).mean():.1f}"]
         for name in names:
             there = _of(one, name)
-            cells.append("" if there is None else
-                         f"{100 * np.exp(there.clean).mean():.1f} / {100 * np.exp(there.upper).mean():.1f}")  # fmt: skip
+            pair = [] if there is None else [np.exp(there.clean).mean(), np.exp(there.upper).mean()]
+            cells.append(" / ".join(f"{100 * value:.1f}" for value in pair))
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     return [*lines, ""]
 
@@ -133,7 +130,9 @@ def letters(found: Mapping[str, Certification]) -> Any:
         for mark, (method, one) in zip(marks, found.items(), strict=False):
             there = _of(one, "EMNIST letters")
             if there is not None and (by := there.by_class()):
-                axes.plot(list(by), [mean for mean, _ in by.values()], marker=mark, markersize=3, linewidth=0.8, label=method)
+                axes.plot(
+                    list(by), [mean for mean, _ in by.values()], marker=mark, markersize=3, linewidth=0.8, label=method
+                )
         axes.set(ylim=(0, 1.02), ylabel="mean confidence")
         axes.spines[["top", "right"]].set_visible(False)
         figure.legend(loc="outside right upper", frameon=False)

@@ -12,7 +12,17 @@ from pathlib import Path
 
 from caveat import data
 from caveat.nn.training import (
-    ACET, CCU, CEDA, GOOD, PRESETS, CrossEntropy, OutlierExposure, Paradigm, Preset, Trained, fit_preset,
+    ACET,
+    CCU,
+    CEDA,
+    GOOD,
+    PRESETS,
+    CrossEntropy,
+    OutlierExposure,
+    Paradigm,
+    Preset,
+    Trained,
+    fit_preset,
 )  # fmt: skip
 
 SEED = 0

@@ -61,8 +61,8 @@ def evaluate(method: str, store: Path) -> None:
                 upper=one.upper, zero_gradients=one.zero_gradients, labels=one.labels,
                 seconds=time.process_time() - begin,
             )  # fmt: skip
-        print(f"{method} on {outlier} at {epsilon:g}: AUC {100 * found.auc(one):.1f}, AAUC {100 * found.aauc(one):.1f}, "
-              f"GAUC {100 * found.gauc(one):.1f}, {time.process_time() - begin:.0f} CPU s", flush=True)  # fmt: skip
+        spent = time.process_time() - begin
+        print(f"{method} on {outlier} at {epsilon:g}: {found.sandwich(one)}, {spent:.0f} CPU s", flush=True)
 
 
 def collect(method: str, store: Path, epsilon: float) -> tuple[Certification, float]:

@@ -30,15 +30,15 @@ def certify(
     data: Annotated[str, typer.Option(help="Held-out inliers: a name of caveat data list, or a file or folder.")],
     outlier: Annotated[
         list[str] | None,
-        typer.Option(help=f"A name, a path, name=path, or made: {', '.join(_MADE)}. May be repeated; default: the first three."),
+        typer.Option(help=f"A name, a path, name=path, or made: {', '.join(_MADE)}. Default: the first three."),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Radius: how far an attacker may change every pixel.")] = 0.3,
     split: Annotated[str | None, typer.Option(help="Split of the inliers and of named outliers.")] = "test",
-    points: Annotated[int, typer.Option(help="At most so many outliers of each set; the same for all three numbers.")] = 300,
+    points: Annotated[int, typer.Option(help="At most so many outliers of each set, the same for all numbers.")] = 300,
     steps: Annotated[int, typer.Option(help="Steps of the attack; 0: no attack.")] = 100,
     delta: Annotated[float, typer.Option(help="Allowed failure of the guaranteed band.")] = 0.05,
     seed: Annotated[int, typer.Option(help="Of made outliers and of the attack.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables and page; default: certificates/ in the model.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write to; default: certificates/ in the model.")] = None,
 ) -> None:  # fmt: skip
     """Bound the confidence of a network on outliers, attack it, and report AUC, AAUC and GAUC.
 
@@ -59,7 +59,8 @@ def certify(
     with progress_bar() as tell:
         found = run(
             trained.model, inlier=known, outliers=outliers, epsilon=epsilon, points=points, delta=delta, seed=seed,
-            attack=("apgd", "monotone") if steps else (), steps=max(1, steps), source=model.resolve().name, progress=tell,
+            attack=("apgd", "monotone") if steps else (), steps=max(1, steps), source=model.resolve().name,
+            progress=tell,
         )  # fmt: skip
     folder = out if out is not None else model / "certificates"
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,8 +88,8 @@ def show_certificates(found: Certification) -> None:
                       f"≥ {100 * found.band(one).lower:.1f}", str(one.n))  # fmt: skip
     out.print(table)
     out.print(
-        "AUC as they are, AAUC attacked, GAUC certified: no attack within the radius can do better. Guaranteed: GAUC for "
-        f"further inliers too, with probability {1 - found.delta:g}.",
+        "AUC as they are, AAUC attacked, GAUC certified: no attack within the radius can do better. Guaranteed: GAUC "
+        f"for further inliers too, with probability {1 - found.delta:g}.",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     for sentence in dict.fromkeys(one.caveat for one in found.sets if one.caveat):

@@ -1,7 +1,7 @@
 """Certificates on one page: the sandwich GAUC ≤ AAUC ≤ AUC, histograms of confidence and its bounds, means by class.
 
-Histograms as in Tables 5 to 7 and means by class as in Figure 4 of the appendix of Bitterwolf, Meinke and Hein, "Certifiably
-Adversarially Robust Detection of Out-of-Distribution Data", NeurIPS 2020.
+Histograms as in Tables 5 to 7 and means by class as in Figure 4 of the appendix of Bitterwolf, Meinke and Hein,
+"Certifiably Adversarially Robust Detection of Out-of-Distribution Data", NeurIPS 2020.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def render_certificates(found: Sequence[Certification], *, title: str = "Certifi
     if not found:
         raise InputError("found must hold at least one certification, got none.")
     if len(radii := sorted({one.epsilon for one in found})) > 1:
-        raise InputError(f"all certifications of a page must be of one radius, got {listing([f'{r:g}' for r in radii])}.")
+        raise InputError(
+            f"all certifications of a page must be of one radius, got {listing([f'{r:g}' for r in radii])}."
+        )
     histograms = [panel for i, one in enumerate(found) for panel in _histograms(one, i)]
     return render_page(
         "certificates.html.j2",
@@ -73,9 +75,9 @@ def certificate_table(found: Sequence[Certification]) -> Table:
         lines = [_line(one, s) for one in found for s in one.sets if s.name == name]
         groups.append(Group(name, tuple(lines)))
     caption = (
-        f"Radius {found[0].epsilon:g} in every pixel. AUC: outliers as they are. AAUC: attacked within the radius; a better "
-        "attack may do better. GAUC: certified, no attack within the radius can do better. All on the same samples. The band "
-        f"holds for further inliers with probability {1 - found[0].delta:g}."
+        f"Radius {found[0].epsilon:g} in every pixel. AUC: outliers as they are. AAUC: attacked within the radius; "
+        "a better attack may do better. GAUC: certified, no attack within the radius can do better. All on the same "
+        f"samples. The band holds for further inliers with probability {1 - found[0].delta:g}."
     )
     columns = tuple(Column(name, number=name != "Model") for name in _COLUMNS)
     return Table("certificates", "Certificates", caption, columns, tuple(groups))
@@ -128,21 +130,22 @@ def _histograms(one: Certification, number_of: int) -> list[Panel]:
         content = chart.area(steps, np.zeros(steps.size), heights) + chart.curve(steps, heights)
         chart.series(i, name, content, slot=slot)
         chart.rule(mean, 0, mean, float(shares.max()), cls="promise")
-        about = f"{label} of {one.source} on {name}: histogram of {values.size} samples, mean {number(mean)} (vertical line)."
+        about = f"{label} of {one.source} on {name}: histogram of {values.size} samples, mean {number(mean)}."
         found.append(chart.panel(f"{one.source}: {name}", about))
     return found
 
 
 def _class_panels(found: Sequence[Certification]) -> list[Panel]:
     """Mean confidence (dot) and mean upper bound (ring) on each class of a set."""
-    panels = []
+    panels: list[Panel] = []
     for one in found:
         for s in one.sets:
             by = s.by_class()
             if not 2 <= len(by) <= 40:
                 continue
             chart = Chart(
-                f"classes-{len(panels)}", Axis(-0.5, len(by) - 0.5, "Class", ticks=[(i, c[:6]) for i, c in enumerate(by)]),
+                f"classes-{len(panels)}",
+                Axis(-0.5, len(by) - 0.5, "Class", ticks=[(i, c[:6]) for i, c in enumerate(by)]),
                 Axis(0, 1, "Confidence"), size=(max(340, 22 * len(by) + 80), 220),
             )  # fmt: skip
             for i, (name, (mean, bound)) in enumerate(by.items()):
@@ -150,6 +153,9 @@ def _class_panels(found: Sequence[Certification]) -> list[Panel]:
                 chart.dot(i, bound, f"{name}: mean upper bound {number(bound)}", cls="dot slot-3 aauc")
                 chart.dot(i, mean, f"{name}: mean confidence {number(mean)}", cls="dot slot-1")
             highest = max(by, key=lambda name: by[name][0])
-            about = f"Mean confidence of {one.source} on each class of {s.name}; the highest is {number(by[highest][0])} on {highest}."
+            about = (
+                f"Mean confidence of {one.source} on each class of {s.name}; "
+                f"the highest is {number(by[highest][0])} on {highest}."
+            )
             panels.append(chart.panel(f"{one.source}: {s.name}", about))
     return panels

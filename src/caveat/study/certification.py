@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,19 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._checks import as_count, as_labels, as_level, as_number
 from caveat.data import Images
 from caveat.errors import CaveatError, InputError
-from caveat.metrics import auroc, conformal_auroc, conservative_auroc, fpr_at_tpr
 from caveat.results import Estimate
+from caveat.robust import Sandwich, conformal_guaranteed_auroc, sandwich
 from caveat.study.schema import Row, estimate_row, make_row
-
-if TYPE_CHECKING:
-    from torch import nn
 
 __all__ = ["BINS", "Certification", "SetCertificate", "certify"]
 
 Vector = NDArray[np.float64]
 Tell = Callable[[str, int, int], None]
 BINS = 50  # of the confidence histograms, from 1/K to 1, as in the tables of the paper
-_ROUNDING = 1e-9
 
 
 @final
@@ -49,7 +45,7 @@ class SetCertificate:
     attacked
         Shape (n,), or None where nothing was attacked.
     zero_gradients
-        Share of samples at which the gradient is exactly zero, so that a plain attack cannot begin; NaN if none was made.
+        Share of samples whose gradient is exactly zero, so that a plain attack cannot begin; NaN without an attack.
     labels, classes
         Classes of the outliers, where they have some.
     caveat
@@ -114,23 +110,33 @@ class Certification:
 
     def __post_init__(self) -> None:
         for one in self.sets:
-            self._check_order(one)
+            self.sandwich(one)
+
+    def sandwich(self, one: SetCertificate) -> Sandwich:
+        """The areas on one set, checked sample by sample; an order that cannot be is an error."""
+        try:
+            return sandwich(
+                inlier=self.inlier, outlier=one.clean, outlier_upper=one.upper,
+                outlier_attacked=one.clean if one.attacked is None else one.attacked,
+            )  # fmt: skip
+        except InputError as error:
+            raise CaveatError(f"the certificate of {self.source} on {one.name} does not hold: {error}") from None
 
     def auc(self, one: SetCertificate) -> float:
         """Chance that an inlier is answered with more confidence than an outlier. Higher is better."""
-        return auroc(inlier=-self.inlier, outlier=-one.clean)
+        return self.sandwich(one).clean
 
     def aauc(self, one: SetCertificate) -> float:
         """The same under attack; NaN where none was made."""
-        return np.nan if one.attacked is None else auroc(inlier=-self.inlier, outlier=-one.attacked)
+        return np.nan if one.attacked is None else self.sandwich(one).adversarial
 
     def gauc(self, one: SetCertificate) -> float:
         """The same with certified upper bounds: no attack within the radius can do better."""
-        return auroc(inlier=-self.inlier, outlier=-one.upper)
+        return self.sandwich(one).guaranteed
 
     def band(self, one: SetCertificate) -> Estimate:
         """GAUC with its guaranteed band: certificate for the outliers, finite-sample bound for the inliers."""
-        return conformal_auroc(inlier=-self.inlier, outlier=-one.upper, delta=self.delta)
+        return conformal_guaranteed_auroc(inlier=self.inlier, outlier_upper=one.upper, delta=self.delta)
 
     def rows(self, *, seed: int = 0) -> list[Row]:
         """Rows of a study's table: kinds ``certificate`` and ``histogram``."""
@@ -141,19 +147,20 @@ class Certification:
                 rows.append(make_row("certificate", metric, value, n=self.inlier.size, **common))
         for one in self.sets:
             here = common | {"outlier": one.name, "n": one.n}
-            strange = -one.upper
+            areas = self.sandwich(one)
             values = {
-                "auc": self.auc(one), "aauc": self.aauc(one), "gauc": self.gauc(one),
-                "conservative_gauc": conservative_auroc(inlier=-self.inlier, outlier=strange),
-                "gfpr95_inlier_positive": fpr_at_tpr(inlier=-self.inlier, outlier=strange, positive="inlier"),
+                "auc": areas.clean, "aauc": self.aauc(one), "gauc": areas.guaranteed,
+                "conservative_gauc": areas.conservative_guaranteed, "gfpr95_inlier_positive": areas.guaranteed_fpr95,
                 "mean_confidence": float(np.exp(one.clean).mean()),
                 "mean_upper_bound": float(np.exp(one.upper).mean()),
                 "zero_gradient_share": one.zero_gradients,
             }  # fmt: skip
             rows += [
-                make_row("certificate", metric, value, x=self.epsilon, caveat=one.caveat if metric == "aauc" else "", **here)
-                for metric, value in values.items() if not np.isnan(value)
-            ]  # fmt: skip
+                make_row("certificate", metric, value, x=self.epsilon, **here)
+                | ({"caveat": one.caveat} if metric == "aauc" else {})
+                for metric, value in values.items()
+                if not np.isnan(value)
+            ]
             band = common | {"outlier": one.name, "x": self.epsilon}
             rows.append(estimate_row("certificate", "guaranteed_auc_band", self.band(one), **band))
             rows += self._histogram("upper_bound", one.upper, here)
@@ -173,19 +180,9 @@ class Certification:
             for edge, share in zip(edges, [*shares, np.nan], strict=True)
         ]
 
-    def _check_order(self, one: SetCertificate) -> None:
-        ladder = [("clean", one.clean), *([] if one.attacked is None else [("attacked", one.attacked)]), ("bound", one.upper)]
-        for (low, below), (high, above) in zip(ladder, ladder[1:], strict=False):
-            if (wrong := below > above + _ROUNDING).any():
-                row = int(np.flatnonzero(wrong)[0])
-                raise CaveatError(
-                    f"the certificate of {self.source} on {one.name} does not hold: at row {row} the {low} "
-                    f"log-confidence {below[row]:.6g} is above the {high} {above[row]:.6g}. Nothing here can be relied on."
-                )
-
 
 def certify(
-    model: nn.Module,
+    model: Any,
     *,
     inlier: Images | ArrayLike,
     labels: ArrayLike | None = None,
@@ -206,7 +203,7 @@ def certify(
     Parameters
     ----------
     model
-        A classifier whose layers have bounds, or that brings its own (``nn.confidence_bounds``).
+        A torch classifier whose layers have bounds, or that brings its own (``nn.confidence_bounds``).
     inlier, labels
         Held-out inputs, and their classes: images, or an array in [0, 1]. ``Images`` bring their labels.
     outliers
@@ -232,6 +229,7 @@ def certify(
     """
     from caveat.nn.attacks import attack_confidence
     from caveat.nn.bounds import confidence_bounds
+    from caveat.nn.exact import exact_logits
 
     radius, level = as_number(epsilon, "epsilon", least=0), as_level(delta, "delta")
     if not outliers:
@@ -240,7 +238,7 @@ def certify(
     truth = truth if labels is None else as_labels(labels, "labels")
     tell = progress or (lambda what, done, total: None)
     tell("inliers", 0, len(outliers))
-    logits = _said(model, known)
+    logits = exact_logits(model, known)
     right = np.nan if truth is None else float(np.mean(logits.argmax(axis=1) == truth))
     others = known if candidates is None else _inputs(candidates, "candidates")[0]
     sets = []
@@ -287,17 +285,6 @@ def _spread(n: int, points: int | None) -> NDArray[np.intp]:
     """At most ``points`` of n rows, evenly spread: sets are often sorted by class."""
     most = n if points is None else min(n, as_count(points, "points"))
     return np.linspace(0, n - 1, most).round().astype(np.intp)
-
-
-def _said(model: nn.Module, x: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Logits in float64, as the certificates have them."""
-    import torch
-
-    from caveat.nn.bounds.certify import certifiable
-
-    net = certifiable(model)
-    with torch.no_grad():
-        return np.concatenate([net(part).numpy() for part in torch.from_numpy(x).double().split(512)])
 
 
 def _log_confidence(logits: NDArray[np.float64]) -> Vector:

@@ -40,7 +40,7 @@ _OBJECTIVES: dict[str, Objective] = {"uniform": _uniform_loss, "confidence": _lo
 def worst_in_ball(net: nn.Module, x: Tensor, epsilon: float, objective: Objective, *, steps: int = 40) -> Tensor:
     """The best of all iterates of a sign-gradient ascent from x, start and last one included.
 
-    The quick attack of training: fixed steps of 2 epsilon / (steps + 1), no restarts. For measuring, see ``nn.attacks``.
+    The quick attack of training: fixed steps of 2 epsilon / (steps + 1), no restarts. To measure, see ``nn.attacks``.
 
     Parameters
     ----------

@@ -2,12 +2,12 @@ r"""CCU: a classifier gated by the ratio of two densities, so that it provably k
 
 $$ p(y|x) = \frac{p(y|x, i)\, p(x|i) + \tfrac1K \lambda\, p(x|o)}{p(x|i) + \lambda\, p(x|o)} $$
 
-Meinke and Hein, "Towards Neural Networks that Provably Know when they don't Know", ICLR 2020, arXiv:1909.12180; eq. (12)
-of the appendix of Bitterwolf, Meinke and Hein, NeurIPS 2020. The densities are mixtures of Gaussians fitted once, by
-expectation-maximisation with a common variance, to training images and to outliers, in the metric of the pixels; the
-network is then trained on the gated probabilities. Three things differ from the published method: the densities are not trained further,
-lambda is set so that a chosen share of the training images keeps more weight inside than outside, and bounds are over
-the box itself (``DensityRatio``), where the ball around it certifies nothing.
+Meinke and Hein, "Towards Neural Networks that Provably Know when they don't Know", ICLR 2020, arXiv:1909.12180; in this
+form eq. (12) of the appendix of Bitterwolf, Meinke and Hein, NeurIPS 2020. The densities are mixtures of Gaussians,
+fitted once by expectation-maximisation with a common variance to training images and to outliers, in the metric of the
+pixels; the network is then trained on the gated probabilities. Three things differ from the published method: the
+densities are not trained further; lambda is set so that a chosen share of the training images keeps more weight inside
+than outside; bounds are over the box itself (``DensityRatio``), where the ball around it certifies nothing.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class CCUModel(nn.Module):
     The mixtures are kept in float64 whatever the classifier uses: their logarithms are of the size of thousands.
     """
 
+    in_weights: Tensor
     log_out_weight: Tensor
 
     def __init__(self, classifier: nn.Module, n_classes: int) -> None:
@@ -98,7 +99,7 @@ class CCUModel(nn.Module):
         for name in _MIXTURES:  # the number of Gaussians is known only from the file
             if (stored := state_dict.get(prefix + name)) is not None:
                 setattr(self, name, torch.empty_like(stored))
-        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 def _log_density(rows: Tensor, weights: Tensor, means: Tensor, variances: Tensor) -> Tensor:

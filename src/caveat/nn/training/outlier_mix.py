@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import final
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from caveat._checks import check_known
@@ -120,19 +121,20 @@ class OutlierMix:
 
     def __init__(
         self,
-        images: Tensor,
+        images: ArrayLike | Tensor,
         kinds: Sequence[str] = _KINDS,
         *,
         block: int | None = None,
     ) -> None:
-        if images.ndim != 4 or not len(images):
-            raise InputError(f"images must have the shape (N, channels, height, width), got {tuple(images.shape)}.")
+        pool = torch.as_tensor(images, dtype=torch.float32)
+        if pool.ndim != 4 or not len(pool):
+            raise InputError(f"images must have the shape (N, channels, height, width), got {tuple(pool.shape)}.")
         if not kinds:
             raise InputError("kinds must name at least one kind of outlier, got none.")
         self.kinds = tuple(check_known(kind, _KINDS, "kind of outlier") for kind in kinds)
-        self.images = images
+        self.images = pool
         self.block = block
-        channels, height, width = images.shape[1:]
+        channels, height, width = pool.shape[1:]
         self.shape: Shape = (channels, height, width)
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import prod
 from typing import Any, final
 
@@ -181,5 +182,5 @@ def _network(name: str, inputs: Tensor, classes: int) -> nn.Module:
     if name != "mlp":
         return architectures.make(name, in_shape=shape, classes=classes)
     sizes = (prod(shape), 128, 128)
-    hidden = [layer for a, b in zip(sizes, sizes[1:], strict=False) for layer in (nn.Linear(a, b), nn.ReLU())]
+    hidden = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())]
     return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(sizes[-1], classes))
