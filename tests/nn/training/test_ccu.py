@@ -129,3 +129,22 @@ def test_wrong_parameters():
         CCU(components=0)
     with pytest.raises(InputError, match="inlier_share must be above 0 and at most 1"):
         CCU(inlier_share=1.5)
+
+
+def test_every_outlier_of_a_batch_counts():
+    # Slicing a joined batch at n + 1 would drop one. Two inliers and three outliers, classifier logits (2x, 0), gate 0:
+    # p = softmax / 2 + 1/4, so that -log p has a value of its own for each x.
+    classifier = nn.Linear(1, 2, bias=False)
+    classifier.weight.data.copy_(torch.tensor([[2.0], [0.0]]))
+    net = CCUModel(classifier, 2)
+    x, out = torch.tensor([[0.1], [0.4]]), torch.tensor([[0.2], [0.5], [0.9]])
+    loss, parts = CCU(kappa=0.5).loss(net, x, torch.tensor([0, 1]), out, progress=1.0, generator=torch.Generator())
+
+    def p(value):
+        first = math.exp(2 * value) / (1 + math.exp(2 * value))
+        return first / 2 + 0.25, (1 - first) / 2 + 0.25
+
+    inside = -(math.log(p(0.1)[0]) + math.log(p(0.4)[1])) / 2
+    outside = -sum(math.log(p(v)[0]) + math.log(p(v)[1]) for v in (0.2, 0.5, 0.9)) / 6
+    assert parts == pytest.approx({"in": inside, "out": outside}, rel=1e-5)
+    assert loss.item() == pytest.approx(inside + 0.5 * outside, rel=1e-5)

@@ -137,7 +137,7 @@ class CCU(Paradigm):
     components: int = 100
     kappa: float = 0.3
     rows: int = 20_000
-    inlier_share: float | None = 0.995
+    inlier_share: float | None = 0.98
     iterations: int = 10
 
     name: ClassVar[str] = "ccu"
