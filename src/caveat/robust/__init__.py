@@ -17,12 +17,14 @@ from caveat.robust.detection import (
     guaranteed_fpr_at_tpr,
     two_sided_auroc,
 )
+from caveat.robust.network import Network
 from caveat.robust.sandwich import Sandwich, sandwich
 from caveat.robust.smoothing import smoothed_mean_bounds, smoothed_quantile_bounds
 
 __all__ = [
     "DensityRatio",
     "Mixture",
+    "Network",
     "Sandwich",
     "adversarial_auroc",
     "certified_sets",

@@ -13,6 +13,7 @@ from caveat.nn.bounds.confidence import (
     spread_upper,
 )
 from caveat.nn.bounds.differences import difference_bounds
+from caveat.nn.bounds.export import export_network
 from caveat.nn.bounds.interval import propagate
 from caveat.nn.bounds.joint import gated_log_confidence, joint_log_probabilities
 from caveat.nn.bounds.rules import register_rule
@@ -23,6 +24,7 @@ __all__ = [
     "confidence_loss",
     "difference_bounds",
     "epsilon_star",
+    "export_network",
     "gated_log_confidence",
     "input_box",
     "joint_log_probabilities",
