@@ -94,6 +94,21 @@ def test_a_small_network_end_to_end():
     assert not [row for row in still.rows() if row["metric"] in ("aauc", "zero_gradient_share")]
 
 
+def test_linear_bounds_are_never_looser():
+    torch = pytest.importorskip("torch")
+    from caveat.study.certification import certify
+
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.ReLU(), torch.nn.Linear(12, 12), torch.nn.ReLU(),
+                              torch.nn.Linear(12, 3))  # fmt: skip
+    rng = np.random.default_rng(0)
+    known, strange = rng.random((40, 6)), {"a": rng.random((30, 6))}
+    quick, slow = (certify(net, inlier=known, outliers=strange, epsilon=0.05, attack=(), refine=n) for n in (0, 30))
+    assert (slow.sets[0].upper <= quick.sets[0].upper).all()
+    assert (slow.sets[0].upper < quick.sets[0].upper - 1e-6).any()
+    assert slow.gauc(slow.sets[0]) >= quick.gauc(quick.sets[0])
+
+
 def test_inputs_that_cannot_be_certified():
     pytest.importorskip("torch")
     from caveat.study.certification import certify

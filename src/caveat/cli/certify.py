@@ -35,6 +35,7 @@ def certify(
     epsilon: Annotated[float, typer.Option(help="Radius: how far an attacker may change every pixel.")] = 0.3,
     split: Annotated[str | None, typer.Option(help="Split of the inliers and of named outliers.")] = "test",
     points: Annotated[int, typer.Option(help="At most so many outliers of each set, the same for all numbers.")] = 300,
+    refine: Annotated[int, typer.Option(help="So many open outliers of each set get tighter, slow bounds.")] = 0,
     steps: Annotated[int, typer.Option(help="Steps of the attack; 0: no attack.")] = 100,
     delta: Annotated[float, typer.Option(help="Allowed failure of the guaranteed band.")] = 0.05,
     seed: Annotated[int, typer.Option(help="Of made outliers and of the attack.")] = 0,
@@ -58,9 +59,9 @@ def certify(
     }
     with progress_bar() as tell:
         found = run(
-            trained.model, inlier=known, outliers=outliers, epsilon=epsilon, points=points, delta=delta, seed=seed,
-            attack=("apgd", "monotone") if steps else (), steps=max(1, steps), source=model.resolve().name,
-            progress=tell,
+            trained.model, inlier=known, outliers=outliers, epsilon=epsilon, points=points, refine=refine,
+            attack=("apgd", "monotone") if steps else (), steps=max(1, steps), delta=delta, seed=seed,
+            source=model.resolve().name, progress=tell,
         )  # fmt: skip
     folder = out if out is not None else model / "certificates"
     folder.mkdir(parents=True, exist_ok=True)

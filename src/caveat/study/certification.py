@@ -189,6 +189,7 @@ def certify(
     outliers: Mapping[str, Images | ArrayLike],
     epsilon: float,
     points: int | None = 300,
+    refine: int = 0,
     attack: Sequence[str] = ("apgd", "monotone"),
     starts: Sequence[str] | None = None,
     steps: int = 100,
@@ -212,6 +213,9 @@ def certify(
         Radius in the largest entry.
     points
         At most so many outliers of each set, evenly spread over it; None: all.
+    refine
+        So many outliers of each set, those that interval bounds leave open at the confidence that 95 % of the inliers
+        exceed, get linear bounds: tighter, about half a second each. Models that bring their own bounds have none.
     attack
         Optimisers of ``nn.attack_confidence``; empty: no attack, and no AAUC.
     starts, steps
@@ -239,6 +243,9 @@ def certify(
     tell = progress or (lambda what, done, total: None)
     tell("inliers", 0, len(outliers))
     logits = exact_logits(model, known)
+    said = _log_confidence(logits)
+    if hasattr(model, "log_confidence_bounds"):
+        refine = 0
     right = np.nan if truth is None else float(np.mean(logits.argmax(axis=1) == truth))
     others = known if candidates is None else _inputs(candidates, "candidates")[0]
     sets = []
@@ -246,7 +253,7 @@ def certify(
         tell(name, i, len(outliers))
         x, classes = _inputs(given, f"outliers '{name}'")
         some = _spread(len(x), points)
-        bounds = confidence_bounds(model, x[some], radius)
+        bounds = confidence_bounds(model, x[some], radius, refine=refine, threshold=float(np.quantile(said, 0.05)))
         attacked = None
         if attack:
             attacked = attack_confidence(
@@ -267,7 +274,7 @@ def certify(
         )
     tell("done", len(outliers), len(outliers))
     return Certification(
-        source=source, epsilon=radius, n_classes=logits.shape[1], inlier=_log_confidence(logits), accuracy=right,
+        source=source, epsilon=radius, n_classes=logits.shape[1], inlier=said, accuracy=right,
         sets=tuple(sets), delta=level,
     )  # fmt: skip
 
