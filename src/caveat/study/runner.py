@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import threading
 import time
 import traceback
 import warnings
@@ -42,7 +43,7 @@ class Outcome:
 @final
 @dataclass(frozen=True)
 class StudyProgress:
-    """How far a run is. ``already`` counts the cells that were there before it began."""
+    """How far a run is. ``already`` counts the cells that were there before, ``latest`` is the one that just ended."""
 
     total: int
     already: int
@@ -86,7 +87,7 @@ def run(
         Address of a Dask scheduler, such as ``"tcp://127.0.0.1:8786"``, in place of ``jobs``. Its workers must see the
         plan's files and the store under the same paths.
     progress
-        Told at the start and after each cell how far the run is.
+        Told at the start and when a cell begins or ends how far the run is; one call at a time, from any thread.
 
     Returns
     -------
@@ -179,10 +180,12 @@ class _Teller:
         self.started = time.perf_counter()
         self.under_way: dict[str, str] = {}
         self.jobs = 1
+        self.lock = threading.Lock()
         self._tell(None)
 
     def begun(self, cell: Cell) -> None:
         self.under_way[cell.key] = cell.label
+        self._tell(None)
 
     def ended(self, outcome: Outcome) -> None:
         self.under_way.pop(outcome.key, None)
@@ -193,9 +196,10 @@ class _Teller:
     def _tell(self, latest: Outcome | None) -> None:
         if self.progress is None:
             return
-        running = tuple(list(self.under_way.values())[: self.jobs])
-        seconds = time.perf_counter() - self.started
-        self.progress(StudyProgress(self.total, self.already, self.done, self.failed, running, seconds, latest))
+        with self.lock:  # joblib begins cells from a thread of its own
+            running = tuple(list(self.under_way.values())[: self.jobs])
+            seconds = time.perf_counter() - self.started
+            self.progress(StudyProgress(self.total, self.already, self.done, self.failed, running, seconds, latest))
 
 
 def _compute(cells: list[Cell], store: Store, jobs: int, scheduler: str | None, tell: _Teller) -> None:
