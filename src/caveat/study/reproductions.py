@@ -55,6 +55,7 @@ class Reproduction:
 
     name: str
     title: str
+    cite: str  # short: "Vovk et al."
     paper: str
     reproduces: str
     time: str
@@ -140,9 +141,9 @@ def find_reproduction(name: str) -> Reproduction:
 def _read(path: Path, files: Mapping[str, DataFile]) -> Reproduction:
     top = Section(_toml(path))
     try:
-        top.known("name", "title", "paper", "reproduces", "time", "data", "differs", "order")
+        top.known("name", "title", "cite", "paper", "reproduces", "time", "data", "differs", "order")
         return Reproduction(
-            **{key: top.need(key, str) for key in ("name", "title", "paper", "reproduces", "time")},
+            **{key: top.need(key, str) for key in ("name", "title", "cite", "paper", "reproduces", "time")},
             data=tuple(
                 files[check_known(name, files, "file of studies/data.toml")] for name in top.take("data", list, [])
             ),
