@@ -32,6 +32,4 @@ def kept() -> list[dict[str, Any]]:
 def write_runs(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
     """Write runs in the order of set, detector and seed."""
     ordered = sorted(rows, key=lambda row: (row["set"], row["detector"], row["seed"]))
-    write_csv(
-        [{k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in COLUMNS} for row in ordered], path
-    )
+    write_csv([{k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in COLUMNS} for row in ordered], path)

@@ -94,22 +94,31 @@ def reason(resampled: bool, detector: str, seeds: list[float], paper: float, m: 
     return "same protocol, another version of PyOD and scikit-learn"
 
 
-def corrections(table: list[dict[str, Any]]) -> list[str]:
-    """Ours beside the published ones, with the numbers of test points that could set their size."""
+def correction_ranks(
+    table: list[dict[str, Any]],
+) -> tuple[dict[str, tuple[float, float]], dict[tuple[str, str], float]]:
+    """Mean correction of each common set, ours and published; and the rank correlation with the numbers of points."""
     from scipy.stats import spearmanr
 
     known, values, lower = published(), means(table, "auroc"), means(table, "lower")
     sizes = {row["set"]: (row["n"], row["m"]) for row in table}
     sets = sorted({s for s, d in values if (s, d) in known}, key=sizes.__getitem__)
-    mine = [np.mean([values[key] - lower[key] for key in lower if key[0] == name]) for name in sets]
-    paper = [np.mean([a - b for (s, _), (a, b) in known.items() if s == name]) for name in sets]
-    lines = ["## Corrections and the number of test points", "", "Mean over the detectors.", "",
-             "| set | inliers | outliers | ours | published |", "|---|---:|---:|---:|---:|"]  # fmt: skip
-    for name, own, theirs in zip(sets, mine, paper, strict=True):
-        lines.append(f"| {name} | {sizes[name][0]} | {sizes[name][1]} | {own:.3f} | {theirs:.3f} |")
-    rank = {(who, side): spearmanr(gaps, [sizes[name][column] for name in sets]).statistic
+    mine = [float(np.mean([values[key] - lower[key] for key in lower if key[0] == name])) for name in sets]
+    paper = [float(np.mean([a - b for (s, _), (a, b) in known.items() if s == name])) for name in sets]
+    rank = {(who, side): float(spearmanr(gaps, [sizes[name][column] for name in sets]).statistic)
             for who, gaps in (("ours", mine), ("published", paper))
             for column, side in enumerate(("inliers", "outliers"))}  # fmt: skip
+    return dict(zip(sets, zip(mine, paper, strict=True), strict=True)), rank
+
+
+def corrections(table: list[dict[str, Any]]) -> list[str]:
+    """Ours beside the published ones, with the numbers of test points that could set their size."""
+    sizes = {row["set"]: (row["n"], row["m"]) for row in table}
+    found, rank = correction_ranks(table)
+    lines = ["## Corrections and the number of test points", "", "Mean over the detectors.", "",
+             "| set | inliers | outliers | ours | published |", "|---|---:|---:|---:|---:|"]  # fmt: skip
+    for name, (own, theirs) in found.items():
+        lines.append(f"| {name} | {sizes[name][0]} | {sizes[name][1]} | {own:.3f} | {theirs:.3f} |")
     told = "; ".join(f"{who} with the number of {side} {value:.2f}" for (who, side), value in rank.items())
     return [*lines, "", f"Rank correlation of the correction over the sets: {told}.", ""]
 

@@ -23,7 +23,9 @@ def reproduce(
     show_list: Annotated[
         bool, typer.Option("--list", help="Show all: paper, table, data, time, how the last run compares.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; default runs/NAME. A run there is resumed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run; default runs/NAME. A run there is resumed.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, in place of --jobs.")] = None,
     fresh: Annotated[
@@ -32,7 +34,9 @@ def reproduce(
     update: Annotated[
         bool, typer.Option("--update", help="Write tables, figures and comparison into the study's own folder.")
     ] = False,
-    docs: Annotated[Path | None, typer.Option(help="Write the page of all reproductions to this file, and stop.")] = None,
+    docs: Annotated[
+        Path | None, typer.Option(help="Write the page of all reproductions to this file, and stop.")
+    ] = None,
 ) -> None:
     """Reproduce a table or figure of a paper, and compare with the published numbers.
 
@@ -80,7 +84,7 @@ def _run(one: Reproduction, folder: Path, *, jobs: int, scheduler: str | None, f
     if results.missing:
         for failure in results.failures:
             _say(f"failed: {failure.label}: {failure.message}")
-        _say(f"{len(results.missing)} of {len(results.cells)} cells failed, so that nothing is compared. The others are "
+        _say(f"{len(results.missing)} of {len(results.cells)} cells failed: nothing is compared. The others are "
              f"kept in {folder}: mend the cause and run the same command again.")  # fmt: skip
         raise typer.Exit(1)
     return list(results.rows())
@@ -128,7 +132,7 @@ def _show(one: Reproduction, found: Agreement) -> None:
         for heading in ("", "what", "published", "ours", "why"):
             shown.add_column(heading)
         for check in checks:
-            why = "" if check.agrees else check.why
+            why = "" if check.agrees else check.why or "not explained"
             shown.add_row("=" if check.agrees else "differs", check.what, check.published, check.ours, why)
         console().print(shown, markup=False)
     _say(f"{found.sentence}.")

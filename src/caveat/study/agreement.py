@@ -1,6 +1,6 @@
 """How a reproduction compares with what was published: numbers within a tolerance, findings that hold or do not.
 
-Whatever does not agree must say why: a difference without a reason is an error here, so that none is overlooked.
+Whatever does not agree says why, or counts as unexplained; no comparison that is committed has any of those.
 """
 
 from __future__ import annotations
@@ -20,17 +20,13 @@ __all__ = ["Agreement", "Check", "Part", "compare_findings", "compare_numbers"]
 @final
 @dataclass(frozen=True)
 class Check:
-    """One published number or finding, and ours. ``why`` is there wherever they do not agree."""
+    """One published number or finding, and ours. ``why`` says what makes them differ, if it is known."""
 
     what: str
     published: str
     ours: str
     agrees: bool
     why: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.agrees and not self.why:
-            raise InputError(f"'{self.what}' does not agree with what was published and gives no reason. Say why.")
 
 
 @final
@@ -71,6 +67,11 @@ class Agreement:
     def agree(self) -> int:
         """How many of them agree."""
         return sum(part.agree for part in self.parts)
+
+    @property
+    def unexplained(self) -> tuple[Check, ...]:
+        """Differences without a reason."""
+        return tuple(check for part in self.parts for check in part.differences if not check.why)
 
     @property
     def sentence(self) -> str:

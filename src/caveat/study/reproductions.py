@@ -1,7 +1,7 @@
 """Tables and figures of papers that Caveat reproduces: each is a folder of ``studies/`` with a plan and a summary.
 
-A folder with a ``reproduction.toml`` is a reproduction; nothing else has to be registered. Beside that file, which names
-the paper, the tables, the data and the time, stand
+A folder with a ``reproduction.toml`` is a reproduction; nothing else has to be registered. Beside that file, which
+names the paper, the tables, the data and the time, stand
 
 - ``plan.toml``, what is computed; and ``fresh.toml`` where the plan takes results of earlier runs that the study keeps;
 - ``summary.py`` with ``summary(rows, out) -> Agreement``: tables and figures from the rows of a finished run, and how
