@@ -24,9 +24,12 @@ def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
     write_csv(lines, out / "results.csv")
     with replacing_file(out / "table2.md") as temporary:
         temporary.write_text(text, encoding="utf-8")
-    size = {(r["score"], r["method"], r["alpha"]): r["size"] for r in lines}
+    return agreement({(r["score"], r["method"], r["alpha"]): r["size"] for r in lines})
+
+
+def agreement(size: dict[tuple[str, str, float], float]) -> Agreement:
     return Agreement(
-        (compare_findings("Table 2, CIFAR-10: sets smaller or larger than those of softmax", _sides(size)),)
+        (compare_findings("Table 2, CIFAR-10: smaller or larger sets than those of softmax", _sides(size)),)
     )
 
 

@@ -38,7 +38,11 @@ def test_one_set(study, data):
 @pytest.mark.slow
 def test_a_cell_gives_its_share_of_the_committed_table(study, studies, data):
     """Means over the five splits are what is committed."""
-    rows = [{"data": "uci airfoil", "seed": seed} | row for seed in range(5) for row in study("regression").one("uci airfoil", seed)]
+    rows = [
+        {"data": "uci airfoil", "seed": seed} | row
+        for seed in range(5)
+        for row in study("regression").one("uci airfoil", seed)
+    ]
     found = study("regression", "summary").means_over_seeds(rows)["uci airfoil"]
     with (studies / "regression" / "results.csv").open(encoding="utf-8") as stream:
         committed = [line for line in csv.DictReader(stream) if line["data"] == "uci airfoil"]
