@@ -1,6 +1,7 @@
 """The committed comparisons are what the committed tables say."""
 
 import csv
+import json
 import re
 
 from caveat.study.agreement import Agreement
@@ -76,6 +77,11 @@ def test_cnn_scores(study, studies):
         elif metric == "AUGRC" and (row := re.match(r"\| (\d) \| (.+?) \|", line)):
             layers.setdefault(regime, [[], []])[int(row[1]) - 1].append(row[2])
     same(study("scores_on_cnn", "summary").agreement(layers), studies / "scores_on_cnn")
+
+
+def test_fpr_fluctuation(study, studies):
+    numbers = json.loads((studies / "fpr_fluctuation" / "numbers.json").read_text(encoding="utf-8"))
+    same(study("fpr_fluctuation", "summary").agreement(numbers), studies / "fpr_fluctuation")
 
 
 def test_a_changed_table_changes_the_comparison(study, studies):

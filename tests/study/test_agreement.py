@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from caveat import InputError
@@ -32,6 +33,13 @@ def test_findings_are_all_kept_or_only_the_differences():
     assert compare_findings("t", checks).checks == tuple(checks)
     few = compare_findings("t", checks, keep_all=False)
     assert (few.compared, few.agree, few.checks) == (2, 1, (checks[1],))
+
+
+def test_truths_and_numbers_of_numpy_are_written_too(tmp_path):
+    numbers = compare_numbers("t", [("a", np.float64(1), np.float64(2), "why")], tolerance=0.1)
+    whole = Agreement((numbers, compare_findings("f", [Check("c", "1", "2", np.bool_(True))])))
+    whole.write(tmp_path / "comparison.json")
+    assert Agreement.read(tmp_path / "comparison.json").agree == 1
 
 
 def test_the_whole_counts_its_parts_and_finds_what_nobody_explained():

@@ -9,7 +9,8 @@ from caveat.study import Plan
 from caveat.study.agreement import Agreement
 from caveat.study.reproductions import DataFile, find_reproduction, reproductions, studies_folder
 
-NAMES = ("openood-corrections", "adbench", "usps", "nonconformity-scores", "adaptivity", "regression", "cnn-scores")
+NAMES = ("openood-corrections", "adbench", "usps", "nonconformity-scores", "adaptivity", "regression", "cnn-scores",
+         "fpr-fluctuation")  # fmt: skip
 FACTS = """
 name = "tiny"
 title = "A tiny study"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -137,7 +137,7 @@ def compare_numbers(
         if not gap <= tolerance + slack + 1e-9:  # 33.13 - 33.08 is a little more than 0.05 in floats
             kept.append(Check(what, f"{published:.{digits}f}", f"{ours:.{digits}f}", False, why))
     rule = f"within {tolerance:g}{f' {unit}' if unit else ''}"
-    return Part(title, rule, compared, compared - len(kept), round(largest, 6), tuple(kept))
+    return Part(title, rule, compared, compared - len(kept), round(float(largest), 6), tuple(kept))
 
 
 def compare_findings(
@@ -150,7 +150,7 @@ def compare_findings(
     >>> compare_findings("Figure 2", [Check("the best", "KNN", "KNN", True)]).agree
     1
     """
-    found = tuple(checks)
+    found = tuple(replace(check, agrees=bool(check.agrees)) for check in checks)  # numpy has a truth of its own
     kept = tuple(check for check in found if keep_all or not check.agrees)
     return Part(title, rule, len(found), sum(check.agrees for check in found), math.nan, kept)
 

@@ -63,17 +63,17 @@ def _line(part: Part) -> str:
 
 
 def _differences(found: Agreement) -> list[str]:
-    """Every difference; where many share one reason, the reason is said once."""
+    """Every difference, those of one reason together."""
     by_reason: dict[str, list[Check]] = {}
     for part in found.parts:
         for check in part.differences:
             by_reason.setdefault(check.why or "not explained", []).append(check)
     if not by_reason:
         return []
-    lines = ["", "What differs:", ""]
+    lines = ["", "What differs, by reason:"]
     for why, checks in by_reason.items():
-        said = "; ".join(f"{_cell(c.what)}: {_cell(c.published)} published, {_cell(c.ours)} here" for c in checks)
-        lines.append(f"- {_sentence(why)} ({len(checks)}) {said}.")
+        lines += ["", f"*{_sentence(why)}*", "", "| what | published | ours |", "|---|---|---|"]
+        lines += [f"| {_cell(c.what)} | {_cell(c.published)} | {_cell(c.ours)} |" for c in checks]
     return lines
 
 
