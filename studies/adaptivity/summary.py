@@ -26,6 +26,10 @@ def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
     found = nested(rows)
     write_tables(found, out)
     figures.render(found, out)
+    return agreement(found)
+
+
+def agreement(found: dict[str, dict[str, Any]]) -> Agreement:
     return Agreement((_metrics(found["validation"]), _order(found["tables"]), _sizes(found["tables"])))
 
 
@@ -82,8 +86,7 @@ def _metrics(validation: dict[str, Any]) -> Part:
         Check("best average place", f"{known[0]} {TABLE1[known[0]]:.2f}", f"{ranked[0]} {place[ranked[0]]:.2f}",
               ranked[0] == known[0]),
         Check("second-best average place", f"{known[1]} {TABLE1[known[1]]:.2f}", f"{ranked[1]} {place[ranked[1]]:.2f}"
-              f" (Deficit {place['Deficit']:.2f}, SSCV {place['SSCV']:.2f})", ranked[1] == known[1],
-              "Deficit and SSCV are level here: 10 and 100 classes leave deficits little room, against 1,000"),
+              f", next {ranked[2]} {place[ranked[2]]:.2f}", ranked[1] == known[1]),
     ]  # fmt: skip
     return compare_findings("Table 1, which metric follows property 1", checks)
 
@@ -102,18 +105,16 @@ def _order(tables: dict[str, Any]) -> Part:
             checks.append(
                 Check(
                     f"{metric}, alpha = {alpha}: {a} or {b}", f"{theirs} ({paper[a]:.3f}, {paper[b]:.3f})",
-                    f"{mine} ({ours[a]:.3f}, {ours[b]:.3f})", theirs == mine, _why(a, b, metric),
+                    f"{mine} ({ours[a]:.3f}, {ours[b]:.3f})", theirs == mine, _why(a, b),
                 )
             )  # fmt: skip
     return compare_findings("Table 2, which of two methods has the better average", checks, keep_all=False)
 
 
-def _why(a: str, b: str, metric: str) -> str:
+def _why(a: str, b: str) -> str:
     if {a, b} == {"O-LAC", "O-SAPS"}:
-        return "the two are within a few hundredths, there and here"
-    if "LAC" in (a, b) and metric == "T-SS":
-        return "most CIFAR-10 networks are more accurate than 1 - alpha: LAC then leaves the hardest samples empty sets"
-    return "other networks and fewer classes; averages of methods that cannot be told apart on ImageNet either"
+        return "the two are within a few hundredths of each other, there and here"
+    return "CIFAR instead of ImageNet, and difficulty from noise on logits; the cause was not isolated further"
 
 
 def _sizes(tables: dict[str, Any]) -> Part:
@@ -121,14 +122,22 @@ def _sizes(tables: dict[str, Any]) -> Part:
     for alpha in ("0.1", "0.05"):
         size = {m: float(np.mean([c["alpha"][alpha][m]["size"] for c in tables.values()])) for m in figures.METHODS}
         small, large = min(size, key=size.__getitem__), max(size, key=size.__getitem__)
-        checks.append(Check(f"alpha = {alpha}: the smallest sets", "LAC", f"{small} ({size[small]:.2f})", small == "LAC"))
         checks.append(
-            Check(f"alpha = {alpha}: the largest sets", "APS", f"{large} ({size[large]:.2f}; APS {size['APS']:.2f})",
-                  large == "APS", "with 10 classes a bin of few samples costs more than APS does")
+            Check(f"alpha = {alpha}: the smallest sets", "LAC", f"{small} ({size[small]:.2f})", small == "LAC")
+        )
+        checks.append(
+            Check(f"alpha = {alpha}: the largest sets", "APS", f"{large} ({size[large]:.3f}; APS {size['APS']:.3f})",
+                  large == "APS", "a tie but for a thousandth: APS has the largest sets on CIFAR-100 only, where "
+                  "there is room for large ones")
         )  # fmt: skip
-        worst = max(abs(c["alpha"][alpha][m]["coverage"] - 1 + float(alpha)) for c in tables.values() for m in size)
+        off = {
+            (n, m): abs(c["alpha"][alpha][m]["coverage"] - 1 + float(alpha)) for n, c in tables.items() for m in size
+        }
+        worst = max(off, key=off.__getitem__)
         checks.append(
-            Check(f"alpha = {alpha}: every method covers as promised, to 0.015", "yes", f"furthest off {worst:.3f}",
-                  worst <= 0.015, "bins of few samples: the quantile of n samples covers (n + 1)(1 - alpha) rounded up")
+            Check(f"alpha = {alpha}: every method covers as promised on every network, to 0.015", "yes",
+                  f"furthest off {off[worst]:.3f} ({worst[1]}, {worst[0]})", off[worst] <= 0.015,
+                  "of that network 61 % of the largest probabilities are exactly 1 in float32: tied scores of easy "
+                  "samples are all covered")
         )  # fmt: skip
     return compare_findings("Table 4, what is said of coverage and size", checks)

@@ -11,6 +11,10 @@ from caveat.study.tables import write_csv
 
 def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
     write_csv(rows, out / "corrections.csv")
+    return agreement(rows)
+
+
+def agreement(rows: list[dict[str, Any]]) -> Agreement:
     mean_of_four = ("a mean over four outlier sets is published, and the correction of a mean is more than the mean of "
                     "the corrections; the rates per set are not published")  # fmt: skip
     parts = []

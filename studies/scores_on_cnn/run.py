@@ -72,9 +72,9 @@ def variants(train: Outputs, test: Outputs) -> dict[str, Score]:
 
 
 def grid() -> list[dict[str, str]]:
-    """The geometry, and every variant of a score that outputs with these fields allow."""
+    """The geometry, and every variant of a score that outputs with these fields and enough rows allow."""
     alike = Outputs(
-        features=np.zeros((4, 3)), logits=np.zeros((4, 2)), labels=np.array([0, 1, 0, 1]),
+        features=np.zeros((1000, 3)), logits=np.zeros((1000, 2)), labels=np.arange(1000) % 2,
         head=Head(np.zeros((2, 3)), np.zeros(2)),
     )  # fmt: skip
     return [{"score": GEOMETRY}, *({"score": name} for name in variants(alike, alike))]

@@ -18,7 +18,10 @@ def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
     written = [{k: f"{v:.6f}" if isinstance(v, float) else v for k, v in row.items()} for row in rows]
     write_csv(written, out / "results.csv")
     draw(rows, out / "figure2.svg")
+    return agreement(rows)
 
+
+def agreement(rows: list[dict[str, Any]]) -> Agreement:
     def mean(metric: str, measure: str, criterion: str, least: int = 1) -> float:
         line = [r for r in rows if r["metric"] == metric and r["measure"] == measure and r["K"] >= least]
         return float(np.mean([r[criterion] for r in line]))
@@ -29,14 +32,14 @@ def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
         for metric in METRICS:
             low, high = mean(metric, better, criterion, 10), mean(metric, worse, criterion, 10)
             said = f"KNN-{better} below KNN-{worse} under {criterion}, K not small"
-            found.append(Check(f"{metric}: {said}", "yes", f"{low:.4f} against {high:.4f}", low < high))
+            found.append(Check(f"{metric}: {said}", "yes", f"{low:.5f} against {high:.5f}", low < high))
         return found
 
     checks = beaten("cp", "sp", "OF") + beaten("sp", "cp", "U")
     for criterion, called in (("U", "unconfidence"), ("OF", "observed fuzziness")):
         best = min(rows, key=lambda row: row[criterion])
         right = (best["metric"], best["measure"]) == ("tangent", "ratio") and best["K"] <= 10
-        ours = f"KNN-{best['measure']}, {best['metric']}, K = {best['K']} ({best[criterion]:.4f})"
+        ours = f"KNN-{best['measure']}, {best['metric']}, K = {best['K']} ({best[criterion]:.5f})"
         checks.append(Check(f"smallest {called}", "KNN-ratio, tangent, small K", ours, right))
         lines = {(r["metric"], r["measure"], r["K"]): r[criterion] for r in rows}
         below = [lines["tangent", m, k] < lines["euclidean", m, k] for _, m, k in lines]

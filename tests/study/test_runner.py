@@ -164,6 +164,13 @@ def test_a_failing_cell_is_recorded_and_stops_nothing(task_study, tmp_path, jobs
     assert (seen[-1].done, seen[-1].failed) == (2, 2)
 
 
+def test_a_cell_that_takes_its_process_with_it_stops_nothing_either(task_study, tmp_path):
+    code = "import os, signal\ndef one(k):\n if k == 3: os.kill(os.getpid(), signal.SIGKILL)\n return [{'value': k}]"
+    results = run(task_study(code, GRID.format(list(range(8)))), store=tmp_path / "runs", jobs=2)
+    assert [(f.label, f.error) for f in results.failures] == [("k=3", "ProcessKilled")]
+    assert results.columns()["value"].tolist() == [0, 1, 2, 4, 5, 6, 7]
+
+
 def test_a_failed_cell_is_tried_again(task_study, tmp_path):
     switch = tmp_path / "works"
     code = f"import os\ndef one(k):\n if not os.path.exists({str(switch)!r}): raise OSError('no network')\n return []"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from caveat.cli._console import console, progress_bar
+from caveat.cli._console import console
+from caveat.cli.study import _display as following
 from caveat.errors import InputError
 
 if TYPE_CHECKING:
-    from caveat.study import StudyProgress
     from caveat.study.agreement import Agreement
     from caveat.study.reproductions import Reproduction
 
@@ -23,7 +23,9 @@ def reproduce(
     show_list: Annotated[
         bool, typer.Option("--list", help="Show all: paper, table, data, time, how the last run compares.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; default runs/NAME. A run there is resumed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run; default runs/NAME. A run there is resumed.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, in place of --jobs.")] = None,
     fresh: Annotated[
@@ -32,7 +34,9 @@ def reproduce(
     update: Annotated[
         bool, typer.Option("--update", help="Write tables, figures and comparison into the study's own folder.")
     ] = False,
-    docs: Annotated[Path | None, typer.Option(help="Write the page of all reproductions to this file, and stop.")] = None,
+    docs: Annotated[
+        Path | None, typer.Option(help="Write the page of all reproductions to this file, and stop.")
+    ] = None,
 ) -> None:
     """Reproduce a table or figure of a paper, and compare with the published numbers.
 
@@ -49,7 +53,7 @@ def reproduce(
     if docs is not None:
         with replacing_file(docs) as temporary:
             temporary.write_text(reproduction_page(reproductions()), encoding="utf-8")
-        console().print(f"Written: {docs}", highlight=False, soft_wrap=True)
+        _say(f"Written: {docs}")
         return
     if name is None:
         raise InputError("name one of the reproductions; caveat reproduce --list shows them.")
@@ -63,30 +67,25 @@ def reproduce(
     _show(one, found)
     if before is not None and not update:
         _show_change(before, found)
-    console().print(f"Tables and figures: {written}", highlight=False, soft_wrap=True)
+    _say(f"Tables and figures: {written}")
 
 
-def _run(
-    one: Reproduction, folder: Path, *, jobs: int, scheduler: str | None, fresh: bool
-) -> list[dict[str, Any]]:
+def _run(one: Reproduction, folder: Path, *, jobs: int, scheduler: str | None, fresh: bool) -> list[dict[str, Any]]:
     """All rows of the finished study; stops with exit code 1 and the reasons where a cell failed."""
     from caveat.study import run
 
-    with progress_bar() as tell:
-
-        def progress(now: StudyProgress) -> None:
-            tell(now.latest.label if now.latest else one.name, now.already + now.done + now.failed, now.total)
-
-        plan = one.fresh_plan if fresh else one.plan
-        results = run(plan, store=folder, jobs=jobs, scheduler=scheduler, progress=progress)
-    if results.failures:
+    try:
+        with following(one.title) as tell:
+            plan = one.fresh_plan if fresh else one.plan
+            results = run(plan, store=folder, jobs=jobs, scheduler=scheduler, progress=tell)
+    except KeyboardInterrupt:
+        _say(f"Stopped. What is finished is kept in {folder}; the same command goes on from there.")
+        raise typer.Exit(130) from None
+    if results.missing:
         for failure in results.failures:
-            console().print(f"failed: {failure.label}: {failure.message}", highlight=False, markup=False, soft_wrap=True)
-        console().print(
-            f"{len(results.failures)} of {len(results.cells)} cells failed. The others are kept in {folder}: mend the "
-            "cause and run the same command again.",
-            highlight=False, soft_wrap=True,
-        )  # fmt: skip
+            _say(f"failed: {failure.label}: {failure.message}")
+        _say(f"{len(results.missing)} of {len(results.cells)} cells failed: nothing is compared. The others are "
+             f"kept in {folder}: mend the cause and run the same command again.")  # fmt: skip
         raise typer.Exit(1)
     return list(results.rows())
 
@@ -94,22 +93,27 @@ def _run(
 def _show_list(all_of_them: tuple[Reproduction, ...]) -> None:
     from rich.table import Table
 
-    shown = Table(title="What caveat reproduce NAME runs", title_justify="left", show_lines=True)
-    for heading in ("name", "paper, table or figure", "data", "time", "ours and published (committed run)"):
+    shown = Table(title="caveat reproduce NAME", title_justify="left", show_lines=True)
+    for heading in ("name", "paper, table or figure", "data", "time", "ours and published"):
         shown.add_column(heading, no_wrap=heading == "name")
     for one in all_of_them:
         found = one.committed
         shown.add_row(
-            one.name, f"{one.paper}. {one.reproduces}.", _data(one), one.time, found.sentence if found else "not yet run"
+            one.name, f"{one.cite}: {one.reproduces}", _data(one), one.time, found.sentence if found else "not yet run"
         )
     console().print(shown, markup=False)
+    for file in dict.fromkeys(file for one in all_of_them for file in one.missing):
+        _say(f"{file.name} is missing. {file.what} {file.origin}")
+    _say("The last column is of the run whose tables the study keeps; docs/reproduction.md explains every difference.")
 
 
 def _data(one: Reproduction) -> str:
+    """Whether the data are here; the names of files that are not."""
     if not one.data:
         return "none needed"
-    lines = [f"{file.name}: {'here' if file.path else 'MISSING'}" for file in one.data]
-    return "\n".join(lines)
+    if not one.missing:
+        return f"{len(one.data)} files, here" if len(one.data) > 1 else "1 file, here"
+    return "missing: " + ", ".join(file.name for file in one.missing)
 
 
 def _show(one: Reproduction, found: Agreement) -> None:
@@ -128,22 +132,26 @@ def _show(one: Reproduction, found: Agreement) -> None:
         for heading in ("", "what", "published", "ours", "why"):
             shown.add_column(heading)
         for check in checks:
-            why = "" if check.agrees else check.why
+            why = "" if check.agrees else check.why or "not explained"
             shown.add_row("=" if check.agrees else "differs", check.what, check.published, check.ours, why)
         console().print(shown, markup=False)
-    console().print(f"{found.sentence}.", highlight=False, soft_wrap=True)
+    _say(f"{found.sentence}.")
     for sentence in one.differs:
-        console().print(f"- {sentence}", highlight=False, markup=False, soft_wrap=True)
+        _say(f"- {sentence}")
 
 
 def _show_change(before: Agreement, now: Agreement) -> None:
     """Whether this run says the same as the one that the study keeps."""
     if before == now:
-        console().print("The same comparison as in the committed run.", highlight=False, soft_wrap=True)
+        _say("The same comparison as in the committed run.")
         return
     old = {check.what: check for part in before.parts for check in part.checks}
     changed = [check for part in now.parts for check in part.checks if old.get(check.what) != check]
-    console().print(f"Not the same as the committed run ({before.sentence}):", highlight=False, soft_wrap=True)
+    _say(f"Not the same as the committed run ({before.sentence}):")
     for check in changed[:20]:
         was = f"{old[check.what].ours}" if check.what in old else "not among those shown"
-        console().print(f"  {check.what}: {check.ours}, was {was}", highlight=False, markup=False, soft_wrap=True)
+        _say(f"  {check.what}: {check.ours}, was {was}")
+
+
+def _say(sentence: str) -> None:
+    console().print(sentence, highlight=False, markup=False, soft_wrap=True)

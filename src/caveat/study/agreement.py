@@ -1,13 +1,13 @@
 """How a reproduction compares with what was published: numbers within a tolerance, findings that hold or do not.
 
-Whatever does not agree must say why: a difference without a reason is an error here, so that none is overlooked.
+Whatever does not agree says why, or counts as unexplained; no comparison that is committed has any of those.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -20,17 +20,13 @@ __all__ = ["Agreement", "Check", "Part", "compare_findings", "compare_numbers"]
 @final
 @dataclass(frozen=True)
 class Check:
-    """One published number or finding, and ours. ``why`` is there wherever they do not agree."""
+    """One published number or finding, and ours. ``why`` says what makes them differ, if it is known."""
 
     what: str
     published: str
     ours: str
     agrees: bool
     why: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.agrees and not self.why:
-            raise InputError(f"'{self.what}' does not agree with what was published and gives no reason. Say why.")
 
 
 @final
@@ -71,6 +67,11 @@ class Agreement:
     def agree(self) -> int:
         """How many of them agree."""
         return sum(part.agree for part in self.parts)
+
+    @property
+    def unexplained(self) -> tuple[Check, ...]:
+        """Differences without a reason."""
+        return tuple(check for part in self.parts for check in part.differences if not check.why)
 
     @property
     def sentence(self) -> str:
@@ -136,7 +137,7 @@ def compare_numbers(
         if not gap <= tolerance + slack + 1e-9:  # 33.13 - 33.08 is a little more than 0.05 in floats
             kept.append(Check(what, f"{published:.{digits}f}", f"{ours:.{digits}f}", False, why))
     rule = f"within {tolerance:g}{f' {unit}' if unit else ''}"
-    return Part(title, rule, compared, compared - len(kept), round(largest, 6), tuple(kept))
+    return Part(title, rule, compared, compared - len(kept), round(float(largest), 6), tuple(kept))
 
 
 def compare_findings(
@@ -149,7 +150,7 @@ def compare_findings(
     >>> compare_findings("Figure 2", [Check("the best", "KNN", "KNN", True)]).agree
     1
     """
-    found = tuple(checks)
+    found = tuple(replace(check, agrees=bool(check.agrees)) for check in checks)  # numpy has a truth of its own
     kept = tuple(check for check in found if keep_all or not check.agrees)
     return Part(title, rule, len(found), sum(check.agrees for check in found), math.nan, kept)
 

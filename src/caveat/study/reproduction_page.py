@@ -1,4 +1,4 @@
-"""The page of all reproductions in Markdown, from what the studies say of themselves and their committed comparisons."""
+"""The page of all reproductions in Markdown, from what the studies say of themselves and their comparisons."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["reproduction_page"]
 
 _TOP = """# What the papers report, and what comes out here
 
-Made by `caveat reproduce --docs docs/reproduction.md` from the comparisons that the studies keep; do not edit it by hand.
-`caveat reproduce --list` shows the same on a terminal, `caveat reproduce NAME` runs one again: its plan into `runs/NAME`
-(it can be stopped and resumed), then its tables and figures, then ours beside the published numbers.
+Made by `caveat reproduce --docs docs/reproduction.md` from the comparisons that the studies keep; do not edit it by
+hand. `caveat reproduce --list` shows the same on a terminal, `caveat reproduce NAME` runs one again: its plan into
+`runs/NAME` (it can be stopped and resumed), then its tables and figures, then ours beside the published numbers.
 
 Where the paper's data are at hand, numbers are compared. Where they are not, the pipeline runs on other public data and
 what the paper *says* of its tables is compared: "agree" then means that the same finding comes out. Every difference
@@ -63,17 +63,17 @@ def _line(part: Part) -> str:
 
 
 def _differences(found: Agreement) -> list[str]:
-    """Every difference; where many share one reason, the reason is said once."""
+    """Every difference, those of one reason together."""
     by_reason: dict[str, list[Check]] = {}
     for part in found.parts:
         for check in part.differences:
-            by_reason.setdefault(check.why, []).append(check)
+            by_reason.setdefault(check.why or "not explained", []).append(check)
     if not by_reason:
         return []
-    lines = ["", "What differs:", ""]
+    lines = ["", "What differs, by reason:"]
     for why, checks in by_reason.items():
-        said = "; ".join(f"{_cell(c.what)}: {_cell(c.published)} published, {_cell(c.ours)} here" for c in checks)
-        lines.append(f"- {_sentence(why)} ({len(checks)}) {said}.")
+        lines += ["", f"*{_sentence(why)}*", "", "| what | published | ours |", "|---|---|---|"]
+        lines += [f"| {_cell(c.what)} | {_cell(c.published)} | {_cell(c.ours)} |" for c in checks]
     return lines
 
 

@@ -1,7 +1,7 @@
 """Tables and figures of papers that Caveat reproduces: each is a folder of ``studies/`` with a plan and a summary.
 
-A folder with a ``reproduction.toml`` is a reproduction; nothing else has to be registered. Beside that file, which names
-the paper, the tables, the data and the time, stand
+A folder with a ``reproduction.toml`` is a reproduction; nothing else has to be registered. Beside that file, which
+names the paper, the tables, the data and the time, stand
 
 - ``plan.toml``, what is computed; and ``fresh.toml`` where the plan takes results of earlier runs that the study keeps;
 - ``summary.py`` with ``summary(rows, out) -> Agreement``: tables and figures from the rows of a finished run, and how
@@ -55,6 +55,7 @@ class Reproduction:
 
     name: str
     title: str
+    cite: str  # short: "Vovk et al."
     paper: str
     reproduces: str
     time: str
@@ -140,9 +141,9 @@ def find_reproduction(name: str) -> Reproduction:
 def _read(path: Path, files: Mapping[str, DataFile]) -> Reproduction:
     top = Section(_toml(path))
     try:
-        top.known("name", "title", "paper", "reproduces", "time", "data", "differs", "order")
+        top.known("name", "title", "cite", "paper", "reproduces", "time", "data", "differs", "order")
         return Reproduction(
-            **{key: top.need(key, str) for key in ("name", "title", "paper", "reproduces", "time")},
+            **{key: top.need(key, str) for key in ("name", "title", "cite", "paper", "reproduces", "time")},
             data=tuple(
                 files[check_known(name, files, "file of studies/data.toml")] for name in top.take("data", list, [])
             ),

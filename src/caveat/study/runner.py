@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from caveat._checks import as_count
-from caveat.errors import CaveatError, CaveatWarning, InputError, MissingExtraError, StoreError
+from caveat.errors import CaveatWarning, InputError, MissingExtraError, StoreError
 from caveat.study.cells import Cell
 from caveat.study.expansion import expand
 from caveat.study.plan import Plan
@@ -231,20 +231,37 @@ def _in_processes(cells: list[Cell], store: Store, jobs: int, tell: _Teller) -> 
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+    waiting = deque(cells)
+
     def calls() -> Iterator[Any]:
-        for cell in cells:
+        while waiting:
+            cell = waiting.popleft()
             tell.begun(cell)
             yield delayed(work)(cell, str(store.folder))
 
-    pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=2 * jobs)
-    try:
-        yield from pool(calls())
-    except TerminatedWorkerError:
-        at = ", ".join(list(tell.under_way.values())[:jobs])
-        raise CaveatError(
-            f"a worker process was killed, most likely for want of memory, at one of: {at}. What is finished is kept: "
-            "run again with fewer jobs."
-        ) from None
+    while waiting:
+        pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=2 * jobs)
+        try:
+            yield from pool(calls())
+        except TerminatedWorkerError:  # which cell it was cannot be said: each that was under way gets its own process
+            for cell in [cell for cell in cells if cell.key in tell.under_way]:
+                yield _alone(cell, store)
+
+
+def _alone(cell: Cell, store: Store) -> Outcome:
+    """Compute a cell that may take its process with it."""
+    from joblib.externals.loky import ProcessPoolExecutor
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    started = time.perf_counter()
+    with ProcessPoolExecutor(max_workers=1) as process:
+        try:
+            outcome: Outcome = process.submit(work, cell, str(store.folder)).result()
+        except BrokenProcessPool:
+            why = "its process was killed, most likely for want of memory"
+            store.write_failure(Failure(cell.key, cell.label, "ProcessKilled", why, ""))
+            return Outcome(cell.key, cell.label, "failed", time.perf_counter() - started, f"ProcessKilled: {why}")
+    return outcome
 
 
 def _on_dask(cells: list[Cell], store: Store, address: str, tell: _Teller) -> Generator[Outcome]:
