@@ -1,119 +1,135 @@
 """Nine ways to train for low confidence on outliers, and what each can promise: MNIST at radius 0.3 and 0.4.
 
-    CAVEAT_DATA=<folder> python studies/certified/run.py --store <folder>
-
 Bitterwolf, Meinke and Hein, "Certifiably Adversarially Robust Detection of Out-of-Distribution Data", NeurIPS 2020,
-Tables 1, 4, 8 and 9, with a small network and made outliers. Every training and every cell (method, set, radius) is
-kept in the store: a run that was stopped goes on, and ``--only Plain --only joint`` does some methods only.
+Tables 1, 4, 8 and 9, with a small network and made outliers. A cell is a method, a set of outliers and a radius.
+Trained networks and the confidences behind every number are kept in the cache folder (``CAVEAT_CACHE``).
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import csv
 import time
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import layout  # beside this file
 import networks  # beside this file
 import numpy as np
 import strangers  # beside this file
 
 from caveat import data
+from caveat._cache import cache_folder
 from caveat._files import replacing_file
 from caveat.study.certification import Certification, SetCertificate, certify
 
 HERE = Path(__file__).parent
+KEPT = HERE / "results.csv"
 EPSILON, WIDER = 0.3, 0.4
 POINTS = 200  # of each set; the same ones for AUC, AAUC and GAUC
-ATTACK: dict[str, Any] = {"attack": ("apgd",), "starts": ("point", "contrast", "toward_id"), "steps": 50}
+ATTACK: Mapping[str, Any] = {"attack": ("apgd",), "starts": ("point", "contrast", "toward_id"), "steps": 50}
 CELLS = [(name, EPSILON) for name in strangers.SETS] + [(name, WIDER) for name in strangers.FIRST]
+TEXT = ("method", "set")
 
 
-def cell_path(store: Path, method: str, outlier: str, epsilon: float) -> Path:
-    return store / "cells" / method / f"{outlier} {epsilon:g}.npz"
+def grid() -> list[dict[str, Any]]:
+    """Every method, set and radius; what stands in ``results.csv`` is taken from there."""
+    return [params | {"kept": True} for params in fresh_grid()]
 
 
-def evaluate(method: str, store: Path) -> None:
-    """Every missing cell of one method."""
+def fresh_grid() -> list[dict[str, Any]]:
+    """Every method, set and radius, to be computed. Methods change fastest: two workers train different ones."""
+    return [
+        {"method": method, "set": name, "epsilon": epsilon, "kept": False}
+        for name, epsilon in CELLS
+        for method in reversed(networks.METHODS)
+    ]
+
+
+def one(method: str, set: str, epsilon: float, kept: bool) -> dict[str, Any]:
+    """The numbers of one cell, from ``results.csv`` if they stand there and may be taken, else computed."""
+    before = kept_rows().get((method, set, epsilon)) if kept else None
+    return before or compute(method, set, epsilon)
+
+
+@cache
+def kept_rows() -> dict[tuple[str, str, float], dict[str, Any]]:
+    if not KEPT.exists():
+        return {}
+    with KEPT.open(newline="", encoding="utf-8") as stream:
+        rows = [{k: v if k in TEXT else float(v) for k, v in line.items()} for line in csv.DictReader(stream)]
+    return {(row["method"], row["set"], row["epsilon"]): row for row in rows}
+
+
+def compute(method: str, outlier: str, epsilon: float) -> dict[str, Any]:
+    """Train the method if that has not been done, certify it, attack it, and say what came out."""
+    path = cell_path(method, outlier, epsilon)
+    if not path.exists():
+        measure(method, outlier, epsilon, path)
+    found, seconds = read_cell(method, outlier, epsilon)
+    (one_set,) = found.sets
+    areas, band = found.sandwich(one_set), found.band(one_set)
+    numbers = {
+        "accuracy": found.accuracy,
+        "auc": areas.clean,
+        "aauc": areas.adversarial,
+        "gauc": areas.guaranteed,
+        "conservative_gauc": areas.conservative_guaranteed,
+        "gauc_with_95_percent": band.lower,
+        "gfpr95_inlier_positive": areas.guaranteed_fpr95,
+        "mean_inlier_confidence": np.exp(found.inlier).mean(),
+        "mean_confidence": np.exp(one_set.clean).mean(),
+        "mean_upper_bound": np.exp(one_set.upper).mean(),
+        "zero_gradient_share": one_set.zero_gradients,
+        "training_seconds": networks.cpu_seconds(method, store()),
+        "seconds": seconds,
+    }
+    return {"method": method, "set": outlier, "epsilon": epsilon, "n": float(one_set.n)} | {
+        name: round(float(value), 5) for name, value in numbers.items()
+    }
+
+
+def measure(method: str, outlier: str, epsilon: float, path: Path) -> None:
     import torch
 
-    open_cells = [(name, eps) for name, eps in CELLS if not cell_path(store, method, name, eps).exists()]
-    if not open_cells:
-        return
     torch.set_num_threads(1)
-    model = networks.trained(method, store).model
-    test = data.load("mnist", "test")
+    model = networks.trained(method, store()).model
     towards = data.load("mnist", "train")[np.arange(0, 60_000, 60)]
-    for outlier, epsilon in open_cells:
-        begin = time.process_time()
-        found = certify(
-            model, inlier=test, outliers={outlier: strangers.SETS[outlier]()}, epsilon=epsilon, points=POINTS,
-            candidates=towards, source=method, seed=networks.SEED, **ATTACK,
+    begin = time.process_time()
+    found = certify(
+        model, inlier=data.load("mnist", "test"), outliers={outlier: strangers.SETS[outlier]()}, epsilon=epsilon,
+        points=POINTS, candidates=towards, source=method, seed=networks.SEED, **ATTACK,
+    )  # fmt: skip
+    (one_set,) = found.sets
+    assert one_set.attacked is not None
+    assert one_set.labels is not None
+    with replacing_file(path) as temporary:
+        np.savez(
+            temporary, inlier=found.inlier, accuracy=found.accuracy, clean=one_set.clean, attacked=one_set.attacked,
+            upper=one_set.upper, zero_gradients=one_set.zero_gradients, labels=one_set.labels,
+            seconds=time.process_time() - begin,
         )  # fmt: skip
-        (one,) = found.sets
-        assert one.attacked is not None
-        assert one.labels is not None
-        with replacing_file(cell_path(store, method, outlier, epsilon)) as temporary:
-            np.savez(
-                temporary, inlier=found.inlier, accuracy=found.accuracy, clean=one.clean, attacked=one.attacked,
-                upper=one.upper, zero_gradients=one.zero_gradients, labels=one.labels,
-                seconds=time.process_time() - begin,
-            )  # fmt: skip
-        spent = time.process_time() - begin
-        print(f"{method} on {outlier} at {epsilon:g}: {found.sandwich(one)}, {spent:.0f} CPU s", flush=True)
 
 
-def collect(method: str, store: Path, epsilon: float) -> tuple[Certification, float]:
-    """What is in the store about one method at one radius, and the CPU seconds it took."""
-    sets, seconds, inlier, accuracy = [], 0.0, np.zeros(1), np.nan
-    for outlier, eps in CELLS:
-        path = cell_path(store, method, outlier, eps)
-        if eps != epsilon or not path.exists():
-            continue
-        with np.load(path, allow_pickle=False) as cell:
-            inlier, accuracy = cell["inlier"], float(cell["accuracy"])
-            seconds += float(cell["seconds"])
-            letters = outlier == "EMNIST letters"
-            sets.append(SetCertificate(
-                name=outlier, clean=cell["clean"], attacked=cell["attacked"], upper=cell["upper"],
-                zero_gradients=float(cell["zero_gradients"]), labels=cell["labels"] if letters else None,
-                classes=tuple("abcdefghijklmnopqrstuvwxyz") if letters else (),
-            ))  # fmt: skip
-    found = Certification(
-        source=method, epsilon=epsilon, n_classes=10, inlier=inlier, accuracy=accuracy, sets=tuple(sets)
-    )
-    return found, seconds
+def read_cell(method: str, outlier: str, epsilon: float) -> tuple[Certification, float]:
+    """What was measured, and the CPU seconds that took."""
+    letters = outlier == "EMNIST letters"
+    with np.load(cell_path(method, outlier, epsilon), allow_pickle=False) as cell:
+        one_set = SetCertificate(
+            name=outlier, clean=cell["clean"], attacked=cell["attacked"], upper=cell["upper"],
+            zero_gradients=float(cell["zero_gradients"]), labels=cell["labels"] if letters else None,
+            classes=strangers.ALPHABET if letters else (),
+        )  # fmt: skip
+        found = Certification(
+            source=method, epsilon=epsilon, n_classes=10, inlier=cell["inlier"], accuracy=float(cell["accuracy"]),
+            sets=(one_set,),
+        )  # fmt: skip
+        return found, float(cell["seconds"])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", type=Path, required=True, help="Trainings and cells are kept here.")
-    parser.add_argument("--out", type=Path, default=HERE, help="Tables and figures go here.")
-    parser.add_argument("--only", action="append", choices=list(networks.METHODS), help="Methods; default: all.")
-    parser.add_argument("--tables", action="store_true", help="Only write tables from what is in the store.")
-    given = parser.parse_args()
-    if not given.tables:
-        for method in given.only or networks.METHODS:
-            evaluate(method, given.store)
-    found, spent = {}, {}
-    for epsilon in (EPSILON, WIDER):
-        for method in networks.METHODS:
-            certification, seconds = collect(method, given.store, epsilon)
-            if certification.sets:
-                found[method, epsilon] = certification
-                spent[method, f"{epsilon:g}"] = seconds
-    seconds = {
-        method: {
-            "training": networks.cpu_seconds(method, given.store),
-            **{f"evaluation at {eps}": round(value, 1) for (name, eps), value in spent.items() if name == method},
-        }
-        for method in dict.fromkeys(name for name, _ in spent)
-    }
-    (given.out / "seconds.json").write_text(json.dumps(seconds, indent=1) + "\n", encoding="utf-8")
-    layout.write(found, given.out)
+def store() -> Path:
+    return cache_folder() / "certified"
 
 
-if __name__ == "__main__":
-    main()
+def cell_path(method: str, outlier: str, epsilon: float) -> Path:
+    return store() / "cells" / method / f"{outlier} {epsilon:g}.npz"

@@ -10,6 +10,7 @@ from caveat import data
 from caveat.data import Images
 
 SEED = 1
+ALPHABET = tuple("abcdefghijklmnopqrstuvwxyz")
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
@@ -23,7 +24,7 @@ def grey_cifar() -> Images:
 def letters() -> Images:
     """EMNIST letters with their names."""
     images = data.load("emnist_letters", "test")
-    return Images(images.pixels, images.labels, tuple("abcdefghijklmnopqrstuvwxyz"))
+    return Images(images.pixels, images.labels, ALPHABET)
 
 
 def _noise(make: Callable[..., np.ndarray]) -> Images:
