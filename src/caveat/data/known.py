@@ -100,7 +100,7 @@ def _arrays(name: str, what: str, shape: str, home: str) -> Known:
 
 _CIFAR10 = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
 _CIFAR100 = {"train": ("train",), "test": ("test",)}
-_JPEG = "JPEG copies: lossy, and a shift for a network trained on the originals"
+_JPEG = "JPEG copies, lossy"
 _BIN = ".bin"
 
 
