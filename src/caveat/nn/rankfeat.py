@@ -46,7 +46,7 @@ class RankFeat:
     iterations
         Steps of the power iteration; the paper uses 20. None asks for the exact decomposition, which is slower.
     device
-        Where to run; default: where the model's first parameter is.
+        Where the inputs go, which is where the model must be; default: where its first parameter is.
 
     Examples
     --------
