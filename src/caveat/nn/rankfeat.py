@@ -44,7 +44,7 @@ class RankFeat:
         Name of the module whose output (n, channels, positions...) loses its strongest direction; ``"auto"`` takes the
         last module that gives images of more than one position. The paper uses the last blocks of a ResNet.
     iterations
-        Steps of the power iteration; the code of the authors takes 20. None asks for the exact decomposition, which is slower.
+        Steps of the power iteration; the code of the authors takes 20. None asks for the exact decomposition, slower.
     device
         Where the inputs go, which is where the model must be; default: where its first parameter is.
 
