@@ -26,7 +26,7 @@ from caveat.nn.training.validation import validate, warn_of_collapse
 
 __all__ = ["fit_classifier"]
 
-_LOOK = 2000  # training rows that are looked at for a collapse where there is no validation set
+_LOOK = 1000  # training rows that are looked at for a collapse where there is no validation set
 
 
 def fit_classifier(
