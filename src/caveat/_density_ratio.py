@@ -263,6 +263,7 @@ def _pairs(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vecto
     return found
 
 
+@final
 class _PairBlock:
     """The sum over k of min over l of max over the box of P_k / Q_l, for a block of rows that fits the cache."""
 

@@ -60,7 +60,7 @@ class Box:
         for whoever evaluates the network in the same precision.
         """
         slack = 2 * (terms + 4) * torch.finfo(self.centre.dtype).eps
-        return Box(self.centre, self.radius + slack * (self.centre.abs() + self.radius))
+        return Box(self.centre, torch.abs(self.centre).add_(self.radius).mul_(slack).add_(self.radius))
 
 
 def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)) -> Box:
