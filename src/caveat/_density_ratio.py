@@ -17,7 +17,9 @@ theorem 3.1 and corollary 3.1. Three bounds of log b over all inputs within epsi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, final
 
 import numpy as np
@@ -94,6 +96,7 @@ class DensityRatio:
         *,
         clip: tuple[float, float] | None = (0.0, 1.0),
         method: How = "pairs",
+        side: Literal["both", "upper"] = "both",
     ) -> ScoreBounds:
         """Lower and upper bounds of log b over all inputs within epsilon in every entry, and inside ``clip``.
 
@@ -107,23 +110,25 @@ class DensityRatio:
             Range of inputs, or None. ``ball`` takes no notice of it.
         method
             ``"pairs"`` (tightest), ``"box"`` or ``"ball"``; the last is for spherical mixtures.
+        side
+            ``"upper"`` saves the time of the lower bounds, which are then -inf: outliers need none.
         """
         check_known(method, ("ball", "box", "pairs"), "method")
+        check_known(side, ("both", "upper"), "side")
         rows = as_matrix(x, "x").astype(np.float64)
         radius = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), rows.shape[:1])
         if not ((radius >= 0) & (radius < np.inf)).all():
             raise InputError(f"epsilon must be 0 or larger, got {radius.min():g}.")
-        log_weight = np.log(self.out_weight)
+        bound: Callable[[Mixture, Mixture], Vector]
         if method == "ball":
-            reach = radius * metric_radius(1.0, d=rows.shape[1], transform=self.transform)
-            u = self._coordinates(rows)
-            upper = _ball(self.inside, self.outside, u, reach) - log_weight
-            lower = -_ball(self.outside, self.inside, u, reach) - log_weight
+            u, reach = self._coordinates(rows), radius * metric_radius(1.0, d=rows.shape[1], transform=self.transform)
+            bound = partial(_ball, u=u, radius=reach)
         else:
             centre, half = self._box(rows, radius, clip)
-            bound = _pairs_or_boxes if method == "pairs" else _boxes
-            upper = bound(self.inside, self.outside, centre, half) - log_weight
-            lower = -bound(self.outside, self.inside, centre, half) - log_weight
+            bound = partial(_pairs_or_boxes if method == "pairs" else _boxes, centre=centre, half=half)
+        log_weight = np.log(self.out_weight)
+        upper = bound(self.inside, self.outside) - log_weight
+        lower = -bound(self.outside, self.inside) - log_weight if side == "both" else np.full_like(upper, -np.inf)
         return ScoreBounds(
             value=self.log_ratio(rows), lower=lower, upper=upper, epsilon=float(radius.max()), method=method
         )
@@ -247,36 +252,81 @@ def _pairs_or_boxes(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix)
 
 
 def _pairs(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vector:
-    scales, divisors = top.log_scales(), bottom.log_scales()
-    a, b = top.precisions(), bottom.precisions()
+    # Any Q_l gives a bound, so each P_k first takes the densest one, and only the P_k that matter look for a better.
+    above, below = top.log_components(centre), bottom.log_components(centre)
+    first = below.argmax(axis=1)
+    order = np.argsort(first, kind="stable")  # rows that start with the same l stand together
     found = np.empty(centre.shape[0])
     for block in row_blocks(centre.shape[0], row_bytes=8 * top.d, block_bytes=_CACHE):
-        c, h = centre[block], half[block]
-        sums = np.empty((c.shape[0], top.k))
-        for k in range(top.k):
-            least = np.full(c.shape[0], np.inf)
-            for j in range(bottom.k):
-                value, size = _pair(top.means[k], a[k], bottom.means[j], b[j], c, h)
-                constant = scales[k] - divisors[j]
-                np.minimum(least, _rounded_up(constant + value, abs(constant) + size, top.d), out=least)
-            sums[:, k] = least
-        found[block] = _rounded_up(logsumexp(sums, axis=1), np.abs(sums).max(axis=1), top.k)
+        rows = order[block]
+        found[rows] = _PairBlock(top, bottom, centre[rows], half[rows], above[rows], below[rows]).bound(first[rows])
     return found
 
 
-def _pair(mu: Vector, a: Vector, nu: Vector, b: Vector, c: Matrix, h: Matrix) -> tuple[Vector, Vector]:
+@final
+class _PairBlock:
+    """The sum over k of min over l of max over the box of P_k / Q_l, for a block of rows that fits the cache."""
+
+    def __init__(
+        self, top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix, above: Matrix, below: Matrix
+    ) -> None:
+        self.top, self.bottom, self.centre, self.half = top, bottom, centre, half
+        self.above, self.below = above, below  # log P_k and log Q_l at the centre
+        self.scales, self.divisors = top.log_scales(), bottom.log_scales()
+        self.a, self.b = top.precisions(), bottom.precisions()
+
+    def bound(self, first: NDArray[np.intp]) -> Vector:
+        n, k = self.above.shape
+        least = np.empty((n, k))
+        for j in np.unique(first):
+            rows = np.flatnonzero(first == j)
+            for i in range(k):
+                least[rows, i] = self._pair(i, int(j), rows)
+        done = np.zeros((n, k), dtype=np.bool_)
+        while True:
+            # The largest term that is not refined yet; what is below e^-30 of a refined one adds nothing.
+            open_ = np.where(done, -np.inf, least)
+            worst = open_.argmax(axis=1)
+            settled = np.where(done, least, -np.inf).max(axis=1)
+            rows = np.flatnonzero(open_[np.arange(n), worst] > settled - 30)
+            if not rows.size:
+                break
+            for i in np.unique(worst[rows]):
+                self._refine(int(i), rows[worst[rows] == i], least)
+            done[rows, worst[rows]] = True
+        return _rounded_up(logsumexp(least, axis=1), np.abs(least).max(axis=1), k)
+
+    def _refine(self, i: int, rows: NDArray[np.intp], least: Matrix) -> None:
+        for j in np.argsort(-self.below[rows].mean(axis=0)):
+            # The value at the centre is reached, so an l that is worse already there cannot help.
+            better = rows[self.above[rows, i] - self.below[rows, j] < least[rows, i]]
+            if better.size:
+                least[better, i] = np.minimum(least[better, i], self._pair(i, int(j), better))
+
+    def _pair(self, i: int, j: int, rows: NDArray[np.intp]) -> Vector:
+        constant = self.scales[i] - self.divisors[j]
+        value, size = _highest(
+            self.top.means[i], self.a[i], self.bottom.means[j], self.b[j], self.centre[rows], self.half[rows]
+        )
+        return _rounded_up(constant + value, abs(constant) + size, self.top.d)
+
+
+def _highest(mu: Vector, a: Vector, nu: Vector, b: Vector, c: Matrix, h: Matrix) -> tuple[Vector, Vector]:
     """max over the box of sum_j -a (z - mu)^2 + b (z - nu)^2, and the size of what was added up for it."""
-    if a.size == 1 and b.size == 1 and a[0] - b[0] > 1e-3 * a[0]:
-        # The parabola falls from its top by (a - b) times the squared distance of its peak to the interval.
+    if a.size == 1 and b.size == 1 and abs(a[0] - b[0]) > 1e-3 * max(a[0], b[0]):
+        # A parabola around its vertex: height minus (a - b) times a squared distance, of the nearest point of the
+        # interval if it opens downwards and of the farthest if it opens upwards.
         bend = a[0] - b[0]
-        peak = (a[0] * mu - b[0] * nu) / bend
-        outside = np.subtract(c, peak)
-        np.abs(outside, out=outside)
-        outside -= h
-        np.maximum(outside, 0, out=outside)
-        fall = bend * np.einsum("ij,ij->i", outside, outside)
-        top = a[0] * b[0] / bend * np.square(mu - nu).sum()
-        return top - fall, top + fall
+        away = np.subtract(c, (a[0] * mu - b[0] * nu) / bend)
+        np.abs(away, out=away)
+        if bend > 0:
+            away -= h
+            np.maximum(away, 0, out=away)
+        else:
+            away += h
+        fall = bend * np.einsum("ij,ij->i", away, away)
+        vertex = a[0] * b[0] / bend * np.square(mu - nu).sum()
+        return vertex - fall, np.abs(vertex) + np.abs(fall)
     bend = np.broadcast_to(a - b, mu.shape)
     with np.errstate(divide="ignore", invalid="ignore"):
         peak = np.where(bend > 0, (a * mu - b * nu) / bend, mu)
