@@ -59,3 +59,26 @@ def test_wrong_data_is_named():
         fit_mixture(np.zeros((3, 2)), 4, rng=np.random.default_rng(0))
     with pytest.raises(InputError, match="2 columns"):
         Mixture([1.0], [[0.0, 0.0]], [1.0]).log_density([[1.0]])
+
+
+def test_a_common_variance_is_found_and_shared():
+    # Three tight groups of known spread: (100 * 0.3^2 each) around their centres; EM with one variance finds 0.09.
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])
+    data = np.concatenate([centre + 0.3 * rng.normal(size=(400, 2)) for centre in centres])
+    mixture = fit_mixture(data, 3, rng=rng, covariance="common")
+    assert np.unique(mixture.variances).size == 1
+    # 2,400 squared normals: a standard error of 0.09 sqrt(2 / 2400) = 0.0026, and the floor of 1e-4.
+    assert mixture.variances[0] == pytest.approx(0.0901, abs=4 * 0.0026)
+    assert np.sort(mixture.means.sum(axis=1)) == pytest.approx([0, 5, 5], abs=0.1)
+    np.testing.assert_allclose(mixture.weights, 1 / 3, atol=1e-3)
+
+
+def test_a_common_variance_never_has_a_lower_likelihood_after_more_steps():
+    rng = np.random.default_rng(1)
+    data = rng.normal(size=(300, 4)) * rng.uniform(0.5, 1.5, size=(300, 1))
+    found = [
+        fit_mixture(data, 5, rng=np.random.default_rng(2), covariance="common", iterations=n).log_density(data).mean()
+        for n in (1, 5, 60)
+    ]
+    assert found[2] >= found[1] - 1e-6 >= found[0] - 2e-6

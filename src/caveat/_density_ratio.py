@@ -157,7 +157,7 @@ def fit_density_ratio(
     outlier: ArrayLike,
     rng: np.random.Generator,
     components: int = 100,
-    covariance: Literal["spherical", "diag"] = "spherical",
+    covariance: Literal["spherical", "diag", "common"] = "spherical",
     out_weight: float = 1.0,
     iterations: int = 30,
 ) -> DensityRatio:

@@ -107,7 +107,7 @@ def fit_mixture(
     components: int = 100,
     *,
     rng: np.random.Generator,
-    covariance: Literal["spherical", "diag"] = "spherical",
+    covariance: Literal["spherical", "diag", "common"] = "spherical",
     iterations: int = 30,
     floor: float = 1e-4,
 ) -> Mixture:
@@ -122,7 +122,8 @@ def fit_mixture(
     rng
         Draws the start.
     covariance
-        One variance for each component, or one for each of its coordinates.
+        One variance for each component, one for each of its coordinates, or one in common for all of them. The last
+        cannot put a narrow Gaussian around a few samples, and bounds of ratios are tightest with it.
     iterations
         Steps at most; more hardly move the means.
     floor
@@ -138,10 +139,12 @@ def fit_mixture(
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
-    check_known(covariance, ("spherical", "diag"), "covariance")
+    check_known(covariance, ("spherical", "diag", "common"), "covariance")
     rows = as_matrix(x, "x")
     if as_count(components, "components") > rows.shape[0]:
         raise InputError(f"x must have at least as many rows as components, got {rows.shape[0]} for {components}.")
+    if covariance == "common":
+        return _common(rows, components, rng, as_count(iterations, "iterations"), as_positive(floor, "floor"))
     model = GaussianMixture(
         components, covariance_type=covariance, reg_covar=as_positive(floor, "floor"),
         max_iter=as_count(iterations, "iterations"), random_state=int(rng.integers(2**31)),
@@ -151,3 +154,27 @@ def fit_mixture(
         model.fit(rows)
     weights = np.maximum(model.weights_, np.finfo(float).tiny)
     return Mixture(weights / weights.sum(), model.means_, model.covariances_)
+
+
+def _common(rows: NDArray[np.floating], k: int, rng: np.random.Generator, iterations: int, floor: float) -> Mixture:
+    """Expectation-maximisation with one variance for all components."""
+    from sklearn.cluster import KMeans
+
+    start = KMeans(k, n_init=1, max_iter=20, random_state=int(rng.integers(2**31))).fit(rows)
+    means = start.cluster_centers_.astype(np.float64)
+    weights = np.bincount(start.labels_, minlength=k) / rows.shape[0]
+    variance = start.inertia_ / rows.size + floor
+    lengths = np.square(rows).sum(axis=1, dtype=np.float64)
+    for _ in range(iterations):
+        squares = lengths[:, None] - 2 * (rows @ means.T.astype(rows.dtype)) + np.square(means).sum(axis=1)
+        exponents = np.log(np.maximum(weights, np.finfo(float).tiny)) - squares / (2 * variance)
+        share = np.exp(exponents - logsumexp(exponents, axis=1, keepdims=True))
+        counts = share.sum(axis=0) + np.finfo(float).tiny
+        before, weights = variance, counts / rows.shape[0]
+        means = (share.T.astype(rows.dtype) @ rows).astype(np.float64) / counts[:, None]
+        # The mean squared distance to the new centres: squares of rows minus squares of centres, by their weights.
+        variance = max(0.0, float(lengths.sum() - counts @ np.square(means).sum(axis=1)) / rows.size) + floor
+        if abs(variance - before) <= 1e-4 * before:
+            break
+    weights = np.maximum(weights, np.finfo(float).tiny)
+    return Mixture(weights / weights.sum(), means, np.full(k, variance))
