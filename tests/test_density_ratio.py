@@ -61,6 +61,29 @@ def test_each_bound_is_no_looser_than_the_one_before(seed, epsilon):
     assert (pairs.lower >= box.lower - 1e-9).all()
 
 
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), epsilon=st.floats(0, 0.5), diagonal=st.booleans(), swap=st.booleans())
+def test_pairs_agree_with_the_formula_written_out(seed, epsilon, diagonal, swap):
+    # sum_k min_l prod_j max over a fine grid of [x_j - e, x_j + e] of P_kj / Q_lj, or the box bound if that is smaller
+    ratio, x = random_ratio(seed, diagonal=diagonal), np.random.default_rng(seed).random((3, 3))
+    top, bottom = (ratio.outside, ratio.inside) if swap else (ratio.inside, ratio.outside)
+    grid = x[:, :, None] + np.linspace(-epsilon, epsilon, 2001)
+    total = np.zeros(3)
+    for k in range(top.k):
+        least = np.full(3, np.inf)
+        for j in range(bottom.k):
+            a, b = (np.broadcast_to(1 / (2 * m.variances[i]), 3)[:, None] for m, i in ((top, k), (bottom, j)))
+            height = b * (grid - bottom.means[j][:, None]) ** 2 - a * (grid - top.means[k][:, None]) ** 2
+            value = height.max(axis=2).sum(axis=1) + top.log_scales()[k] - bottom.log_scales()[j]
+            least = np.minimum(least, value)
+        total += np.exp(least)
+    both = DensityRatio(top, bottom)
+    box = both.bounds(x, epsilon, clip=None, method="box").upper
+    found = both.bounds(x, epsilon, clip=None).upper
+    np.testing.assert_allclose(found, np.minimum(np.log(total), box), atol=2e-3)
+    assert (found >= np.minimum(np.log(total), box) - 1e-9).all()
+
+
 def test_one_pair_is_exact_by_hand():
     # P = N(0.2, 0.01), Q = N(0.5, 0.2), x = 0.9 +- 0.1: P/Q falls beyond its peak, so 0.8 is worst.
     # log P/Q = log(sqrt(0.2/0.01)) - 0.6^2 / 0.02 + 0.3^2 / 0.4
@@ -104,6 +127,14 @@ def test_radius_zero_gives_the_value():
     np.testing.assert_allclose(bounds.lower, bounds.value, atol=1e-9)
     assert (bounds.lower <= bounds.value).all()
     assert (bounds.value <= bounds.upper).all()
+
+
+def test_one_side_alone_is_the_same_bound():
+    ratio, x = random_ratio(2), np.random.default_rng(0).random((4, 3))
+    for method in ("ball", "box", "pairs"):
+        alone = ratio.bounds(x, 0.1, method=method, side="upper")
+        np.testing.assert_array_equal(alone.upper, ratio.bounds(x, 0.1, method=method).upper)
+        assert (alone.lower == -np.inf).all()
 
 
 def test_each_row_may_have_its_own_radius():

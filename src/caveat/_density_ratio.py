@@ -17,7 +17,9 @@ theorem 3.1 and corollary 3.1. Three bounds of log b over all inputs within epsi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, final
 
 import numpy as np
@@ -94,6 +96,7 @@ class DensityRatio:
         *,
         clip: tuple[float, float] | None = (0.0, 1.0),
         method: How = "pairs",
+        side: Literal["both", "upper"] = "both",
     ) -> ScoreBounds:
         """Lower and upper bounds of log b over all inputs within epsilon in every entry, and inside ``clip``.
 
@@ -107,23 +110,25 @@ class DensityRatio:
             Range of inputs, or None. ``ball`` takes no notice of it.
         method
             ``"pairs"`` (tightest), ``"box"`` or ``"ball"``; the last is for spherical mixtures.
+        side
+            ``"upper"`` saves the time of the lower bounds, which are then -inf: outliers need none.
         """
         check_known(method, ("ball", "box", "pairs"), "method")
+        check_known(side, ("both", "upper"), "side")
         rows = as_matrix(x, "x").astype(np.float64)
         radius = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), rows.shape[:1])
         if not ((radius >= 0) & (radius < np.inf)).all():
             raise InputError(f"epsilon must be 0 or larger, got {radius.min():g}.")
-        log_weight = np.log(self.out_weight)
+        bound: Callable[[Mixture, Mixture], Vector]
         if method == "ball":
-            reach = radius * metric_radius(1.0, d=rows.shape[1], transform=self.transform)
-            u = self._coordinates(rows)
-            upper = _ball(self.inside, self.outside, u, reach) - log_weight
-            lower = -_ball(self.outside, self.inside, u, reach) - log_weight
+            u, reach = self._coordinates(rows), radius * metric_radius(1.0, d=rows.shape[1], transform=self.transform)
+            bound = partial(_ball, u=u, radius=reach)
         else:
             centre, half = self._box(rows, radius, clip)
-            bound = _pairs_or_boxes if method == "pairs" else _boxes
-            upper = bound(self.inside, self.outside, centre, half) - log_weight
-            lower = -bound(self.outside, self.inside, centre, half) - log_weight
+            bound = partial(_pairs_or_boxes if method == "pairs" else _boxes, centre=centre, half=half)
+        log_weight = np.log(self.out_weight)
+        upper = bound(self.inside, self.outside) - log_weight
+        lower = -bound(self.outside, self.inside) - log_weight if side == "both" else np.full_like(upper, -np.inf)
         return ScoreBounds(
             value=self.log_ratio(rows), lower=lower, upper=upper, epsilon=float(radius.max()), method=method
         )
@@ -247,48 +252,83 @@ def _pairs_or_boxes(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix)
 
 
 def _pairs(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vector:
-    scales, divisors = top.log_scales(), bottom.log_scales()
-    a, b = top.precisions(), bottom.precisions()
-    found = np.empty(centre.shape[0])
-    for block in row_blocks(centre.shape[0], row_bytes=8 * top.d, block_bytes=_CACHE):
-        c, h = centre[block], half[block]
-        sums = np.empty((c.shape[0], top.k))
-        for k in range(top.k):
-            least = np.full(c.shape[0], np.inf)
-            for j in range(bottom.k):
-                value, size = _pair(top.means[k], a[k], bottom.means[j], b[j], c, h)
-                constant = scales[k] - divisors[j]
-                np.minimum(least, _rounded_up(constant + value, abs(constant) + size, top.d), out=least)
-            sums[:, k] = least
-        found[block] = _rounded_up(logsumexp(sums, axis=1), np.abs(sums).max(axis=1), top.k)
-    return found
+    blocks = row_blocks(centre.shape[0], row_bytes=8 * top.d, block_bytes=_CACHE)
+    return np.concatenate([_PairBlock(top, bottom, centre[block], half[block]).bound() for block in blocks])
 
 
-def _pair(mu: Vector, a: Vector, nu: Vector, b: Vector, c: Matrix, h: Matrix) -> tuple[Vector, Vector]:
-    """max over the box of sum_j -a (z - mu)^2 + b (z - nu)^2, and the size of what was added up for it."""
-    if a.size == 1 and b.size == 1 and a[0] - b[0] > 1e-3 * a[0]:
-        # The parabola falls from its top by (a - b) times the squared distance of its peak to the interval.
-        bend = a[0] - b[0]
-        peak = (a[0] * mu - b[0] * nu) / bend
-        outside = np.subtract(c, peak)
-        np.abs(outside, out=outside)
-        outside -= h
-        np.maximum(outside, 0, out=outside)
-        fall = bend * np.einsum("ij,ij->i", outside, outside)
-        top = a[0] * b[0] / bend * np.square(mu - nu).sum()
-        return top - fall, top + fall
-    bend = np.broadcast_to(a - b, mu.shape)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        peak = np.where(bend > 0, (a * mu - b * nu) / bend, mu)
+@final
+class _PairBlock:
+    """The sum over k of min over l of max over the box of P_k / Q_l, for a block of rows that fits the cache.
 
-    def height(z: Matrix) -> Matrix:
-        return b * np.square(z - nu) - a * np.square(z - mu)
+    Any l gives a bound, so each k begins with the Q_l that is largest at the centre. Where its maximum is reached, only
+    an l with a larger Q_l can be better, and few are. A k whose term is lost in the sum is not looked at again.
+    """
 
-    low, high = c - h, c + h
-    best = np.maximum(height(low), height(high))
-    best = np.where(bend > 0, np.maximum(best, height(np.clip(peak, low, high))), best)
-    size = np.maximum(np.abs(c - nu), np.abs(c - mu)) + h
-    return best.sum(axis=1), np.square(size) @ np.broadcast_to(a + b, mu.shape)
+    def __init__(self, top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> None:
+        self.top, self.bottom, self.centre, self.half = top, bottom, centre, half
+        self.scales, self.divisors = top.log_scales(), bottom.log_scales()
+        self.a, self.b = top.precisions(), bottom.precisions()
+        wide = np.broadcast_to(self.b, bottom.means.shape)
+        self.squares, self.products = wide.T, (wide * bottom.means).T
+        self.constants = self.divisors - (wide * np.square(bottom.means)).sum(axis=1)
+
+    def bound(self) -> Vector:
+        n, rows = self.centre.shape[0], np.arange(self.centre.shape[0])
+        least, chosen = np.empty((n, self.top.k)), np.empty((n, self.top.k), dtype=np.intp)
+        chosen[:] = self._log_bottom(self.centre).argmax(axis=1)[:, None]
+        for k in range(self.top.k):
+            least[:, k] = self._highest(rows, np.full(n, k), chosen[:, k])[0]
+        done = np.zeros(least.shape, dtype=np.bool_)
+        tried = np.zeros((*least.shape, self.bottom.k), dtype=np.bool_)
+        while True:
+            open_ = np.where(done, -np.inf, least)
+            worst = open_.argmax(axis=1)
+            settled = np.where(done, least, -np.inf).max(axis=1)
+            rows = np.flatnonzero(open_[np.arange(n), worst] > settled - 30)  # below e^-30 a term adds nothing
+            if not rows.size:
+                return _rounded_up(logsumexp(least, axis=1), np.abs(least).max(axis=1), self.top.k)
+            self._improve(rows, worst[rows], least, chosen, done, tried)
+
+    def _improve(
+        self, rows: NDArray[np.intp], k: NDArray[np.intp], least: Matrix, chosen: NDArray[np.intp],
+        done: NDArray[np.bool_], tried: NDArray[np.bool_],
+    ) -> None:  # fmt: skip
+        """One more l for one k of each row, or the finding that none can be better."""
+        now = chosen[rows, k]
+        tried[rows, k, now] = True
+        below = self._log_bottom(self._highest(rows, k, now)[1])
+        reached = below[np.arange(rows.size), now]
+        below[tried[rows, k]] = -np.inf
+        next_ = below.argmax(axis=1)
+        hopeful = below[np.arange(rows.size), next_] > reached
+        done[rows[~hopeful], k[~hopeful]] = True
+        rows, k, next_ = rows[hopeful], k[hopeful], next_[hopeful]
+        if rows.size:
+            value = self._highest(rows, k, next_)[0]
+            tried[rows, k, next_] = True
+            better = value < least[rows, k]
+            rows, k = rows[better], k[better]
+            least[rows, k], chosen[rows, k] = value[better], next_[better]
+
+    def _highest(self, rows: NDArray[np.intp], k: NDArray[np.intp], j: NDArray[np.intp]) -> tuple[Vector, Matrix]:
+        """max over the box of log P_k / Q_j, rounded up, and where: in each coordinate one parabola on an interval."""
+        a, b, mu, nu, c, h = (
+            self.a[k], self.b[j], self.top.means[k], self.bottom.means[j], self.centre[rows], self.half[rows]
+        )  # fmt: skip
+        bend = a - b
+        with np.errstate(divide="ignore", invalid="ignore"):
+            peak = (a * mu - b * nu) / bend  # infinite, with the right sign, if the two are equally wide
+        nearest, farthest = np.clip(peak, c - h, c + h), c + np.copysign(h, c - peak)
+        z = np.where(bend < 0, farthest, nearest)
+        np.copyto(z, c, where=np.isnan(z))  # equal Gaussians: nothing depends on z
+        plus, minus = b * np.square(z - nu), a * np.square(z - mu)
+        plus, minus = plus.sum(axis=1), minus.sum(axis=1)
+        constant = self.scales[k] - self.divisors[j]
+        return _rounded_up(constant + plus - minus, np.abs(constant) + plus + minus, self.top.d), z
+
+    def _log_bottom(self, z: Matrix) -> Matrix:
+        """log Q_l, shape (n, l), as matrix products; only used to choose an l, so its rounding does not matter."""
+        return np.asarray(self.constants + 2 * (z @ self.products) - np.square(z) @ self.squares)
 
 
 def _rounded_up(value: Vector, size: Vector, terms: int) -> Vector:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -19,6 +20,7 @@ __all__ = ["Affine", "AveragePool", "Conv", "Dense", "Flatten", "GlobalAverage",
 
 Array = NDArray[np.float64]
 Box = tuple[Array, Array]
+Map = Callable[[Array], Array]
 Pair = tuple[int, int]
 
 
@@ -40,41 +42,37 @@ class Layer(ABC):
         """A box around all that it can give on a box."""
 
 
-class _Linear(Layer):
-    """A layer with weights: ``size`` is ``point`` with absolute weights and no constant."""
-
-    terms: int
-
-    @abstractmethod
-    def size(self, r: Array) -> Array: ...
-
-    def box(self, box: Box) -> Box:
-        centre, radius = widened(box, self.terms)
-        return widened((self.point(centre), self.size(radius)), 1)
+def affine_box(box: Box, terms: int, point: Map, size: Map) -> Box:
+    """A box through an affine map; ``size`` is the map with absolute weights and no constant."""
+    centre, radius = widened(box, terms)
+    return widened((point(centre), size(radius)), 1)
 
 
-class _Monotone(Layer):
-    def box(self, box: Box) -> Box:
-        centre, radius = widened(box, 1)
-        lower, upper = self.point(centre - radius), self.point(centre + radius)
-        middle = (lower + upper) / 2
-        return widened((middle, upper - middle), 1)
+def monotone_box(box: Box, point: Map) -> Box:
+    """A box through a map that rises with each entry."""
+    centre, radius = widened(box, 1)
+    lower, upper = point(centre - radius), point(centre + radius)
+    middle = (lower + upper) / 2
+    return widened((middle, upper - middle), 1)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Dense(_Linear):
+class Dense(Layer):
     """W x + b, weight (out, in)."""
 
     weight: Array
     bias: Array
 
     @property
-    def terms(self) -> int:  # type: ignore[override]
+    def terms(self) -> int:
         return int(self.weight.shape[1])
 
     def point(self, x: Array) -> Array:
         return np.asarray(x @ self.weight.T + self.bias)
+
+    def box(self, box: Box) -> Box:
+        return affine_box(box, self.terms, self.point, self.size)
 
     def size(self, r: Array) -> Array:
         return np.asarray(r @ np.abs(self.weight).T)
@@ -82,7 +80,7 @@ class Dense(_Linear):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Conv(_Linear):
+class Conv(Layer):
     """Convolution of images with zero padding, weight (out, in / groups, height, width), as one matrix product."""
 
     weight: Array
@@ -93,11 +91,14 @@ class Conv(_Linear):
     groups: int
 
     @property
-    def terms(self) -> int:  # type: ignore[override]
+    def terms(self) -> int:
         return int(math.prod(self.weight.shape[1:]))
 
     def point(self, x: Array) -> Array:
         return np.asarray(self._apply(x, self.weight) + self.bias[:, None, None])
+
+    def box(self, box: Box) -> Box:
+        return affine_box(box, self.terms, self.point, self.size)
 
     def size(self, r: Array) -> Array:
         return self._apply(r, np.abs(self.weight))
@@ -116,15 +117,17 @@ class Conv(_Linear):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Affine(_Linear):
+class Affine(Layer):
     """scale x + shift for each channel (C,): a batch normalisation at rest."""
 
     scale: Array
     shift: Array
-    terms = 4
 
     def point(self, x: Array) -> Array:
         return np.asarray(x * self._like(self.scale, x) + self._like(self.shift, x))
+
+    def box(self, box: Box) -> Box:
+        return affine_box(box, 4, self.point, self.size)
 
     def size(self, r: Array) -> Array:
         return np.asarray(r * np.abs(self._like(self.scale, r)))
@@ -136,61 +139,59 @@ class Affine(_Linear):
 
 @final
 @dataclass(frozen=True, eq=False)
-class AveragePool(_Linear):
+class AveragePool(Layer):
     """Mean over windows; zeros of the padding count."""
 
-    size_of_window: Pair
+    window: Pair
     stride: Pair
     padding: Pair
 
-    @property
-    def terms(self) -> int:  # type: ignore[override]
-        return math.prod(self.size_of_window)
-
     def point(self, x: Array) -> Array:
-        return np.asarray(
-            _windows(_padded(x, self.padding), self.size_of_window, self.stride, (1, 1)).mean(axis=(4, 5))
-        )
+        return np.asarray(_windows(_padded(x, self.padding), self.window, self.stride, (1, 1)).mean(axis=(4, 5)))
 
-    def size(self, r: Array) -> Array:
-        return self.point(r)
+    def box(self, box: Box) -> Box:
+        return affine_box(box, math.prod(self.window), self.point, self.point)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class GlobalAverage(_Linear):
+class GlobalAverage(Layer):
     """Mean over the whole image, shape (n, C, 1, 1)."""
-
-    terms = 2**16  # images of up to 256 x 256
 
     def point(self, x: Array) -> Array:
         return np.asarray(x.mean(axis=(2, 3), keepdims=True))
 
-    def size(self, r: Array) -> Array:
-        return self.point(r)
+    def box(self, box: Box) -> Box:
+        return affine_box(box, math.prod(box[0].shape[2:]), self.point, self.point)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class MaxPool(_Monotone):
+class MaxPool(Layer):
     """Maximum over windows; the padding never wins."""
 
-    size_of_window: Pair
+    window: Pair
     stride: Pair
     padding: Pair
 
     def point(self, x: Array) -> Array:
         padded = _padded(x, self.padding, value=-np.inf)
-        return np.asarray(_windows(padded, self.size_of_window, self.stride, (1, 1)).max(axis=(4, 5)))
+        return np.asarray(_windows(padded, self.window, self.stride, (1, 1)).max(axis=(4, 5)))
+
+    def box(self, box: Box) -> Box:
+        return monotone_box(box, self.point)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class ReLU(_Monotone):
+class ReLU(Layer):
     """max(x, 0)."""
 
     def point(self, x: Array) -> Array:
         return np.maximum(x, 0)
+
+    def box(self, box: Box) -> Box:
+        return monotone_box(box, self.point)
 
 
 @final

@@ -49,6 +49,23 @@ def test_attacked_values_lie_between_clean_and_certificate(trained, epsilon, dir
         assert (found.log_confidence >= bounds.lower).all()
 
 
+def test_linear_bounds_are_not_passed_either(trained):
+    net, train, x = trained
+    found = attack(net, x[:12], 0.1, candidates=train)
+    bounds = confidence_bounds(net, x[:12], 0.1, method="crown")
+    assert (found.log_confidence <= bounds.upper).all()
+    assert (attack(net, x[:12], 0.1, direction="lower").log_confidence >= bounds.lower).all()
+
+
+def test_no_sample_is_spared_for_its_class(trained):
+    # Pitfall 8: public code attacks only points predicted as the outliers' own label and keeps misclassified iterates
+    net, _, x = trained
+    found = attack(net, x, 0.1, starts=["point"], optimisers=["apgd"])
+    predicted = net(x).argmax(dim=1).numpy()
+    for label in np.unique(predicted):
+        assert (found.log_confidence > found.clean)[predicted == label].mean() > 0.8
+
+
 def test_points_are_inside_and_score_what_is_said(trained):
     net, train, x = trained
     found = attack(net, x, 0.1, candidates=train)

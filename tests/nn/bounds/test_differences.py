@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from caveat import InputError
+
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
@@ -53,6 +55,20 @@ def test_many_classes_go_in_blocks(make_net, monkeypatch):
     whole = difference_bounds(net, x, 0.2)
     monkeypatch.setattr(differences, "_BLOCK", 1)
     torch.testing.assert_close(difference_bounds(net, x, 0.2), whole)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, torch.linspace(0, 0.5, 7, dtype=torch.float64)])
+def test_large_batches_go_in_parts(make_net, monkeypatch, epsilon):
+    net, x = make_net("residual", 0), torch.rand(7, 1, 2, 2, dtype=torch.float64)
+    whole = difference_bounds(net, x, epsilon)
+    monkeypatch.setattr(differences, "_ROWS", 3)
+    torch.testing.assert_close(difference_bounds(net, x, epsilon), whole)
+
+
+def test_an_epsilon_per_sample_must_have_one_for_each(make_net, monkeypatch):
+    monkeypatch.setattr(differences, "_ROWS", 3)
+    with pytest.raises(InputError, match="one per sample"):
+        difference_bounds(make_net("dense", 0), torch.rand(7, 1, 2, 2).double(), torch.zeros(6).double())
 
 
 def test_slack_covers_two_rows_that_are_alike():

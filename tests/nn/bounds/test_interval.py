@@ -101,6 +101,21 @@ def test_forward_passes_that_have_no_bound_say_why(forward, what):
         propagate(Net(), input_box(torch.ones(1, 2), 0.0))
 
 
+@pytest.mark.parametrize("name", ["small_cnn", "xs", "l", "vgg13", "resnet18", "resnet20"])
+def test_the_architectures_of_the_library_have_bounds(name):
+    architectures = pytest.importorskip("caveat.nn.architectures")
+    torch.manual_seed(0)
+    net = architectures.make(name, in_shape=(1, 28, 28), classes=10).eval()
+    x = torch.rand(1, 1, 28, 28)
+    with torch.no_grad():
+        out = propagate(net, input_box(x, 1e-4))
+        torch.testing.assert_close(propagate(net, input_box(x, 0.0)).centre, net(x), atol=1e-3, rtol=1e-3)
+        for sign in (-1, 1):
+            logits = net((x + sign * 1e-4 * torch.randn_like(x).sign()).clamp(0, 1))
+            assert (logits <= out.upper + 1e-3).all()
+            assert (logits >= out.lower - 1e-3).all()
+
+
 def test_gradients_reach_weights_and_inputs(make_net):
     net, x = make_net("residual", 2), torch.rand(4, 1, 2, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda z: propagate(net, input_box(z, 0.05, clip=None)).upper, (x,))

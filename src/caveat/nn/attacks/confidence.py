@@ -184,6 +184,7 @@ def attack_confidence(
     return _worst(judge, ball, found, sign, batch_size, zero_share, zero, direction)
 
 
+@final
 class _Runner:
     """One model under attack, in its own precision, over batches of rows."""
 

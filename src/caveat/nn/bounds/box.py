@@ -17,7 +17,7 @@ from torch import Tensor
 
 from caveat.errors import InputError
 
-__all__ = ["Box", "input_box"]
+__all__ = ["Box", "input_box", "per_sample"]
 
 
 @final
@@ -60,7 +60,7 @@ class Box:
         for whoever evaluates the network in the same precision.
         """
         slack = 2 * (terms + 4) * torch.finfo(self.centre.dtype).eps
-        return Box(self.centre, self.radius + slack * (self.centre.abs() + self.radius))
+        return Box(self.centre, torch.abs(self.centre).add_(self.radius).mul_(slack).add_(self.radius))
 
 
 def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)) -> Box:
@@ -83,7 +83,7 @@ def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | No
     >>> box.lower, box.upper
     (tensor([[0.0000, 0.2000]]), tensor([[0.4000, 0.8000]]))
     """
-    reach = _per_sample(epsilon, x)
+    reach = per_sample(epsilon, x)
     if clip is None:
         return Box(x, reach.expand_as(x))
     low, high = clip
@@ -92,7 +92,8 @@ def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | No
     return Box.between((x - reach).clamp(min=low), (x + reach).clamp(max=high))
 
 
-def _per_sample(epsilon: float | Tensor, x: Tensor) -> Tensor:
+def per_sample(epsilon: float | Tensor, x: Tensor) -> Tensor:
+    """Epsilon as a tensor that broadcasts over x: one number, or one for each sample."""
     reach: Any = torch.as_tensor(epsilon, dtype=x.dtype, device=x.device)
     if reach.ndim:
         if reach.shape != x.shape[:1]:

@@ -12,7 +12,7 @@ Functions", NeurIPS 2018, arXiv:1811.00866. One sample at a time: meant for the 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +32,7 @@ _ROWS = 512  # linear functions carried back at once
 _SLACK = 1e-10  # of all that was added up; float64 rounding is ten thousand times smaller
 
 
+@final
 class _Chain:
     """Affine modules one after the other."""
 

@@ -13,12 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from caveat.nn.bounds.box import Box, input_box
+from caveat.nn.bounds.box import Box, input_box, per_sample
 from caveat.nn.bounds.interval import before_head, propagate
 
 __all__ = ["difference_bounds", "differences_of_head", "differences_of_logits"]
 
 _BLOCK = 2**24  # entries of |W_k - W_l| held at once
+_ROWS = 128  # samples in one go: the many light steps of a box are made while it is still in the cache
 
 
 def difference_bounds(
@@ -56,6 +57,10 @@ def difference_bounds(
     >>> difference_bounds(head, torch.tensor([[0.5]]), 0.5, elide=False)[0].tolist()
     [[0.0, 2.0], [1.0, 0.0]]
     """
+    if x.shape[0] > _ROWS:
+        reach = per_sample(epsilon, x).flatten().expand(x.shape[0])
+        parts = zip(torch.split(x, _ROWS), torch.split(reach, _ROWS), strict=True)
+        return torch.cat([difference_bounds(model, a, e, clip, elide=elide, slack=slack) for a, e in parts])
     box = input_box(x, epsilon, clip)
     if not elide:
         return differences_of_logits(propagate(model, box, slack=slack))

@@ -67,8 +67,10 @@ class _ReLUOfBox(torch.autograd.Function):
     def forward(ctx: Any, centre: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
         upper = (centre + radius).clamp_min_(0)
         lower = (centre - radius).clamp_min_(0)
+        middle = torch.lerp(lower, upper, 0.5)
+        if not any(ctx.needs_input_grad):
+            return middle, upper.sub_(middle)
         ctx.save_for_backward(lower, upper)
-        middle = (lower + upper).mul_(0.5)
         return middle, upper - middle
 
     @staticmethod
