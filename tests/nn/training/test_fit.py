@@ -69,6 +69,10 @@ def test_bytes_are_images(small_net):
     as_floats = trained.outputs((x[:, None] / 255.0, y))
     np.testing.assert_allclose(trained.outputs((x, y)).logits, as_floats.logits, rtol=1e-5, atol=1e-6)
     assert as_floats.correct.mean() > 0.95
+    table = rng.integers(0, 9, size=(40, 4)).astype(np.uint8)  # bytes, but no images: numbers as they are
+    flat = fit_classifier(nn.Linear(4, 2), (table, (table[:, 0] > 4).astype(int)), epochs=60, learning_rate=0.1)
+    weight, bias = (parameter.detach().numpy() for parameter in flat.model.parameters())
+    np.testing.assert_allclose(flat.outputs(table).logits, table @ weight.T + bias, rtol=1e-4)
 
 
 def test_data_sets_are_taken_too(blobs, small_net, same_weights):
@@ -86,6 +90,11 @@ def test_data_sets_are_taken_too(blobs, small_net, same_weights):
             return x[i], y[i]
 
     assert same_weights(arrays, fit_classifier(small_net(), Lazy(), **how).model)
+
+    class Known(Lazy):
+        targets = y.tolist()
+
+    assert same_weights(arrays, fit_classifier(small_net(), Known(), **how).model)
 
 
 def test_milestones_and_cosine_are_followed(blobs, small_net):

@@ -19,14 +19,14 @@ from caveat.nn.training.display import display
 from caveat.nn.training.early_stopping import EarlyStopping
 from caveat.nn.training.loop import OPTIMISERS, Loop
 from caveat.nn.training.paradigm import Paradigm
-from caveat.nn.training.rows import Rows, as_draw
+from caveat.nn.training.rows import Rows, as_draw, draw_fingerprint
 from caveat.nn.training.schedule import as_schedule
 from caveat.nn.training.trained import Epoch, Trained
 from caveat.nn.training.validation import validate, warn_of_collapse
 
 __all__ = ["fit_classifier"]
 
-_LOOK = 2000  # training rows that are looked at for a collapse where there is no validation set
+_LOOK = 1000  # training rows that are looked at for a collapse where there is no validation set
 
 
 def fit_classifier(
@@ -167,6 +167,7 @@ def fit_classifier(
                 "seed": seed,
                 "network": _shapes(net),
                 "data": rows.fingerprint(),
+                "outliers": draw_fingerprint(outliers),
                 "validation": None if held_out is None else held_out.fingerprint(),
             }
             loop.resume()

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 import torch
 from torch import Tensor, nn
 
+from caveat.nn._modes import at_rest
 from caveat.nn.extract import extract
 from caveat.nn.training.own_confidence import Watched, with_confidence
 from caveat.nn.training.rows import Draw, Rows
@@ -147,6 +148,7 @@ class Paradigm(ABC):
         """
         if type(self).confidence is Paradigm.confidence:
             return extract(self.classifier(net), loader, **how)
-        watched = Watched(loader, lambda inputs: self.confidence(net.eval(), inputs))
-        said = extract(self.classifier(net), watched, **how)
+        watched = Watched(loader, lambda inputs: self.confidence(net, inputs))
+        with at_rest(net):
+            said = extract(self.classifier(net), watched, **how)
         return with_confidence(said, torch.cat(watched.seen))

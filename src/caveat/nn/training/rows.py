@@ -14,13 +14,13 @@ from torch import Tensor
 from caveat._checks import as_labels
 from caveat.errors import InputError
 
-__all__ = ["Draw", "Rows", "as_draw", "as_inputs"]
+__all__ = ["Draw", "Loader", "Rows", "as_draw", "as_inputs", "draw_fingerprint"]
 
 Draw = Callable[[int, torch.Generator], Tensor]
 
 
 def as_inputs(value: Any, name: str) -> Tensor:
-    """Inputs as a tensor. ``uint8`` arrays are images and stay bytes; everything else becomes float32.
+    """Inputs as a tensor. ``uint8`` arrays of three or four axes are images and stay bytes; the rest becomes float32.
 
     Bytes of shape (n, H, W) get a channel axis; (n, H, W, 3) becomes (n, 3, H, W). They are scaled to [0, 1] a batch
     at a time, which takes a quarter of the memory and costs nothing beside a convolution.
@@ -33,7 +33,7 @@ def as_inputs(value: Any, name: str) -> Tensor:
     tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.ascontiguousarray(value))
     if tensor.ndim < 2 or tensor.shape[0] == 0:
         raise InputError(f"{name} must have at least one row and two axes, got shape {tuple(tensor.shape)}.")
-    if tensor.dtype == torch.uint8:
+    if tensor.dtype == torch.uint8 and tensor.ndim > 2:
         if tensor.ndim == 3:
             return tensor.unsqueeze(1)
         if tensor.ndim == 4 and tensor.shape[-1] == 3 and tensor.shape[1] != 3:
@@ -84,8 +84,28 @@ class Rows:
         for start in range(0, self.n, size):
             yield self.take(torch.arange(start, min(start + size, self.n)))
 
+    def loader(self, size: int) -> Loader:
+        """Everything, in order, as a loader gives it: (inputs, labels), or inputs where there are no labels."""
+        return Loader(self, size)
+
     def first(self, n: int) -> Tensor:
         return self.take(torch.arange(min(n, self.n)))[0]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Loader:
+    """Batches of rows, made when they are asked for; its length is known."""
+
+    rows: Rows
+    size: int
+
+    def __len__(self) -> int:
+        return (self.rows.n + self.size - 1) // self.size
+
+    def __iter__(self) -> Iterator[Any]:
+        for inputs, labels in self.rows.batches(self.size):
+            yield inputs if labels is None else (inputs, labels)
 
 
 def _lazy(data: Any, name: str) -> Rows:
@@ -100,7 +120,8 @@ def _lazy(data: Any, name: str) -> Rows:
             raise InputError(f"{name} must give (input, label) pairs, got {type(batch).__name__}.")
         return scaled(batch[0]), batch[1].long()
 
-    labels = torch.tensor([int(data[i][1]) for i in range(len(data))])
+    targets = getattr(data, "targets", None)  # as torchvision's sets have them: no need to make every row
+    labels = torch.tensor([int(y) for y in (targets or (data[i][1] for i in range(len(data))))])
 
     def fingerprint() -> str:
         return _digest(take(torch.arange(min(64, len(data))))[0], labels)
@@ -115,6 +136,12 @@ def _digest(*tensors: Tensor | None) -> str:
             found.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
             found.update(tensor.contiguous().numpy().data)
     return found.hexdigest()
+
+
+def draw_fingerprint(outliers: Any) -> str | None:
+    """Of an array that outliers are drawn from; a function has none."""
+    given = outliers is not None and (isinstance(outliers, Tensor) or not callable(outliers))
+    return _digest(as_inputs(outliers, "outliers")) if given else None
 
 
 def as_draw(outliers: Any) -> Draw:

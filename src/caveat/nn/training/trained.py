@@ -60,7 +60,8 @@ class Trained:
         Parameters
         ----------
         data
-            As for :func:`fit_classifier`: ``(x, y)``, ``x`` alone, a ``Dataset``; or a loader of batches.
+            As for :func:`fit_classifier`: ``(x, y)``, ``x`` alone, a ``Dataset``; or a ``DataLoader`` or an iterator of
+            batches.
         batch_size
             Rows per forward pass, where ``data`` is not a loader.
         how
@@ -68,7 +69,5 @@ class Trained:
         """
         if isinstance(data, torch.utils.data.DataLoader) or hasattr(data, "__next__"):
             return self.paradigm.outputs(self.model, data, **how)
-        rows = Rows.of(data, "data")
-        size = as_count(batch_size, "batch_size")
-        batches = [(x, y) if y is not None else x for x, y in rows.batches(size)]
+        batches = Rows.of(data, "data").loader(as_count(batch_size, "batch_size"))
         return self.paradigm.outputs(self.model, batches, **how)

@@ -17,7 +17,7 @@ from caveat.nn.training.rows import Rows
 
 __all__ = ["validate", "warn_of_collapse"]
 
-_BATCH = 512
+_BATCH = 256
 
 
 def validate(net: nn.Module, paradigm: Paradigm, rows: Rows, device: torch.device) -> dict[str, float]:
