@@ -88,7 +88,7 @@ def test_arrays_and_tables_are_not_images(folder):
     assert data.find("cifar10h") == {"all": folder / "cifar10h.npz"}
     with pytest.raises(InputError, match=r"holds arrays. Use numpy.load\(data.find\('cifar10h'\)\['all'\]\)"):
         data.load("cifar10h")
-    with pytest.raises(InputError, match=r"holds table. Use data.table\('wine'\)"):
+    with pytest.raises(InputError, match=r"holds a table. Use data.table\('wine'\)"):
         data.load("wine")
 
 

@@ -9,6 +9,7 @@ import typer
 from caveat import __version__
 from caveat.cli.certify import certify
 from caveat.cli.compare import compare
+from caveat.cli.data import data
 from caveat.cli.demo import demo
 from caveat.cli.evaluate import evaluate
 from caveat.cli.proximity import proximity
@@ -47,6 +48,7 @@ def _root(
 
 app.command()(certify)
 app.command()(compare)
+app.add_typer(data, name="data")
 app.command()(demo)
 app.command()(evaluate)
 app.command()(proximity)

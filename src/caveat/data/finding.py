@@ -79,8 +79,10 @@ def load(name: str, split: str | None = None) -> Images:
     """
     known = KNOWN[check_known(name, KNOWN, "data set")]
     if known.kind != "images":
-        how = f"data.table({name!r})" if known.kind == "table" else f"numpy.load(data.find({name!r})['all'])"
-        raise InputError(f"{name} must be a set of images to be loaded so, but it holds {known.kind}. Use {how}.")
+        table = known.kind == "table"
+        how = f"data.table({name!r})" if table else f"numpy.load(data.find({name!r})['all'])"
+        raise InputError(f"{name} must hold images to be loaded so, but it holds {'a table' if table else 'arrays'}. "
+                         f"Use {how}.")  # fmt: skip
     if split is None:
         if len(known.sizes) > 1:
             raise InputError(f"split must be given for {name}, which has {', '.join(known.sizes)}.")
@@ -89,7 +91,7 @@ def load(name: str, split: str | None = None) -> Images:
     if known.inside is not None:
         return known.inside()
     for here, form, files in places(known):
-        if here == split:
+        if here == split and form.read is not None:
             return form.read(files, split)
     raise InputError(_not_here(known, split))
 

@@ -28,11 +28,11 @@ Read = Callable[[tuple[Path, ...], str], Images]
 class Form:
     """One way in which a data set lies on a disk: the files of each split, relative to the data folder, and a reader.
 
-    ``note`` says what is different about this copy.
+    ``read`` is None for files that hold no images. ``note`` says what is different about this copy.
     """
 
     files: Mapping[str, tuple[str, ...]]
-    read: Read
+    read: Read | None
     note: str = ""
 
 
@@ -92,15 +92,12 @@ def _cifar(folder: str, files: Mapping[str, tuple[str, ...]], *, label_bytes: in
 
 
 def _arrays(name: str, what: str, shape: str, home: str) -> Known:
-    def read(_: tuple[Path, ...], __: str) -> Images:  # load refuses arrays before it comes to this
-        raise AssertionError(name)
-
-    return Known(name, what, "arrays", shape, home, {}, (Form({"all": (f"{name}.npz",)}, read),))
+    return Known(name, what, "arrays", shape, home, {}, (Form({"all": (f"{name}.npz",)}, None),))
 
 
 _CIFAR10 = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
 _CIFAR100 = {"train": ("train",), "test": ("test",)}
-_JPEG = "JPEG copies: lossy, and a shift for a network trained on the originals"
+_JPEG = "JPEG copies, lossy"
 _BIN = ".bin"
 
 

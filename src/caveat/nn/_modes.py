@@ -21,14 +21,19 @@ _WITH_DROPOUT = (nn.MultiheadAttention, nn.RNNBase)
 
 @contextmanager
 def at_rest(model: nn.Module) -> Iterator[None]:
-    """Every module in eval mode inside, in its former mode afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    """Every module in eval mode inside, in its former mode afterwards.
+
+    The flags are set one by one: ``model.eval()`` runs code of the model, which may change more than a flag (adapters
+    that merge their weights do).
+    """
+    awake = [module for module in model.modules() if module.training]
+    for module in awake:
+        module.training = False
     try:
         yield
     finally:
-        for module, training in modes:
-            module.training = training
+        for module in awake:
+            module.training = True
 
 
 @contextmanager
@@ -48,6 +53,8 @@ def dropout_awake(model: nn.Module) -> Iterator[None]:
             yield
         finally:
             torch.backends.mha.set_fastpath_enabled(fast)
+            for module in layers:
+                module.training = False
 
 
 def _drops(module: nn.Module) -> bool:

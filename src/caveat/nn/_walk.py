@@ -177,7 +177,7 @@ class Walk:
             channel = -1 if last else 1 if axis is None else axis
             said = said.movedim(channel, 1)
             if self.pool == "mean" and said.ndim > 2:
-                said = said.flatten(2).mean(dim=2, dtype=torch.float64).to(said.dtype)
+                said = said.flatten(2).mean(dim=2, dtype=torch.promote_types(said.dtype, torch.float32))
             # A copy: a layer behind may write into this tensor.
             inner[LAYER + name] = self._array(said.clone(memory_format=torch.contiguous_format))
 
@@ -194,9 +194,10 @@ def place_of(model: nn.Module, device: str | torch.device | None) -> torch.devic
 
 def as_batches(inputs: Any, *, size: int = 256) -> Iterable[Any]:
     """Batches of a tensor or array of inputs; a loader is one already."""
-    if isinstance(inputs, np.ndarray):
-        inputs = torch.from_numpy(inputs)
-    return inputs.split(size) if isinstance(inputs, Tensor) else inputs  # type: ignore[no-any-return, no-untyped-call]
+    if isinstance(inputs, (Tensor, np.ndarray)):
+        blocks = (inputs[start : start + size] for start in range(0, len(inputs), size))
+        return (block if isinstance(block, Tensor) else torch.tensor(block) for block in blocks)
+    return inputs  # type: ignore[no-any-return]
 
 
 def logits_of(model: nn.Module, inputs: Tensor) -> Tensor:

@@ -73,7 +73,7 @@ def extract(
     labels
         False leaves the labels of the loader out: those of outliers number classes that the model does not have.
     device
-        Where to run; default: where the model's first parameter is.
+        Where the inputs go, which is where the model must be; default: where its first parameter is.
     dtype
         Float type of everything but the logits, which are small and rank samples: ``"float16"`` halves the room of
         features and layers. Default: as the model gives it.

@@ -1,4 +1,4 @@
-"""Outputs of a model in an ONNX file, through onnxruntime: torch is not asked.
+"""Outputs of a model in an ONNX file, through onnxruntime.
 
 The file is read as a graph. From its output one walks back over what only renames or normalises (softmax, reshape) to
 the last matrix product with stored weights; what goes into it are the features, what comes out are the logits, and its

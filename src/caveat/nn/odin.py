@@ -45,7 +45,7 @@ class ODIN:
         Length of the step in every input value, in the units of the model's input; the paper uses 0.0014 on pixels from
         0 to 1. For inputs divided by a standard deviation divide the noise by it. 0 takes no step.
     device
-        Where to run; default: where the model's first parameter is.
+        Where the inputs go, which is where the model must be; default: where its first parameter is.
 
     Examples
     --------

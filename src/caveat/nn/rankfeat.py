@@ -4,8 +4,8 @@ $$ X' = X - \sigma_1 u_1 v_1^\top, \qquad s(x) = -\log \sum_k \exp f_k(X') $$
 
 with X (channels x positions) the map of the sample at one layer and $\sigma_1, u_1, v_1$ its largest singular value and
 vectors; f is the rest of the network. Outliers tend to owe their confidence to that direction.
-Song, Sebe and Wang, "RankFeat: Rank-1 Feature Removal for Out-of-distribution Detection", NeurIPS 2022, eqs. (2), (3)
-and the power iteration of section 3.3, arXiv:2209.08590.
+Song, Sebe and Wang, "RankFeat: Rank-1 Feature Removal for Out-of-distribution Detection", NeurIPS 2022,
+arXiv:2209.08590.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class RankFeat:
         A classifier that returns logits (n, C).
     layer
         Name of the module whose output (n, channels, positions...) loses its strongest direction; ``"auto"`` takes the
-        last module that gives images of more than one position. The paper uses the last block, or the last two.
+        last module that gives images of more than one position. The paper uses the last blocks of a ResNet.
     iterations
-        Steps of the power iteration; the paper uses 20. None asks for the exact decomposition, which is slower.
+        Steps of the power iteration; the code of the authors takes 20. None asks for the exact decomposition, slower.
     device
-        Where to run; default: where the model's first parameter is.
+        Where the inputs go, which is where the model must be; default: where its first parameter is.
 
     Examples
     --------
