@@ -55,7 +55,7 @@ def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
     first = int(np.ceil(low / step - 1e-9))
     last = int(np.floor(high / step + 1e-9))
-    return [round(i * step, 10) for i in range(first, last + 1)]
+    return [round(float(i * step), 10) for i in range(first, last + 1)]
 
 
 @final
