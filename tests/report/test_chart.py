@@ -74,7 +74,10 @@ def test_the_picture_is_xml_with_title_and_description_and_says_its_axes():
     assert root.get("data-x") == "10 110 0 1"
     assert root.get("data-y") == "105 5 0 1"
     series = [g for g in root.iter("g") if g.get("data-series")]
-    assert [(g.get("class"), g.get("data-name")) for g in series] == [("series slot-2", "<b> & co"), ("series off", "later")]
+    assert [(g.get("class"), g.get("data-name")) for g in series] == [
+        ("series slot-2", "<b> & co"),
+        ("series off", "later"),
+    ]
     assert next(root.iter("circle")).get("data-tip") == 'half "way"'
 
 

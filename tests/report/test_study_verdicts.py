@@ -74,6 +74,12 @@ def test_one_block_is_judged_by_its_bands():
     assert judge(facts_of({"svhn": [[0.90, 0.80]]}), "auroc").alone
 
 
+def test_bands_make_groups_from_the_best_on():
+    # Half-width 0.02: b overlaps a, c overlaps b but not a; d overlaps c.
+    found = judge(facts_of({"svhn": [[0.90, 0.87, 0.84, 0.81]]}), "auroc")
+    assert found.layers == (("a", "b"), ("c", "d"))
+
+
 def test_one_block_without_intervals_says_nothing():
     facts = facts_of({"svhn": [[0.9, 0.5]]}, metric="aupr", half=np.nan)
     found = judge(facts, "aupr")

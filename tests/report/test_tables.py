@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caveat.report.tables import Cell, Column, Group, Line, Table, latex, latex_page, latex_text, markdown, markdown_page
+from caveat.report.tables import (
+    Cell,
+    Column,
+    Group,
+    Line,
+    Table,
+    latex,
+    latex_page,
+    latex_text,
+    markdown,
+    markdown_page,
+)
 
 TABLE = Table(
     "scores", "Scores", "Larger is better.", (Column("Method", number=False), Column("AUROC", "mean"), Column("Rank")),
@@ -36,14 +47,19 @@ def test_latex_by_hand():
     assert r"\caption{Scores. Larger is better.}\label{tab:scores}\\" in lines
     heads = r"Method & \shortstack[r]{AUROC\\ {\tiny mean}} & Rank"
     assert rf"\toprule {heads} \\ \midrule \endfirsthead" in lines
-    assert r"\textbf{knn\_50 \& co} & \shortstack[r]{\textbf{0.912}\textsuperscript{a}\\ {\tiny {[}0.890, 0.930{]}}} & 1 \\" in lines
+    assert (
+        r"\textbf{knn\_50 \& co} & \shortstack[r]{\textbf{0.912}\textsuperscript{a}\\ {\tiny {[}0.890, 0.930{]}}} & 1 \\"
+        in lines
+    )
     assert r"\midrule \multicolumn{3}{l}{far} \\" in lines
     assert lines[-1] == r"\noindent{\footnotesize \textsuperscript{a} Few samples.\par}"
 
 
 @given(st.text(max_size=30))
 def test_any_name_is_one_cell_of_markdown(name):
-    row = markdown(Table("t", "T", "", (Column("x", number=False), Column("y")), (Group("", (Line((Cell(name), Cell("1"))),)),)))
+    row = markdown(
+        Table("t", "T", "", (Column("x", number=False), Column("y")), (Group("", (Line((Cell(name), Cell("1"))),)),))
+    )
     last = row.splitlines()[-1]
     assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", last)) == 3
     assert "<" not in last
@@ -54,7 +70,7 @@ def test_any_name_is_plain_text_in_latex(name):
     found = latex_text(name)
     # Without the commands that we write ourselves nothing special is left, and braces are in balance.
     plain = re.sub(r"\\(text[a-z]+|ldots)\{\}|\\[&%$#_{}]|\$\\?[a-z-]+\$|\{\[\}|\{\]\}|~", "", found)
-    assert not set(plain) & set("\\{}$&#^_%~<>|\"")
+    assert not set(plain) & set('\\{}$&#^_%~<>|"')
     assert all(ord(char) < 0x180 for char in found)
     assert found.isprintable()
 

@@ -177,7 +177,9 @@ class Chart:
         while i < len(flat):
             dx, dy = flat[i]
             j = i + 1
-            while j < len(flat) and (dy == 0 == flat[j][1] and dx * flat[j][0] > 0 or dx == 0 == flat[j][0] and dy * flat[j][1] > 0):
+            while j < len(flat) and (
+                dy == 0 == flat[j][1] and dx * flat[j][0] > 0 or dx == 0 == flat[j][0] and dy * flat[j][1] > 0
+            ):
                 dx, dy, j = dx + flat[j][0], dy + flat[j][1], j + 1
             parts.append(f"{dx}{dy}" if dy < 0 else f"{dx} {dy}")
             i = j

@@ -91,7 +91,8 @@ def read_study(results: StudyResults) -> StudyFacts:
         delta=plan.delta,
         cells=[
             CellFacts(
-                str(cell["key"]), str(cell.get("label") or cell["key"]), float(cell.get("seconds") or 0.0),
+                str(cell["key"]), str(cell.get("label") or cell["key"]),
+                str((cell.get("params") or {}).get("source", "")), float(cell.get("seconds") or 0.0),
                 {name: str(version) for name, version in (cell.get("versions") or {}).items()},
                 {name: str(print_) for name, print_ in (cell.get("fingerprints") or {}).items()},
             )

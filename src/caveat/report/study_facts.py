@@ -86,6 +86,7 @@ class CellFacts:
 
     key: str
     what: str
+    source: str
     seconds: float
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
@@ -212,7 +213,9 @@ def gather(
 
     def estimate(i: int) -> Estimate:
         value, lower, upper, level = (float(number[name][i]) for name in ("value", "lower", "upper", "level"))
-        return Estimate(value, lower, upper, level, int(counts[i] or 0), text["method"][i] or "", text["caveat"][i] or "")
+        return Estimate(
+            value, lower, upper, level, int(counts[i] or 0), text["method"][i] or "", text["caveat"][i] or ""
+        )
 
     def plain(i: int, kind: str) -> Row:
         return Row(

@@ -173,7 +173,9 @@ def size_panels(facts: StudyFacts) -> list[Placed]:
                     (x1, y1), (x2, y2) = chart.at(left, 0), chart.at(left + width, row.estimate.value)
                     tip = f"{name}: {percent(row.estimate.value)} of the sets hold {row.x:g}"
                     chart.add(_rect(x1, y2, x2 - x1, y1 - y2, tip, f"bar slot-{i % MOST_LINES + 1}", i, name))
-            shares = ", ".join(f"{r.x:g}: {percent(r.estimate.value)}" for r in rows if r.name == name and r.estimate.value > 0)
+            shares = ", ".join(
+                f"{r.x:g}: {percent(r.estimate.value)}" for r in rows if r.name == name and r.estimate.value > 0
+            )
             said.append(f"{name}: {shares}")
         about = f"Sizes of the prediction sets of inliers. {'; '.join(said)}."
         found.append(Placed(chart.panel(_heading(facts, source, "Set size"), about), source))
@@ -226,7 +228,12 @@ def certificate_panels(facts: StudyFacts) -> list[Placed]:
             chart.rule(min(value.values()), y, max(value.values()), y, cls="span")
             for metric, slot in (("auc", 1), ("aauc", 2), ("gauc", 3)):
                 if metric in value:
-                    chart.dot(value[metric], y, f"{source}: {metric.upper()} {write_number(value[metric])}", cls=f"dot slot-{slot} {metric}")
+                    chart.dot(
+                        value[metric],
+                        y,
+                        f"{source}: {metric.upper()} {write_number(value[metric])}",
+                        cls=f"dot slot-{slot} {metric}",
+                    )
             said.append(f"{source} " + ", ".join(f"{m.upper()} {write_number(v)}" for m, v in value.items()))
         found.append(Placed(chart.panel(outlier, f"Certificates against {outlier}. {'; '.join(said)}."), "", ""))
     return found
@@ -247,7 +254,9 @@ def upper_bound_panels(facts: StudyFacts) -> list[Placed]:
             Axis(0, 1.08 * float(np.nanmax(shares)) or 1.0, "Share of outliers", percent=True), size=(340, 180),
         )  # fmt: skip
         steps = np.repeat(edges, 2)[1:-1]
-        content = chart.area(steps, np.zeros(steps.size), np.repeat(shares, 2)) + chart.curve(steps, np.repeat(shares, 2))
+        content = chart.area(steps, np.zeros(steps.size), np.repeat(shares, 2)) + chart.curve(
+            steps, np.repeat(shares, 2)
+        )
         chart.series(0, "upper bound", content, slot=3)
         middle = float((shares * (edges[:-1] + edges[1:]) / 2).sum() / max(shares.sum(), 1e-12))
         about = f"Histogram of the certified upper bounds of the confidence of {source} on {outlier}; mean about {write_number(middle)}."

@@ -115,7 +115,11 @@ def critical_difference_panel(found: Verdict, *, key: str) -> Panel | None:
             x, y = chart.at(ranks[name], 0)[0], line + depth + 8 + 20 * i
             chart.add(f'<path class="rule" d="M{x:.1f} {line:.1f}V{y:.1f}H{edge:g}"/>')
             chart.dot(ranks[name], 0, f"{name}: average rank {ranks[name]:.2f}", cls="dot slot-1", radius=3.5)
-            text = f"{shorten(name, 28)}  {ranks[name]:.2f}" if anchor == "end" else f"{ranks[name]:.2f}  {shorten(name, 28)}"
+            text = (
+                f"{shorten(name, 28)}  {ranks[name]:.2f}"
+                if anchor == "end"
+                else f"{ranks[name]:.2f}  {shorten(name, 28)}"
+            )
             chart.text(edge + (-6 if anchor == "end" else 6), y + 4, text, anchor=anchor)
     rest = len(comparison.methods) - len(names)
     where = "all outlier sets" if found.regime == "all" else found.regime

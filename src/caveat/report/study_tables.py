@@ -74,9 +74,11 @@ def _ranking_caption(verdict: Verdict, band: Estimate | None) -> str:
     better = "larger" if metric.higher_is_better else "smaller"
     said = [f"All outlier sets, by {metric.name}; {better} is better."]
     if found is not None:
-        said.append(f"{found.legend().replace('a letter', 'a group')} Brackets: least and largest of {found.n_blocks} blocks.")
+        said.append(
+            f"{found.legend().replace('a letter', 'a group')} Brackets: least and largest of {found.n_blocks} blocks."
+        )
     elif verdict.by == "bands":
-        said.append("One block: methods whose band overlaps that of the best share its rank.")
+        said.append("One block: methods whose band overlaps that of the first of their group share its rank.")
     if band is not None:
         what = "Each end of a" if "each side" in band.method else "A"
         said.append(f"{what} guaranteed band holds for any number of inliers with probability at least "
@@ -99,7 +101,7 @@ def by_regime_table(facts: StudyFacts, verdicts: Verdicts, metric: str) -> Table
     return Table(
         "regimes",
         f"{metric_of(metric).name} by regime",
-        f"Means over the blocks of a regime. {TOP} marks the top group of a regime: the best and those that cannot be told from it. "
+        f"{_brackets(shown['all'])} {TOP} marks the top group of a regime: the best and those that cannot be told from it. "
         "Bold: best, and alone in its group.",
         tuple(columns),
         (Group("", _lines(facts, shown["all"].order, [(shown[name], style) for name in regimes])),),
@@ -118,15 +120,23 @@ def by_metric_table(facts: StudyFacts, verdicts: Verdicts, order: Sequence[str])
     for found in shown:
         metric = metric_of(found.metric)
         aim = "larger is better" if metric.higher_is_better else "smaller is better"
-        columns.append(Column(metric.name, f"model's errors, {aim}" if found.regime == ERRORS else f"{metric.meaning}, {aim}"))
+        columns.append(
+            Column(metric.name, f"model's errors, {aim}" if found.regime == ERRORS else f"{metric.meaning}, {aim}")
+        )
     return Table(
         "metrics",
         "Every metric",
-        f"Means over all blocks with the least and largest value. {TOP} marks the top group of a metric; bold: best, and alone in its group. "
+        f"{_brackets(shown[0])} {TOP} marks the top group of a metric; bold: best, and alone in its group. "
         "Metrics of one run are not replicates of each other: each is compared on its own.",
         tuple(columns),
         (Group("", _lines(facts, order, [(found, metric_of(found.metric).style) for found in shown])),),
     )  # fmt: skip
+
+
+def _brackets(found: Verdict) -> str:
+    if len(found.blocks) == 1:
+        return "Numbers of one block with their intervals."
+    return "Means over blocks; brackets hold the least and largest."
 
 
 def _lines(facts: StudyFacts, order: Sequence[str], columns: Sequence[tuple[Verdict, str]]) -> tuple[Line, ...]:
@@ -175,7 +185,9 @@ def sets_of_numbers(facts: StudyFacts, order: Sequence[str]) -> Table | None:
         heading = " · ".join([*([source] if len(facts.sources) > 1 else []), outlier, *([regime] if regime else [])])
         groups.append(Group(heading, tuple(lines), source, regime))
     made = sorted({n.method for n in facts.numbers.values() if n.method and np.isfinite(n.lower)})
-    brackets = f"range over {seeds} seeds" if seeds > 1 else f"{words.level(1 - facts.delta)} intervals ({', '.join(made)})"
+    brackets = (
+        f"range over {seeds} seeds" if seeds > 1 else f"{words.level(1 - facts.delta)} intervals ({', '.join(made)})"
+    )
     caption = f"Brackets: {brackets}. Two false-positive rates share the name FPR@95; each stands under what it counts."
     if len(shown) < len(order):
         caption += f" The {len(shown)} leading methods of {len(order)}; the store holds all of them."
@@ -220,7 +232,9 @@ def model_table(facts: StudyFacts) -> Table | None:
     known = {"accuracy": "Accuracy", "ece": "ECE", "brier": "Brier", "nll": "NLL"}
     caption = "The models on the inliers. Except for accuracy, smaller is better."
     flat = [replace(row, source="") for row in rows]
-    return _wide("models", "Models", caption, flat, first="Model", known=known, styles={"accuracy": "percent", "ece": "percent"})
+    return _wide(
+        "models", "Models", caption, flat, first="Model", known=known, styles={"accuracy": "percent", "ece": "percent"}
+    )
 
 
 def data_table(facts: StudyFacts) -> Table | None:
@@ -228,12 +242,24 @@ def data_table(facts: StudyFacts) -> Table | None:
     rows = [row for row in facts.of_kind("data") if row.metric == "n"]
     if not rows:
         return None
-    columns = (Column("Data", number=False), Column("Role", number=False), Column("Samples"), Column("Fields", number=False))
+    columns = (
+        Column("Data", number=False),
+        Column("Role", number=False),
+        Column("Samples"),
+        Column("Fields", number=False),
+    )
     groups = []
     for source in dict.fromkeys(row.source for row in rows):
         mine = {(row.estimate.method, row.outlier): row for row in rows if row.source == source}
         lines = tuple(
-            Line((Cell(outlier or role), Cell(role), Cell(f"{row.estimate.n:,}", float(row.estimate.n)), Cell(row.estimate.caveat)))
+            Line(
+                (
+                    Cell(outlier or role),
+                    Cell(role),
+                    Cell(f"{row.estimate.n:,}", float(row.estimate.n)),
+                    Cell(row.estimate.caveat),
+                )
+            )
             for (role, outlier), row in mine.items()
         )
         groups.append(Group(source, lines, source))
@@ -263,7 +289,10 @@ def proximity_table(facts: StudyFacts) -> Table | None:
     for source, outlier in sets:
         mine = [row for row in rows if (row.source, row.outlier) == (source, outlier)]
         found = {name: _mean([row.estimate for row in mine if row.metric == name]) for name in metrics}
-        cells = [Cell(f"{source} · {outlier}" if several else outlier), Cell(facts.regime(source, outlier) or "not given")]
+        cells = [
+            Cell(f"{source} · {outlier}" if several else outlier),
+            Cell(facts.regime(source, outlier) or "not given"),
+        ]
         lines.append(Line((*cells, *(number_cell(found.get(name), "plain") for name in metrics))))
     caption = "Distances of the outlier sets from the inliers; smaller is closer."
     return Table("proximity", "How far the outlier sets lie", caption, tuple(columns), (Group("", tuple(lines)),))
@@ -275,7 +304,9 @@ def certificate_table(facts: StudyFacts) -> Table | None:
     if not rows:
         return None
     order = ("accuracy", "auc", "aauc", "gauc", "guaranteed_auc_band", "zero_gradient_share")
-    names = sorted(dict.fromkeys(row.metric for row in rows), key=lambda n: order.index(n) if n in order else len(order))
+    names = sorted(
+        dict.fromkeys(row.metric for row in rows), key=lambda n: order.index(n) if n in order else len(order)
+    )
     known = {"auc": "AUC", "aauc": "AAUC", "gauc": "GAUC", "accuracy": "Accuracy", "zero_gradient_share": "Zero gradients",
              "guaranteed_auc_band": "GAUC band"}  # fmt: skip
     percents = {"accuracy", "zero_gradient_share"}
@@ -303,19 +334,24 @@ def failure_table(facts: StudyFacts) -> Table | None:
         return None
     columns = (Column("Cell", number=False), Column("Error", number=False), Column("Key", number=False))
     lines = tuple(Line((Cell(f.what), Cell(f.error), Cell(f.key[:12]))) for f in facts.failures)
-    return Table("failures", "Failures", "Cells that ended with an error; running the study again tries them again.", columns, (Group("", lines),))
+    return Table(
+        "failures",
+        "Failures",
+        "Cells that ended with an error; running the study again tries them again.",
+        columns,
+        (Group("", lines),),
+    )
 
 
 def hash_table(facts: StudyFacts) -> Table | None:
     """Data files and their fingerprints."""
-    found: dict[str, str] = {}
-    for cell in facts.cells:
-        found |= dict(cell.fingerprints)
+    found = {(cell.source, name, value) for cell in facts.cells for name, value in cell.fingerprints.items()}
     if not found:
         return None
-    lines = tuple(Line((Cell(name), Cell(found[name]))) for name in sorted(found))
-    columns = (Column("File", number=False), Column("SHA-256", number=False))
-    return Table("fingerprints", "Data", "Fingerprints of the files that were read.", columns, (Group("", lines),))
+    columns = (Column("Model", number=False), Column("File", number=False), Column("SHA-256", number=False))
+    lines = tuple(Line((Cell(source), Cell(name), Cell(value))) for source, name, value in sorted(found))
+    caption = "Fingerprints of the files that were read."
+    return Table("fingerprints", "Fingerprints", caption, columns, (Group("", lines),), name=1)
 
 
 def number_cell(found: Estimate | None, style: str, *, strong: bool = False, mark: str = "") -> Cell:
@@ -333,16 +369,9 @@ def _band_cell(band: Estimate | None, *, drawn: bool = True) -> Cell:
 
 def _places(verdict: Verdict) -> dict[str, int]:
     """Rank of each method: groups that cannot be told apart share one, and the next group counts on."""
-    if verdict.comparison is not None:
-        layers: Sequence[Sequence[str]] = verdict.comparison.layers
-    elif verdict.by == "bands":
-        rest = [label for label in verdict.order if label not in verdict.top]
-        layers = [verdict.top, *([label] for label in rest)]
-    else:
-        layers = [verdict.order]
     places: dict[str, int] = {}
     place = 1
-    for layer in layers:
+    for layer in verdict.layers:
         places |= dict.fromkeys(layer, place)
         place += len(layer)
     return places
@@ -378,7 +407,9 @@ def _wide(
     styles: Mapping[str, str] | None = None, by_projection: bool = False,
 ) -> Table:  # fmt: skip
     """One line per source and name, one column per metric, means over the seeds."""
-    metrics = sorted(dict.fromkeys(row.metric for row in rows), key=lambda n: list(known).index(n) if n in known else len(known))
+    metrics = sorted(
+        dict.fromkeys(row.metric for row in rows), key=lambda n: list(known).index(n) if n in known else len(known)
+    )
     groups = []
     for source in dict.fromkeys(row.source for row in rows):
         mine = [row for row in rows if row.source == source]
@@ -386,7 +417,11 @@ def _wide(
         for name in dict.fromkeys(row.projection if by_projection else row.name for row in mine):
             cells = [Cell(name)]
             for metric in metrics:
-                found = [r.estimate for r in mine if r.metric == metric and (r.projection if by_projection else r.name) == name]
+                found = [
+                    r.estimate
+                    for r in mine
+                    if r.metric == metric and (r.projection if by_projection else r.name) == name
+                ]
                 cells.append(number_cell(_mean(found), (styles or {}).get(metric, "plain")))
             lines.append(Line(tuple(cells)))
         groups.append(Group(source, tuple(lines), source))
@@ -404,4 +439,6 @@ def _mean(found: Sequence[Estimate]) -> Estimate | None:
         return None
     if len(set(values)) == 1:
         return found[0]
-    return Estimate(float(np.mean(values)), min(values), max(values), 1.0, len(values), f"range over {len(values)} seeds")
+    return Estimate(
+        float(np.mean(values)), min(values), max(values), 1.0, len(values), f"range over {len(values)} seeds"
+    )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from caveat.report.study_facts import StudyFacts
-from caveat.report.study_verdicts import Verdict, mean_over, metric_of
+from caveat.report.study_verdicts import Metric, Verdict, mean_over, metric_of
 from caveat.report.words import STYLES, count, interval, level, listing, number, shorten
 
 __all__ = ["cannot_be_said", "citation", "collapse", "measured", "regime_sentence", "sandwich", "verdict_sentence"]
@@ -48,17 +48,18 @@ def verdict_sentence(facts: StudyFacts, found: Verdict) -> str:
     blocks = len(found.blocks)
     name = shorten(found.best)
     if len(found.order) == 1:
-        return f"Only {name} was measured ({metric.name} {value}), so nothing can be said about which method is best."
+        return (
+            f"Only {name} was measured ({_valued(metric, value)}), so nothing can be said about which method is best."
+        )
     if found.comparison is None:
         bounds = f" {interval(mean, metric.style)}" if np.isfinite([mean.lower, mean.upper]).all() else ""
-        return f"The largest value has {name}: {metric.name} {value}{bounds}. {_tie(found)}".replace(
-            "largest", "largest" if metric.higher_is_better else "smallest"
-        )
+        end = "largest" if metric.higher_is_better else "smallest"
+        return f"{name} has the {end} value: {_valued(metric, value)}{bounds}. {_tie(found)}"
     spread = f"from {STYLES[metric.style](mean.lower)} to {STYLES[metric.style](mean.upper)}"
     rank = found.comparison.average_ranks[found.best]
     return (
         f"Over all {blocks} blocks of model{', seed' if len(facts.seeds) > 1 else ''} and outlier set, {name} has the best average rank "
-        f"({rank:.2f} of {len(found.order)}; mean {metric.name} {value}, {spread}). {_tie(found)}"
+        f"({rank:.2f} of {len(found.order)}; mean {_valued(metric, value)}, {spread}). {_tie(found)}"
     )
 
 
@@ -70,7 +71,11 @@ def regime_sentence(facts: StudyFacts, found: Verdict) -> str:
     name, value = shorten(found.best), STYLES[metric.style](mean.value)
     what = "mean " if len(found.blocks) > 1 else ""
     tie = _tie(found, named=False)
-    return f"{name} ({what}{metric.name} {value}, {count(len(found.blocks), 'block')}). {tie}"
+    return f"{name} ({what}{_valued(metric, value)}, {count(len(found.blocks), 'block')}). {tie}"
+
+
+def _valued(metric: Metric, value: str) -> str:
+    return f"{metric.name}{':' if metric.name[-1].isdigit() else ''} {value}"
 
 
 def _tie(found: Verdict, *, named: bool = True) -> str:
@@ -104,29 +109,43 @@ def cannot_be_said(facts: StudyFacts, verdicts: Verdicts, metric: str) -> list[s
         )
     elif single:
         where = listing([name for name in single])
-        said.append(f"For {where} there is one block, so ranks cannot be compared; overlapping bands stand in for a test.")
+        said.append(
+            f"For {where} there is one block, so ranks cannot be compared; overlapping bands stand in for a test."
+        )
     few = [regime for regime, found in shown.items() if found.rests_on_little]
     if few:
-        said.append(f"{listing(few).capitalize()} rest{'s' if len(few) == 1 else ''} on fewer than 6 blocks: only large differences show, and a tie says little.")
+        said.append(
+            f"{listing(few).capitalize()} rest{'s' if len(few) == 1 else ''} on fewer than 6 blocks: only large differences show, and a tie says little."
+        )
     if not facts.regime_names and facts.sets:
         said.append("No outlier set has a regime, so nothing is said about near and far ones.")
     if len(facts.sources) == 1 and facts.sources:
         said.append("One model was measured: nothing here says how the ranking would look on another.")
     if overall is not None:
         if overall.repeated:
-            said.append(f"{count(overall.repeated, 'block')} repeat{'s' if overall.repeated == 1 else ''} another seed number for number and {'was' if overall.repeated == 1 else 'were'} counted once: a seed that changes nothing is no replicate.")
+            said.append(
+                f"{count(overall.repeated, 'block')} repeat{'s' if overall.repeated == 1 else ''} another seed number for number and {'was' if overall.repeated == 1 else 'were'} counted once: a seed that changes nothing is no replicate."
+            )
         if overall.left_out:
             lost = [f"{shorten(name)} ({count(n, 'block')} missing)" for name, n in overall.left_out.items()]
             said.append(f"Left out of the ranking, because numbers are missing: {listing(lost)}.")
         if overall.dropped:
-            said.append(f"{count(overall.dropped, 'incomplete block')} {'was' if overall.dropped == 1 else 'were'} dropped.")
+            said.append(
+                f"{count(overall.dropped, 'incomplete block')} {'was' if overall.dropped == 1 else 'were'} dropped."
+            )
         if len({block.outlier for block in overall.blocks}) > 1:
-            said.append("Blocks of one model share its inliers, so they are not fully independent; p-values are a guide, not a proof.")
+            said.append(
+                "Blocks of one model share its inliers, so they are not fully independent; p-values are a guide, not a proof."
+            )
     if facts.failures:
         said.append(f"{count(len(facts.failures), 'cell')} failed; see Failures.")
     if facts.missing:
-        said.append(f"{count(facts.missing, 'cell')} of the plan {'is' if facts.missing == 1 else 'are'} not computed yet.")
-    said.append("All of this holds for inputs like the ones measured here; outliers of another kind may look different.")
+        said.append(
+            f"{count(facts.missing, 'cell')} of the plan {'is' if facts.missing == 1 else 'are'} not computed yet."
+        )
+    said.append(
+        "All of this holds for inputs like the ones measured here; outliers of another kind may look different."
+    )
     return said
 
 

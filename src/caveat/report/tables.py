@@ -129,12 +129,16 @@ def latex(table: Table) -> str:
     ]
     for i, group in enumerate(table.groups):
         if group.heading:
-            lines.append((r"\midrule " if i else "") + rf"\multicolumn{{{len(align)}}}{{l}}{{{latex_text(group.heading)}}} \\")
+            lines.append(
+                (r"\midrule " if i else "") + rf"\multicolumn{{{len(align)}}}{{l}}{{{latex_text(group.heading)}}} \\"
+            )
         for line in group.lines:
             cells = (_tex_cell(cell, column.number) for cell, column in zip(line.cells, table.columns, strict=True))
             lines.append(" & ".join(cells) + r" \\")
     lines.append(r"\end{longtable}")
-    lines += [rf"\noindent{{\footnotesize \textsuperscript{{{mark}}} {latex_text(said)}\par}}" for mark, said in table.notes]
+    lines += [
+        rf"\noindent{{\footnotesize \textsuperscript{{{mark}}} {latex_text(said)}\par}}" for mark, said in table.notes
+    ]
     return "\n".join(lines)
 
 
