@@ -196,7 +196,7 @@ def open_page(browser, pages) -> Iterator[Any]:
     assert len(requests) == len(contexts)  # the page itself, once each
 
 
-# -- stores of studies: invented numbers with the shape of real ones, written through the store itself ------------------
+# -- stores of studies: invented numbers with the shape of real ones, written through the store itself -----------------
 
 EMPTY = make_row("metric", "")
 
@@ -211,7 +211,7 @@ SETS = {"cifar100": "near", "tinyimagenet": "near", "svhn": "mid", "dtd": "mid",
 
 def score_rows(rng, *, source: str, seed: int, score: str, projection: str, params: str, sets: dict[str, str],
                quality: float, delta: float = 0.05) -> list[dict]:  # fmt: skip
-    """Rows of one score cell: Gaussian inliers and outliers, ``quality`` standard deviations apart and more when far."""
+    """Rows of one score cell: Gaussian inliers and outliers, ``quality`` standard deviations apart, more when far."""
     common = {"source": source, "seed": seed, "score": score, "projection": projection, "params": params}
     rows, grid, edges = [], np.linspace(0, 1, 101), np.linspace(-4, 8, 41)
     cdf = ndtr(edges)
@@ -302,8 +302,9 @@ def model_rows(rng, *, source: str, seed: int, sets: dict[str, str], certificate
 
 
 def make_store(
-    folder: Path, *, scores: Mapping[str, float], projections: Sequence[str] = ("none",), sets: Mapping[str, str] = SETS,
-    sources: Sequence[str] = ("resnet20",), seeds: Sequence[int] = (0,), title: str = "A study", certificates: bool = False,
+    folder: Path, *, scores: Mapping[str, float], projections: Sequence[str] = ("none",),
+    sets: Mapping[str, str] = SETS, sources: Sequence[str] = ("resnet20",), seeds: Sequence[int] = (0,),
+    title: str = "A study", certificates: bool = False,
     failures: Sequence[tuple[str, str]] = (), same_for_all_seeds: bool = False,
 ) -> Store:  # fmt: skip
     """A store as a run leaves it. ``scores``: name -> quality; ``failures``: (label, message) of cells that failed."""
@@ -364,7 +365,7 @@ def single_study(tmp_path_factory) -> Store:
 
 @pytest.fixture(scope="session")
 def large_study(tmp_path_factory):
-    """30 scores x 5 projections x 8 outlier sets; ``seeds`` are averaged in a page, so that one is as large as three."""
+    """30 scores x 5 projections x 8 outlier sets; a page averages over seeds, so one is as large as three."""
     names = [entry.name for entry in catalogue()][:30]
     sets = SETS | {"places365": "mid", "emnist": "far"}
 

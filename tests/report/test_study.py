@@ -56,8 +56,8 @@ def test_the_table_by_set_holds_the_numbers_of_the_store(page, facts):
     for source, outlier in facts.sets:
         for label in order:
             blocks = facts.blocks_of(source, outlier)
-            expected.append([mean_over(facts, blocks, label, name).value
-                             for name in ("auroc", "augrc", "aurc", "fpr95_outlier_positive", "fpr95_inlier_positive")])  # fmt: skip
+            names = ("auroc", "augrc", "aurc", "fpr95_outlier_positive", "fpr95_inlier_positive")
+            expected.append([mean_over(facts, blocks, label, name).value for name in names])
     assert [[row[0], *row[2:]] for row in rows] == expected
 
 
@@ -225,7 +225,8 @@ def test_a_real_run_has_a_report(tmp_path, make_outputs, parse):
     (tmp_path / "plan.toml").write_text(
         'title = "Real"\nscores = ["msp", "energy", {name = "knn", k = [5, 20]}]\nprojections = ["none", "global"]\n'
         "resamples = 50\n[sources.net]\ntrain = 'train.npz'\ncalibration = 'val.npz'\ninlier = 'test.npz'\n"
-        "[sources.net.outliers]\nclose = {path = 'close.npz', regime = 'near'}\naway = {path = 'away.npz', regime = 'far'}\n",
+        "[sources.net.outliers]\nclose = {path = 'close.npz', regime = 'near'}\n"
+        "away = {path = 'away.npz', regime = 'far'}\n",
         encoding="utf-8",
     )
     results = run(Plan.read(tmp_path / "plan.toml"), store=tmp_path / "run")

@@ -42,8 +42,8 @@ def facts_of(values, *, metric: str = "auroc", regimes=None, seeds=(0,), half: f
     names = dict.fromkeys(key[1] for key in numbers)
     metrics = tuple(dict.fromkeys(key[2] for key in numbers))
     return StudyFacts(
-        "t", 0.1, 0.05, tuple(Method(n, n, "none", "logits") for n in names), tuple(blocks), metrics, numbers, found, {}, {},
-        (),
+        "t", 0.1, 0.05, tuple(Method(n, n, "none", "logits") for n in names), tuple(blocks), metrics, numbers, found,
+        {}, {}, (),
     )  # fmt: skip
 
 

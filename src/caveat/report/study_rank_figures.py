@@ -21,8 +21,8 @@ MOST_ROWS = 40  # in a clique map
 def clique_panel(verdicts: Sequence[Verdict], *, key: str, order: Sequence[str]) -> Panel:
     """Rows are methods, columns are regimes; connected dots are the best of a regime and all that tie with it.
 
-    Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection ...", figure 1. Methods in no
-    top group have no row. Rows that are in the top group of at least half the columns are shaded.
+    Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection ...", figure 1. Methods in
+    no top group have no row. Rows that are in the top group of at least half the columns are shaded.
     """
     told = [found for found in verdicts if found.by != "nothing"]
     member = {name for found in told for name in found.top}
@@ -39,7 +39,7 @@ def clique_panel(verdicts: Sequence[Verdict], *, key: str, order: Sequence[str])
     )  # fmt: skip
     for name, y in place.items():
         times = sum(name in found.top for found in told)
-        (x1, y1), (x2, y2) = chart.at(0, y + 0.5), chart.at(len(verdicts), y - 0.5)
+        (_, y1), (x2, y2) = chart.at(0, y + 0.5), chart.at(len(verdicts), y - 0.5)
         if 2 * times >= len(told) > 1:
             chart.add(f'<rect class="shade" x="4" y="{y1:.1f}" width="{x2 - 4:.1f}" height="{y2 - y1:.1f}"/>')
         chart.rule(0, y, len(verdicts), y, cls="grid")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
@@ -58,8 +59,8 @@ def verdict_sentence(facts: StudyFacts, found: Verdict) -> str:
     spread = f"from {STYLES[metric.style](mean.lower)} to {STYLES[metric.style](mean.upper)}"
     rank = found.comparison.average_ranks[found.best]
     return (
-        f"Over all {blocks} blocks of model{', seed' if len(facts.seeds) > 1 else ''} and outlier set, {name} has the best average rank "
-        f"({rank:.2f} of {len(found.order)}; mean {_valued(metric, value)}, {spread}). {_tie(found)}"
+        f"Over all {blocks} blocks of model{', seed' if len(facts.seeds) > 1 else ''} and outlier set, {name} has the "
+        f"best average rank ({rank:.2f} of {len(found.order)}; mean {_valued(metric, value)}, {spread}). {_tie(found)}"
     )
 
 
@@ -108,14 +109,15 @@ def cannot_be_said(facts: StudyFacts, verdicts: Verdicts, metric: str) -> list[s
             "ranks are compared; the intervals of the single numbers decide, without adjustment for how many there are."
         )
     elif single:
-        where = listing([name for name in single])
+        where = listing(single)
         said.append(
             f"For {where} there is one block, so ranks cannot be compared; overlapping bands stand in for a test."
         )
     few = [regime for regime, found in shown.items() if found.rests_on_little]
     if few:
         said.append(
-            f"{listing(few).capitalize()} rest{'s' if len(few) == 1 else ''} on fewer than 6 blocks: only large differences show, and a tie says little."
+            f"{listing(few).capitalize()} rest{'s' if len(few) == 1 else ''} on fewer than 6 blocks: only large "
+            "differences show, and a tie says little."
         )
     if not facts.regime_names and facts.sets:
         said.append("No outlier set has a regime, so nothing is said about near and far ones.")
@@ -124,7 +126,8 @@ def cannot_be_said(facts: StudyFacts, verdicts: Verdicts, metric: str) -> list[s
     if overall is not None:
         if overall.repeated:
             said.append(
-                f"{count(overall.repeated, 'block')} repeat{'s' if overall.repeated == 1 else ''} another seed number for number and {'was' if overall.repeated == 1 else 'were'} counted once: a seed that changes nothing is no replicate."
+                f"{count(overall.repeated, 'block repeats', 'blocks repeat')} another seed number for number and "
+                "is not counted again: a seed that changes nothing is no replicate."
             )
         if overall.left_out:
             lost = [f"{shorten(name)} ({count(n, 'block')} missing)" for name, n in overall.left_out.items()]
@@ -135,7 +138,8 @@ def cannot_be_said(facts: StudyFacts, verdicts: Verdicts, metric: str) -> list[s
             )
         if len({block.outlier for block in overall.blocks}) > 1:
             said.append(
-                "Blocks of one model share its inliers, so they are not fully independent; p-values are a guide, not a proof."
+                "Blocks of one model share its inliers, so they are not fully independent: the p-values are a guide, "
+                "not a proof."
             )
     if facts.failures:
         said.append(f"{count(len(facts.failures), 'cell')} failed; see Failures.")
@@ -158,19 +162,19 @@ def sandwich(facts: StudyFacts) -> tuple[bool, str]:
     broken = []
     for (source, outlier, _), found in values.items():
         held = [found[name] for name in ("gauc", "aauc", "auc") if name in found]
-        if any(low > high + 1e-9 for low, high in zip(held, held[1:], strict=False)):
+        if any(low > high + 1e-9 for low, high in pairwise(held)):
             broken.append(f"{source} on {outlier} ({', '.join(f'{k.upper()} {number(v)}' for k, v in found.items())})")
     if broken:
-        return False, (f"GAUC ≤ AAUC ≤ AUC is violated: {listing(broken)}. Either the three were not measured on the same "
-                       "samples, or a bound is wrong. Do not rely on these certificates.")  # fmt: skip
+        said = f"GAUC ≤ AAUC ≤ AUC is violated: {listing(broken)}. Either they were not measured on the same samples, "
+        return False, said + "or a bound is wrong. Do not rely on these certificates."
     return True, f"GAUC ≤ AAUC ≤ AUC holds in all {count(len(values), 'comparison')}, as it must."
 
 
 def collapse(facts: StudyFacts) -> str:
     """What the neural-collapse panel is for."""
     return (
-        "How tightly the training features of each class gather around their mean, and how evenly the means are spread. "
-        "Near collapse, scores that compare with class means have an easy task; far from it, they do not."
+        "How tightly the training features of each class gather around their mean, and how evenly the means are "
+        "spread. Near collapse, scores that compare with class means have an easy task; far from it, they do not."
     )
 
 

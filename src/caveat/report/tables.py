@@ -145,7 +145,7 @@ def latex(table: Table) -> str:
 def _tex_cell(cell: Cell, number: bool) -> str:
     text = rf"\textbf{{{latex_text(cell.text)}}}" if cell.strong else latex_text(cell.text)
     if cell.mark:
-        text += rf"\textsuperscript{{{cell.mark}}}"
+        text += rf"\textsuperscript{{{latex_text(cell.mark)}}}"
     return _stacked(text, latex_text(cell.interval), number)
 
 
@@ -159,7 +159,8 @@ _TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "[": "{[}", "]": "{]}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    "\xa0": "~", "·": r"$\cdot$", "×": r"$\times$", "−": "$-$", "…": r"\ldots{}", "–": "--", "≤": r"$\leq$", "≥": r"$\geq$",
+    "\xa0": "~", "·": r"$\cdot$", "×": r"$\times$", "−": "$-$", "…": r"\ldots{}", "–": "--",
+    "≤": r"$\leq$", "≥": r"$\geq$", "†": r"\dag{}",
 }  # fmt: skip
 _LAST_LATIN = 0x17F  # what inputenc knows without more packages
 
@@ -190,7 +191,7 @@ def latex_page(title: str, tables: Sequence[Table]) -> str:
     r"""All tables, ready for ``\input`` in an article."""
     head = [
         f"% {' '.join(latex_text(title).split())}",
-        r"% \usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\usepackage{booktabs,longtable}, margins of 2 cm for wide tables",
+        r"% Needs \usepackage[T1]{fontenc}\usepackage{booktabs,longtable}; margins of 2 cm suit the wide tables.",
         r"\begingroup\footnotesize\setlength{\tabcolsep}{4pt}",
     ]
     return "\n".join([*head, *(latex(table) for table in tables), r"\endgroup"]) + "\n"
