@@ -13,6 +13,7 @@ from caveat.cli.evaluate import evaluate
 from caveat.cli.proximity import proximity
 from caveat.cli.report import report
 from caveat.cli.scores import scores
+from caveat.cli.study import study
 
 __all__ = ["app"]
 
@@ -47,3 +48,4 @@ app.command()(evaluate)
 app.command()(proximity)
 app.command()(report)
 app.command()(scores)
+app.command()(study)

@@ -51,7 +51,7 @@ def roc_band(band: FPRBand, outlier: NDArray[np.float64], points: int = POINTS) 
     >>> band = FPRBand(rng.normal(size=1000), delta=0.05, two_sided=True)
     >>> curve = roc_band(band, rng.normal(2, size=500), points=11)
     >>> [round(float(part[5]), 3) for part in curve]
-    [0.25, 0.924, 0.882, 0.956]
+    [0.25, 0.926, 0.894, 0.942]
     """
     n, x = band.n, np.linspace(0, 1, points) ** 2
     inlier = np.asarray(band.inlier)
@@ -87,9 +87,9 @@ def histogram(samples: Mapping[str, Floats], bins: int = BINS) -> Histogram:
     The bins are of equal width. Where outliers lie so far out that half of the inliers would share half a bin, the
     bins widen away from the inliers (equal in asinh). The end bins hold what lies beyond.
 
-    >>> found = histogram({"inlier": np.array([0.0, 1, 2, 3]), "a": np.array([3.0, 4])}, bins=4)
+    >>> found = histogram({"inlier": np.array([0.0, 1, 2, 3]), "a": np.array([2.5, 4])}, bins=4)
     >>> found.edges.round(2).tolist(), found.shares["a"].tolist()
-    ([0.01, 1.01, 2.0, 3.0, 4.0], [0.0, 0.0, 0.5, 0.5])
+    ([0.02, 1.01, 2.0, 3.0, 3.99], [0.0, 0.0, 0.5, 0.5])
     """
     inlier = next(iter(samples.values()))
     ends = np.array([np.quantile(values, [TAIL, 1 - TAIL]) for values in samples.values()])

@@ -243,7 +243,10 @@ def _score_cells(plan: Plan, base: _Base, fields: Mapping[str, Outputs] | None, 
             told |= {} if projection == "none" else {"variance": plan.variance}
             told |= {"named": named} if fields is None else {}  # whether to fail where the outputs do not allow it
             cells.append(base.cell("score", name, roles, **told))
-    notes += [f"No {projection} projection: {', '.join(names)}." for projection, names in lacking.items()]
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for projection, names in lacking.items():
+        alike.setdefault(tuple(names), []).append(projection)
+    notes += [f"No {' or '.join(which)} projection exists of {', '.join(names)}." for names, which in alike.items()]
     notes += [f"Source {base.source}: {', '.join(names)} left out ({reason})." for reason, names in absent.items()]
     if not cells:
         raise InputError(f"no score can be computed in source {base.source}. {' '.join(notes)}")

@@ -67,10 +67,15 @@ def proximity_rows(cell: Cell, parts: Parts) -> tuple[list[Row], Facts]:
     """Distance of each outlier set from the training data, and which group that puts it in."""
     train = parts.train
     sides = [] if train is None else [train, *parts.outliers.values()]
-    if not parts.outliers or not any(sides and all(s.has(f) for s in sides) for f in ("embeddings", "features")):
+    space = next((name for name in ("embeddings", "features") if sides and all(s.has(name) for s in sides)), None)
+    if train is None or space is None or not parts.outliers:
         return [], {"skipped": "needs features or embeddings of the training outputs and of every outlier set"}
-    assert train is not None
-    found = {name: proximity(inlier=train, outlier=outputs) for name, outputs in parts.outliers.items()}
+    # The same space for all: one set may have embeddings that the others lack.
+    vectors = [Outputs(features=getattr(side, space), check=False) for side in sides]
+    found = {
+        name: proximity(inlier=vectors[0], outlier=vector, labels=train.labels)
+        for name, vector in zip(parts.outliers, vectors[1:], strict=True)
+    }
     try:
         group, caveat = buckets(found, seed=cell.seed), ""
     except InputError as error:  # too few sets, or all equally far
@@ -82,7 +87,7 @@ def proximity_rows(cell: Cell, parts: Parts) -> tuple[list[Row], Facts]:
             if value is not None:
                 rows.append(
                     make_row("proximity", metric, value, outlier=name, regime=group.get(name, ""),
-                             n=distance.n_outlier, caveat=caveat)
+                             n=distance.n_outlier, method=space, caveat=caveat)
                 )  # fmt: skip
     return [row | {"source": cell.params["source"], "seed": cell.seed} for row in rows], {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import threading
 import time
 import traceback
 import warnings
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from caveat._checks import as_count
-from caveat.errors import CaveatError, CaveatWarning, InputError, MissingExtraError, StoreError
+from caveat.errors import CaveatWarning, InputError, MissingExtraError, StoreError
 from caveat.study.cells import Cell
 from caveat.study.expansion import expand
 from caveat.study.plan import Plan
@@ -25,6 +26,8 @@ from caveat.study.tasks import compute
 from caveat.study.versions import versions
 
 __all__ = ["Outcome", "StudyProgress", "run"]
+
+_DASK_PATIENCE = 10.0  # seconds to wait for a scheduler
 
 
 @final
@@ -42,7 +45,7 @@ class Outcome:
 @final
 @dataclass(frozen=True)
 class StudyProgress:
-    """How far a run is. ``already`` counts the cells that were there before it began."""
+    """How far a run is. ``already`` counts the cells that were there before, ``latest`` is the one that just ended."""
 
     total: int
     already: int
@@ -86,7 +89,7 @@ def run(
         Address of a Dask scheduler, such as ``"tcp://127.0.0.1:8786"``, in place of ``jobs``. Its workers must see the
         plan's files and the store under the same paths.
     progress
-        Told at the start and after each cell how far the run is.
+        Told at the start and when a cell begins or ends how far the run is; one call at a time, from any thread.
 
     Returns
     -------
@@ -127,7 +130,9 @@ def work(cell: Cell, folder: str) -> Outcome:
             rows, facts = compute(cell, store)
         seconds = time.perf_counter() - started
         caveats = list(dict.fromkeys(str(warning.message) for warning in said))
-        store.write(cell, rows, {"seconds": round(seconds, 3), "versions": versions(), "caveats": caveats} | facts)
+        store.write(
+            cell, rows, {"seconds": round(seconds, 3), "versions": dict(versions()), "caveats": caveats} | facts
+        )
     except StoreError:
         raise
     except (Exception, SystemExit) as error:
@@ -179,10 +184,12 @@ class _Teller:
         self.started = time.perf_counter()
         self.under_way: dict[str, str] = {}
         self.jobs = 1
+        self.lock = threading.Lock()
         self._tell(None)
 
     def begun(self, cell: Cell) -> None:
         self.under_way[cell.key] = cell.label
+        self._tell(None)
 
     def ended(self, outcome: Outcome) -> None:
         self.under_way.pop(outcome.key, None)
@@ -193,9 +200,10 @@ class _Teller:
     def _tell(self, latest: Outcome | None) -> None:
         if self.progress is None:
             return
-        running = tuple(list(self.under_way.values())[: self.jobs])
-        seconds = time.perf_counter() - self.started
-        self.progress(StudyProgress(self.total, self.already, self.done, self.failed, running, seconds, latest))
+        with self.lock:  # joblib begins cells from a thread of its own
+            running = tuple(list(self.under_way.values())[: self.jobs])
+            seconds = time.perf_counter() - self.started
+            self.progress(StudyProgress(self.total, self.already, self.done, self.failed, running, seconds, latest))
 
 
 def _compute(cells: list[Cell], store: Store, jobs: int, scheduler: str | None, tell: _Teller) -> None:
@@ -223,20 +231,37 @@ def _in_processes(cells: list[Cell], store: Store, jobs: int, tell: _Teller) -> 
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+    waiting = deque(cells)
+
     def calls() -> Iterator[Any]:
-        for cell in cells:
+        while waiting:
+            cell = waiting.popleft()
             tell.begun(cell)
             yield delayed(work)(cell, str(store.folder))
 
-    pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=2 * jobs)
-    try:
-        yield from pool(calls())
-    except TerminatedWorkerError:
-        at = ", ".join(list(tell.under_way.values())[:jobs])
-        raise CaveatError(
-            f"a worker process was killed, most likely for want of memory, at one of: {at}. What is finished is kept: "
-            "run again with fewer jobs."
-        ) from None
+    while waiting:
+        pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=2 * jobs)
+        try:
+            yield from pool(calls())
+        except TerminatedWorkerError:  # which cell it was cannot be said: each that was under way gets its own process
+            for cell in [cell for cell in cells if cell.key in tell.under_way]:
+                yield _alone(cell, store)
+
+
+def _alone(cell: Cell, store: Store) -> Outcome:
+    """Compute a cell that may take its process with it."""
+    from joblib.externals.loky import ProcessPoolExecutor
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    started = time.perf_counter()
+    with ProcessPoolExecutor(max_workers=1) as process:
+        try:
+            outcome: Outcome = process.submit(work, cell, str(store.folder)).result()
+        except BrokenProcessPool:
+            why = "its process was killed, most likely for want of memory"
+            store.write_failure(Failure(cell.key, cell.label, "ProcessKilled", why, ""))
+            return Outcome(cell.key, cell.label, "failed", time.perf_counter() - started, f"ProcessKilled: {why}")
+    return outcome
 
 
 def _on_dask(cells: list[Cell], store: Store, address: str, tell: _Teller) -> Generator[Outcome]:
@@ -245,7 +270,7 @@ def _on_dask(cells: list[Cell], store: Store, address: str, tell: _Teller) -> Ge
     except ImportError:
         raise MissingExtraError("a Dask scheduler", extra="scale") from None
     try:
-        client = dask.Client(address, timeout=10, set_as_default=False)
+        client = dask.Client(address, timeout=_DASK_PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(f"there is no Dask scheduler at {address} ({error}). Check the address.") from None
     with client:
@@ -254,7 +279,7 @@ def _on_dask(cells: list[Cell], store: Store, address: str, tell: _Teller) -> Ge
             raise InputError(f"the Dask scheduler at {address} has no workers. Start some.")
         tell.jobs = threads
         waiting = deque(cells)
-        done = dask.as_completed()
+        done = dask.as_completed([], loop=client.loop)
 
         def send() -> None:
             cell = waiting.popleft()

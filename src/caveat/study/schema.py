@@ -64,6 +64,7 @@ COLUMNS: Mapping[str, type] = {
     "method": str,
     "caveat": str,
 }
+_PLAIN = {str, int, float, bool, type(None)}
 _EMPTY = {str: "", int: 0, float: math.nan}
 
 
@@ -129,8 +130,10 @@ def uniform_rows(rows: Iterable[Mapping[str, Any]], given: Mapping[str, Any]) ->
 
 
 def _plain(name: str, value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
     item = getattr(value, "item", None)  # a numpy number
     value = item() if callable(item) and getattr(value, "shape", None) == () else value
-    if value is None or isinstance(value, (str, bool, int, float)):
+    if isinstance(value, (str, bool, int, float)):
         return value
     raise InputError(f"column '{name}' of a row must be text, a number or a truth value, got {type(value).__name__}.")

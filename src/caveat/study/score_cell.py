@@ -12,13 +12,12 @@ from caveat._checks import as_vector
 from caveat.conformal import FPRBand
 from caveat.errors import InputError
 from caveat.metrics import (
-    augrc_interval,
     aupr,
-    aurc_interval,
     auroc_interval,
     conformal_auroc,
     ood_failures,
     proportion_interval,
+    selective_intervals,
 )
 from caveat.metrics.detection import detection_threshold
 from caveat.results import Estimate
@@ -118,11 +117,15 @@ class _Measure:
         return rows
 
     def _selective(self, values: Floats, right: NDArray[np.bool_]) -> list[Row]:
-        rows = []
-        for name, interval in (("aurc", aurc_interval), ("augrc", augrc_interval)):
-            if name in self.metrics:
-                found = interval(score=values, correct=right, rng=self.rng, delta=self.delta, resamples=self.resamples)
-                rows.append(estimate_row("metric", name, found))
+        wanted = [name for name in ("aurc", "augrc") if name in self.metrics]
+        found = (
+            selective_intervals(
+                score=values, correct=right, rng=self.rng, metrics=wanted, delta=self.delta, resamples=self.resamples
+            )
+            if wanted
+            else {}
+        )
+        rows = [estimate_row("metric", name, estimate) for name, estimate in found.items()]
         coverage, risk = risk_points(values, right)
         rows += [
             make_row("risk", "selective", float(y), x=float(x), n=right.size)

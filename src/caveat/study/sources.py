@@ -89,7 +89,7 @@ def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Pat
         if name in FIELDS or name.startswith(_LAYER)
     }
     if head_path is not None and "head_weight" not in arrays:
-        arrays["head_weight"] = np.zeros(_shapes(head_path).get("head_weight", ()))
+        arrays["head_weight"] = np.zeros(_head_of(_shapes(head_path), head_path))
     if not arrays:
         raise InputError(f"{path} holds none of the keys {', '.join(FIELDS)}; found {', '.join(sorted(shapes))}.")
     outputs = _assemble(arrays, path, check=False)
@@ -188,11 +188,15 @@ def _read_set(path: Path, keys: Mapping[str, str], rows: str, head_path: str) ->
     return outputs[as_slice(rows, "rows")] if rows else outputs
 
 
-def _with_head(outputs: Outputs, path: Path) -> Outputs:
-    stored = _files.read_npz(path)
+def _head_of(stored: Mapping[str, Any], path: Path) -> Any:
     if "head_weight" not in stored:
         raise InputError(f"{path} has no array 'head_weight'. Store head_weight (C, D) and head_bias (C,).")
-    head = Head(stored["head_weight"], stored.get("head_bias"))
+    return stored["head_weight"]
+
+
+def _with_head(outputs: Outputs, path: Path) -> Outputs:
+    stored = _files.read_npz(path)
+    head = Head(_head_of(stored, path), stored.get("head_bias"))
     fields = [name for name in outputs.stored() if not name.startswith((_LAYER, "head_"))]
     arrays = {name: getattr(outputs, name) for name in fields}
     try:

@@ -20,6 +20,7 @@ import json
 import os
 import shutil
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from caveat.study.schema import COLUMNS, Row
 __all__ = ["Failure", "Store", "StoredCell"]
 
 _META = b"caveat"
+_LONG_AGO = 7 * 24 * 3600.0  # seconds
 
 
 @final
@@ -209,18 +211,18 @@ class Store:
             mine.parent.mkdir(parents=True, exist_ok=True)
             others = sum(_alive(note) for note in mine.parent.iterdir() if note != mine)
             mine.touch()
-            if not others:
-                self._clear_leftovers()
+            self._clear_leftovers(older=_LONG_AGO if others else 0.0)
         try:
             yield others
         finally:
             mine.unlink(missing_ok=True)
 
-    def _clear_leftovers(self) -> None:
-        """Remove what killed runs left half written. Only a run that is alone may do so."""
+    def _clear_leftovers(self, older: float) -> None:
+        """Remove what killed runs left half written. What is new may belong to a run that is still at work."""
         for part in ("cells", "failures", "outputs"):
             for leftover in (self.folder / part).glob(".*"):
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+                if _age(leftover) >= older:
+                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -254,10 +256,10 @@ def _as_table(pa: Any, rows: Sequence[Row]) -> Any:
 
 
 def _alive(note: Path) -> bool:
-    """Whether the run that left this note is still there; one on another machine is believed."""
+    """Whether the run that left this note is still there; one on another machine is believed for a while."""
     host, _, pid = note.name.rpartition("-")
     if host != socket.gethostname() or not pid.isdigit():
-        return True
+        return _age(note) < _LONG_AGO
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
@@ -266,6 +268,13 @@ def _alive(note: Path) -> bool:
     except OSError:  # it belongs to somebody else
         return True
     return True
+
+
+def _age(path: Path) -> float:
+    try:
+        return max(0.0, time.time() - path.stat().st_mtime)
+    except FileNotFoundError:
+        return 0.0
 
 
 def _text(path: Path) -> str | None:
