@@ -65,7 +65,7 @@ def test_a_regime_with_one_block_and_few_blocks_are_said(read):
     facts, verdicts = read(scores={"knn": 2.0, "msp": 0.2}, sets={"a": "near", "b": "far", "c": "far"})
     cannot = say.cannot_be_said(facts, verdicts, "auroc")
     assert any(s.startswith("For near there is one block") for s in cannot)
-    assert any(s.startswith("Far and all rest on fewer than 6 blocks") for s in cannot)
+    assert any(s.startswith("Fewer than 6 blocks stand behind far and all:") for s in cannot)
 
 
 def test_repeated_seeds_and_failures_are_said(read):

@@ -103,6 +103,7 @@ def read_study(results: StudyResults) -> StudyFacts:
         failures=[FailureFacts(f.key, f.label or f.key, f"{f.error}: {f.message}") for f in failures],
         missing=len(results.missing) - len(failures),
         notes=[*results.notes, *(f"{cell.get('label')}: {cell['skipped']}." for cell in said if cell.get("skipped"))],
+        about=plan.about,
         plan=plan.text,
     )  # fmt: skip
 
@@ -187,7 +188,7 @@ def _cliques(
     panels = []
     for i, metric in enumerate(metrics):
         columns = [v for (name, _, _), v in verdicts.items() if name == metric and len(v.order) > 1]
-        if any(v.by != "nothing" for v in columns):
+        if any(v.tells for v in columns):
             panels.append(rank_figures.clique_panel(columns, key=f"cliques-{i}", order=order))
     return panels
 

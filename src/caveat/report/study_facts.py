@@ -122,6 +122,7 @@ class StudyFacts:
     failures: tuple[FailureFacts, ...] = ()
     missing: int = 0  # cells that were not computed yet
     notes: tuple[str, ...] = ()  # what the plan left out
+    about: str = ""
     plan: str = ""
 
     @cached_property
@@ -182,6 +183,7 @@ def gather(
     failures: Iterable[FailureFacts] = (),
     missing: int = 0,
     notes: Iterable[str] = (),
+    about: str = "",
     plan: str = "",
 ) -> StudyFacts:
     """Facts from the long table of a study (see ``docs/studies.md`` for its columns)."""
@@ -255,6 +257,7 @@ def gather(
         failures=tuple(failures),
         missing=missing,
         notes=tuple(notes),
+        about=about,
         plan=plan,
     )
 

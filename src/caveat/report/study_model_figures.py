@@ -122,7 +122,11 @@ def certificate_panels(facts: StudyFacts) -> list[Placed]:
         said = []
         for i, source in enumerate(sources):
             y = len(sources) - 0.5 - i
-            value = {r.metric: r.estimate.value for r in rows if (r.source, r.outlier) == (source, outlier)}
+            value: dict[str, float] = {}
+            for metric in ("auc", "aauc", "gauc"):
+                mine = [r.estimate.value for r in rows if (r.source, r.outlier, r.metric) == (source, outlier, metric)]
+                if mine:
+                    value[metric] = float(np.mean(mine))
             if not value:
                 continue
             chart.rule(min(value.values()), y, max(value.values()), y, cls="span")
@@ -142,6 +146,8 @@ def certificate_panels(facts: StudyFacts) -> list[Placed]:
 def upper_bound_panels(facts: StudyFacts) -> list[Placed]:
     """Certified upper bounds of the confidence on outliers: mass at the left is what a certificate can use."""
     rows = list(facts.of_kind("upper_bound"))
+    first = min((row.seed for row in rows), default=0)
+    rows = [row for row in rows if row.seed == first]
     found: list[Placed] = []
     for source, outlier in dict.fromkeys((row.source, row.outlier) for row in rows):
         mine = sorted((r.x, r.estimate.value) for r in rows if (r.source, r.outlier) == (source, outlier))

@@ -43,7 +43,8 @@ def outlier_set_table(facts: StudyFacts) -> Table | None:
         return None
     caption = "Mean number of classes in the prediction sets of outliers. Nothing is promised for them."
     flat = [replace(row, metric=row.outlier) for row in rows]
-    return _wide("outlier-sets", "Prediction sets of outliers", caption, flat, first="Sets", known={})
+    names = {row.outlier: row.outlier for row in rows}
+    return _wide("outlier-sets", "Prediction sets of outliers", caption, flat, first="Sets", known=names)
 
 
 def model_table(facts: StudyFacts) -> Table | None:
@@ -106,7 +107,7 @@ def proximity_table(facts: StudyFacts) -> Table | None:
     sets = list(dict.fromkeys((row.source, row.outlier) for row in rows))
     several = len({source for source, _ in sets}) > 1
     columns = [Column("Outlier set", number=False), Column("Regime", number=False)]
-    columns += [Column(_words(name)) for name in metrics]
+    columns += [Column({"frechet": "Fréchet", "mmd": "MMD"}.get(name, _words(name))) for name in metrics]
     lines = []
     for source, outlier in sets:
         mine = [row for row in rows if (row.source, row.outlier) == (source, outlier)]
@@ -138,7 +139,8 @@ def certificate_table(facts: StudyFacts) -> Table | None:
         lines = []
         for source in dict.fromkeys(row.source for row in rows):
             # A number without a set, such as the accuracy, belongs to the model and stands with each set.
-            found = {row.metric: row.estimate for row in rows if row.source == source and row.outlier in ("", outlier)}
+            mine = [row for row in rows if row.source == source and row.outlier in ("", outlier)]
+            found = {name: _mean([row.estimate for row in mine if row.metric == name]) for name in names}
             if any(row.source == source and row.outlier == outlier for row in rows):
                 cells = [number_cell(found.get(name), "percent" if name in percents else "number") for name in names]
                 lines.append(Line((Cell(source), *cells)))

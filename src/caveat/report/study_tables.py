@@ -140,7 +140,7 @@ def _lines(facts: StudyFacts, order: Sequence[str], columns: Sequence[tuple[Verd
     for label in order:
         cells = [Cell(label)]
         for found, style in columns:
-            top = found.by != "nothing" and label in found.top and len(found.top) < len(found.order)
+            top = found.tells and label in found.top
             cells.append(
                 number_cell(
                     mean_over(facts, found.blocks, label, found.metric), style,

@@ -100,6 +100,11 @@ class Verdict:
         return self.by != "nothing" and len(self.top) == 1 and len(self.order) > 1
 
     @property
+    def tells(self) -> bool:
+        """Whether any method can be told from the best."""
+        return self.by != "nothing" and len(self.top) < len(self.order)
+
+    @property
     def rests_on_little(self) -> bool:
         """Whether few blocks make it hard to tell anything apart."""
         return self.by == "ranks" and len(self.blocks) < 6

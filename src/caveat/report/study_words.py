@@ -91,6 +91,8 @@ def _tie(found: Verdict, *, named: bool = True) -> str:
     assert found.comparison is not None
     test = f" (Conover-Holm, {level(found.comparison.alpha)} level)" if named else ""
     if len(found.top) == len(found.order):
+        if found.comparison.caveat.startswith("Friedman"):
+            test = f" (Friedman, {level(found.comparison.alpha)} level)" if named else ""
         return f"No method can be told from any other{test}."
     if not others:
         return f"It is ahead of every other by more than chance explains{test}."
@@ -116,8 +118,7 @@ def cannot_be_said(facts: StudyFacts, verdicts: Verdicts, metric: str) -> list[s
     few = [regime for regime, found in shown.items() if found.rests_on_little]
     if few:
         said.append(
-            f"{listing(few).capitalize()} rest{'s' if len(few) == 1 else ''} on fewer than 6 blocks: only large "
-            "differences show, and a tie says little."
+            f"Fewer than 6 blocks stand behind {listing(few)}: only large differences show, and a tie says little."
         )
     if not facts.regime_names and facts.sets:
         said.append("No outlier set has a regime, so nothing is said about near and far ones.")
