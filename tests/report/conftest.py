@@ -288,16 +288,17 @@ def model_rows(rng, *, source: str, seed: int, sets: dict[str, str], certificate
         for name in ("frechet", "mmd", "centroid"):
             rows.append(quick_row("proximity", name, rng.uniform(0.2, 2), outlier=outlier, regime=regime, **common))
     if certificates:
-        edges = np.linspace(0, 1, 21)
+        edges, shares = np.linspace(0, 1, 21), [*(np.ones(20) / 20), np.nan]
+        common |= {"params": '{"epsilon": 0.3}'}
         for outlier in ("uniform", "fashion"):
-            for name, value in {"auc": 0.99, "aauc": 0.93, "gauc": 0.88}.items():
-                rows.append(quick_row("certificate", name, value, outlier=outlier, **common))
-            shares = [*(np.ones(20) / 20), np.nan]
-            rows += [
-                quick_row("histogram", "upper_bound", s, x=x, outlier=outlier, **common)
-                for x, s in zip(edges, shares, strict=True)
-            ]
-        rows.append(quick_row("certificate", "accuracy", 0.98, **common))
+            for name, value in {"auc": 0.99, "aauc": 0.93, "gauc": 0.88, "mean_confidence": 0.4}.items():
+                rows.append(quick_row("certificate", name, value, x=0.3, outlier=outlier, **common))
+            for x, share in zip(edges, shares, strict=True):
+                rows.append(quick_row("histogram", "upper_bound", share, x=x, outlier=outlier, **common))
+        for x, share in zip(edges, shares, strict=True):
+            rows.append(quick_row("histogram", "inlier", share, x=x, **common))
+        for name, value in {"accuracy": 0.98, "mean_confidence": 0.9}.items():
+            rows.append(quick_row("certificate", name, value, **common))
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 
 import numpy as np
@@ -12,7 +13,8 @@ from caveat import report
 from caveat.errors import InputError
 from caveat.report.study import all_verdicts, read_study, render_study
 from caveat.report.study_verdicts import mean_over
-from caveat.study import Cell, Plan, StudyResults, run
+from caveat.study import Cell, Plan, Store, StudyResults, run
+from caveat.study.schema import make_row
 
 SECTIONS = ["ranking", "cliques", "differences", "roc", "risk", "histograms", "sets", "certificates", "collapse",
             "proximity", "failures", "reading", "run"]  # fmt: skip
@@ -199,8 +201,6 @@ def test_thirty_scores_five_projections_eight_sets_stay_small(large_study, seeds
 
 
 def test_a_store_without_results_gets_one_sentence(tmp_path):
-    from caveat.study import Store
-
     store = Store(tmp_path / "run")
     store.prepare(Plan.parse("[sources.a]\ninlier = 'a.npz'\n"), [Cell("score", {})])
     with pytest.raises(InputError, match="nothing to report: none of its cells has a result"):
@@ -210,8 +210,6 @@ def test_a_store_without_results_gets_one_sentence(tmp_path):
 
 
 def test_a_task_with_columns_of_its_own_gets_one_sentence(tmp_path):
-    from caveat.study import Store
-
     store, cell = Store(tmp_path / "run"), Cell("run.py:one", {"k": 1})
     store.prepare(Plan.from_dict({"task": {"run": "run.py:one"}, "grid": {"k": [1]}}), [cell])
     store.write(cell, [{"k": 1, "error": 0.5}])
@@ -238,3 +236,28 @@ def test_a_real_run_has_a_report(tmp_path, make_outputs, parse):
     assert {"knn(k=5)", "knn(k=20)", "energy global"} <= {row[1][1] for row in page.tables["ranking-table"][1:]}
     assert "nan" not in " ".join(re.findall(r' d="[^"]*"', files.html.read_text(encoding="utf-8")))
     assert "data-table" in page.tables
+
+
+def certificates(epsilon: float, gauc: float = 0.8) -> list[dict]:
+    common = {"source": "good", "params": json.dumps({"epsilon": epsilon})}
+    rows = [
+        make_row("certificate", "accuracy", 0.97, **common),
+        make_row("certificate", "mean_confidence", 0.9, **common),
+    ]
+    values = {"auc": 0.99, "aauc": 0.9, "gauc": gauc, "mean_confidence": 0.2}
+    return rows + [make_row("certificate", n, v, outlier="uniform", x=epsilon, **common) for n, v in values.items()]
+
+
+def test_certificates_alone_have_a_report(tmp_path, parse):
+    store, cell = Store(tmp_path / "run"), Cell("run.py:one", {"k": 1})
+    store.prepare(Plan.from_dict({"task": {"run": "run.py:one"}, "grid": {"k": [1]}}), [cell])
+    store.write(cell, certificates(0.3) + certificates(0.4, gauc=0.7))
+    page = parse(render_study(read_study(StudyResults(store)))[0])
+    assert "1 model was certified against 1 outlier set. No score was measured." in page.text
+    assert [a["id"] for tag, a in page.tags if tag == "section"] == ["certificates", "failures", "reading", "run"]
+    # The confidence on inliers is not that on outliers, and each radius has a line of its own.
+    found = [[text for _, text in row] for row in page.tables["certificates-table"][2:]]
+    assert found == [
+        ["good (epsilon=0.3)", "97.0\xa0%", "0.990", "0.900", "0.800", "0.200"],
+        ["good (epsilon=0.4)", "97.0\xa0%", "0.990", "0.900", "0.700", "0.200"],
+    ]

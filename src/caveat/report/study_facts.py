@@ -127,11 +127,11 @@ class StudyFacts:
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(block.source for block in self.blocks))
+        return tuple(dict.fromkeys([*(block.source for block in self.blocks), *(row.source for row in self.rows)]))
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
-        return tuple(sorted({block.seed for block in self.blocks}))
+        return tuple(sorted({block.seed for block in self.blocks} or {row.seed for row in self.rows}))
 
     @cached_property
     def sets(self) -> tuple[tuple[str, str], ...]:
@@ -237,8 +237,10 @@ def gather(
             numbers[block, method_at(i), text["metric"][i]] = estimate(i)
     others = np.isin(kinds, ["sets", "adaptivity", "collapse", "proximity", "certificate", "data"])
     rows += [plain(i, text["kind"][i]) for i in np.flatnonzero(others).tolist()]
-    bounds = (kinds == "histogram") & (np.asarray(text["metric"], dtype=object) == "upper_bound")
-    rows += [plain(i, "upper_bound") for i in np.flatnonzero(bounds).tolist()]
+    # A histogram without a score is one of confidences and belongs to the certificates.
+    scored = np.asarray([bool(score) for score in text["score"]])
+    rows += [plain(i, "confidence") for i in np.flatnonzero((kinds == "histogram") & ~scored).tolist()]
+    kinds = np.where(scored, kinds, "")
     curves = _curves(kinds, text, number, method_at)
     histograms = _histograms(kinds, text, number, method_at)
     return StudyFacts(
@@ -292,8 +294,6 @@ def _histograms(
 ) -> dict[tuple[str, str], Histogram]:
     places: dict[tuple[str, str], dict[int, dict[str, list[int]]]] = {}
     for i in np.flatnonzero(kinds == "histogram").tolist():
-        if text["metric"][i] == "upper_bound":
-            continue
         samples = places.setdefault((text["source"][i], method_at(i)), {}).setdefault(int(text["seed"][i]), {})
         samples.setdefault(text["outlier"][i] or "inlier", []).append(i)
     found = {}

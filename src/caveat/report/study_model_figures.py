@@ -9,7 +9,8 @@ import numpy as np
 
 from caveat.report.chart import Axis, Chart
 from caveat.report.study_facts import Row, StudyFacts
-from caveat.report.study_figures import MOST_LINES, Placed, headed
+from caveat.report.study_figures import MOST_LINES, Floats, Placed, headed
+from caveat.report.study_model_tables import certified_model
 from caveat.report.words import number, percent, plain, shorten
 
 __all__ = ["certificate_panels", "collapse_panels", "difficulty_panels", "size_panels", "upper_bound_panels"]
@@ -111,65 +112,71 @@ def collapse_panels(facts: StudyFacts) -> list[Placed]:
 def certificate_panels(facts: StudyFacts) -> list[Placed]:
     """GAUC, AAUC and AUC of every model, one picture per outlier set."""
     rows = [row for row in facts.of_kind("certificate") if row.metric in ("auc", "aauc", "gauc") and row.outlier]
-    sources = list(dict.fromkeys(row.source for row in rows))
+    models = list(dict.fromkeys((row.source, row.name) for row in rows))
+    labels = [certified_model(facts, *model) for model in models]
     found: list[Placed] = []
     for outlier in dict.fromkeys(row.outlier for row in rows):
         chart = Chart(
             f"certificate-{len(found)}", Axis(0, 1, "AUC"),
-            Axis(0, len(sources), ticks=[(len(sources) - 0.5 - i, shorten(s, 16)) for i, s in enumerate(sources)]),
-            size=(340, 26 * len(sources) + 54), margins=(6, 18, 42, 110),
+            Axis(0, len(models), ticks=[(len(models) - 0.5 - i, shorten(label, 16)) for i, label in enumerate(labels)]),
+            size=(340, 26 * len(models) + 54), margins=(6, 18, 42, 110),
         )  # fmt: skip
         said = []
-        for i, source in enumerate(sources):
-            y = len(sources) - 0.5 - i
+        for i, ((source, radius), label) in enumerate(zip(models, labels, strict=True)):
+            y = len(models) - 0.5 - i
             value: dict[str, float] = {}
             for metric in ("auc", "aauc", "gauc"):
-                mine = [r.estimate.value for r in rows if (r.source, r.outlier, r.metric) == (source, outlier, metric)]
+                key = (source, radius, outlier, metric)
+                mine = [r.estimate.value for r in rows if (r.source, r.name, r.outlier, r.metric) == key]
                 if mine:
                     value[metric] = float(np.mean(mine))
             if not value:
                 continue
             chart.rule(min(value.values()), y, max(value.values()), y, cls="span")
-            for metric, slot in (("auc", 1), ("aauc", 2), ("gauc", 3)):
-                if metric in value:
-                    chart.dot(
-                        value[metric],
-                        y,
-                        f"{source}: {metric.upper()} {number(value[metric])}",
-                        cls=f"dot slot-{slot} {metric}",
-                    )
-            said.append(f"{source} " + ", ".join(f"{m.upper()} {number(v)}" for m, v in value.items()))
-        found.append(Placed(chart.panel(outlier, f"Certificates against {outlier}. {'; '.join(said)}."), "", ""))
+            for slot, (metric, where) in enumerate(value.items(), start=1):
+                chart.dot(where, y, f"{label}: {metric.upper()} {number(where)}", cls=f"dot slot-{slot} {metric}")
+            said.append(f"{label} " + ", ".join(f"{m.upper()} {number(v)}" for m, v in value.items()))
+        found.append(Placed(chart.panel(outlier, f"Certificates against {outlier}. {'; '.join(said)}.")))
     return found
 
 
 def upper_bound_panels(facts: StudyFacts) -> list[Placed]:
-    """Certified upper bounds of the confidence on outliers: mass at the left is what a certificate can use."""
-    rows = list(facts.of_kind("upper_bound"))
+    """Certified upper bounds of the confidence on outliers, before the confidence on inliers."""
+    rows = list(facts.of_kind("confidence"))
     first = min((row.seed for row in rows), default=0)
-    rows = [row for row in rows if row.seed == first]
+    samples: dict[tuple[str, str, str, str], list[tuple[float, float]]] = {}
+    for row in rows:
+        if row.seed == first:
+            key = (row.source, row.name, row.metric, row.outlier)
+            samples.setdefault(key, []).append((row.x, row.estimate.value))
     found: list[Placed] = []
-    for source, outlier in dict.fromkeys((row.source, row.outlier) for row in rows):
-        mine = sorted((r.x, r.estimate.value) for r in rows if (r.source, r.outlier) == (source, outlier))
-        edges, shares = (np.asarray(column) for column in zip(*mine, strict=True))
-        if edges.size < 2:
+    for (source, radius, metric, outlier), pairs in samples.items():
+        if metric != "upper_bound" or len(pairs) < 2:
             continue
-        shares = shares[:-1]
+        edges, shares = _histogram(pairs)
+        inside = _histogram(samples.get((source, radius, "inlier", ""), []))
+        top = max(float(shares.max()), float(inside[1].max(initial=0)))
         chart = Chart(
-            f"bound-{len(found)}", Axis(float(edges[0]), float(edges[-1]), "Upper bound of the confidence"),
-            Axis(0, 1.08 * float(np.nanmax(shares)) or 1.0, "Share of outliers", percent=True), size=(340, 180),
+            f"bound-{len(found)}", Axis(float(edges[0]), float(edges[-1]), "Confidence"),
+            Axis(0, 1.08 * top or 1.0, "Share of samples", percent=True), size=(340, 180),
         )  # fmt: skip
+        if inside[1].size:
+            steps = np.repeat(inside[0], 2)[1:-1]
+            behind = chart.area(steps, np.zeros(steps.size), np.repeat(inside[1], 2))
+            chart.add(f'<g class="ghost" transform="scale(.1)">{behind}</g>')
         steps = np.repeat(edges, 2)[1:-1]
-        content = chart.area(steps, np.zeros(steps.size), np.repeat(shares, 2)) + chart.curve(
-            steps, np.repeat(shares, 2)
-        )
-        chart.series(0, "upper bound", content, slot=3)
+        chart.series(0, "outliers, upper bound", chart.curve(steps, np.repeat(shares, 2)), slot=2)
         middle = float((shares * (edges[:-1] + edges[1:]) / 2).sum() / max(shares.sum(), 1e-12))
-        about = (
-            f"Histogram of certified upper bounds of the confidence of {source} on {outlier}; mean {number(middle)}."
-        )
-        found.append(Placed(chart.panel(f"{source}: {outlier}", about)))
+        label = certified_model(facts, source, radius)
+        about = f"Histogram of certified upper bounds of the confidence of {label} on {outlier}; mean {number(middle)}."
+        found.append(Placed(chart.panel(f"{label}: {outlier}", about)))
     return found
+
+
+def _histogram(pairs: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
+    """Edges and shares; the last pair is the right edge and has no share."""
+    ordered = np.asarray(sorted(pairs, key=lambda pair: pair[0]), dtype=np.float64).reshape(-1, 2)
+    return ordered[:, 0], ordered[:-1, 1]
 
 
 def _rect(x: float, y: float, width: float, height: float, tip: str, cls: str, series: int, name: str) -> str:

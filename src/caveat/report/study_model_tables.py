@@ -13,8 +13,8 @@ from caveat.report.tables import Cell, Column, Group, Line, Table
 from caveat.results import Estimate
 
 __all__ = [
-    "certificate_table", "collapse_table", "data_table", "failure_table", "hash_table", "model_table",
-    "outlier_set_table", "proximity_table", "set_table",
+    "certificate_table", "certified_model", "collapse_table", "data_table", "failure_table", "hash_table",
+    "model_table", "outlier_set_table", "proximity_table", "set_table",
 ]  # fmt: skip
 
 
@@ -122,34 +122,44 @@ def proximity_table(facts: StudyFacts) -> Table | None:
 
 
 def certificate_table(facts: StudyFacts) -> Table | None:
-    """AUC, AAUC and GAUC of every method on every set."""
+    """AUC, AAUC and GAUC of every model at every radius, by outlier set."""
     rows = list(facts.of_kind("certificate"))
     if not rows:
         return None
-    order = ("accuracy", "auc", "aauc", "gauc", "guaranteed_auc_band", "zero_gradient_share")
-    names = sorted(
-        dict.fromkeys(row.metric for row in rows), key=lambda n: order.index(n) if n in order else len(order)
-    )
-    known = {"auc": "AUC", "aauc": "AAUC", "gauc": "GAUC", "accuracy": "Accuracy", "zero_gradient_share": "No gradient",
-             "guaranteed_auc_band": "GAUC band"}  # fmt: skip
-    percents = {"accuracy", "zero_gradient_share"}
-    columns = [Column("Model", number=False)] + [Column(known.get(name, name.replace("_", " "))) for name in names]
+    known = {
+        "accuracy": "Accuracy", "auc": "AUC", "aauc": "AAUC", "gauc": "GAUC", "guaranteed_auc_band": "Guaranteed GAUC",
+        "conservative_gauc": "Conservative GAUC", "gfpr95_inlier_positive": "Certified outliers accepted",
+        "mean_confidence": "Mean confidence", "mean_upper_bound": "Mean upper bound",
+        "zero_gradient_share": "No gradient",
+    }  # fmt: skip
+    names = _ordered(rows, known)
+    percents = {"accuracy", "zero_gradient_share", "gfpr95_inlier_positive"}
+    columns = [Column("Model", number=False), *(Column(known.get(name, _words(name))) for name in names)]
     groups = []
     for outlier in dict.fromkeys(row.outlier for row in rows if row.outlier):
         lines = []
-        for source in dict.fromkeys(row.source for row in rows):
-            # A number without a set, such as the accuracy, belongs to the model and stands with each set.
-            mine = [row for row in rows if row.source == source and row.outlier in ("", outlier)]
-            found = {name: _mean([row.estimate for row in mine if row.metric == name]) for name in names}
-            if any(row.source == source and row.outlier == outlier for row in rows):
-                cells = [number_cell(found.get(name), "percent" if name in percents else "number") for name in names]
-                lines.append(Line((Cell(source), *cells)))
+        for source, radius in dict.fromkeys((row.source, row.name) for row in rows if row.outlier == outlier):
+            of_model = [row for row in rows if (row.source, row.name) == (source, radius)]
+            cells = [Cell(certified_model(facts, source, radius))]
+            for name in names:
+                mine = [row for row in of_model if row.metric == name and row.outlier == outlier]
+                # A number without a set, such as the accuracy, belongs to the model and stands with each set.
+                mine = mine or [row for row in of_model if row.metric == name == "accuracy"]
+                found = _mean([row.estimate for row in mine])
+                cells.append(number_cell(found, "percent" if name in percents else "number"))
+            lines.append(Line(tuple(cells)))
         groups.append(Group(outlier, tuple(lines)))
     caption = (
         "AUC: unattacked. AAUC: the outliers were attacked to look confident; another attack may do better. GAUC: no "
         "attack within the radius can do better, certified. So GAUC ≤ AAUC ≤ AUC must hold on the same samples."
     )
     return Table("certificates", "Certificates", caption, tuple(columns), tuple(groups))
+
+
+def certified_model(facts: StudyFacts, source: str, radius: str) -> str:
+    """A model, and the radius of its certificates where there are several."""
+    radii = {row.name for row in facts.of_kind("certificate")}
+    return f"{source} {radius}".rstrip() if len(radii) > 1 else source
 
 
 def failure_table(facts: StudyFacts) -> Table | None:
@@ -183,9 +193,7 @@ def _wide(
     styles: Mapping[str, str] | None = None, by_projection: bool = False,
 ) -> Table:  # fmt: skip
     """One line per source and name, one column per metric, means over the seeds."""
-    metrics = sorted(
-        dict.fromkeys(row.metric for row in rows), key=lambda n: list(known).index(n) if n in known else len(known)
-    )
+    metrics = _ordered(rows, known)
     groups = []
     for source in dict.fromkeys(row.source for row in rows):
         mine = [row for row in rows if row.source == source]
@@ -203,6 +211,12 @@ def _wide(
         groups.append(Group(source, tuple(lines), source))
     columns = [Column(first, number=False), *(Column(known.get(name, _words(name))) for name in metrics)]
     return Table(key, title, caption, tuple(columns), tuple(groups))
+
+
+def _ordered(rows: Sequence[Row], known: Mapping[str, str]) -> list[str]:
+    """The metrics of rows, those that are known first and in their order."""
+    order = {name: i for i, name in enumerate(known)}
+    return sorted(dict.fromkeys(row.metric for row in rows), key=lambda name: order.get(name, len(order)))
 
 
 def _words(name: str) -> str:

@@ -18,6 +18,14 @@ Verdicts = Mapping[tuple[str, str, str], Verdict]  # metric, source, regime
 
 def measured(facts: StudyFacts) -> str:
     """What was measured, in one or two sentences."""
+    if not facts.methods:
+        certified = {(row.source, row.outlier) for row in facts.of_kind("certificate") if row.outlier}
+        if certified:
+            who, sets = ({pair[i] for pair in certified} for i in (0, 1))
+            verb = "was" if len(who) == 1 else "were"
+            said = f"{count(len(who), 'model')} {verb} certified against {count(len(sets), 'outlier set')}."
+            return f"{said} No score was measured."
+        return "No score was measured."
     scores = len({method.score for method in facts.methods})
     projections = len({method.projection for method in facts.methods})
     methods = count(scores, "score")
@@ -156,12 +164,12 @@ def cannot_be_said(facts: StudyFacts, verdicts: Verdicts, metric: str) -> list[s
 
 def sandwich(facts: StudyFacts) -> tuple[bool, str]:
     """Whether GAUC <= AAUC <= AUC holds wherever two of them were measured, and the sentence that says so."""
-    values: dict[tuple[str, str, int], dict[str, float]] = {}
+    values: dict[tuple[str, str, str, int], dict[str, float]] = {}
     for row in facts.of_kind("certificate"):
         if row.metric in ("auc", "aauc", "gauc"):
-            values.setdefault((row.source, row.outlier, row.seed), {})[row.metric] = row.estimate.value
+            values.setdefault((row.source, row.name, row.outlier, row.seed), {})[row.metric] = row.estimate.value
     broken = []
-    for (source, outlier, _), found in values.items():
+    for (source, _, outlier, _), found in values.items():
         held = [found[name] for name in ("gauc", "aauc", "auc") if name in found]
         if any(low > high + 1e-9 for low, high in pairwise(held)):
             broken.append(f"{source} on {outlier} ({', '.join(f'{k.upper()} {number(v)}' for k, v in found.items())})")
