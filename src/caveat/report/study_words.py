@@ -21,9 +21,9 @@ def measured(facts: StudyFacts) -> str:
     if not facts.methods:
         certified = {(row.source, row.outlier) for row in facts.of_kind("certificate") if row.outlier}
         if certified:
-            who, sets = ({pair[i] for pair in certified} for i in (0, 1))
+            who, where = ({pair[i] for pair in certified} for i in (0, 1))
             verb = "was" if len(who) == 1 else "were"
-            said = f"{count(len(who), 'model')} {verb} certified against {count(len(sets), 'outlier set')}."
+            said = f"{count(len(who), 'model')} {verb} certified against {count(len(where), 'outlier set')}."
             return f"{said} No score was measured."
         return "No score was measured."
     scores = len({method.score for method in facts.methods})
