@@ -159,6 +159,7 @@ def render_study(facts: StudyFacts) -> tuple[str, str, str]:
         bound_panels=model_figures.upper_bound_panels(facts),
         collapse_panels=model_figures.collapse_panels(facts),
         fingerprints=model_tables.hash_table(facts),
+        papers=_papers(facts),
         versions=_versions(facts),
         version=__version__,
         key=key,
@@ -217,6 +218,14 @@ def _histograms(facts: StudyFacts, order: Sequence[str]) -> list[Placed]:
                 panel = figures.histogram_panel(histogram, areas, regimes, key=f"hist-{len(found)}", title=title)
                 found.append(Placed(panel, source))
     return found
+
+
+def _papers(facts: StudyFacts) -> list[tuple[str, str]]:
+    """Score -> where it comes from, for those of the study that the catalogue has."""
+    from caveat.scores import catalogue
+
+    present = {method.score for method in facts.methods}
+    return [(entry.name, entry.paper) for entry in catalogue() if entry.name in present]
 
 
 def _versions(facts: StudyFacts) -> list[tuple[str, str]]:
