@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -107,11 +108,14 @@ def _md_cell(cell: Cell) -> str:
 
 
 def _md(text: str) -> str:
-    """Plain text as Markdown shows it: nothing in a name is a tag, a rule or emphasis."""
+    """Plain text as Markdown shows it: nothing in a name is a tag, an entity, a rule, a link or emphasis.
+
+    >>> _md("a_b _c_ <b> [x](y) &amp;")
+    'a_b \\\\_c\\\\_ &lt;b&gt; [x]\\\\(y) &amp;amp;'
+    """
     text = " ".join(text.replace("\xa0", " ").split())
-    for char in "\\|*`":
-        text = text.replace(char, "\\" + char)
-    return text.replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"[\\|*`]|(?<![^\W_])_|_(?![^\W_])|(?<=\])\(", r"\\\g<0>", text)
+    return re.sub(r"&(?=[#\w]+;)", "&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
 
 
 def latex(table: Table) -> str:
@@ -158,7 +162,7 @@ def _stacked(first: str, second: str, number: bool) -> str:
 _TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "[": "{[}", "]": "{]}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
+    "[": "{[}", "]": "{]}", "*": "{*}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
     "\xa0": "~", "·": r"$\cdot$", "×": r"$\times$", "−": "$-$", "…": r"\ldots{}", "–": "--",
     "≤": r"$\leq$", "≥": r"$\geq$", "†": r"\dag{}",
 }  # fmt: skip
