@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from caveat._rank_figures import stack_bars, clique_map, critical_difference_diagram
+from caveat._rank_figures import clique_map, critical_difference_diagram, stack_bars
 from caveat.stats import compare
 
 NAMES = [f"method {i}" for i in range(21)]

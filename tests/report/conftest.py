@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +25,56 @@ from caveat.study.schema import make_row
 from caveat.study.store import Failure, Store
 
 CLASSES, WIDTH = 4, 6
+VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """A page as flat lists: every tag with its attributes, every table as rows of cells, and all text."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.tables: dict[str, list[list[tuple[dict[str, str | None], str]]]] = {}
+        self.stack: list[str] = []
+        self.text = ""
+        self._rows: list[list[tuple[dict[str, str | None], str]]] | None = None
+        self.feed(source)
+        assert self.stack == [], "every element is closed"
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.tags.append((tag, found))
+        if tag not in VOID:
+            self.stack.append(tag)
+        if tag == "table":
+            self._rows = self.tables.setdefault(found.get("id", f"table-{len(self.tables)}"), [])
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("td", "th"):
+            self._rows[-1].append((found, ""))
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        if {"td", "th"} & set(self.stack):
+            attrs, text = self._rows[-1][-1]
+            self._rows[-1][-1] = (attrs, text + data)
+        if not {"style", "script"} & set(self.stack):
+            self.text += data
+
+    def values(self, table: str) -> list[list[float]]:
+        return [[float(a["data-value"]) for a, _ in row if "data-value" in a] for row in self.tables[table]]
+
+
+@pytest.fixture(scope="session")
+def parse() -> type[Page]:
+    """Reads a page; see ``Page``."""
+    return Page
 
 
 def outputs(seed: int, n: int, *, shift: float = 0.0, labelled: bool = True) -> Outputs:
@@ -94,7 +147,56 @@ def crowd_source(crowd) -> str:
     return report.render_html(crowd)
 
 
-# -- stores of studies: invented numbers with the shape of real ones, written through the store itself ------------------
+# -- pages in a browser ------------------------------------------------------------------------------------------------
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("Chromium is not installed")
+    with api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser, pages) -> Iterator[Any]:
+    """Opens a page; when the test ends, nothing may have gone wrong in it and nothing may have been fetched."""
+    contexts, problems, requests = [], [], []
+
+    def opened(name: str, *, width: int = 1280, scheme: str = "light", scripts: bool = True) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(pages[name].as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert problems == []
+    assert all(url.startswith("file://") for url in requests)
+    assert len(requests) == len(contexts)  # the page itself, once each
+
+
+# -- stores of studies: invented numbers with the shape of real ones, written through the store itself -----------------
 
 EMPTY = make_row("metric", "")
 
@@ -109,7 +211,7 @@ SETS = {"cifar100": "near", "tinyimagenet": "near", "svhn": "mid", "dtd": "mid",
 
 def score_rows(rng, *, source: str, seed: int, score: str, projection: str, params: str, sets: dict[str, str],
                quality: float, delta: float = 0.05) -> list[dict]:  # fmt: skip
-    """Rows of one score cell: Gaussian inliers and outliers, ``quality`` standard deviations apart and more when far."""
+    """Rows of one score cell: Gaussian inliers and outliers, ``quality`` standard deviations apart, more when far."""
     common = {"source": source, "seed": seed, "score": score, "projection": projection, "params": params}
     rows, grid, edges = [], np.linspace(0, 1, 101), np.linspace(-4, 8, 41)
     cdf = ndtr(edges)
@@ -123,7 +225,9 @@ def score_rows(rng, *, source: str, seed: int, score: str, projection: str, para
 
     histogram("inlier", "", "", 0.0)
     for i, (outlier, regime) in enumerate(sets.items()):
-        shift = max(0.05, quality + {"near": 0.0, "mid": 0.6, "far": 1.2, "": 0.5}[regime] + 0.1 * i + rng.normal(0, 0.08))
+        shift = max(
+            0.05, quality + {"near": 0.0, "mid": 0.6, "far": 1.2, "": 0.5}[regime] + 0.1 * i + rng.normal(0, 0.08)
+        )
         where = common | {"outlier": outlier, "regime": regime}
         area = float(ndtr(shift / np.sqrt(2)))
         numbers = {
@@ -141,7 +245,9 @@ def score_rows(rng, *, source: str, seed: int, score: str, projection: str, para
             )  # fmt: skip
         tpr = ndtr(shift + ndtri(grid))
         for x, y in zip(grid, tpr, strict=True):
-            rows.append(quick_row("roc", "tpr", y, x=float(x), lower=max(0.0, y - 0.03), upper=min(1.0, y + 0.03), **where))
+            rows.append(
+                quick_row("roc", "tpr", y, x=float(x), lower=max(0.0, y - 0.03), upper=min(1.0, y + 0.03), **where)
+            )
             rows.append(quick_row("risk", "selective", 0.5 * x ** (1 + shift), x=x, **where))
         histogram("outlier", outlier, regime, shift)
     for metric in ("aurc", "augrc"):
@@ -157,12 +263,22 @@ def model_rows(rng, *, source: str, seed: int, sets: dict[str, str], certificate
     common = {"source": source, "seed": seed}
     rows = [quick_row("metric", "accuracy", 0.923, lower=0.91, upper=0.935, level=0.95, n=2000, **common)]
     for method, slope in (("lac", 0.02), ("aps", 0.25)):
-        values = {"coverage": 0.903, "mean_size": 1.2 + slope, "t_ss": 0.3 + slope, "t_cv": 0.1 - slope / 5, "sscv": 0.08}
+        values = {
+            "coverage": 0.903,
+            "mean_size": 1.2 + slope,
+            "t_ss": 0.3 + slope,
+            "t_cv": 0.1 - slope / 5,
+            "sscv": 0.08,
+        }
         rows += [quick_row("sets", name, value, score=method, **common) for name, value in values.items()]
         for x in range(6):
             easy = x / 5
-            rows.append(quick_row("sets", "size_by_difficulty", 1.1 + slope * 8 * (1 - easy), x=x, score=method, **common))
-            rows.append(quick_row("sets", "coverage_by_difficulty", 0.82 + 0.12 * easy + slope / 6, x=x, score=method, **common))
+            rows.append(
+                quick_row("sets", "size_by_difficulty", 1.1 + slope * 8 * (1 - easy), x=x, score=method, **common)
+            )
+            rows.append(
+                quick_row("sets", "coverage_by_difficulty", 0.82 + 0.12 * easy + slope / 6, x=x, score=method, **common)
+            )
         for x, share in enumerate([0.02, 0.75, 0.15, 0.06, 0.02]):
             rows.append(quick_row("sets", "size_hist", share, x=x, score=method, **common))
     for projection in ("none", "global"):
@@ -172,22 +288,24 @@ def model_rows(rng, *, source: str, seed: int, sets: dict[str, str], certificate
         for name in ("frechet", "mmd", "centroid"):
             rows.append(quick_row("proximity", name, rng.uniform(0.2, 2), outlier=outlier, regime=regime, **common))
     if certificates:
-        edges = np.linspace(0, 1, 21)
+        edges, shares = np.linspace(0, 1, 21), [*(np.ones(20) / 20), np.nan]
+        common |= {"params": '{"epsilon": 0.3}'}
         for outlier in ("uniform", "fashion"):
-            for name, value in {"auc": 0.99, "aauc": 0.93, "gauc": 0.88}.items():
-                rows.append(quick_row("certificate", name, value, outlier=outlier, **common))
-            shares = [*(np.ones(20) / 20), np.nan]
-            rows += [
-                quick_row("histogram", "upper_bound", s, x=x, outlier=outlier, **common)
-                for x, s in zip(edges, shares, strict=True)
-            ]
-        rows.append(quick_row("certificate", "accuracy", 0.98, **common))
+            for name, value in {"auc": 0.99, "aauc": 0.93, "gauc": 0.88, "mean_confidence": 0.4}.items():
+                rows.append(quick_row("certificate", name, value, x=0.3, outlier=outlier, **common))
+            for x, share in zip(edges, shares, strict=True):
+                rows.append(quick_row("histogram", "upper_bound", share, x=x, outlier=outlier, **common))
+        for x, share in zip(edges, shares, strict=True):
+            rows.append(quick_row("histogram", "inlier", share, x=x, **common))
+        for name, value in {"accuracy": 0.98, "mean_confidence": 0.9}.items():
+            rows.append(quick_row("certificate", name, value, **common))
     return rows
 
 
 def make_store(
-    folder: Path, *, scores: Mapping[str, float], projections: Sequence[str] = ("none",), sets: Mapping[str, str] = SETS,
-    sources: Sequence[str] = ("resnet20",), seeds: Sequence[int] = (0,), title: str = "A study", certificates: bool = False,
+    folder: Path, *, scores: Mapping[str, float], projections: Sequence[str] = ("none",),
+    sets: Mapping[str, str] = SETS, sources: Sequence[str] = ("resnet20",), seeds: Sequence[int] = (0,),
+    title: str = "A study", certificates: bool = False,
     failures: Sequence[tuple[str, str]] = (), same_for_all_seeds: bool = False,
 ) -> Store:  # fmt: skip
     """A store as a run leaves it. ``scores``: name -> quality; ``failures``: (label, message) of cells that failed."""
@@ -198,7 +316,9 @@ def make_store(
             text = f"{source} {0 if same_for_all_seeds else seed} {score} {projection}"
             rng = np.random.default_rng(list(hashlib.sha256(text.encode()).digest()[:8]))
             label = f"{source}/seed {seed}/{score}/{projection}"
-            cells.append(Cell("score", {"score": score, "projection": projection, "source": source}, seed, data, label=label))
+            cells.append(
+                Cell("score", {"score": score, "projection": projection, "source": source}, seed, data, label=label)
+            )
             quality = scores[score] + 0.05 * list(projections).index(projection)
             tables.append(score_rows(rng, source=source, seed=seed, score=score, projection=projection, params="{}",
                                      sets=dict(sets), quality=quality))  # fmt: skip
@@ -245,11 +365,15 @@ def single_study(tmp_path_factory) -> Store:
 
 
 @pytest.fixture(scope="session")
-def large_study(tmp_path_factory) -> Store:
-    """30 scores x 5 projections x 8 outlier sets x 3 seeds."""
+def large_study(tmp_path_factory):
+    """30 scores x 5 projections x 8 outlier sets; a page averages over seeds, so one is as large as three."""
     names = [entry.name for entry in catalogue()][:30]
     sets = SETS | {"places365": "mid", "emnist": "far"}
-    return make_store(
-        tmp_path_factory.mktemp("large") / "run", scores={name: 0.4 + 0.04 * i for i, name in enumerate(names)},
-        projections=("none", "global", "class", "class_pred", "class_avg"), sets=sets, seeds=(0, 1, 2), title="A large study",
-    )  # fmt: skip
+
+    def made(seeds: tuple[int, ...]) -> Store:
+        return make_store(
+            tmp_path_factory.mktemp("large") / "run", scores={name: 0.4 + 0.04 * i for i, name in enumerate(names)},
+            projections=("none", "global", "class", "class_pred", "class_avg"), sets=sets, seeds=seeds, title="Large",
+        )  # fmt: skip
+
+    return made

@@ -1,7 +1,7 @@
 """Small SVG charts that a script can bring to life: they say where their axes lie, and each series carries its name.
 
-Lines are drawn in tenths of a pixel with relative steps, which keeps hundreds of curves in a page small. Colours, dashes
-and fonts come from the page (``study.css``): light, dark and print are its business.
+Lines are drawn in tenths of a pixel with relative steps, which keeps hundreds of curves in a page small. Colours,
+dashes and fonts come from the page (``study.css``): light, dark and print are its business.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
     first = int(np.ceil(low / step - 1e-9))
     last = int(np.floor(high / step + 1e-9))
-    return [round(i * step, 10) for i in range(first, last + 1)]
+    return [round(float(i * step), 10) for i in range(first, last + 1)]
 
 
 @final
@@ -133,13 +133,16 @@ class Chart:
         at = " ".join(
             f'data-{name}="{" ".join(f"{end:.10g}" for end in found)}"' for name, found in zip("xy", ends, strict=True)
         )
-        units = f'data-percent="{int(self.x.percent)}{int(self.y.percent)}" data-labels="{html.escape(self.x.label)}|{html.escape(self.y.label)}"'
-        box = f'x="{_px(left)}" y="{_px(top - 2)}" width="{_px(width - left - right + 1)}" height="{_px(height - top - bottom + 3)}"'
+        units = f'data-percent="{int(self.x.percent)}{int(self.y.percent)}" data-label="{html.escape(self.x.label)}"'
+        across, down = _px(width - left - right + 1), _px(height - top - bottom + 3)
+        box = f'<rect x="{_px(left)}" y="{_px(top - 2)}" width="{across}" height="{down}"/>'
+        named = f'role="img" aria-labelledby="{self.key}-title {self.key}-desc"'
         svg = (
-            f'<svg class="figure chart" viewBox="0 0 {width:g} {height:g}" style="--width:{width:g}px" role="img" {at} {units} '
-            f'aria-labelledby="{self.key}-title {self.key}-desc"><title id="{self.key}-title">{html.escape(title)}</title>'
+            f'<svg class="figure chart" viewBox="0 0 {width:g} {height:g}" style="--width:{width:g}px" '
+            f"{at} {units} {named}>"
+            f'<title id="{self.key}-title">{html.escape(title)}</title>'
             f'<desc id="{self.key}-desc">{html.escape(description)}</desc>'
-            f'<clipPath id="{self.key}-clip"><rect {box}/></clipPath>{self._frame()}{"".join(self._parts)}</svg>'
+            f'<clipPath id="{self.key}-clip">{box}</clipPath>{self._frame()}{"".join(self._parts)}</svg>'
         )
         return Panel(title, description, svg)
 
@@ -177,7 +180,9 @@ class Chart:
         while i < len(flat):
             dx, dy = flat[i]
             j = i + 1
-            while j < len(flat) and (dy == 0 == flat[j][1] and dx * flat[j][0] > 0 or dx == 0 == flat[j][0] and dy * flat[j][1] > 0):
+            while j < len(flat) and (
+                (dy == 0 == flat[j][1] and dx * flat[j][0] > 0) or (dx == 0 == flat[j][0] and dy * flat[j][1] > 0)
+            ):
                 dx, dy, j = dx + flat[j][0], dy + flat[j][1], j + 1
             parts.append(f"{dx}{dy}" if dy < 0 else f"{dx} {dy}")
             i = j

@@ -12,6 +12,8 @@ from typing import final
 from caveat import __version__, _files
 from caveat.errors import InputError
 from caveat.report import study_figures as figures
+from caveat.report import study_model_figures as model_figures
+from caveat.report import study_model_tables as model_tables
 from caveat.report import study_rank_figures as rank_figures
 from caveat.report import study_tables as tables
 from caveat.report import study_words
@@ -76,7 +78,7 @@ def read_study(results: StudyResults) -> StudyFacts:
     """Everything that a report prints, from the cells of a store in the order of the plan."""
     plan = results.plan
     if plan.task is not None and "kind" not in next(iter(results.rows()), {"kind": ""}):
-        raise InputError(f"{results.store.folder} holds the results of a task in columns of its own, which have no report. "
+        raise InputError(f"{results.store.folder} holds rows of a task in columns of its own, which have no report. "
                          "Write them with to_csv and rank them with caveat compare.")  # fmt: skip
     columns = results.columns()
     if not columns:
@@ -91,7 +93,8 @@ def read_study(results: StudyResults) -> StudyFacts:
         delta=plan.delta,
         cells=[
             CellFacts(
-                str(cell["key"]), str(cell.get("label") or cell["key"]), float(cell.get("seconds") or 0.0),
+                str(cell["key"]), str(cell.get("label") or cell["key"]),
+                str((cell.get("params") or {}).get("source", "")), float(cell.get("seconds") or 0.0),
                 {name: str(version) for name, version in (cell.get("versions") or {}).items()},
                 {name: str(print_) for name, print_ in (cell.get("fingerprints") or {}).items()},
             )
@@ -100,6 +103,7 @@ def read_study(results: StudyResults) -> StudyFacts:
         failures=[FailureFacts(f.key, f.label or f.key, f"{f.error}: {f.message}") for f in failures],
         missing=len(results.missing) - len(failures),
         notes=[*results.notes, *(f"{cell.get('label')}: {cell['skipped']}." for cell in said if cell.get("skipped"))],
+        about=plan.about,
         plan=plan.text,
     )  # fmt: skip
 
@@ -117,14 +121,14 @@ def render_study(facts: StudyFacts) -> tuple[str, str, str]:
         "regimes": tables.by_regime_table(facts, verdicts, leading) if leading else None,
         "metrics": tables.by_metric_table(facts, verdicts, order) if leading else None,
         "numbers": tables.sets_of_numbers(facts, order),
-        "models": tables.model_table(facts),
-        "sets": tables.set_table(facts),
-        "outlier_sets": tables.outlier_set_table(facts),
-        "certificates": tables.certificate_table(facts),
-        "collapse": tables.collapse_table(facts),
-        "proximity": tables.proximity_table(facts),
-        "data": tables.data_table(facts),
-        "failures": tables.failure_table(facts),
+        "models": model_tables.model_table(facts),
+        "sets": model_tables.set_table(facts),
+        "outlier_sets": model_tables.outlier_set_table(facts),
+        "certificates": model_tables.certificate_table(facts),
+        "collapse": model_tables.collapse_table(facts),
+        "proximity": model_tables.proximity_table(facts),
+        "data": model_tables.data_table(facts),
+        "failures": model_tables.failure_table(facts),
     }
     written = [table for table in found.values() if table is not None]
     key = hashlib.sha256("".join(sorted(cell.key for cell in facts.cells)).encode()).hexdigest()[:16]
@@ -148,13 +152,14 @@ def render_study(facts: StudyFacts) -> tuple[str, str, str]:
         rocs=figures.roc_panels(facts, offered),
         risks=figures.risk_panels(facts, offered),
         histograms=_histograms(facts, order),
-        set_panels=[*figures.difficulty_panels(facts), *figures.size_panels(facts)],
+        set_panels=[*model_figures.difficulty_panels(facts), *model_figures.size_panels(facts)],
         set_names=list(dict.fromkeys(row.name for row in facts.of_kind("sets", "adaptivity"))),
         lines=LINES,
-        certificate_panels=figures.certificate_panels(facts),
-        bound_panels=figures.upper_bound_panels(facts),
-        collapse_panels=figures.collapse_panels(facts),
-        fingerprints=tables.hash_table(facts),
+        certificate_panels=model_figures.certificate_panels(facts),
+        bound_panels=model_figures.upper_bound_panels(facts),
+        collapse_panels=model_figures.collapse_panels(facts),
+        fingerprints=model_tables.hash_table(facts),
+        papers=_papers(facts),
         versions=_versions(facts),
         version=__version__,
         key=key,
@@ -184,7 +189,7 @@ def _cliques(
     panels = []
     for i, metric in enumerate(metrics):
         columns = [v for (name, _, _), v in verdicts.items() if name == metric and len(v.order) > 1]
-        if any(v.by != "nothing" for v in columns):
+        if any(v.tells for v in columns):
             panels.append(rank_figures.clique_panel(columns, key=f"cliques-{i}", order=order))
     return panels
 
@@ -213,6 +218,14 @@ def _histograms(facts: StudyFacts, order: Sequence[str]) -> list[Placed]:
                 panel = figures.histogram_panel(histogram, areas, regimes, key=f"hist-{len(found)}", title=title)
                 found.append(Placed(panel, source))
     return found
+
+
+def _papers(facts: StudyFacts) -> list[tuple[str, str]]:
+    """Score -> where it comes from, for those of the study that the catalogue has."""
+    from caveat.scores import catalogue
+
+    present = {method.score for method in facts.methods}
+    return [(entry.name, entry.paper) for entry in catalogue() if entry.name in present]
 
 
 def _versions(facts: StudyFacts) -> list[tuple[str, str]]:

@@ -86,6 +86,7 @@ class CellFacts:
 
     key: str
     what: str
+    source: str
     seconds: float
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
@@ -121,15 +122,16 @@ class StudyFacts:
     failures: tuple[FailureFacts, ...] = ()
     missing: int = 0  # cells that were not computed yet
     notes: tuple[str, ...] = ()  # what the plan left out
+    about: str = ""
     plan: str = ""
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(block.source for block in self.blocks))
+        return tuple(dict.fromkeys([*(block.source for block in self.blocks), *(row.source for row in self.rows)]))
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
-        return tuple(sorted({block.seed for block in self.blocks}))
+        return tuple(sorted({block.seed for block in self.blocks} or {row.seed for row in self.rows}))
 
     @cached_property
     def sets(self) -> tuple[tuple[str, str], ...]:
@@ -181,6 +183,7 @@ def gather(
     failures: Iterable[FailureFacts] = (),
     missing: int = 0,
     notes: Iterable[str] = (),
+    about: str = "",
     plan: str = "",
 ) -> StudyFacts:
     """Facts from the long table of a study (see ``docs/studies.md`` for its columns)."""
@@ -212,7 +215,9 @@ def gather(
 
     def estimate(i: int) -> Estimate:
         value, lower, upper, level = (float(number[name][i]) for name in ("value", "lower", "upper", "level"))
-        return Estimate(value, lower, upper, level, int(counts[i] or 0), text["method"][i] or "", text["caveat"][i] or "")
+        return Estimate(
+            value, lower, upper, level, int(counts[i] or 0), text["method"][i] or "", text["caveat"][i] or ""
+        )
 
     def plain(i: int, kind: str) -> Row:
         return Row(
@@ -232,8 +237,10 @@ def gather(
             numbers[block, method_at(i), text["metric"][i]] = estimate(i)
     others = np.isin(kinds, ["sets", "adaptivity", "collapse", "proximity", "certificate", "data"])
     rows += [plain(i, text["kind"][i]) for i in np.flatnonzero(others).tolist()]
-    bounds = (kinds == "histogram") & (np.asarray(text["metric"], dtype=object) == "upper_bound")
-    rows += [plain(i, "upper_bound") for i in np.flatnonzero(bounds).tolist()]
+    # A histogram without a score is one of confidences and belongs to the certificates.
+    scored = np.asarray([bool(score) for score in text["score"]])
+    rows += [plain(i, "confidence") for i in np.flatnonzero((kinds == "histogram") & ~scored).tolist()]
+    kinds = np.where(scored, kinds, "")
     curves = _curves(kinds, text, number, method_at)
     histograms = _histograms(kinds, text, number, method_at)
     return StudyFacts(
@@ -252,6 +259,7 @@ def gather(
         failures=tuple(failures),
         missing=missing,
         notes=tuple(notes),
+        about=about,
         plan=plan,
     )
 
@@ -286,8 +294,6 @@ def _histograms(
 ) -> dict[tuple[str, str], Histogram]:
     places: dict[tuple[str, str], dict[int, dict[str, list[int]]]] = {}
     for i in np.flatnonzero(kinds == "histogram").tolist():
-        if text["metric"][i] == "upper_bound":
-            continue
         samples = places.setdefault((text["source"][i], method_at(i)), {}).setdefault(int(text["seed"][i]), {})
         samples.setdefault(text["outlier"][i] or "inlier", []).append(i)
     found = {}

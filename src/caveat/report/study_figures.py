@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
@@ -11,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat.report.chart import Axis, Chart
-from caveat.report.study_facts import REGIMES, Curve, Histogram, Row, StudyFacts
+from caveat.report.study_facts import REGIMES, Curve, Histogram, StudyFacts
 from caveat.report.svg import LINES, Panel
 from caveat.report.words import number as write_number
-from caveat.report.words import percent, plain, shorten
+from caveat.report.words import shorten
 
-__all__ = ["Placed", "area_of", "certificate_panels", "collapse_panels", "difficulty_panels", "histogram_panel", "risk_panels",
-           "roc_panels", "size_panels", "upper_bound_panels"]  # fmt: skip
+__all__ = ["MOST_LINES", "Placed", "area_of", "headed", "histogram_panel", "risk_panels", "roc_panels"]
 
 MOST_LINES = len(LINES)
 Floats = NDArray[np.float64]
@@ -55,12 +53,12 @@ def roc_panels(facts: StudyFacts, offered: Sequence[str]) -> list[Placed]:
                 said.insert(0, f"{name} {area}")
         regime = facts.regime(source, outlier)
         about = f"ROC curves against {outlier}: outliers caught over inliers rejected. AUROC: {'; '.join(said)}."
-        found.append(Placed(chart.panel(_heading(facts, source, outlier), about), source, regime))
+        found.append(Placed(chart.panel(headed(facts, source, outlier), about), source, regime))
     return found
 
 
 def risk_panels(facts: StudyFacts, offered: Sequence[str]) -> list[Placed]:
-    """Selective risk over coverage: against each outlier set (outliers are the errors), and of the model's own errors."""
+    """Selective risk over coverage: against each outlier set (outliers are errors), and of the model's own errors."""
     found: list[Placed] = []
     places = {name: i for i, name in enumerate(offered)}
     errors = [(source, "") for source in facts.sources]
@@ -77,7 +75,7 @@ def risk_panels(facts: StudyFacts, offered: Sequence[str]) -> list[Placed]:
         for name, curve in reversed(curves.items()):
             place = places[name]
             chart.series(place, name, chart.curve(curve.x, curve.value), slot=_slot(place))
-        title = _heading(facts, source, outlier) if outlier else _heading(facts, source, "the model's own errors")
+        title = headed(facts, source, outlier) if outlier else headed(facts, source, "the model's own errors")
         drawn = ", ".join(name for name in curves if _slot(places[name]))
         what = f"outliers of {outlier} count as errors" if outlier else "wrong answers on inliers"
         about = f"Selective risk over the share of samples answered, least strange first; {what}. Drawn: {drawn}."
@@ -116,164 +114,6 @@ def histogram_panel(
     return chart.panel(title, f"Histograms of {title}, inliers behind each outlier set. AUROC: {said}.")
 
 
-def difficulty_panels(facts: StudyFacts) -> list[Placed]:
-    """Set size and coverage by difficulty, one line per kind of set."""
-    wanted = {"size_by_difficulty": "Mean set size", "coverage_by_difficulty": "Coverage"}
-    found: list[Placed] = []
-    for source, metric, rows in _curve_rows(facts, wanted):
-        share = metric.startswith("coverage")
-        values = [row.estimate.value for row in rows if np.isfinite(row.estimate.value)]
-        bins = sorted({row.x for row in rows})
-        if not values or len(bins) < 2:
-            continue
-        low = min(1 - facts.alpha - 0.02, *values) if share else 0.0
-        ticks = [(x, f"{x:g}") for x in bins[:: max(1, len(bins) // 8)]]
-        ticks[0] = (ticks[0][0], "hardest")
-        chart = Chart(
-            f"difficulty-{len(found)}", Axis(bins[0] - 0.25, bins[-1] + 0.25, "Bins from hard to easy", ticks=ticks),
-            Axis(low, 1.0 if share else 1.1 * max(values) or 1.0, wanted[metric], percent=share),
-        )  # fmt: skip
-        if share:
-            chart.rule(chart.x.low, 1 - facts.alpha, chart.x.high, 1 - facts.alpha, cls="promise")
-        said = []
-        for i, name in enumerate(dict.fromkeys(row.name for row in rows)):
-            mine = sorted((row.x, row.estimate.value) for row in rows if row.name == name)
-            x, y = (np.asarray(column) for column in zip(*mine, strict=True))
-            chart.series(i, name, chart.curve(x, y), slot=i % MOST_LINES + 1)
-            write = percent if share else plain
-            for a, b in mine:
-                chart.dot(a, b, f"{name}, bin {a:g}: {write(b)}", cls=f"dot slot-{i % MOST_LINES + 1}", radius=3)
-            said.append(f"{name}: {', '.join(write(b) for b in y.tolist())}")
-        about = f"{wanted[metric]} by difficulty, hardest first. {'; '.join(said)}."
-        found.append(Placed(chart.panel(_heading(facts, source, wanted[metric]), about), source))
-    return found
-
-
-def size_panels(facts: StudyFacts) -> list[Placed]:
-    """How large the sets of inliers are."""
-    found: list[Placed] = []
-    for source, _, rows in _curve_rows(facts, {"size_hist": "Share of samples"}):
-        rows = [row for row in rows if not row.outlier]
-        if not rows:
-            continue
-        top = max(row.estimate.value for row in rows)
-        last = max((row.x for row in rows if row.estimate.value > 0), default=1.0)
-        names = list(dict.fromkeys(row.name for row in rows))
-        chart = Chart(
-            f"sizes-{len(found)}",
-            Axis(-0.6, last + 0.6, "Classes in the set", ticks=[(x, f"{x:g}") for x in np.arange(0, last + 1, max(1, last // 8))]),
-            Axis(0, min(1.0, 1.1 * top) or 1.0, "Share of inliers", percent=True),
-        )  # fmt: skip
-        width = 0.8 / len(names)
-        said = []
-        for i, name in enumerate(names):
-            for row in rows:
-                if row.name == name and row.estimate.value > 0 and row.x <= last:
-                    left = row.x - 0.4 + i * width
-                    (x1, y1), (x2, y2) = chart.at(left, 0), chart.at(left + width, row.estimate.value)
-                    tip = f"{name}: {percent(row.estimate.value)} of the sets hold {row.x:g}"
-                    chart.add(_rect(x1, y2, x2 - x1, y1 - y2, tip, f"bar slot-{i % MOST_LINES + 1}", i, name))
-            shares = ", ".join(f"{r.x:g}: {percent(r.estimate.value)}" for r in rows if r.name == name and r.estimate.value > 0)
-            said.append(f"{name}: {shares}")
-        about = f"Sizes of the prediction sets of inliers. {'; '.join(said)}."
-        found.append(Placed(chart.panel(_heading(facts, source, "Set size"), about), source))
-    return found
-
-
-def collapse_panels(facts: StudyFacts) -> list[Placed]:
-    """One strip per quantity of neural collapse: a dot per network and projection."""
-    rows = list(facts.of_kind("collapse"))
-    found: list[Placed] = []
-    sources = list(dict.fromkeys(row.source for row in rows))
-    names = list(dict.fromkeys((row.source, row.projection) for row in rows))
-    for metric in dict.fromkeys(row.metric for row in rows):
-        mine = [row for row in rows if row.metric == metric and np.isfinite(row.estimate.value)]
-        if not mine:
-            continue
-        top = max(row.estimate.value for row in mine)
-        chart = Chart(
-            f"collapse-{len(found)}", Axis(0, 1.08 * top or 1.0, "0 is full collapse"),
-            Axis(0, len(names), ticks=[(len(names) - 0.5 - i, _network(n, sources)) for i, n in enumerate(names)]),
-            size=(340, 24 * len(names) + 54), margins=(6, 18, 42, 120),
-        )  # fmt: skip
-        for row in mine:
-            y = len(names) - 0.5 - names.index((row.source, row.projection))
-            tip = f"{row.source}, {row.projection}: {plain(row.estimate.value)}"
-            chart.dot(row.estimate.value, y, tip, cls=f"dot slot-{sources.index(row.source) % MOST_LINES + 1}")
-        said = "; ".join(f"{row.source}, {row.projection} {plain(row.estimate.value)}" for row in mine)
-        title = metric.replace("_", " ")
-        found.append(Placed(chart.panel(title[0].upper() + title[1:], f"{title} of the training features: {said}.")))
-    return found
-
-
-def certificate_panels(facts: StudyFacts) -> list[Placed]:
-    """GAUC, AAUC and AUC of every model, one picture per outlier set."""
-    rows = [row for row in facts.of_kind("certificate") if row.metric in ("auc", "aauc", "gauc") and row.outlier]
-    sources = list(dict.fromkeys(row.source for row in rows))
-    found: list[Placed] = []
-    for outlier in dict.fromkeys(row.outlier for row in rows):
-        chart = Chart(
-            f"certificate-{len(found)}", Axis(0, 1, "AUC"),
-            Axis(0, len(sources), ticks=[(len(sources) - 0.5 - i, shorten(s, 16)) for i, s in enumerate(sources)]),
-            size=(340, 26 * len(sources) + 54), margins=(6, 18, 42, 110),
-        )  # fmt: skip
-        said = []
-        for i, source in enumerate(sources):
-            y = len(sources) - 0.5 - i
-            value = {r.metric: r.estimate.value for r in rows if (r.source, r.outlier) == (source, outlier)}
-            if not value:
-                continue
-            chart.rule(min(value.values()), y, max(value.values()), y, cls="span")
-            for metric, slot in (("auc", 1), ("aauc", 2), ("gauc", 3)):
-                if metric in value:
-                    chart.dot(value[metric], y, f"{source}: {metric.upper()} {write_number(value[metric])}", cls=f"dot slot-{slot} {metric}")
-            said.append(f"{source} " + ", ".join(f"{m.upper()} {write_number(v)}" for m, v in value.items()))
-        found.append(Placed(chart.panel(outlier, f"Certificates against {outlier}. {'; '.join(said)}."), "", ""))
-    return found
-
-
-def upper_bound_panels(facts: StudyFacts) -> list[Placed]:
-    """Certified upper bounds of the confidence on outliers: mass at the left is what a certificate can use."""
-    rows = list(facts.of_kind("upper_bound"))
-    found: list[Placed] = []
-    for source, outlier in dict.fromkeys((row.source, row.outlier) for row in rows):
-        mine = sorted((r.x, r.estimate.value) for r in rows if (r.source, r.outlier) == (source, outlier))
-        edges, shares = (np.asarray(column) for column in zip(*mine, strict=True))
-        if edges.size < 2:
-            continue
-        shares = shares[:-1]
-        chart = Chart(
-            f"bound-{len(found)}", Axis(float(edges[0]), float(edges[-1]), "Upper bound of the confidence"),
-            Axis(0, 1.08 * float(np.nanmax(shares)) or 1.0, "Share of outliers", percent=True), size=(340, 180),
-        )  # fmt: skip
-        steps = np.repeat(edges, 2)[1:-1]
-        content = chart.area(steps, np.zeros(steps.size), np.repeat(shares, 2)) + chart.curve(steps, np.repeat(shares, 2))
-        chart.series(0, "upper bound", content, slot=3)
-        middle = float((shares * (edges[:-1] + edges[1:]) / 2).sum() / max(shares.sum(), 1e-12))
-        about = f"Histogram of the certified upper bounds of the confidence of {source} on {outlier}; mean about {write_number(middle)}."
-        found.append(Placed(chart.panel(f"{source}: {outlier}", about)))
-    return found
-
-
-def _rect(x: float, y: float, width: float, height: float, tip: str, cls: str, number: int, name: str) -> str:
-    said = html.escape(tip)
-    return (
-        f'<rect class="{cls}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" data-tip="{said}" '
-        f'data-series="{number}" data-name="{html.escape(name)}"><title>{said}</title></rect>'
-    )
-
-
-def _curve_rows(facts: StudyFacts, wanted: Mapping[str, str]) -> list[tuple[str, str, list[Row]]]:
-    """Rows with an x by source and quantity, of the first seed."""
-    rows = [row for row in facts.of_kind("sets", "adaptivity") if row.metric in wanted and np.isfinite(row.x)]
-    found = []
-    for source, metric in dict.fromkeys((row.source, row.metric) for row in rows):
-        mine = [row for row in rows if (row.source, row.metric) == (source, metric)]
-        seed = min(row.seed for row in mine)
-        found.append((source, metric, [row for row in mine if row.seed == seed]))
-    return found
-
-
 def _of(facts: StudyFacts, kind: str, source: str, outlier: str, offered: Sequence[str]) -> dict[str, Curve]:
     """Curves by method, in the order of the ranking."""
     found = {name: facts.curves.get((kind, source, outlier, name)) for name in offered}
@@ -294,10 +134,5 @@ def _titled(label: str) -> Axis:
     return Axis(0, 1, label, percent=True)
 
 
-def _heading(facts: StudyFacts, source: str, what: str) -> str:
+def headed(facts: StudyFacts, source: str, what: str) -> str:
     return f"{source}: {what}" if len(facts.sources) > 1 else what
-
-
-def _network(name: tuple[str, str], sources: Sequence[str]) -> str:
-    source, projection = name
-    return shorten(f"{source}, {projection}" if len(sources) > 1 else projection, 18)

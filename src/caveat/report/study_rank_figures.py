@@ -21,13 +21,13 @@ MOST_ROWS = 40  # in a clique map
 def clique_panel(verdicts: Sequence[Verdict], *, key: str, order: Sequence[str]) -> Panel:
     """Rows are methods, columns are regimes; connected dots are the best of a regime and all that tie with it.
 
-    Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection ...", figure 1. Methods in no
-    top group have no row. Rows that are in the top group of at least half the columns are shaded.
+    Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection ...", figure 1. Methods in
+    no top group have no row, and a regime that tells nobody apart has no dots. Rows that are in the top group of at
+    least half the columns are shaded.
     """
-    told = [found for found in verdicts if found.by != "nothing"]
+    told = [found for found in verdicts if found.tells]
     member = {name for found in told for name in found.top}
-    rows = [name for name in order if name in member][:MOST_ROWS]
-    rows += sorted(member - set(order))[: max(0, MOST_ROWS - len(rows))]
+    rows = [*(name for name in order if name in member), *sorted(member - set(order))][:MOST_ROWS]
     place = {name: len(rows) - 0.5 - i for i, name in enumerate(rows)}
     left = 14 + 6.3 * min(34, max((len(name) for name in rows), default=6))
     several = len({found.source for found in verdicts}) > 1
@@ -39,7 +39,7 @@ def clique_panel(verdicts: Sequence[Verdict], *, key: str, order: Sequence[str])
     )  # fmt: skip
     for name, y in place.items():
         times = sum(name in found.top for found in told)
-        (x1, y1), (x2, y2) = chart.at(0, y + 0.5), chart.at(len(verdicts), y - 0.5)
+        (_, y1), (x2, y2) = chart.at(0, y + 0.5), chart.at(len(verdicts), y - 0.5)
         if 2 * times >= len(told) > 1:
             chart.add(f'<rect class="shade" x="4" y="{y1:.1f}" width="{x2 - 4:.1f}" height="{y2 - y1:.1f}"/>')
         chart.rule(0, y, len(verdicts), y, cls="grid")
@@ -51,10 +51,11 @@ def clique_panel(verdicts: Sequence[Verdict], *, key: str, order: Sequence[str])
         chart.add(f"<g {attrs}>")
         px, top = chart.at(x, chart.y.high)
         chart.text(px, top - 18, found.regime, anchor="middle", cls="strong")
-        chart.text(px, top - 5, count(len(found.blocks), "block"), anchor="middle", cls="small")
+        below = count(len(found.blocks), "block") if found.tells else "all are tied"
+        chart.text(px, top - 5, below, anchor="middle", cls="small")
         if several:
             chart.text(px, top - 33, shorten(found.source or "all sources", 13), anchor="middle", cls="small")
-        here = [name for name in rows if name in found.top] if found.by != "nothing" else []
+        here = [name for name in rows if name in found.top] if found.tells else []
         if here:
             chart.rule(x, place[here[0]], x, place[here[-1]], cls="tie")
         for name in rows:
@@ -66,8 +67,10 @@ def clique_panel(verdicts: Sequence[Verdict], *, key: str, order: Sequence[str])
             chart.dot(x, place[name], tip, cls=cls, radius=radius)
         chart.add("</g>")
         who = f"{found.source}, {found.regime}" if found.source else found.regime
-        said.append(f"{who}: {listing(list(found.top), most=8)}" if here else f"{who}: nothing can be said")
+        said.append(f"{who}: {listing(list(found.top), most=8)}" if here else f"{who}: none can be told apart")
     title = f"Top groups by {metric_of(verdicts[0].metric).name}"
+    if len(member) > len(rows):
+        title += f", {len(rows)} of {len(member)} methods"
     return chart.panel(title, f"Clique map. Top group of each regime: {'; '.join(said)}.")
 
 
@@ -115,7 +118,11 @@ def critical_difference_panel(found: Verdict, *, key: str) -> Panel | None:
             x, y = chart.at(ranks[name], 0)[0], line + depth + 8 + 20 * i
             chart.add(f'<path class="rule" d="M{x:.1f} {line:.1f}V{y:.1f}H{edge:g}"/>')
             chart.dot(ranks[name], 0, f"{name}: average rank {ranks[name]:.2f}", cls="dot slot-1", radius=3.5)
-            text = f"{shorten(name, 28)}  {ranks[name]:.2f}" if anchor == "end" else f"{ranks[name]:.2f}  {shorten(name, 28)}"
+            text = (
+                f"{shorten(name, 28)}  {ranks[name]:.2f}"
+                if anchor == "end"
+                else f"{ranks[name]:.2f}  {shorten(name, 28)}"
+            )
             chart.text(edge + (-6 if anchor == "end" else 6), y + 4, text, anchor=anchor)
     rest = len(comparison.methods) - len(names)
     where = "all outlier sets" if found.regime == "all" else found.regime
@@ -133,7 +140,9 @@ def _tip(found: Verdict, name: str) -> str:
     )  # fmt: skip
     if name not in found.order:
         return f"{where}: {name} was not compared"
-    group = "in the top group" if name in found.top and found.by != "nothing" else "not in the top group"
+    if not found.tells:
+        return f"{where}: {name}{rank}, tied with all"
+    group = "in the top group" if name in found.top else "not in the top group"
     return f"{where}: {name}{rank}, {group}"
 
 

@@ -17,8 +17,19 @@ from caveat.report.study_facts import Block, StudyFacts
 from caveat.results import Comparison, Estimate
 from caveat.stats import compare
 
-__all__ = ["ERRORS", "METRICS", "Metric", "Verdict", "compared_metrics", "guaranteed", "judge", "mean_over", "metric_of"]
+__all__ = [
+    "ERRORS",
+    "METRICS",
+    "Metric",
+    "Verdict",
+    "compared_metrics",
+    "guaranteed",
+    "judge",
+    "mean_over",
+    "metric_of",
+]
 
+By = Literal["ranks", "bands", "nothing"]
 ERRORS = "errors"  # the regime without outliers: does strangeness warn of wrong answers?
 
 
@@ -65,9 +76,9 @@ class Verdict:
     metric: str
     source: str  # "": all of them
     regime: str  # "all", near, mid, far, or errors
-    by: Literal["ranks", "bands", "nothing"]
+    by: By
     order: tuple[str, ...]  # methods from best to worst
-    top: tuple[str, ...]  # the best and those that cannot be told from it
+    layers: tuple[tuple[str, ...], ...]  # each method in one group; those that cannot be told from its first share it
     blocks: tuple[Block, ...]
     comparison: Comparison | None
     left_out: Mapping[str, int]  # method -> how many blocks it lacks
@@ -79,9 +90,19 @@ class Verdict:
         return self.order[0]
 
     @property
+    def top(self) -> tuple[str, ...]:
+        """The best and those that cannot be told from it."""
+        return self.layers[0]
+
+    @property
     def alone(self) -> bool:
         """Whether the best stands out beyond chance. Only then may it be set in bold."""
         return self.by != "nothing" and len(self.top) == 1 and len(self.order) > 1
+
+    @property
+    def tells(self) -> bool:
+        """Whether any method can be told from the best."""
+        return self.by != "nothing" and len(self.top) < len(self.order)
 
     @property
     def rests_on_little(self) -> bool:
@@ -117,22 +138,33 @@ def judge(facts: StudyFacts, metric: str, *, regime: str = "all", source: str = 
     values, blocks = values[distinct], [blocks[i] for i in distinct]
 
     def verdict(
-        by: Literal["ranks", "bands", "nothing"], order: Sequence[str], top: Sequence[str], found: Comparison | None = None
-    ) -> Verdict:  # fmt: skip
+        by: By, layers: Sequence[Sequence[str]], order: Sequence[str], found: Comparison | None = None
+    ) -> Verdict:
+        groups = tuple(tuple(layer) for layer in layers)
         return Verdict(
-            metric, source, regime, by, tuple(order), tuple(top), tuple(blocks), found, left_out, dropped, repeated
+            metric, source, regime, by, tuple(order), groups, tuple(blocks), found, left_out, dropped, repeated
         )
 
     if len(blocks) > 1 and len(labels) > 1:
         found = compare(values, facts.delta, not higher, methods=labels)
-        return verdict("ranks", found.methods, found.layers[0], found)
+        return verdict("ranks", found.layers, found.methods, found)
     means = values.mean(axis=0)
     order = [labels[i] for i in np.argsort(-means if higher else means, kind="stable")]
     bands = {label: _band(facts, blocks, label, metric) for label in order}
-    first = bands[order[0]]
-    if len(labels) < 2 or first is None:
-        return verdict("nothing", order, order)
-    return verdict("bands", order, [label for label, band in bands.items() if band is None or first.overlaps(band)])
+    if len(labels) < 2 or bands[order[0]] is None:
+        return verdict("nothing", [order], order)
+    return verdict("bands", _overlapping(bands), order)
+
+
+def _overlapping(bands: Mapping[str, Estimate | None]) -> list[list[str]]:
+    """From the best on: a method and all later ones whose band overlaps its own, or who have none, form a group."""
+    left, groups = dict(bands), []
+    while left:
+        first = next(iter(left.values()))
+        group = [label for label, band in left.items() if band is None or first is None or first.overlaps(band)]
+        groups.append(group)
+        left = {label: band for label, band in left.items() if label not in group}
+    return groups
 
 
 def mean_over(facts: StudyFacts, blocks: Sequence[Block], label: str, metric: str) -> Estimate | None:
@@ -144,7 +176,12 @@ def mean_over(facts: StudyFacts, blocks: Sequence[Block], label: str, metric: st
     if len(set(values)) == 1:
         return found[0]
     return Estimate(
-        float(np.mean(values)), min(values), max(values), level=1.0, n=len(found), method=f"range over {len(found)} blocks"
+        float(np.mean(values)),
+        min(values),
+        max(values),
+        level=1.0,
+        n=len(found),
+        method=f"range over {len(found)} blocks",
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
 from caveat.report.study_facts import StudyFacts
-from caveat.report.study_verdicts import Verdict, mean_over, metric_of
+from caveat.report.study_verdicts import Metric, Verdict, mean_over, metric_of
 from caveat.report.words import STYLES, count, interval, level, listing, number, shorten
 
 __all__ = ["cannot_be_said", "citation", "collapse", "measured", "regime_sentence", "sandwich", "verdict_sentence"]
@@ -17,6 +18,14 @@ Verdicts = Mapping[tuple[str, str, str], Verdict]  # metric, source, regime
 
 def measured(facts: StudyFacts) -> str:
     """What was measured, in one or two sentences."""
+    if not facts.methods:
+        certified = {(row.source, row.outlier) for row in facts.of_kind("certificate") if row.outlier}
+        if certified:
+            who, where = ({pair[i] for pair in certified} for i in (0, 1))
+            verb = "was" if len(who) == 1 else "were"
+            said = f"{count(len(who), 'model')} {verb} certified against {count(len(where), 'outlier set')}."
+            return f"{said} No score was measured."
+        return "No score was measured."
     scores = len({method.score for method in facts.methods})
     projections = len({method.projection for method in facts.methods})
     methods = count(scores, "score")
@@ -48,17 +57,18 @@ def verdict_sentence(facts: StudyFacts, found: Verdict) -> str:
     blocks = len(found.blocks)
     name = shorten(found.best)
     if len(found.order) == 1:
-        return f"Only {name} was measured ({metric.name} {value}), so nothing can be said about which method is best."
+        return (
+            f"Only {name} was measured ({_valued(metric, value)}), so nothing can be said about which method is best."
+        )
     if found.comparison is None:
         bounds = f" {interval(mean, metric.style)}" if np.isfinite([mean.lower, mean.upper]).all() else ""
-        return f"The largest value has {name}: {metric.name} {value}{bounds}. {_tie(found)}".replace(
-            "largest", "largest" if metric.higher_is_better else "smallest"
-        )
+        end = "largest" if metric.higher_is_better else "smallest"
+        return f"{name} has the {end} value: {_valued(metric, value)}{bounds}. {_tie(found)}"
     spread = f"from {STYLES[metric.style](mean.lower)} to {STYLES[metric.style](mean.upper)}"
     rank = found.comparison.average_ranks[found.best]
     return (
-        f"Over all {blocks} blocks of model{', seed' if len(facts.seeds) > 1 else ''} and outlier set, {name} has the best average rank "
-        f"({rank:.2f} of {len(found.order)}; mean {metric.name} {value}, {spread}). {_tie(found)}"
+        f"Over all {blocks} blocks of model{', seed' if len(facts.seeds) > 1 else ''} and outlier set, {name} has the "
+        f"best average rank ({rank:.2f} of {len(found.order)}; mean {_valued(metric, value)}, {spread}). {_tie(found)}"
     )
 
 
@@ -70,7 +80,11 @@ def regime_sentence(facts: StudyFacts, found: Verdict) -> str:
     name, value = shorten(found.best), STYLES[metric.style](mean.value)
     what = "mean " if len(found.blocks) > 1 else ""
     tie = _tie(found, named=False)
-    return f"{name} ({what}{metric.name} {value}, {count(len(found.blocks), 'block')}). {tie}"
+    return f"{name} ({what}{_valued(metric, value)}, {count(len(found.blocks), 'block')}). {tie}"
+
+
+def _valued(metric: Metric, value: str) -> str:
+    return f"{metric.name}{':' if metric.name[-1].isdigit() else ''} {value}"
 
 
 def _tie(found: Verdict, *, named: bool = True) -> str:
@@ -85,6 +99,8 @@ def _tie(found: Verdict, *, named: bool = True) -> str:
     assert found.comparison is not None
     test = f" (Conover-Holm, {level(found.comparison.alpha)} level)" if named else ""
     if len(found.top) == len(found.order):
+        if found.comparison.caveat.startswith("Friedman"):
+            test = f" (Friedman, {level(found.comparison.alpha)} level)" if named else ""
         return f"No method can be told from any other{test}."
     if not others:
         return f"It is ahead of every other by more than chance explains{test}."
@@ -103,55 +119,71 @@ def cannot_be_said(facts: StudyFacts, verdicts: Verdicts, metric: str) -> list[s
             "ranks are compared; the intervals of the single numbers decide, without adjustment for how many there are."
         )
     elif single:
-        where = listing([name for name in single])
-        said.append(f"For {where} there is one block, so ranks cannot be compared; overlapping bands stand in for a test.")
+        where = listing(single)
+        said.append(
+            f"For {where} there is one block, so ranks cannot be compared; overlapping bands stand in for a test."
+        )
     few = [regime for regime, found in shown.items() if found.rests_on_little]
     if few:
-        said.append(f"{listing(few).capitalize()} rest{'s' if len(few) == 1 else ''} on fewer than 6 blocks: only large differences show, and a tie says little.")
+        said.append(
+            f"Fewer than 6 blocks stand behind {listing(few)}: only large differences show, and a tie says little."
+        )
     if not facts.regime_names and facts.sets:
         said.append("No outlier set has a regime, so nothing is said about near and far ones.")
     if len(facts.sources) == 1 and facts.sources:
         said.append("One model was measured: nothing here says how the ranking would look on another.")
     if overall is not None:
         if overall.repeated:
-            said.append(f"{count(overall.repeated, 'block')} repeat{'s' if overall.repeated == 1 else ''} another seed number for number and {'was' if overall.repeated == 1 else 'were'} counted once: a seed that changes nothing is no replicate.")
+            said.append(
+                f"{count(overall.repeated, 'block repeats', 'blocks repeat')} another seed number for number and "
+                "is not counted again: a seed that changes nothing is no replicate."
+            )
         if overall.left_out:
             lost = [f"{shorten(name)} ({count(n, 'block')} missing)" for name, n in overall.left_out.items()]
             said.append(f"Left out of the ranking, because numbers are missing: {listing(lost)}.")
         if overall.dropped:
-            said.append(f"{count(overall.dropped, 'incomplete block')} {'was' if overall.dropped == 1 else 'were'} dropped.")
+            said.append(
+                f"{count(overall.dropped, 'incomplete block')} {'was' if overall.dropped == 1 else 'were'} dropped."
+            )
         if len({block.outlier for block in overall.blocks}) > 1:
-            said.append("Blocks of one model share its inliers, so they are not fully independent; p-values are a guide, not a proof.")
+            said.append(
+                "Blocks of one model share its inliers, so they are not fully independent: the p-values are a guide, "
+                "not a proof."
+            )
     if facts.failures:
         said.append(f"{count(len(facts.failures), 'cell')} failed; see Failures.")
     if facts.missing:
-        said.append(f"{count(facts.missing, 'cell')} of the plan {'is' if facts.missing == 1 else 'are'} not computed yet.")
-    said.append("All of this holds for inputs like the ones measured here; outliers of another kind may look different.")
+        said.append(
+            f"{count(facts.missing, 'cell')} of the plan {'is' if facts.missing == 1 else 'are'} not computed yet."
+        )
+    said.append(
+        "All of this holds for inputs like the ones measured here; outliers of another kind may look different."
+    )
     return said
 
 
 def sandwich(facts: StudyFacts) -> tuple[bool, str]:
     """Whether GAUC <= AAUC <= AUC holds wherever two of them were measured, and the sentence that says so."""
-    values: dict[tuple[str, str, int], dict[str, float]] = {}
+    values: dict[tuple[str, str, str, int], dict[str, float]] = {}
     for row in facts.of_kind("certificate"):
         if row.metric in ("auc", "aauc", "gauc"):
-            values.setdefault((row.source, row.outlier, row.seed), {})[row.metric] = row.estimate.value
+            values.setdefault((row.source, row.name, row.outlier, row.seed), {})[row.metric] = row.estimate.value
     broken = []
-    for (source, outlier, _), found in values.items():
+    for (source, _, outlier, _), found in values.items():
         held = [found[name] for name in ("gauc", "aauc", "auc") if name in found]
-        if any(low > high + 1e-9 for low, high in zip(held, held[1:], strict=False)):
+        if any(low > high + 1e-9 for low, high in pairwise(held)):
             broken.append(f"{source} on {outlier} ({', '.join(f'{k.upper()} {number(v)}' for k, v in found.items())})")
     if broken:
-        return False, (f"GAUC ≤ AAUC ≤ AUC is violated: {listing(broken)}. Either the three were not measured on the same "
-                       "samples, or a bound is wrong. Do not rely on these certificates.")  # fmt: skip
+        said = f"GAUC ≤ AAUC ≤ AUC is violated: {listing(broken)}. Either they were not measured on the same samples, "
+        return False, said + "or a bound is wrong. Do not rely on these certificates."
     return True, f"GAUC ≤ AAUC ≤ AUC holds in all {count(len(values), 'comparison')}, as it must."
 
 
 def collapse(facts: StudyFacts) -> str:
     """What the neural-collapse panel is for."""
     return (
-        "How tightly the training features of each class gather around their mean, and how evenly the means are spread. "
-        "Near collapse, scores that compare with class means have an easy task; far from it, they do not."
+        "How tightly the training features of each class gather around their mean, and how evenly the means are "
+        "spread. Near collapse, scores that compare with class means have an easy task; far from it, they do not."
     )
 
 

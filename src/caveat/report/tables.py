@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -107,11 +108,14 @@ def _md_cell(cell: Cell) -> str:
 
 
 def _md(text: str) -> str:
-    """Plain text as Markdown shows it: nothing in a name is a tag, a rule or emphasis."""
+    """Plain text as Markdown shows it: nothing in a name is a tag, an entity, a rule, a link or emphasis.
+
+    >>> _md("a_b _c_ <b> [x](y) &amp;")
+    'a_b \\\\_c\\\\_ &lt;b&gt; [x]\\\\(y) &amp;amp;'
+    """
     text = " ".join(text.replace("\xa0", " ").split())
-    for char in "\\|*`":
-        text = text.replace(char, "\\" + char)
-    return text.replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"[\\|*`]|(?<![^\W_])_|_(?![^\W_])|(?<=\])\(", r"\\\g<0>", text)
+    return re.sub(r"&(?=[#\w]+;)", "&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
 
 
 def latex(table: Table) -> str:
@@ -129,19 +133,23 @@ def latex(table: Table) -> str:
     ]
     for i, group in enumerate(table.groups):
         if group.heading:
-            lines.append((r"\midrule " if i else "") + rf"\multicolumn{{{len(align)}}}{{l}}{{{latex_text(group.heading)}}} \\")
+            lines.append(
+                (r"\midrule " if i else "") + rf"\multicolumn{{{len(align)}}}{{l}}{{{latex_text(group.heading)}}} \\"
+            )
         for line in group.lines:
             cells = (_tex_cell(cell, column.number) for cell, column in zip(line.cells, table.columns, strict=True))
             lines.append(" & ".join(cells) + r" \\")
     lines.append(r"\end{longtable}")
-    lines += [rf"\noindent{{\footnotesize \textsuperscript{{{mark}}} {latex_text(said)}\par}}" for mark, said in table.notes]
+    lines += [
+        rf"\noindent{{\footnotesize \textsuperscript{{{mark}}} {latex_text(said)}\par}}" for mark, said in table.notes
+    ]
     return "\n".join(lines)
 
 
 def _tex_cell(cell: Cell, number: bool) -> str:
     text = rf"\textbf{{{latex_text(cell.text)}}}" if cell.strong else latex_text(cell.text)
     if cell.mark:
-        text += rf"\textsuperscript{{{cell.mark}}}"
+        text += rf"\textsuperscript{{{latex_text(cell.mark)}}}"
     return _stacked(text, latex_text(cell.interval), number)
 
 
@@ -154,8 +162,9 @@ def _stacked(first: str, second: str, number: bool) -> str:
 _TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "[": "{[}", "]": "{]}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    "\xa0": "~", "·": r"$\cdot$", "×": r"$\times$", "−": "$-$", "…": r"\ldots{}", "–": "--", "≤": r"$\leq$", "≥": r"$\geq$",
+    "[": "{[}", "]": "{]}", "*": "{*}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
+    "\xa0": "~", "·": r"$\cdot$", "×": r"$\times$", "−": "$-$", "…": r"\ldots{}", "–": "--",
+    "≤": r"$\leq$", "≥": r"$\geq$", "†": r"\dag{}",
 }  # fmt: skip
 _LAST_LATIN = 0x17F  # what inputenc knows without more packages
 
@@ -186,7 +195,7 @@ def latex_page(title: str, tables: Sequence[Table]) -> str:
     r"""All tables, ready for ``\input`` in an article."""
     head = [
         f"% {' '.join(latex_text(title).split())}",
-        r"% \usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\usepackage{booktabs,longtable}, margins of 2 cm for wide tables",
+        r"% Needs \usepackage[T1]{fontenc}\usepackage{booktabs,longtable}; margins of 2 cm suit the wide tables.",
         r"\begingroup\footnotesize\setlength{\tabcolsep}{4pt}",
     ]
     return "\n".join([*head, *(latex(table) for table in tables), r"\endgroup"]) + "\n"

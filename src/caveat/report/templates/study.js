@@ -167,7 +167,7 @@
     const [left, right, low, high] = chart.dataset.x.split(" ").map(Number);
     const [bottom, top, least, most] = chart.dataset.y.split(" ").map(Number);
     const percent = chart.dataset.percent.split("").map(Number);
-    const label = chart.dataset.labels.split("|")[0];
+    const label = chart.dataset.label;
     chart.addEventListener("pointermove", (event) => {
       away();
       const target = event.target.closest("[data-tip]");
