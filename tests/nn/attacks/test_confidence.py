@@ -148,6 +148,22 @@ def test_zero_gradients_are_counted_and_said():
     assert live.caveat == ""
 
 
+def test_samples_without_a_slope_are_not_climbed_in_vain():
+    # half of the samples are dead, and only the others cost passes
+    calls = []
+
+    class Net(nn.Module):
+        def forward(self, x):
+            calls.append(x.shape[0])
+            return torch.cat([torch.relu(x[:, :1] - 0.5), torch.zeros_like(x[:, :1])], dim=1)
+
+    x = torch.tensor([[0.1, 0.5], [0.9, 0.5], [0.2, 0.5], [0.8, 0.5]])
+    found = attack(Net(), x, 0.05, starts=["point"], optimisers=["apgd"], steps=5)
+    assert found.zero_gradient_share == 0.5
+    np.testing.assert_allclose(found.points[:, 0], [0.1, 0.95, 0.2, 0.85], atol=1e-7)
+    assert calls.count(2) == 6  # the start and five steps, of two samples
+
+
 def test_saturated_confidence_is_still_attacked():
     # Pitfall: float32 softmax is exactly 1 here and has no slope; the log-confidence has one
     net = nn.Linear(2, 2, bias=False)

@@ -25,9 +25,8 @@ class Ball:
     clip: tuple[float, float] | None = (0.0, 1.0)
 
     def project(self, z: Tensor) -> Tensor:
-        """The nearest input the attacker can reach; z may hold several copies of the batch, one after the other."""
-        x = self.x if z.shape == self.x.shape else self.x.repeat(z.shape[0] // self.x.shape[0], *[1] * (z.ndim - 1))
-        z = torch.minimum(torch.maximum(z, x - self.epsilon), x + self.epsilon)
+        """The nearest input the attacker can reach."""
+        z = torch.minimum(torch.maximum(z, self.x - self.epsilon), self.x + self.epsilon)
         return z if self.clip is None else z.clamp(*self.clip)
 
     def rows(self, part: slice) -> Ball:

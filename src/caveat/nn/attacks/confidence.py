@@ -173,15 +173,16 @@ def attack_confidence(
     for prefix, net, start in _watched(plan, progress):
         runner = _Runner(net, measure, sign, ball, batch_size)
         first = runner.starts(start, rng, others, tries, restarts if start in RANDOM else 1)
+        value, moving = runner.look(first)
         if not prefix:
-            zero[start] = runner.zero_share(first)
+            zero[start] = _share_without(moving[: inputs.shape[0]])
         for name in optimisers:
-            points = runner.run(name, first, steps if name == "apgd" else 2 * steps)
-            found[f"{prefix}{name} from {start}"] = ball.project(runner.best_copy(points).double())
-    if "point" not in zero:
-        zero_share = _Runner(model, measure, sign, ball, batch_size).zero_share(ball.x)
-    else:
-        zero_share = zero["point"]
+            points = runner.run(name, first, value, moving, steps if name == "apgd" else 2 * steps)
+            found[f"{prefix}{name} from {start}"] = ball.project(runner.best_copy(*points).double())
+    zero_share = zero.get("point")
+    if zero_share is None:
+        runner = _Runner(model, measure, sign, ball, batch_size)
+        zero_share = _share_without(runner.look(runner.ball.x)[1])
     return _worst(judge, ball, found, sign, batch_size, zero_share, zero, direction)
 
 
@@ -206,22 +207,22 @@ class _Runner:
         ]
         return torch.cat(made)
 
-    def zero_share(self, start: Tensor) -> float:
-        first = start[: self.ball.x.shape[0]].to(self.ball.x.dtype)
-        slopes = [self.climb(part)[1].flatten(1).abs().amax(dim=1) for part in torch.split(first, self.batch_size)]
-        return float((torch.cat(slopes) == 0).double().mean())
+    def look(self, start: Tensor) -> tuple[Tensor, Tensor]:
+        """Values at the start, and which samples have a slope there at all."""
+        seen = [self.climb(part) for part in torch.split(start, self.batch_size)]
+        slope = torch.cat([gradient.flatten(1).abs().amax(dim=1) for _, gradient in seen])
+        return torch.cat([value for value, _ in seen]), slope > 0
 
-    def run(self, optimiser: str, start: Tensor, steps: int) -> tuple[Tensor, Tensor]:
-        copies = start.shape[0] // self.ball.x.shape[0]
-        whole = Ball(self.ball.x.repeat(copies, *[1] * (start.ndim - 1)), self.ball.epsilon, self.ball.clip)
-        parts = []
-        for begin in range(0, start.shape[0], self.batch_size):
-            rows = slice(begin, min(begin + self.batch_size, start.shape[0]))
-            parts.append(OPTIMISERS[optimiser](self.climb, start[rows], whole.rows(rows), steps=steps))
-        return torch.cat([points for points, _ in parts]), torch.cat([values for _, values in parts])
+    def run(self, optimiser: str, start: Tensor, value: Tensor, moving: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+        """What the optimiser reaches. Where the slope is zero it would stay for ever, so it is not asked."""
+        n, points, values = self.ball.x.shape[0], start.clone(), value.clone()
+        for rows in torch.split(moving.nonzero()[:, 0], self.batch_size):
+            if rows.numel():
+                part = Ball(self.ball.x[rows % n], self.ball.epsilon, self.ball.clip)
+                points[rows], values[rows] = OPTIMISERS[optimiser](self.climb, start[rows], part, steps=steps)
+        return points, values
 
-    def best_copy(self, reached: tuple[Tensor, Tensor]) -> Tensor:
-        points, values = reached
+    def best_copy(self, points: Tensor, values: Tensor) -> Tensor:
         n = self.ball.x.shape[0]
         which = values.reshape(-1, n).argmax(dim=0)
         return points.reshape(-1, *self.ball.x.shape)[which, torch.arange(n)]
@@ -253,6 +254,10 @@ def _worst(
         zero_gradient_share=zero_share, zero_gradients=dict(zero), per_attack=per_attack, epsilon=ball.epsilon,
         direction=direction,
     )  # fmt: skip
+
+
+def _share_without(moving: Tensor) -> float:
+    return 1 - float(moving.double().mean())
 
 
 def _measure(objective: str | Measure) -> Measure:

@@ -92,9 +92,9 @@ def make_start(
         for rows in torch.split(torch.arange(ball.x.shape[0]), max(1, batch_size // drawn.shape[0])):
             part = ball.rows(slice(int(rows[0]), int(rows[-1]) + 1))
             m = part.x.shape[0]
-            moved = part.project(drawn.repeat_interleave(m, dim=0))
-            values, which = objective(moved).reshape(-1, m).max(dim=0)
-            chosen = moved.reshape(-1, *part.x.shape)[which, torch.arange(m)]
+            moved = part.project(drawn[:, None])  # (candidates, samples, ...)
+            values, which = objective(moved.flatten(0, 1)).reshape(-1, m).max(dim=0)
+            chosen = moved[which, torch.arange(m)]
             up = (values > best_value[rows]).reshape(-1, *[1] * (best.ndim - 1))
             best = best.index_copy(0, rows, torch.where(up, chosen, best[rows]))
     return best
