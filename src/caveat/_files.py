@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -64,8 +64,13 @@ def _umask() -> int:
     return mask
 
 
-def read_npz(path: Path, keys: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Every array of an ``.npz`` file, or the named ones; a damaged file or a pickle inside gets one sentence."""
+def read_npz(
+    path: Path, keys: Iterable[str] | None = None, *, keep: Collection[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Every array of an ``.npz`` file, those named in ``keys`` (all must be there), or what it has of ``keep``.
+
+    A damaged file or a pickle inside gets one sentence.
+    """
     try:
         opened = np.load(path, allow_pickle=False)
         if not isinstance(opened, np.lib.npyio.NpzFile):
@@ -74,7 +79,7 @@ def read_npz(path: Path, keys: Iterable[str] | None = None) -> dict[str, NDArray
             for key in (wanted := archive.files if keys is None else list(keys)):
                 if key not in archive.files:
                     raise InputError(f"{path} has no array '{key}'. It has {', '.join(archive.files) or 'none'}.")
-            return {key: archive[key] for key in wanted}
+            return {key: archive[key] for key in wanted if keep is None or key in keep}
     except FileNotFoundError:
         raise InputError(f"{path} does not exist. Check the path.") from None
     except ValueError as error:

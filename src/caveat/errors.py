@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["CaveatError", "CaveatWarning", "InputError", "MissingExtraError", "NotFittedError", "StoreError"]
+__all__ = [
+    "CaveatError",
+    "CaveatWarning",
+    "InputError",
+    "MissingExtraError",
+    "NotFittedError",
+    "StoreError",
+    "TrainingError",
+]
 
 
 class CaveatError(Exception):
@@ -15,6 +23,10 @@ class InputError(CaveatError, ValueError):
 
 class NotFittedError(CaveatError, AttributeError):
     """Something was asked to score or predict before it saw the data it learns from."""
+
+
+class TrainingError(CaveatError, ArithmeticError):
+    """Training cannot go on: the loss is no longer a number."""
 
 
 class MissingExtraError(CaveatError, ImportError):

@@ -1,16 +1,17 @@
 """Reproduce the CIFAR columns of Tables 4 and 5 of "Exploring the Link Between Out-of-Distribution Detection and
 Conformal Prediction" from their published marginal values, and say what level the published correction really has.
 
-python studies/openood_corrections/corrections.py
+    caveat reproduce openood-corrections
 
-Reads published.csv (transcribed from the paper), writes corrections.csv and prints it.
+Reads published.csv, transcribed from the paper.
 """
 
 from __future__ import annotations
 
 import csv
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,26 +70,6 @@ def _at(b: np.ndarray, percent: float) -> float:
     return float(100 * np.interp(percent / 100 * N, np.arange(N + 1), np.append(b, 1.0)))
 
 
-def main() -> None:
-    rows = corrections()
-    names = [field.name for field in fields(Row)]
-    with (HERE / "corrections.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(astuple(row) for row in rows)
-    for delta in (0.01, 0.05):
-        level = next(row.exact_level for row in rows if row.delta == delta)
-        print(f"\ndelta = {delta}: promised level {1 - delta:.2f}, exact level of the published correction {level:.5f}")
-        print(f"{'':28}{'marginal':>9}{'published':>10}{'reproduced':>11}{'difference':>11}{'exact band':>11}")
-        for row in rows:
-            if row.delta == delta:
-                name = f"{row.dataset} {row.ood} {row.detector}"
-                print(f"{name:28}{row.marginal:9.2f}{row.published:10.2f}{row.reproduced:11.2f}"
-                      f"{row.difference:11.3f}{row.exact_band:11.2f}")  # fmt: skip
-    close = sum(abs(row.difference) <= 0.05 for row in rows)
-    print(f"\n{close} of {len(rows)} within 0.05; largest excess {max(row.difference for row in rows):.2f}, "
-          f"largest shortfall {-min(row.difference for row in rows):.3f}")  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()
+def one(delta: float) -> list[dict[str, Any]]:
+    """The rows of one table."""
+    return [asdict(row) for row in corrections() if row.delta == delta]

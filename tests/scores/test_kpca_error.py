@@ -84,6 +84,7 @@ def test_fourier_as_in_the_paper(shape, make_outputs):
 def test_fourier_features_have_the_kernel_as_inner_product(train):
     """Each of the 5000 frequencies gives an unbiased guess in [-1, 1]: five standard errors are 5 / sqrt 5000."""
     score = KernelPCAError(features="fourier", size=10_000, width=0.7)
+    score.width_ = 0.7
     score.anchors_ = np.random.default_rng(0).normal(size=(5000, 12)) / 0.7
     rows = unit(train.features[:15])
     mapped = score._raw(rows)
@@ -95,6 +96,32 @@ def test_with_all_rows_as_landmarks_the_training_kernel_is_exact(make_outputs):
     score = KernelPCAError(width=0.5).fit(train)
     mapped = score._map(train.features)
     np.testing.assert_allclose(mapped @ mapped.T, kernel(unit(train.features), unit(train.features), 0.5), atol=1e-6)
+
+
+def test_the_default_width_gives_a_typical_pair_the_kernel_value_one_over_e(train):
+    rows = unit(train.features)
+    squared = np.array([[np.sum((a - b) ** 2) for b in rows] for a in rows])  # zeros on the diagonal: all pairs
+    for features in ("nystrom", "fourier"):
+        score = KernelPCAError(features=features).fit(train)
+        assert np.exp(-squared.mean() / (2 * score.width_**2)) == pytest.approx(np.exp(-1), rel=1e-6)
+        given = KernelPCAError(features=features, width=score.width_).fit(train)
+        np.testing.assert_array_equal(given.score(train), score.score(train))
+
+
+def test_the_default_width_ignores_scale(train):
+    width = KernelPCAError(features="fourier").fit(train).width_
+    scaled = Outputs(features=train.features * 1e3)
+    assert KernelPCAError(features="fourier").fit(scaled).width_ == pytest.approx(width, rel=1e-9)
+    one_way = Outputs(features=np.arange(1.0, 9.0)[:, None] * [1.0, 2.0])
+    with pytest.raises(InputError, match="features must vary"):
+        KernelPCAError(features="fourier").fit(one_way)
+
+
+@pytest.mark.parametrize(("width", "size"), [(12, 128), (100, 200)])
+def test_the_default_size_follows_the_features(width, size, make_outputs):
+    train = make_outputs(n=300, width=width, seed=1)
+    assert KernelPCAError().fit(train).anchors_.shape == (size, width)
+    assert KernelPCAError(features="fourier").fit(train).turn_.shape[0] == size
 
 
 def test_the_seed_and_nothing_else_decides(train, inlier):

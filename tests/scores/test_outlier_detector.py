@@ -17,7 +17,7 @@ ADBENCH = {  # columns of the ADBench table
     "iforest", "ocsvm", "cblof", "cof", "copod", "ecod", "hbos", "knn", "lof", "pca", "sod", "deep_svdd", "dagmm",
 }  # fmt: skip
 WHOLE_BATCH = {"cof", "copod", "ecod", "sod", "sos"}
-QUICK = ("ocsvm", "cof", "copod", "ecod", "knn", "lof", "pca", "sos")  # no compilation, no training
+QUICK = ("ocsvm", "cof", "copod", "ecod", "knn", "lof", "pca", "sod", "sos")  # no compilation, no training
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,23 @@ def test_statistics_are_gathered_in_one_walk(train, monkeypatch):
     monkeypatch.setattr("caveat.scores.together.gather", lambda *a: walks.append(a) or gather(*a))
     from caveat.scores._statistics import gather
 
-    fit_all([scores.Mahalanobis(), scores.Mahalanobis(normalize=True), scores.KNN()], train)
-    assert len(walks) == 1
+    fit_all([scores.Mahalanobis(), scores.Mahalanobis(normalize=True), scores.KNN(), scores.Energy()], train)
+    assert [bool(wanted) for _, wanted in walks] == [True, False]  # nothing depends on the first walk
+
+
+def test_every_score_together_walks_over_the_rows_twice(train, inlier, monkeypatch):
+    """Once, and once for what depends on that; NNGuide looks at the rows it draws."""
+    whole, walked = Outputs.blocks, []
+
+    def blocks(self, *args, **kwargs):
+        if self is train:
+            walked.append(args)
+        return whole(self, *args, **kwargs)
+
+    monkeypatch.setattr(Outputs, "blocks", blocks)
+    # With held-out data: a temperature is searched for, which takes as many walks as steps.
+    scores.score_all(train, inlier, names=[e.name for e in scores.catalogue() if e.fits_on], validation=inlier)
+    assert len(walked) == 2
 
 
 def test_only_named_scores(train, inlier):

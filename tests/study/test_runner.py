@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -123,8 +124,8 @@ def test_a_dask_cluster_gives_the_same_table_as_one(score_study, tmp_path):
     distributed = pytest.importorskip("distributed")
     one = run(score_study / "plan.toml", store=tmp_path / "one")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=None,
-        silence_logs=50,
+        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=":0",
+        silence_logs=50, local_directory=str(tmp_path / "dask"),
     ) as cluster:  # fmt: skip
         seen = []
         two = run(
@@ -222,6 +223,23 @@ def test_trouble_with_the_store_stops_the_run(task_study, tmp_path, monkeypatch)
     with pytest.raises(StoreError, match="no room"):
         run(task_study(), store=tmp_path / "runs")
     assert len(StudyResults.read(tmp_path / "runs").finished) == 2
+
+
+def test_made_outputs_that_do_not_fit_on_the_disk_stop_the_run(task_study, tmp_path, monkeypatch):
+    def full(*args, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("caveat.study.sources._files.replacing_folder", full)
+    with pytest.raises(StoreError, match=r"cannot be written \(No space left on device\)"):
+        run(task_study(SOURCE_TASK, SOURCE_PLAN), store=tmp_path / "runs")
+    assert not list((tmp_path / "runs" / "failures").iterdir())
+
+
+def test_a_finished_study_may_be_read_only(task_study, tmp_path, monkeypatch):
+    plan = task_study()
+    run(plan, store=tmp_path / "runs")
+    monkeypatch.setattr(Store, "at_work", None)  # nothing is to be written, not even that a run is active
+    assert run(plan, store=tmp_path / "runs").missing == ()
 
 
 def test_stopping_by_hand_leaves_a_store_to_go_on_with(task_study, tmp_path):

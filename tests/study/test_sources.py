@@ -84,6 +84,13 @@ def test_what_a_task_makes_is_kept_and_read_back(tmp_path, train, inlier, outlie
     assert all(Path(p).parent == tmp_path / "s" for p in (tmp_path / "s").iterdir())
 
 
+def test_what_another_run_has_made_is_left_alone(tmp_path, inlier, outlier):
+    save_source(SourceOutputs(inlier=inlier, outliers={}), tmp_path / "s")
+    before = {path: path.stat().st_ino for path in (tmp_path / "s").rglob("*")}
+    save_source(SourceOutputs(inlier=outlier, outliers={}), tmp_path / "s")
+    assert {path: path.stat().st_ino for path in (tmp_path / "s").rglob("*")} == before
+
+
 def test_a_task_may_give_a_dict(tmp_path, inlier):
     assert save_source({"inlier": inlier, "outliers": {}}, tmp_path / "s").train is None
     with pytest.raises(InputError, match="must return SourceOutputs with outliers"):

@@ -129,6 +129,11 @@ def test_preparing_twice_writes_nothing(store):
     assert (store.folder / "plan.toml").read_text() == PLAN.text
 
 
+def test_a_plan_that_was_no_file_leaves_no_file_of_another(store):
+    store.prepare(Plan.from_dict(PLAN.content), [CELL])
+    assert not (store.folder / "plan.toml").exists()
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(StoreError, match=r"is no study \(it holds thesis\.tex\)"):
@@ -154,22 +159,27 @@ def test_a_read_only_store_gives_one_sentence_and_loses_nothing():
         assert [path.name for path in (store.folder / "cells").iterdir()] == [f"{CELL.key}.parquet"]
 
 
-def test_a_full_disk_gives_one_sentence_and_loses_nothing(store, monkeypatch):
+def test_a_full_disk_gives_one_sentence_and_loses_nothing(store, monkeypatch, tmp_path):
     store.write(CELL, ROWS)
+    # The kernel answers every write with "no space left on device". A link, because pyarrow removes what it could not
+    # finish: under its own name the device itself would be gone.
+    (tmp_path / "full").symlink_to("/dev/full")
 
     @contextlib.contextmanager
     def on_a_full_disk(path):
-        yield Path("/dev/full")  # the kernel answers every write with "no space left on device"
+        yield tmp_path / "full"
 
     monkeypatch.setattr(module, "replacing_file", on_a_full_disk)
     with pytest.raises(StoreError, match=r"cannot be written \(.*No space left on device"):
         store.write(Cell("run.py:one", {"a": 2}), ROWS)
     assert store.is_sound(CELL.key)
+    assert Path("/dev/full").is_char_device()
 
 
 def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
     leftover = store.folder / "cells" / ".abc.parquet.x1"
     leftover.write_text("half")
+    (store.folder / ".plan.json.x2").write_text("half")
     (store.folder / "outputs").mkdir()
     (store.folder / "outputs" / ".abc.x").mkdir()
     note = store.folder / "active" / f"{socket.gethostname()}-{os.getppid()}"
@@ -181,6 +191,7 @@ def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
     with store.at_work() as others:
         assert others == 0
     assert not leftover.exists()
+    assert not list(store.folder.glob(".*"))
     assert not list((store.folder / "outputs").iterdir())
     assert not list((store.folder / "active").iterdir())
 

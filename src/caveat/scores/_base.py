@@ -24,7 +24,7 @@ _HOW_TO_GET = {
     "features": "Store the input of the last linear layer, shape (n, D); nn.extract does.",
     "labels": "Store the true classes, shape (n,).",
     "head": "Store head_weight (C, D) and head_bias (C,) of the last linear layer.",
-    "mc_logits": "Store logits of T stochastic passes, shape (T, n, C).",
+    "mc_logits": "Store logits of T stochastic passes, shape (T, n, C); nn.extract(..., mc=T) does.",
     "confidence": "Store the confidence that the model gives, shape (n,), larger is surer.",
     "layers": "Store activations of inner layers; nn.extract(..., layers=[...]) does.",
 }
@@ -34,8 +34,8 @@ class Score(ABC):
     """Maps outputs to one number per sample. The larger, the stranger.
 
     A subclass states what it reads and where it comes from as class variables, asks for the training statistics it
-    learns from in ``statistics``, turns them into attributes that end in ``_`` in ``_fit``, and gives its formula for
-    one block of rows in ``_score``.
+    learns from in ``statistics`` (and in ``_further`` for those that need others first), turns them into attributes
+    that end in ``_`` in ``_fit``, and gives its formula for one block of rows in ``_score``.
     """
 
     name: ClassVar[str]
@@ -47,16 +47,28 @@ class Score(ABC):
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameter -> values that tune tries, where papers tune it
 
     def fit(self, train: Outputs) -> Self:
-        """Learn from training outputs, in one walk over their row blocks. Nothing to learn: nothing happens."""
+        """Learn from training outputs, in one walk over their row blocks, or in two. Nothing to learn: none."""
         self.can_fit(train)
         return self.fit_from(train, gather(train, self.statistics()))
 
     def fit_from(self, train: Outputs, gathered: Gathered) -> Self:
-        """Learn from statistics that were gathered already, so that many scores share one walk over ``train``."""
+        """Learn from statistics that were gathered already."""
+        return self.complete(train, gathered | gather(train, self.prepare(train, gathered)))
+
+    def prepare(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
+        """First half of ``fit_from``: what to gather in a further walk, which many scores can share."""
         self.n_classes_ = train.n_classes
         self.n_features_ = None if train.features is None else int(train.features.shape[1])
+        return self._further(train, gathered)
+
+    def complete(self, train: Outputs, gathered: Gathered) -> Self:
+        """Second half of ``fit_from``: learn from both walks."""
         self._fit(train, gathered)
         self.fitted_ = True
+        return self
+
+    def without_class_scores(self) -> Score:
+        """The same score, spared what it learns for ``class_scores`` alone; not fitted."""
         return self
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
@@ -99,11 +111,15 @@ class Score(ABC):
     # -- what a subclass fills in -------------------------------------------------------------------------------------
 
     def statistics(self) -> tuple[Statistic, ...]:
-        """Training statistics that ``_fit`` reads."""
+        """Training statistics that ``_further`` and ``_fit`` read."""
+        return ()
+
+    def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
+        """Training statistics that depend on others; what they depend on may be derived and kept here."""
         return ()
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:  # noqa: B027  (a hook, empty unless there is a need)
-        """Derive learned attributes from the statistics; walk ``train`` again only for what depends on them."""
+        """Derive learned attributes from the statistics of both walks."""
 
     @abstractmethod
     def _score(self, block: Outputs) -> NDArray[Any]: ...

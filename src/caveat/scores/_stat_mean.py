@@ -1,4 +1,4 @@
-"""Mean of the training features, without labels: a mergeable statistic."""
+"""Mean of the training features, or of their directions, without labels: a mergeable statistic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from caveat.errors import InputError
 from caveat.outputs import Outputs
-from caveat.scores._statistics import Statistic
+from caveat.scores._statistics import Statistic, unit_rows
 
 __all__ = ["FeatureMean"]
 
@@ -18,7 +18,15 @@ __all__ = ["FeatureMean"]
 @final
 @dataclass
 class FeatureMean(Statistic):
-    """Number of rows and their mean, summed in float64."""
+    """Number of rows and their mean, summed in float64.
+
+    Parameters
+    ----------
+    normalize
+        Scale each row to length one first.
+    """
+
+    normalize: bool = False
 
     reads: ClassVar[tuple[str, ...]] = ("features",)
 
@@ -28,7 +36,8 @@ class FeatureMean(Statistic):
 
     def update(self, block: Outputs) -> None:
         self.n += block.n
-        self._sum += block.features.sum(axis=0, dtype=np.float64)
+        rows = unit_rows(block.features) if self.normalize else block.features
+        self._sum += rows.sum(axis=0, dtype=np.float64)
 
     def __add__(self, other: Self) -> Self:
         if self._sum.shape != other._sum.shape:

@@ -1,5 +1,8 @@
 """Mergeable summaries of training outputs: gathered once for all scores, block by block, added with ``+``.
 
+Some can only be filled when others are known: distances to class means, lengths outside a principal space. They are
+gathered in one further walk, again for all scores together.
+
 The same verbs serve a memory-mapped file (``update`` per block), several processes and several machines (``a + b`` of
 partial results).
 """
@@ -25,14 +28,15 @@ __all__ = ["ClassMoments", "Gathered", "Statistic", "class_sums", "gather", "uni
 class Statistic(ABC):
     """A recipe (the dataclass fields) and, once rows have passed, what was learned from them.
 
-    Two scores that ask for equal recipes share one statistic.
+    Two scores that ask for equal recipes share one statistic. A field with ``compare=False`` is no part of the recipe:
+    it holds what follows from the recipe and from statistics of the same rows.
     """
 
     reads: ClassVar[tuple[str, ...]]
 
     @property
     def recipe(self) -> tuple[Any, ...]:
-        return (type(self), *(getattr(self, field.name) for field in fields(self)))
+        return (type(self), *(getattr(self, field.name) for field in fields(self) if field.compare))
 
     @abstractmethod
     def begin(self, train: Outputs) -> None:
@@ -61,7 +65,12 @@ class Gathered:
         return self._by_recipe[wanted.recipe]  # type: ignore[return-value]
 
     def __add__(self, other: Gathered) -> Gathered:
+        """The same statistics of both sets of rows."""
         return Gathered(self._by_recipe[key] + other._by_recipe[key] for key in self._by_recipe)
+
+    def __or__(self, other: Gathered) -> Gathered:
+        """The statistics of both, of the same rows."""
+        return Gathered([*self._by_recipe.values(), *other._by_recipe.values()])
 
 
 def gather(train: Outputs, wanted: Iterable[Statistic]) -> Gathered:

@@ -22,7 +22,8 @@ from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._nearest import kth_nearest, nearest_by_group
-from caveat.scores._statistics import Gathered, unit_rows
+from caveat.scores._stat_rows import RowLengths, RowPredictions
+from caveat.scores._statistics import Gathered, Statistic, unit_rows
 
 __all__ = ["KNN"]
 
@@ -70,14 +71,15 @@ class KNN(Score):
             return f"needs at least k = {self.k} training rows, got {train.n}"
         return super().missing(train=train, outputs=outputs)
 
+    def statistics(self) -> tuple[Statistic, ...]:
+        return RowLengths(), RowPredictions()
+
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         if self.k > train.n:
             raise InputError(f"k must be at most the number of training rows ({train.n}), got {self.k}.")
         self.bank_ = train.features
-        self.lengths_ = np.concatenate([np.linalg.norm(b.features, axis=1) for b in train.blocks(("features",))])
-        self.predicted_ = None
-        if train.has("predictions"):
-            self.predicted_ = np.concatenate([block.predictions for block in train.blocks(("predictions",))])
+        self.lengths_ = gathered[RowLengths()].lengths
+        self.predicted_ = gathered[RowPredictions()].predictions
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         neighbour = kth_nearest(unit_rows(block.features), self.bank_, self.lengths_, self.k)

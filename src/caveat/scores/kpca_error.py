@@ -9,6 +9,11 @@ kernel of width $\sigma$ between features scaled to length one. Two maps, two es
 - Fourier: $\psi(h) = \sqrt{2/M}\,(\cos \omega_j^\top h, \sin \omega_j^\top h)_j$ with M/2 random frequencies
   $\omega_j \sim N(0, \sigma^{-2} I)$.
 
+Without a width of the caller's choice, $\sigma^2 = 1 - \lVert \bar h \rVert^2$ with $\bar h$ the mean of the training
+features of length one. This is half the mean squared distance between two of them, so that the kernel of a typical pair
+is $1/e$: the usual rule for a kernel without a labelled sample to choose on, with the mean of the squares in place of
+their median, since it comes from one walk and adds up over parts.
+
 Fang, Tao, Lv, He, Huang and Yang, "Kernel PCA for Out-of-Distribution Detection", NeurIPS 2024, arXiv:2402.02949, and
 its extension "Non-Linear Kernel Selections and Approximations", 2025, arXiv:2505.15284.
 """
@@ -16,8 +21,8 @@ its extension "Non-Linear Kernel Selections and Approximations", 2025, arXiv:250
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, final
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +33,13 @@ from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._pca import components_for, principal_directions
-from caveat.scores._stat_least_confident import LeastConfident
+from caveat.scores._stat_least_confident import LeastConfident, size_for
+from caveat.scores._stat_mean import FeatureMean
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic, unit_rows
 
-__all__ = ["KernelPCAError"]
+__all__ = ["KernelPCAError", "MappedMoments"]
 
+_NARROWEST = 1e-3  # kernel: features that all point the same way differ by rounding alone
 _SMALLEST_EIGENVALUE = 1e-7  # of the landmark kernel, as a share of its largest: below it float32 has only rounding
 
 
@@ -48,9 +55,11 @@ class KernelPCAError(Score):
         logits. ``"fourier"``: random frequencies; ``fit`` needs features alone.
     size
         M: the number of landmarks (all training rows where there are fewer), or of Fourier features, an even number.
-        The authors take 2048 to 4096 for ImageNet.
+        None: two for each of the D features, and at least 128. The settings that the authors publish for five networks
+        range from 0.75 D to 4 D.
     width
-        Of the kernel (sigma in the formula), between features of length one; 0.7 is close to exp(-|h - h'|^2).
+        Of the kernel (sigma in the formula), between features of length one. None: from the training features, as
+        said above. Neither default was chosen by how well it finds outliers; ``tune`` chooses on held-out inliers.
     variance
         Share of the variance of the mapped training features that the subspace holds.
     seed
@@ -65,8 +74,8 @@ class KernelPCAError(Score):
     """
 
     features: Literal["nystrom", "fourier"] = "nystrom"
-    size: int = 512
-    width: float = 0.7
+    size: int | None = None
+    width: float | None = None
     variance: float = 0.99
     seed: int = 0
 
@@ -76,16 +85,18 @@ class KernelPCAError(Score):
     cost: ClassVar[str] = "DM + M²"
     paper: ClassVar[str] = "Fang et al. 2024"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "width": (0.3, 0.5, 0.7, 1.0, 1.5),
+        "width": (None, 0.3, 0.5, 0.7, 1.0, 1.5),
         "variance": (0.5, 0.9, 0.99, 0.999),
     }
 
     def __post_init__(self) -> None:
         check_known(self.features, ("nystrom", "fourier"), "features of score 'kpca_error'")
-        as_count(self.size, "size", least=2)
-        if self.features == "fourier" and self.size % 2:
-            raise InputError(f"size must be even for Fourier features (a cosine and a sine each), got {self.size}.")
-        as_positive(self.width, "width")
+        if self.size is not None:
+            as_count(self.size, "size", least=2)
+            if self.features == "fourier" and self.size % 2:
+                raise InputError(f"size must be even for Fourier features (a cosine and a sine each), got {self.size}.")
+        if self.width is not None:
+            as_positive(self.width, "width")
         as_level(self.variance, "variance")
         as_count(self.seed, "seed", least=0)
 
@@ -101,9 +112,15 @@ class KernelPCAError(Score):
         return super().missing(train=train, outputs=outputs)
 
     def statistics(self) -> tuple[Statistic, ...]:
-        return (LeastConfident(self.size),) if self.features == "nystrom" else ()
+        direction = (FeatureMean(normalize=True),) if self.width is None else ()
+        return (*direction, LeastConfident(self.size)) if self.features == "nystrom" else direction
 
-    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+    def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
+        if self.width is None:
+            mean = gathered[FeatureMean(normalize=True)].mean
+            self.width_ = max(1 - float(mean @ mean), _NARROWEST**2) ** 0.5
+        else:
+            self.width_ = float(self.width)
         if self.features == "nystrom":
             self.anchors_ = unit_rows(gathered[LeastConfident(self.size)].rows)
             values, vectors = np.linalg.eigh(self._raw(self.anchors_.astype(np.float64)))
@@ -111,14 +128,14 @@ class KernelPCAError(Score):
             self.turn_ = vectors[:, sound] / np.sqrt(values[sound])
         else:
             rng = np.random.default_rng(self.seed)
-            self.anchors_ = rng.normal(size=(self.size // 2, train.features.shape[1])) / self.width
-            self.turn_ = np.eye(self.size)
-        mapped = ClassMoments()
-        mapped.make_room(1, self.turn_.shape[1])
-        for block in train.blocks(("features",)):
-            for rows in row_blocks(block.n, row_bytes=self._row_bytes):
-                part = self._map(block.features[rows])
-                mapped.add_rows(part, np.zeros(part.shape[0], dtype=np.intp))
+            columns = train.features.shape[1]
+            size = self.size or size_for(columns)
+            self.anchors_ = rng.normal(size=(size // 2, columns)) / self.width_
+            self.turn_ = np.eye(size)
+        return (self._mapped_moments,)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        mapped = gathered[self._mapped_moments].moments
         values, vectors = principal_directions(mapped.total_scatter)
         # In principal coordinates the last ones are the error, and all together have the length of psi.
         self.turn_ = self.turn_ @ vectors
@@ -135,8 +152,12 @@ class KernelPCAError(Score):
         return np.asarray(np.linalg.norm(left, axis=1) / np.maximum(lengths, np.finfo(lengths.dtype).tiny))
 
     @property
+    def _mapped_moments(self) -> MappedMoments:
+        return MappedMoments(self.features, self.size, self.width, self.seed, self)
+
+    @property
     def _row_bytes(self) -> int:
-        return 16 * self.size
+        return 16 * int(self.turn_.shape[0])
 
     def _map(self, rows: NDArray[Any]) -> NDArray[Any]:
         """psi of each row, in the coordinates of ``turn_``."""
@@ -147,6 +168,34 @@ class KernelPCAError(Score):
         """Kernel values of unit rows with the landmarks, or their Fourier features, shape (n, M)."""
         product = rows @ self.anchors_.astype(rows.dtype).T
         if self.features == "nystrom":
-            return np.asarray(np.exp((product - 1) / rows.dtype.type(self.width**2)))
+            return np.asarray(np.exp((product - 1) / rows.dtype.type(self.width_**2)))
         waves = np.hstack([np.cos(product), np.sin(product)])
-        return np.asarray(waves * rows.dtype.type(np.sqrt(2 / self.size)))
+        return np.asarray(waves * rows.dtype.type(np.sqrt(1 / self.anchors_.shape[0])))
+
+
+@final
+@dataclass
+class MappedMoments(Statistic):
+    """Mean and scatter of the kernel features psi of the training rows."""
+
+    features: str
+    size: int | None
+    width: float | None
+    seed: int
+    score: KernelPCAError = field(compare=False, repr=False)  # knows the map that follows from these
+
+    reads: ClassVar[tuple[str, ...]] = ("features",)
+
+    def begin(self, train: Outputs) -> None:
+        self.moments = ClassMoments()
+        self.moments.make_room(1, self.score.turn_.shape[1])
+
+    def update(self, block: Outputs) -> None:
+        for rows in row_blocks(block.n, row_bytes=self.score._row_bytes):
+            part = self.score._map(block.features[rows])
+            self.moments.add_rows(part, np.zeros(part.shape[0], dtype=np.intp))
+
+    def __add__(self, other: Self) -> Self:
+        both = replace(self)
+        both.moments = self.moments + other.moments
+        return both

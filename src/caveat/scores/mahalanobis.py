@@ -16,7 +16,7 @@ Illustrations of Its Benefits", appendix C.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -78,6 +78,9 @@ class Mahalanobis(Score):
         as_positive(self.ridge, "ridge")
         as_count(self.class_rank, "class_rank", least=0)
         as_count(self.seed, "seed", least=0)
+
+    def without_class_scores(self) -> Score:
+        return replace(self, class_rank=0)
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassMoments(self.normalize),)

@@ -13,7 +13,7 @@ NeurIPS 2018, section 2.2 and algorithm 1, arXiv:1807.03888.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -27,7 +27,7 @@ from caveat.scores._stat_layer_moments import LayerMoments
 from caveat.scores._statistics import Gathered, Statistic
 from caveat.scores._whitening import nearest_mean, whitener
 
-__all__ = ["MDSEnsemble"]
+__all__ = ["LayerSpread", "MDSEnsemble"]
 
 
 @final
@@ -64,7 +64,7 @@ class MDSEnsemble(Score):
     def statistics(self) -> tuple[Statistic, ...]:
         return (LayerMoments(),)
 
-    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+    def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         of = gathered[LayerMoments()].of
         self.layers_ = np.array(list(of))
         self.channels_ = np.array([moments.means.shape[1] for moments in of.values()], dtype=np.intp)
@@ -78,14 +78,14 @@ class MDSEnsemble(Score):
         # One flat array of each kind, cut again by ``channels_``: a fitted score holds arrays and nothing else.
         self.centres_, self.whiteners_ = np.concatenate(centres), np.concatenate(whiteners)
         self.means_ = np.hstack(means)
-        count, total, squares = 0, np.zeros(len(of)), np.zeros(len(of))
-        for block in train.blocks(("layers",)):
-            distances = self.layer_distances(block)
-            count, total, squares = count + block.n, total + distances.sum(axis=0), squares + (distances**2).sum(axis=0)
-        self.shift_ = total / count
-        spread = np.sqrt(np.maximum(squares / count - self.shift_**2, 0))
+        return (LayerSpread(self.ridge, self),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        seen = gathered[LayerSpread(self.ridge, self)]
+        self.shift_ = seen.total / seen.n
+        spread = np.sqrt(np.maximum(seen.squares / seen.n - self.shift_**2, 0))
         self.spread_ = np.where(spread > 0, spread, 1)
-        self.weights_ = np.full(len(of), 1 / len(of))
+        self.weights_ = np.full(self.layers_.size, 1 / self.layers_.size)
 
     def fit_weights(self, *, inlier: Outputs, outlier: Outputs) -> Self:
         """Learn the weights of the layers by logistic regression from samples known to be in and out.
@@ -121,3 +121,31 @@ class MDSEnsemble(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return np.asarray((self.layer_distances(block) - self.shift_) / self.spread_ @ self.weights_)
+
+
+@final
+@dataclass
+class LayerSpread(Statistic):
+    """Sums of the layers' distances over the training rows, and of their squares."""
+
+    ridge: float
+    score: MDSEnsemble = field(compare=False, repr=False)  # knows the means and whiteners of that ridge
+
+    reads: ClassVar[tuple[str, ...]] = ("layers",)
+
+    def begin(self, train: Outputs) -> None:
+        self.n = 0
+        self.total = np.zeros(self.score.layers_.size)
+        self.squares = np.zeros(self.score.layers_.size)
+
+    def update(self, block: Outputs) -> None:
+        distances = self.score.layer_distances(block)
+        self.n += block.n
+        self.total += distances.sum(axis=0)
+        self.squares += (distances**2).sum(axis=0)
+
+    def __add__(self, other: Self) -> Self:
+        both = replace(self)
+        both.n, both.total = self.n + other.n, self.total + other.total
+        both.squares = self.squares + other.squares
+        return both

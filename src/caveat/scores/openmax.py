@@ -15,7 +15,7 @@ nothing; the authors' library moves the tail to 10,000 before it fits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -27,7 +27,7 @@ from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import Gathered, Statistic, class_sums
 
-__all__ = ["CorrectLogits", "OpenMax", "fit_weibull"]
+__all__ = ["CorrectLogits", "LargestDistances", "OpenMax", "fit_weibull"]
 
 _LEAST_TAIL = 3  # distances; two points fit any Weibull distribution
 _MOST_SHAPE = 1e4  # equal distances would have an infinite one
@@ -63,6 +63,29 @@ class CorrectLogits(Statistic):
         """Mean logits (C, C) of each class; rows of classes that were never right are zero."""
         mean: NDArray[np.float64] = self.sums / np.maximum(self.counts, 1)[:, None]
         return mean
+
+
+@final
+@dataclass
+class LargestDistances(Statistic):
+    """The largest distances to the mean logits among the correctly classified samples of each class."""
+
+    tail: int
+    means: NDArray[np.float64] = field(compare=False, repr=False)  # of CorrectLogits
+
+    reads: ClassVar[tuple[str, ...]] = ("logits", "labels")
+
+    def begin(self, train: Outputs) -> None:
+        self.tails = np.zeros((self.means.shape[0], self.tail))  # (C, tail); zeros fill short rows
+
+    def update(self, block: Outputs) -> None:
+        logits, labels = correct_rows(block)
+        self.tails = _longer(self.tails, np.linalg.norm(logits - self.means[labels], axis=1), labels)
+
+    def __add__(self, other: Self) -> Self:
+        both = replace(self)
+        both.tails = -np.sort(-np.hstack([self.tails, other.tails]), axis=1)[:, : self.tail]
+        return both
 
 
 @final
@@ -104,13 +127,12 @@ class OpenMax(Score):
     def statistics(self) -> tuple[Statistic, ...]:
         return (CorrectLogits(),)
 
-    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+    def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         self.means_ = gathered[CorrectLogits()].means
-        tails = np.zeros((self.means_.shape[0], self.tail))
-        for block in train.blocks(("logits", "labels")):  # the distances need the means first
-            logits, labels = correct_rows(block)
-            tails = _longer(tails, np.linalg.norm(logits - self.means_[labels], axis=1), labels)
-        self.shape_, self.scale_ = fit_weibull(tails)
+        return (LargestDistances(self.tail, self.means_),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        self.shape_, self.scale_ = fit_weibull(gathered[LargestDistances(self.tail, self.means_)].tails)
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         logits = np.array(block.logits, dtype=np.float64)

@@ -1,7 +1,8 @@
 """Any outlier detector with ``fit(X)`` and ``decision_function(X)`` as a score: PyOD, scikit-learn, your own.
 
 The thirteen detectors of the ADBench table go by name: Han, Hu, Huang, Jiang and Zhao, "ADBench: Anomaly Detection
-Benchmark", NeurIPS 2022, arXiv:2206.09426. Twelve come from PyOD (the extra ``outlier``), DAGMM is built in.
+Benchmark", NeurIPS 2022, arXiv:2206.09426. Ten come from PyOD (the extra ``outlier``). COF and SOD are built in,
+because PyOD's take minutes where seconds do, and DAGMM, because PyOD has none.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from caveat.errors import CaveatWarning, InputError, MissingExtraError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import Gathered
+from caveat.scores.cof import COF
 from caveat.scores.dagmm import DAGMM
+from caveat.scores.sod import SOD
 
 __all__ = ["DetectorEntry", "OutlierDetector", "detector", "detectors"]
 
@@ -50,14 +53,14 @@ _DETECTORS = (
     DetectorEntry("iforest", "pyod.models.iforest", "IForest", "Liu et al. 2008"),
     DetectorEntry("ocsvm", "pyod.models.ocsvm", "OCSVM", "Schoelkopf et al. 1999"),
     DetectorEntry("cblof", "pyod.models.cblof", "CBLOF", "He et al. 2003"),
-    DetectorEntry("cof", "pyod.models.cof", "COF", "Tang et al. 2002", whole_batch=True),
+    DetectorEntry("cof", "caveat.scores.cof", "COF", "Tang et al. 2002", extras=(), whole_batch=True),
     DetectorEntry("copod", "pyod.models.copod", "COPOD", "Li et al. 2020", whole_batch=True),
     DetectorEntry("ecod", "pyod.models.ecod", "ECOD", "Li et al. 2022", whole_batch=True),
     DetectorEntry("hbos", "pyod.models.hbos", "HBOS", "Goldstein & Dengel 2012"),
     DetectorEntry("knn", "pyod.models.knn", "KNN", "Ramaswamy et al. 2000"),
     DetectorEntry("lof", "pyod.models.lof", "LOF", "Breunig et al. 2000"),
     DetectorEntry("pca", "pyod.models.pca", "PCA", "Shyu et al. 2003"),
-    DetectorEntry("sod", "pyod.models.sod", "SOD", "Kriegel et al. 2009", whole_batch=True),
+    DetectorEntry("sod", "caveat.scores.sod", "SOD", "Kriegel et al. 2009", extras=(), whole_batch=True),
     DetectorEntry("deep_svdd", "pyod.models.deep_svdd", "DeepSVDD", "Ruff et al. 2018", extras=("outlier", "torch")),
     DetectorEntry("dagmm", "caveat.scores.dagmm", "DAGMM", "Zong et al. 2018", extras=()),
     DetectorEntry("sos", "pyod.models.sos", "SOS", "Janssens et al. 2012", whole_batch=True),
@@ -92,9 +95,9 @@ class OutlierDetector(Score):
     """What an outlier detector says about the features. The larger, the stranger.
 
     Fitting copies the estimator and gives it the whole feature matrix; memory and time are the estimator's own.
-    PyOD's COF, COPOD, ECOD, SOD and SOS judge a row by the rows it is scored with. All rows of a call are given to them
-    at once, and two sets are comparable only if they were scored in one call, as ADBench does: ``score_together``. The
-    same holds for a conformal p-value from one of them. All others are scored in row blocks.
+    COF, SOD and PyOD's COPOD, ECOD and SOS judge a row by the rows it is scored with. All rows of a call are given to
+    them at once, and two sets are comparable only if they were scored in one call, as ADBench does:
+    ``score_together``. The same holds for a conformal p-value from one of them. All others are scored in row blocks.
 
     Scores that overflow to infinity become the largest float, with a warning. A fitted estimator of another library
     cannot be saved without pickle, so ``save`` is an error.
@@ -229,7 +232,7 @@ class OutlierDetector(Score):
         from sklearn.base import OutlierMixin
 
         pyod = sys.modules.get("pyod.models.base")  # a PyOD estimator cannot exist unless this is loaded
-        if isinstance(estimator, DAGMM) or (pyod is not None and isinstance(estimator, pyod.BaseDetector)):
+        if isinstance(estimator, (COF, DAGMM, SOD)) or (pyod is not None and isinstance(estimator, pyod.BaseDetector)):
             return 1.0
         if isinstance(estimator, OutlierMixin):
             return -1.0
@@ -238,7 +241,8 @@ class OutlierDetector(Score):
 
 
 def _is(kind: type, entry: DetectorEntry) -> bool:
-    return any(base.__module__ == entry.module and base.__name__ == entry.class_name for base in kind.__mro__)
+    modules = (entry.module, f"pyod.models.{entry.name}")  # PyOD has its own COF and SOD
+    return any(base.__module__ in modules and base.__name__ == entry.class_name for base in kind.__mro__)
 
 
 def _load(entry: DetectorEntry) -> Any:

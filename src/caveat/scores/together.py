@@ -1,4 +1,4 @@
-"""Many scores, one walk over the training outputs."""
+"""Many scores, one walk over the training outputs, and one more for what depends on the first."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ def applicable(train: Outputs | None, *others: Outputs) -> tuple[dict[str, Score
 def fit_all(scores: Iterable[Score], train: Outputs, validation: Outputs | None = None) -> None:
     """Fit every score from one shared walk over the training outputs.
 
-    A score that should learn from held-out inliers (a temperature) learns from ``validation`` where that is given.
+    A second walk, shared too, fills what cannot be had before the first is over: ViM's scale (lengths outside the
+    principal space), the tails of OpenMax (distances to class means), the kernel components (values at landmarks) and
+    the spread of the layers' distances. Two scores look at single rows besides: NNGuide draws some, and Mahalanobis
+    reads those of one class at a time for its class scores. A score that should learn from held-out inliers (a
+    temperature) learns from ``validation`` where that is given.
     """
     learners = []
     for score in scores:
@@ -49,9 +53,10 @@ def fit_all(scores: Iterable[Score], train: Outputs, validation: Outputs | None 
             learners.append(score)
     for score in learners:
         score.can_fit(train)
-    gathered = gather(train, [statistic for score in learners for statistic in score.statistics()])
+    first = gather(train, [statistic for score in learners for statistic in score.statistics()])
+    second = gather(train, [statistic for score in learners for statistic in score.prepare(train, first)])
     for score in learners:
-        score.fit_from(train, gathered)
+        score.complete(train, first | second)
 
 
 def score_all(
@@ -63,8 +68,8 @@ def score_all(
 ) -> dict[str, NDArray[np.float64]]:
     """Strangeness under every applicable score, or under the named ones, by name.
 
-    All sums over the training outputs come from one shared walk; only what depends on them (ViM's scale, the tails of
-    OpenMax, kernel components) is read again. ``validation``: held-out inliers for a score that learns from those.
+    All that is learned comes from one shared walk over the training outputs, and one more for what depends on the
+    first: see ``fit_all``. ``validation``: held-out inliers for a score that learns from those.
 
     Examples
     --------
@@ -74,6 +79,7 @@ def score_all(
     """
     chosen: Mapping[str, Score]
     chosen = applicable(train, outputs)[0] if names is None else {name: make(name) for name in names}
+    chosen = {name: score.without_class_scores() for name, score in chosen.items()}
     if train is not None:
         fit_all(chosen.values(), train, validation)
     return {name: score.score(outputs) for name, score in chosen.items()}

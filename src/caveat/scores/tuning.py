@@ -20,9 +20,9 @@ from caveat._checks import as_vector, check_known
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._statistics import gather
 from caveat.scores.catalogue import make
 from caveat.scores.outlier_detector import OutlierDetector
+from caveat.scores.together import fit_all
 
 __all__ = ["Trial", "Tuned", "tune"]
 
@@ -81,7 +81,7 @@ def tune(
 
     Without ``outlier`` only ID data decide: the smallest AUGRC of the validation errors. With it, the largest AUROC of
     the outliers against the validation data, and the result says so. On a tie the point that changes the fewest
-    defaults wins, then the first. All points share one walk over ``train``.
+    defaults wins, then the first. All points share the walks over ``train``.
 
     Parameters
     ----------
@@ -116,12 +116,8 @@ def tune(
     if all(reasons):
         raise InputError(f"score '{label}' cannot be tuned on these outputs: it {reasons[0]}.")
 
-    learners = [point for point, why in zip(candidates, reasons, strict=True) if point.fits_on and not why]
-    gathered = None
-    if learners:
-        assert train is not None  # else missing() gave a reason
-        learners[0].can_fit(train)
-        gathered = gather(train, [statistic for point in learners for statistic in point.statistics()])
+    if train is not None:
+        fit_all([point for point, why in zip(candidates, reasons, strict=True) if not why], train)
 
     table: list[Trial] = []
     best: tuple[tuple[float, int], Score, Trial] | None = None
@@ -129,8 +125,6 @@ def tune(
         if why:
             table.append(Trial(params, float("nan"), skipped=why))
             continue
-        if point.fits_on and train is not None and gathered is not None:
-            point.fit_from(train, gathered)
         inlier, *strange = (as_vector(values, f"score '{label}'", allow_infinite=True)
                             for values in _scores_of(point, looked_at))  # fmt: skip
         value = _ranking.auroc(inlier, strange[0]) if strange else _ranking.augrc(inlier, correct)

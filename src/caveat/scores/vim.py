@@ -9,8 +9,8 @@ Wang, Li, Feng and Zhang, "ViM: Out-Of-Distribution with Virtual-logit Matching"
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,32 @@ from caveat.scores.residual import outside_principal_space, residual_length
 __all__ = ["ViM"]
 
 _SMALLEST_RESIDUAL = 1e-6  # as a share of the training features' length: below it there is only rounding
+
+
+@final
+@dataclass
+class VirtualScale(Statistic):
+    """Sums over the training rows: largest logit, length outside the principal space, whole length."""
+
+    dimension: int | None
+    origin: NDArray[np.float64] = field(compare=False, repr=False)
+    outside: NDArray[Any] = field(compare=False, repr=False)
+
+    reads: ClassVar[tuple[str, ...]] = ("features", "logits")
+
+    def begin(self, train: Outputs) -> None:
+        self.evidence = self.residual = self.length = 0.0
+
+    def update(self, block: Outputs) -> None:
+        self.evidence += float(block.logits.max(axis=1).sum(dtype=np.float64))
+        self.residual += float(residual_length(block.features, self.origin, self.outside).sum(dtype=np.float64))
+        self.length += float(np.linalg.norm(block.features, axis=1).sum(dtype=np.float64))
+
+    def __add__(self, other: Self) -> Self:
+        both = replace(self)
+        both.evidence, both.residual = self.evidence + other.evidence, self.residual + other.residual
+        both.length = self.length + other.length
+        return both
 
 
 @final
@@ -65,21 +91,19 @@ class ViM(Score):
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassMoments(),)
 
-    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+    def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         self.origin_, self.outside_ = outside_principal_space(gathered[ClassMoments()], train.head, self.dimension)
-        evidence = residual = length = 0.0
-        for block in train.blocks(("features", "logits")):
-            evidence += float(block.logits.max(axis=1).sum(dtype=np.float64))
-            residual += float(self._residual(block).sum(dtype=np.float64))
-            length += float(np.linalg.norm(block.features, axis=1).sum(dtype=np.float64))
-        if evidence < 0:
+        return (VirtualScale(self.dimension, self.origin_, self.outside_),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        sums = gathered[VirtualScale(self.dimension, self.origin_, self.outside_)]
+        if sums.evidence < 0:
             warnings.warn("the largest training logit is negative on average, so the residual of ViM counts backwards. "
-                          "Pass logits, not log-probabilities.", CaveatWarning, stacklevel=4)  # fmt: skip
-        self.alpha_ = evidence / max(residual, _SMALLEST_RESIDUAL * length, np.finfo(np.float64).tiny)
+                          "Pass logits, not log-probabilities.", CaveatWarning, stacklevel=5)  # fmt: skip
+        residual = max(sums.residual, _SMALLEST_RESIDUAL * sums.length, np.finfo(np.float64).tiny)
+        self.alpha_ = sums.evidence / residual
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         logits = block.logits.astype(np.float64)
-        return np.asarray(self.alpha_ * self._residual(block) - logsumexp(logits, axis=1))
-
-    def _residual(self, block: Outputs) -> NDArray[Any]:
-        return residual_length(block.features, self.origin_, self.outside_)
+        residual = residual_length(block.features, self.origin_, self.outside_)
+        return np.asarray(self.alpha_ * residual - logsumexp(logits, axis=1))

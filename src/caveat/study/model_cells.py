@@ -13,7 +13,7 @@ from caveat._adaptivity import bin_means, equal_mass
 from caveat.conformal import SplitSets
 from caveat.conformal.difficulty import ease_of, logit_noise_ease
 from caveat.errors import CaveatWarning, InputError
-from caveat.geometry import buckets, neural_collapse, proximity
+from caveat.geometry import buckets, neural_collapse, proximities
 from caveat.geometry.neural_collapse import Projection
 from caveat.metrics import calibration, coverage, proportion_interval, sscv, t_cv, t_ss, true_ranks
 from caveat.outputs import Outputs
@@ -72,10 +72,8 @@ def proximity_rows(cell: Cell, parts: Parts) -> tuple[list[Row], Facts]:
         return [], {"skipped": "needs features or embeddings of the training outputs and of every outlier set"}
     # The same space for all: one set may have embeddings that the others lack.
     vectors = [Outputs(features=getattr(side, space), check=False) for side in sides]
-    found = {
-        name: proximity(inlier=vectors[0], outlier=vector, labels=train.labels)
-        for name, vector in zip(parts.outliers, vectors[1:], strict=True)
-    }
+    outliers = dict(zip(parts.outliers, vectors[1:], strict=True))
+    found = proximities(inlier=vectors[0], outliers=outliers, labels=train.labels)
     try:
         group, caveat = buckets(found, seed=cell.seed), ""
     except InputError as error:  # too few sets, or all equally far

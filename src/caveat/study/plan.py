@@ -25,7 +25,7 @@ from caveat.study.sections import Section
 if TYPE_CHECKING:
     from caveat.study.cells import Cell
 
-__all__ = ["METRICS", "Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "locate"]
+__all__ = ["METRICS", "Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "as_slice", "check_function", "locate"]
 
 METRICS = ("auroc", "conformal_auroc", "fpr95", "aupr", "aurc", "augrc", "accuracy", "ece", "brier", "nll")
 _PROJECTIONS = ("none", "global", "class", "class_pred", "class_avg")

@@ -102,8 +102,11 @@ def run(
     cells, notes = expand(plan)
     kept = Store(Path(store).resolve())
     kept.prepare(plan, cells, notes)
+    missing = _missing(kept, cells)
+    if not missing:  # a finished study may be read-only
+        _Teller(len(cells), len(cells), progress)
+        return StudyResults.read(kept.folder)
     with kept.at_work() as others:
-        missing = _missing(kept, cells)
         if others:  # from the other end, so that two runs meet in the middle
             missing.reverse()
         tell = _Teller(len(cells), len(cells) - len(missing), progress)

@@ -37,7 +37,7 @@ from caveat._checks import check_known
 from caveat.errors import InputError
 from caveat.results import Estimate
 
-__all__ = ["COLUMNS", "KINDS", "REGIMES", "Row", "estimate_row", "make_row", "uniform_rows"]
+__all__ = ["COLUMNS", "KINDS", "REGIMES", "Row", "complete", "estimate_row", "make_row", "uniform_rows"]
 
 Row = dict[str, Any]
 

@@ -128,7 +128,7 @@ def load_source(cell: Cell, store: Store) -> Parts:
 
 
 def save_source(made: Any, folder: Path) -> SourceOutputs:
-    """Write what a task made, each set as a folder for memory-mapping."""
+    """Write what a task made, each set as a folder for memory-mapping. What another run has written is left alone."""
     sets = SourceOutputs(
         **{name: _part(made, name) for name in ("inlier", "outliers")},
         **{name: _part(made, name, None) for name in ("train", "calibration")},
@@ -138,6 +138,8 @@ def save_source(made: Any, folder: Path) -> SourceOutputs:
     for role, outputs in sets.roles().items():
         if not isinstance(outputs, Outputs):
             raise InputError(f"a task that makes a source must give Outputs, got {type(outputs).__name__} as {role}.")
+    if (folder / _MANIFEST).exists():
+        return sets
     with _files.replacing_folder(folder, marker=_MANIFEST) as temporary:
         for role, outputs in sets.roles().items():
             outputs.save(temporary / quote(role, safe=""))

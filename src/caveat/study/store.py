@@ -90,12 +90,14 @@ class Store:
             "format": 1, "title": plan.title, "folder": str(plan.folder), "plan": dict(plan.content),
             "notes": list(notes), "cells": [cell.to_json() for cell in cells],
         }  # fmt: skip
-        with self._writing():
+        with self.writing():
             for part in ("cells", "failures", "active"):
                 (self.folder / part).mkdir(parents=True, exist_ok=True)
             if plan.text and _text(self.folder / "plan.toml") != plan.text:
                 with replacing_file(self.folder / "plan.toml") as temporary:
                     temporary.write_text(plan.text, encoding="utf-8")
+            elif not plan.text:  # that of an earlier plan, if any
+                (self.folder / "plan.toml").unlink(missing_ok=True)
             if _text(self.folder / "plan.json") != json.dumps(content, indent=2) + "\n":
                 write_json(self.folder / "plan.json", content)
 
@@ -129,7 +131,7 @@ class Store:
         table = _as_table(pa, rows)
         said = cell.to_json() | {"rows": table.num_rows} | dict(facts or {})
         table = table.replace_schema_metadata({_META: json.dumps(said, ensure_ascii=False).encode()})
-        with self._writing():
+        with self.writing():
             with replacing_file(self.path(cell.key)) as temporary:
                 pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
             (self.folder / "failures" / f"{cell.key}.json").unlink(missing_ok=True)
@@ -181,14 +183,14 @@ class Store:
 
     def forget(self, key: str) -> None:
         """Remove a cell that cannot be used."""
-        with self._writing():
+        with self.writing():
             self.path(key).unlink(missing_ok=True)
 
     # -- failures -----------------------------------------------------------------------------------------------------
 
     def write_failure(self, failure: Failure) -> None:
         """Keep why a cell failed."""
-        with self._writing():
+        with self.writing():
             write_json(self.folder / "failures" / f"{failure.key}.json", dict(vars(failure)))
 
     def failure(self, key: str) -> Failure | None:
@@ -207,7 +209,7 @@ class Store:
     def at_work(self) -> Iterator[int]:
         """While inside, this run counts as active. Gives how many others are; alone, it clears away leftovers."""
         mine = self.folder / "active" / f"{socket.gethostname()}-{os.getpid()}"
-        with self._writing():
+        with self.writing():
             mine.parent.mkdir(parents=True, exist_ok=True)
             others = sum(_alive(note) for note in mine.parent.iterdir() if note != mine)
             mine.touch()
@@ -219,13 +221,14 @@ class Store:
 
     def _clear_leftovers(self, older: float) -> None:
         """Remove what killed runs left half written. What is new may belong to a run that is still at work."""
-        for part in ("cells", "failures", "outputs"):
-            for leftover in (self.folder / part).glob(".*"):
+        for part, name in ((".", ".plan.*"), ("cells", ".*"), ("failures", ".*"), ("outputs", ".*")):
+            for leftover in (self.folder / part).glob(name):
                 if _age(leftover) >= older:
                     shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
+        """Turn trouble of the operating system into a StoreError that says what to do."""
         try:
             yield
         except OSError as error:

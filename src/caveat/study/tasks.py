@@ -44,7 +44,9 @@ def _make_outputs(cell: Cell, store: Store) -> list[Row]:
     """Call the task of a source and keep what it gives in the store."""
     told = cell.params
     function = find_function(told["function"], cell.paths.get("task", ""))
-    made = save_source(function(seed=cell.seed, **told["params"]), store.outputs(cell.key))
+    given = function(seed=cell.seed, **told["params"])
+    with store.writing():
+        made = save_source(given, store.outputs(cell.key))
     return [
         make_row("data", "made", outputs.n, source=told["source"], seed=cell.seed, n=outputs.n, method=role)
         for role, outputs in made.roles().items()
