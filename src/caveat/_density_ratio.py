@@ -252,93 +252,83 @@ def _pairs_or_boxes(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix)
 
 
 def _pairs(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vector:
-    # Any Q_l gives a bound, so each P_k first takes the densest one, and only the P_k that matter look for a better.
-    above, below = top.log_components(centre), bottom.log_components(centre)
-    first = below.argmax(axis=1)
-    order = np.argsort(first, kind="stable")  # rows that start with the same l stand together
-    found = np.empty(centre.shape[0])
-    for block in row_blocks(centre.shape[0], row_bytes=8 * top.d, block_bytes=_CACHE):
-        rows = order[block]
-        found[rows] = _PairBlock(top, bottom, centre[rows], half[rows], above[rows], below[rows]).bound(first[rows])
-    return found
+    blocks = row_blocks(centre.shape[0], row_bytes=8 * top.d, block_bytes=_CACHE)
+    return np.concatenate([_PairBlock(top, bottom, centre[block], half[block]).bound() for block in blocks])
 
 
 @final
 class _PairBlock:
-    """The sum over k of min over l of max over the box of P_k / Q_l, for a block of rows that fits the cache."""
+    """The sum over k of min over l of max over the box of P_k / Q_l, for a block of rows that fits the cache.
 
-    def __init__(
-        self, top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix, above: Matrix, below: Matrix
-    ) -> None:
+    Any l gives a bound, so each k begins with the Q_l that is largest at the centre. Where its maximum is reached, only
+    an l with a larger Q_l can be better, and few are. A k whose term is lost in the sum is not looked at again.
+    """
+
+    def __init__(self, top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> None:
         self.top, self.bottom, self.centre, self.half = top, bottom, centre, half
-        self.above, self.below = above, below  # log P_k and log Q_l at the centre
         self.scales, self.divisors = top.log_scales(), bottom.log_scales()
         self.a, self.b = top.precisions(), bottom.precisions()
+        wide = np.broadcast_to(self.b, bottom.means.shape)
+        self.squares, self.products = wide.T, (wide * bottom.means).T
+        self.constants = self.divisors - (wide * np.square(bottom.means)).sum(axis=1)
 
-    def bound(self, first: NDArray[np.intp]) -> Vector:
-        n, k = self.above.shape
-        least = np.empty((n, k))
-        for j in np.unique(first):
-            rows = np.flatnonzero(first == j)
-            for i in range(k):
-                least[rows, i] = self._pair(i, int(j), rows)
-        done = np.zeros((n, k), dtype=np.bool_)
+    def bound(self) -> Vector:
+        n, rows = self.centre.shape[0], np.arange(self.centre.shape[0])
+        least, chosen = np.empty((n, self.top.k)), np.empty((n, self.top.k), dtype=np.intp)
+        chosen[:] = self._log_bottom(self.centre).argmax(axis=1)[:, None]
+        for k in range(self.top.k):
+            least[:, k] = self._highest(rows, np.full(n, k), chosen[:, k])[0]
+        done = np.zeros(least.shape, dtype=np.bool_)
+        tried = np.zeros((*least.shape, self.bottom.k), dtype=np.bool_)
         while True:
-            # The largest term that is not refined yet; what is below e^-30 of a refined one adds nothing.
             open_ = np.where(done, -np.inf, least)
             worst = open_.argmax(axis=1)
             settled = np.where(done, least, -np.inf).max(axis=1)
-            rows = np.flatnonzero(open_[np.arange(n), worst] > settled - 30)
+            rows = np.flatnonzero(open_[np.arange(n), worst] > settled - 30)  # below e^-30 a term adds nothing
             if not rows.size:
-                break
-            for i in np.unique(worst[rows]):
-                self._refine(int(i), rows[worst[rows] == i], least)
-            done[rows, worst[rows]] = True
-        return _rounded_up(logsumexp(least, axis=1), np.abs(least).max(axis=1), k)
+                return _rounded_up(logsumexp(least, axis=1), np.abs(least).max(axis=1), self.top.k)
+            self._improve(rows, worst[rows], least, chosen, done, tried)
 
-    def _refine(self, i: int, rows: NDArray[np.intp], least: Matrix) -> None:
-        for j in np.argsort(-self.below[rows].mean(axis=0)):
-            # The value at the centre is reached, so an l that is worse already there cannot help.
-            better = rows[self.above[rows, i] - self.below[rows, j] < least[rows, i]]
-            if better.size:
-                least[better, i] = np.minimum(least[better, i], self._pair(i, int(j), better))
+    def _improve(
+        self, rows: NDArray[np.intp], k: NDArray[np.intp], least: Matrix, chosen: NDArray[np.intp],
+        done: NDArray[np.bool_], tried: NDArray[np.bool_],
+    ) -> None:  # fmt: skip
+        """One more l for one k of each row, or the finding that none can be better."""
+        now = chosen[rows, k]
+        tried[rows, k, now] = True
+        below = self._log_bottom(self._highest(rows, k, now)[1])
+        reached = below[np.arange(rows.size), now]
+        below[tried[rows, k]] = -np.inf
+        next_ = below.argmax(axis=1)
+        hopeful = below[np.arange(rows.size), next_] > reached
+        done[rows[~hopeful], k[~hopeful]] = True
+        rows, k, next_ = rows[hopeful], k[hopeful], next_[hopeful]
+        if rows.size:
+            value = self._highest(rows, k, next_)[0]
+            tried[rows, k, next_] = True
+            better = value < least[rows, k]
+            rows, k = rows[better], k[better]
+            least[rows, k], chosen[rows, k] = value[better], next_[better]
 
-    def _pair(self, i: int, j: int, rows: NDArray[np.intp]) -> Vector:
-        constant = self.scales[i] - self.divisors[j]
-        value, size = _highest(
-            self.top.means[i], self.a[i], self.bottom.means[j], self.b[j], self.centre[rows], self.half[rows]
-        )
-        return _rounded_up(constant + value, abs(constant) + size, self.top.d)
+    def _highest(self, rows: NDArray[np.intp], k: NDArray[np.intp], j: NDArray[np.intp]) -> tuple[Vector, Matrix]:
+        """max over the box of log P_k / Q_j, rounded up, and where: in each coordinate one parabola on an interval."""
+        a, b, mu, nu, c, h = (
+            self.a[k], self.b[j], self.top.means[k], self.bottom.means[j], self.centre[rows], self.half[rows]
+        )  # fmt: skip
+        bend = a - b
+        with np.errstate(divide="ignore", invalid="ignore"):
+            peak = (a * mu - b * nu) / bend  # infinite, with the right sign, if the two are equally wide
+        nearest, farthest = np.clip(peak, c - h, c + h), c + np.copysign(h, c - peak)
+        z = np.where(bend < 0, farthest, nearest)
+        np.copyto(z, c, where=np.isnan(z))  # equal Gaussians: nothing depends on z
+        plus, minus = b * np.square(z - nu), a * np.square(z - mu)
+        plus, minus = plus.sum(axis=1), minus.sum(axis=1)
+        constant = self.scales[k] - self.divisors[j]
+        return _rounded_up(constant + plus - minus, np.abs(constant) + plus + minus, self.top.d), z
 
-
-def _highest(mu: Vector, a: Vector, nu: Vector, b: Vector, c: Matrix, h: Matrix) -> tuple[Vector, Vector]:
-    """max over the box of sum_j -a (z - mu)^2 + b (z - nu)^2, and the size of what was added up for it."""
-    if a.size == 1 and b.size == 1 and abs(a[0] - b[0]) > 1e-3 * max(a[0], b[0]):
-        # A parabola around its vertex: height minus (a - b) times a squared distance, of the nearest point of the
-        # interval if it opens downwards and of the farthest if it opens upwards.
-        bend = a[0] - b[0]
-        away = np.subtract(c, (a[0] * mu - b[0] * nu) / bend)
-        np.abs(away, out=away)
-        if bend > 0:
-            away -= h
-            np.maximum(away, 0, out=away)
-        else:
-            away += h
-        fall = bend * np.einsum("ij,ij->i", away, away)
-        vertex = a[0] * b[0] / bend * np.square(mu - nu).sum()
-        return vertex - fall, np.abs(vertex) + np.abs(fall)
-    bend = np.broadcast_to(a - b, mu.shape)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        peak = np.where(bend > 0, (a * mu - b * nu) / bend, mu)
-
-    def height(z: Matrix) -> Matrix:
-        return b * np.square(z - nu) - a * np.square(z - mu)
-
-    low, high = c - h, c + h
-    best = np.maximum(height(low), height(high))
-    best = np.where(bend > 0, np.maximum(best, height(np.clip(peak, low, high))), best)
-    size = np.maximum(np.abs(c - nu), np.abs(c - mu)) + h
-    return best.sum(axis=1), np.square(size) @ np.broadcast_to(a + b, mu.shape)
+    def _log_bottom(self, z: Matrix) -> Matrix:
+        """log Q_l, shape (n, l), as matrix products; only used to choose an l, so its rounding does not matter."""
+        return np.asarray(self.constants + 2 * (z @ self.products) - np.square(z) @ self.squares)
 
 
 def _rounded_up(value: Vector, size: Vector, terms: int) -> Vector:

@@ -67,6 +67,20 @@ def test_bands_that_overlap_the_best_are_marked(page, evaluation):
     assert any(marked)
 
 
+def test_a_band_that_overlaps_is_a_tie_and_the_paired_test_stands_beside_it(evaluation):
+    first, second, third, fourth = evaluation.ranking
+    lines = [
+        first,
+        replace(second, rank=2, told_apart=True, overlaps_best=True, p_value=0.01),
+        replace(third, rank=3, told_apart=True, overlaps_best=False, p_value=0.001),
+        replace(fourth, rank=4, told_apart=True, overlaps_best=False, p_value=0.001),
+    ]
+    page = Page(report.render_html(replace(evaluation, ranking=tuple(lines))))
+    rows = page.tables["ranking-table"][1:]
+    assert [row[0][1] for row in rows] == ["1 tied", "2 tied", "3", "4"]
+    assert [row[3][1] for row in rows] == ["best", "0.010 told apart", "0.001", "0.001"]
+
+
 def test_misclassification_is_ordered_by_augrc(page, evaluation):
     rows = [row for row in page.values("error-table") if row]
     found = sorted(evaluation.misclassifications, key=lambda row: row.augrc.value)
@@ -138,8 +152,9 @@ def strongs(source: str) -> list[str]:
 
 def retied(evaluation: Evaluation, tied: bool) -> Evaluation:
     first, second, *rest = evaluation.ranking
-    second = replace(second, rank=1 if tied else 2, tied_with_best=tied, p_value=0.4 if tied else 0.001)
-    rest = [replace(line, rank=3 + i, tied_with_best=False) for i, line in enumerate(rest)]
+    p_value = 0.4 if tied else 0.001
+    second = replace(second, rank=1 if tied else 2, told_apart=not tied, overlaps_best=tied, p_value=p_value)
+    rest = [replace(line, rank=3 + i, told_apart=True, overlaps_best=False) for i, line in enumerate(rest)]
     return replace(evaluation, ranking=(first, second, *rest))
 
 

@@ -23,8 +23,18 @@ def with_best(evaluation: Evaluation, area: Estimate) -> Evaluation:
 
 
 def with_ties(evaluation: Evaluation, *tied: str) -> Evaluation:
+    """Those named cannot be told from the best by the paired test; all bands lie apart but theirs."""
     first, *rest = evaluation.ranking
-    return replace(evaluation, ranking=(first, *(replace(r, tied_with_best=r.score in tied) for r in rest)))
+    changed = (replace(r, told_apart=r.score not in tied, overlaps_best=r.score in tied) for r in rest)
+    return replace(evaluation, ranking=(first, *changed))
+
+
+def with_overlaps(evaluation: Evaluation, *over: str) -> Evaluation:
+    """The paired test tells all from the best; the bands of those named overlap its band."""
+    first, *rest = evaluation.ranking
+    return replace(
+        evaluation, ranking=(first, *(replace(r, told_apart=True, overlaps_best=r.score in over) for r in rest))
+    )
 
 
 @given(value=st.floats(0, 1))
@@ -59,10 +69,29 @@ def test_the_best_score_is_named_with_its_number(evaluation):
 def test_ties_are_named_and_the_rest_is_counted(evaluation):
     second, third, fourth = (line.score for line in evaluation.ranking[1:])
     said = words.best_score(with_ties(evaluation, second, third))
-    assert f"it cannot be told apart from {second} and {third} (paired DeLong" in said
-    assert "The other one is worse." in said
+    assert f"Its guaranteed band overlaps those of {second} and {third}: they are tied with it." in said
+    assert f"cannot tell it apart from {second} and {third} and finds the other one worse (paired DeLong" in said
     assert fourth not in said
     assert "better than every other" not in said
+
+
+def test_ties_by_band_are_said_beside_what_the_paired_test_says(evaluation):
+    second, third, fourth = (line.score for line in evaluation.ranking[1:])
+    said = words.best_score(with_overlaps(evaluation, second))
+    assert f"Its guaranteed band overlaps that of {second}: it is tied with it." in said
+    assert "sharper but without that guarantee, finds it better than every other score (paired DeLong" in said
+    said = words.best_score(with_overlaps(evaluation, second, third, fourth))
+    assert "overlaps those of all 3 others: they are tied with it." in said
+
+
+def test_a_band_apart_does_not_hide_what_the_paired_test_cannot_see(evaluation):
+    second = evaluation.ranking[1].score
+    tied = with_ties(evaluation, second)
+    apart = replace(tied, ranking=tuple(replace(line, overlaps_best=False) for line in tied.ranking))
+    said = words.best_score(apart)
+    assert "Its guaranteed band lies above those of all others." in said
+    assert f"cannot tell it apart from {second} and finds the other 2 worse" in said
+    assert apart.tied == (second,)
 
 
 def test_all_tied_leaves_nobody_worse(evaluation):
@@ -72,7 +101,9 @@ def test_all_tied_leaves_nobody_worse(evaluation):
 
 
 def test_no_ties_is_said(evaluation):
-    assert "better than every other score by more than chance explains" in words.best_score(with_ties(evaluation))
+    said = words.best_score(with_ties(evaluation))
+    assert "Its guaranteed band lies above those of all others." in said
+    assert "finds it better than every other score (paired DeLong" in said
 
 
 def test_a_coin_is_called_a_coin(evaluation):

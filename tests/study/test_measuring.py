@@ -39,6 +39,9 @@ def test_the_ranking_orders_by_mean_auroc_and_marks_ties(result):
         lowers = [result.detection(line.score, name).auroc_band.lower for name in ("far", "near")]
         assert line.auroc_band.lower == pytest.approx(np.mean(lowers))
         assert line.overlaps_best == (line.auroc_band.upper >= result.ranking[0].auroc_band.lower)
+        assert line.told_apart == (line.p_value <= result.delta)
+        assert line.tied_with_best == (line.overlaps_best or not line.told_apart)
+    assert set(result.tied) == set(result.overlapping) | set(result.not_told_apart)
     assert result.ranking[0].rank == 1
     assert result.ranking[0].tied_with_best
 

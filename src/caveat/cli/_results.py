@@ -28,7 +28,7 @@ def write(evaluation: Evaluation, folder: Path) -> tuple[Path, Path]:
 
 
 def show(evaluation: Evaluation) -> None:
-    """Print the ranking: AUROC on average and against each outlier set, with ties marked."""
+    """Print the ranking: AUROC on average and against each outlier set; ties are marked by their kind."""
     out = console()
     names = evaluation.outliers
     wide = 74 + 8 * len(names) <= out.width  # otherwise the average and the worst must do
@@ -41,7 +41,7 @@ def show(evaluation: Evaluation) -> None:
         table.add_column("worst", justify="right", no_wrap=True)
     for line in evaluation.ranking[:_MOST_LINES]:
         found = [evaluation.detection(line.score, name).auroc.value for name in names]
-        tied = "=" if line.tied_with_best and line is not evaluation.ranking[0] else ""
+        tied = "" if line is evaluation.best or not line.tied_with_best else "~" if line.told_apart else "="
         cells = [_bounds(line.mean_auroc), _bounds(line.auroc_band)]
         cells += [f"{value:.3f}" for value in (found if wide else [min(found)])]
         table.add_row(f"{tied}{line.rank}", escape(line.score), f"{line.mean_auroc.value:.3f}", *map(escape, cells))
@@ -56,7 +56,8 @@ def show(evaluation: Evaluation) -> None:
         f"AUROC{', mean over the outlier sets' if len(names) > 1 else ''}; higher is better. Interval: "
         f"{100 * (1 - evaluation.delta):g} % (DeLong). Guaranteed: holds for any n with probability at least "
         f"{evaluation.ranking[0].auroc_band.level:.3g} over the draw of the inliers, for these outliers. "
-        "'=' marks scores that a paired test cannot tell from the best."
+        "'=' and '~' mark scores tied with the best: '=' where a paired test cannot tell them apart, '~' where it can "
+        "but the guaranteed bands overlap. Ranks go by that test."
     )
     if wide:
         say("Outliers: " + ", ".join(f"({i}) {name}" for i, name in enumerate(names, 1)) + ".")

@@ -73,12 +73,12 @@ class Row:
     """One line of the ranking with what the table says about it."""
 
     ranked: Ranked
-    shared: bool  # another score has the same rank
+    tied: bool  # with the best; of the best, whether any other is
 
 
 def _rows(evaluation: Evaluation) -> list[Row]:
-    ranks = [line.rank for line in evaluation.ranking]
-    return [Row(line, ranks.count(line.rank) > 1) for line in evaluation.ranking]
+    first, *rest = evaluation.ranking
+    return [Row(first, bool(evaluation.tied)), *(Row(line, line.tied_with_best) for line in rest)]
 
 
 def _rocs(evaluation: Evaluation, leaders: list[str]) -> list[Panel]:

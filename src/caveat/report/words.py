@@ -188,7 +188,7 @@ def _outlier_sets(outliers: Sequence[DataFacts]) -> str:
 
 
 def best_score(evaluation: Evaluation) -> str:
-    """The best score, what its number means, and which others cannot be told from it."""
+    """The best score, what its number means, and which others are tied with it, by which criterion."""
     best, several = evaluation.best, len(evaluation.outliers) > 1
     area, alone = best.mean_auroc, len(evaluation.ranking) == 1
     mean = "mean AUROC" if several else "AUROC"
@@ -205,13 +205,33 @@ def best_score(evaluation: Evaluation) -> str:
         first += " The interval holds 0.5, so it cannot be told from a coin."
     if alone:
         return f"{first} No other score was computed, so nothing can be said about which is best."
+    return f"{first} {_by_bands(evaluation)} {_by_pairs(evaluation)}"
+
+
+def _by_bands(evaluation: Evaluation) -> str:
+    """Which scores the guaranteed bands leave tied with the best."""
+    over, others = evaluation.overlapping, len(evaluation.ranking) - 1
+    if not over:
+        return f"Its guaranteed band lies above {'those of all others' if others > 1 else 'that of the other one'}."
+    if len(over) == others > 1:
+        return f"Its guaranteed band overlaps those of all {others} others: they are tied with it."
+    whose = "that" if len(over) == 1 else "those"
+    tied = "it is" if len(over) == 1 else "they are"
+    return f"Its guaranteed band overlaps {whose} of {listing([shorten(name) for name in over])}: {tied} tied with it."
+
+
+def _by_pairs(evaluation: Evaluation) -> str:
+    """Which scores a paired test tells from the best: sharper than the bands, and without their guarantee."""
+    same, others = evaluation.not_told_apart, len(evaluation.ranking) - 1
     test = f"paired DeLong test, Holm-adjusted, {level(evaluation.delta)} level"
-    if not evaluation.tied:
-        return f"{first} It is better than every other score by more than chance explains ({test})."
-    others = listing([shorten(name) for name in evaluation.tied])
-    rest = len(evaluation.ranking) - 1 - len(evaluation.tied)
-    worse = "" if rest == 0 else f" The other {'one is' if rest == 1 else f'{rest} are'} worse."
-    return f"{first} On these samples it cannot be told apart from {others} ({test}).{worse}"
+    who = "A test of the same samples, sharper but without that guarantee,"
+    if not same:
+        return f"{who} finds it better than {'every other score' if others > 1 else 'the other one'} ({test})."
+    named, rest = listing([shorten(name) for name in same]), others - len(same)
+    if not rest:
+        return f"{who} cannot tell it apart from {named} ({test})."
+    worse = "one" if rest == 1 else str(rest)
+    return f"{who} cannot tell it apart from {named} and finds the other {worse} worse ({test})."
 
 
 def false_alarms(evaluation: Evaluation) -> str:

@@ -15,14 +15,16 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._blocks import row_blocks
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._probabilities import below_largest, log_probabilities, logits_of
+from caveat.scores._probabilities import log_probabilities, logits_of
 from caveat.scores._statistics import Gathered, Statistic, class_sums
 
 __all__ = ["KLMatching", "PredictedProbabilities"]
 
+_IN_CACHE = 2**20  # bytes of the rows worked on at once
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -83,9 +85,24 @@ class KLMatching(Score):
         self.log_typical_ = np.log(np.maximum(typical, _TINY))  # a class no sample ever favoured: far, not infinite
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        # With p = w / (1 + r) every term is one product with w: p log p = (w z) / (1 + r) - log(1 + r).
-        logits = logits_of(block)
-        _, weights, rest = below_largest(logits)
-        matched = np.max(weights @ self.log_typical_.T, axis=1)
-        surplus = (np.einsum("ij,ij->i", weights, logits) - matched) / (1 + rest) - np.log1p(rest)
-        return np.asarray(np.maximum(surplus, 0))
+        # With z taken from the largest logit, w = exp z and r the sum of the other w, p = w / (1 + r), and the nearest
+        # posterior is that of the largest w . log d_k. The largest logit has w = 1 and is then added apart, in float64:
+        # the others may be as exact as the logits are, float32 for float32, and a network that is almost sure still
+        # gives different numbers.
+        logits = block.logits if block.has("logits") else logits_of(block)
+        kind = np.float32 if logits.dtype == np.float32 else np.float64
+        log_typical: NDArray[Any] = self.log_typical_.astype(kind)
+        ones = np.ones(log_typical.shape[1], dtype=kind)
+        surplus = np.empty(block.n)
+        for rows in row_blocks(block.n, row_bytes=8 * sum(log_typical.shape), block_bytes=_IN_CACHE):
+            z: NDArray[Any] = logits[rows].astype(kind)
+            largest, line = np.argmax(z, axis=1), np.arange(z.shape[0])
+            z -= z[line, largest, None]
+            weights = np.exp(z)
+            nearest = np.argmax(weights @ log_typical.T, axis=1)
+            weights[line, largest] = 0
+            rest = (weights @ ones).astype(np.float64)
+            z -= log_typical[nearest]
+            apart = np.einsum("ij,ij->i", weights, z) - self.log_typical_[nearest, largest]
+            surplus[rows] = apart / (1 + rest) - np.log1p(rest)
+        return np.maximum(surplus, 0, out=surplus)

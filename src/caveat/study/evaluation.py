@@ -56,15 +56,25 @@ class Misclassification:
 @final
 @dataclass(frozen=True)
 class Ranked:
-    """One line of the ranking: mean AUROC over the outlier sets, and whether it can be told from the best."""
+    """One line of the ranking: mean AUROC over the outlier sets, and whether it can be told from the best.
 
-    rank: int  # scores that cannot be told from the first of their group share its rank; never falls down the list
+    Two criteria, both shown: the guaranteed bands, which hold for any number of inliers but say nothing about other
+    outliers, and a paired test on the same samples, which is sharper but holds for large samples. A score is tied with
+    the best unless both separate it.
+    """
+
+    rank: int  # scores that the paired test cannot tell from the first of their group share its rank
     score: str
     mean_auroc: Estimate
     p_value: float  # paired DeLong test of equal mean AUROC with the best score, Holm-adjusted; 1 for the best itself
-    tied_with_best: bool
+    told_apart: bool  # from the best, by that test
     auroc_band: Estimate  # of the mean AUROC; holds for any n
     overlaps_best: bool  # whether the band shares a point with that of the best score
+
+    @property
+    def tied_with_best(self) -> bool:
+        """Whether the guaranteed bands overlap, or the paired test sees no difference."""
+        return self.overlaps_best or not self.told_apart
 
 
 @final
@@ -115,13 +125,23 @@ class Evaluation:
 
     @property
     def best(self) -> Ranked:
-        """The score with the largest mean AUROC; ``tied`` says which others it cannot be told from."""
+        """The score with the largest mean AUROC; ``tied`` says which others share the place."""
         return self.ranking[0]
 
     @property
     def tied(self) -> tuple[str, ...]:
-        """Scores that cannot be told from the best, without the best itself."""
+        """Scores tied with the best, without the best itself: by their guaranteed bands or by the paired test."""
         return tuple(line.score for line in self.ranking[1:] if line.tied_with_best)
+
+    @property
+    def overlapping(self) -> tuple[str, ...]:
+        """Scores whose guaranteed band overlaps that of the best, without the best itself."""
+        return tuple(line.score for line in self.ranking[1:] if line.overlaps_best)
+
+    @property
+    def not_told_apart(self) -> tuple[str, ...]:
+        """Scores that the paired test cannot tell from the best, without the best itself."""
+        return tuple(line.score for line in self.ranking[1:] if not line.told_apart)
 
     def detection(self, score: str, outlier: str) -> Detection:
         """The numbers of one score against one outlier set."""

@@ -102,6 +102,7 @@ def evaluate(
         done += 1
 
     tell("fitting scores")
+    chosen = {name: score.without_class_scores() for name, score in chosen.items()}
     if train is not None:
         fit_all(chosen.values(), train, calibration)
     strangeness: dict[str, dict[str, NDArray[np.float64]]] = {}
@@ -236,7 +237,7 @@ def _rank(placements: Mapping[str, Placements], bands: Mapping[str, Estimate], *
             score=name,
             mean_auroc=mean_auroc_interval(placements[name], delta=delta),
             p_value=p_values[name],
-            tied_with_best=p_values[name] > delta,
+            told_apart=p_values[name] <= delta,
             auroc_band=bands[name],
             overlaps_best=bands[name].overlaps(bands[order[0]]),
         )

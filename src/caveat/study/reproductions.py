@@ -55,7 +55,7 @@ class Reproduction:
 
     name: str
     title: str
-    cite: str  # short: "Vovk et al."
+    cite: str  # short: "Vovk et al."; default: the authors as the paper names them
     paper: str
     reproduces: str
     time: str
@@ -143,7 +143,8 @@ def _read(path: Path, files: Mapping[str, DataFile]) -> Reproduction:
     try:
         top.known("name", "title", "cite", "paper", "reproduces", "time", "data", "differs", "order")
         return Reproduction(
-            **{key: top.need(key, str) for key in ("name", "title", "cite", "paper", "reproduces", "time")},
+            **{key: top.need(key, str) for key in ("name", "title", "paper", "reproduces", "time")},
+            cite=top.take("cite", str, "") or top.need("paper", str).split('"')[0].rstrip(", "),
             data=tuple(
                 files[check_known(name, files, "file of studies/data.toml")] for name in top.take("data", list, [])
             ),

@@ -37,5 +37,5 @@ def test_the_gradient_is_that_of_the_chosen_class():
 def test_wrong_parameters_are_named():
     with pytest.raises(InputError, match="value must be a finite number, at least 0, got -1"):
         CEDA(kappa=-1)
-    with pytest.raises(InputError, match="a ramp must start"):
+    with pytest.raises(InputError, match="the ramp of value must start"):
         CEDA(ramp=(0.6, 0.2))

@@ -34,6 +34,7 @@ def certified_count(n: int, quantile: float) -> int:
 def point_differences(logits: Tensor) -> Tensor:
     """All logit differences (n, K, K) at the inputs themselves: bounds at epsilon 0, for one plain forward pass.
 
+    >>> import torch
     >>> point_differences(torch.tensor([[3.0, 1.0]]))
     tensor([[[ 0.,  2.],
              [-2.,  0.]]])
@@ -55,6 +56,7 @@ def quantile_loss(differences: Tensor, logits: Tensor, quantile: float) -> Tenso
 
     Examples
     --------
+    >>> import torch
     >>> differences = torch.zeros(2, 2, 2)
     >>> differences[:, 0, 1] = torch.tensor([4.0, 2.0])
     >>> quantile_loss(differences, torch.zeros(2, 2), 0.5)  # 2.0 is the easier one: (log 3 + log 1) / 2
