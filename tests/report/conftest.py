@@ -159,7 +159,7 @@ ARGUMENTS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # a second one may not start while it runs
 def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -67,7 +67,7 @@ def test_bands_that_overlap_the_best_are_marked(page, evaluation):
     assert any(marked)
 
 
-def test_a_band_that_overlaps_is_a_tie_and_the_paired_test_stands_beside_it(evaluation):
+def test_a_band_that_overlaps_is_a_tie_and_the_paired_test_stands_beside_it(evaluation, parse):
     first, second, third, fourth = evaluation.ranking
     lines = [
         first,
@@ -75,7 +75,7 @@ def test_a_band_that_overlaps_is_a_tie_and_the_paired_test_stands_beside_it(eval
         replace(third, rank=3, told_apart=True, overlaps_best=False, p_value=0.001),
         replace(fourth, rank=4, told_apart=True, overlaps_best=False, p_value=0.001),
     ]
-    page = Page(report.render_html(replace(evaluation, ranking=tuple(lines))))
+    page = parse(report.render_html(replace(evaluation, ranking=tuple(lines))))
     rows = page.tables["ranking-table"][1:]
     assert [row[0][1] for row in rows] == ["1 tied", "2 tied", "3", "4"]
     assert [row[3][1] for row in rows] == ["best", "0.010 told apart", "0.001", "0.001"]
