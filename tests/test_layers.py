@@ -80,7 +80,7 @@ def test_import_is_light():
 def test_no_submodule_loads_slow_packages_at_import():
     code = (
         "import sys, caveat.scores, caveat.conformal, caveat.metrics, caveat.study, caveat.report, caveat.data\n"
-        "import caveat.stats, caveat.geometry\n"
+        "import caveat.stats, caveat.geometry, caveat.robust\n"
         "print(*sorted({m.split('.')[0] for m in sys.modules}), 'scipy.stats' in sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

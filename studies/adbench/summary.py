@@ -1,4 +1,9 @@
-"""Tables, figures and ``runs.csv`` from the rows of the study, and how many of the published AUROCs come out."""
+"""Tables, figures and ``runs.csv`` from the rows of the study, and how many of the published AUROCs come out.
+
+As a script, from the runs of ``runs.csv`` alone, into this folder:
+
+    python studies/adbench/summary.py
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import tables  # beside this file
-from kept import write_runs  # beside this file
+from kept import RUNS, kept, write_runs  # beside this file
 
 from caveat._files import replacing_file
 from caveat.stats import compare
@@ -66,3 +71,7 @@ def _correction(rows: list[dict[str, Any]]) -> Check:
         "the bound is about the false-positive rate, which only inliers inform; the published corrections go with the "
         f"number of anomalies instead ({rank['published', 'outliers']:.2f})",
     )  # fmt: skip
+
+
+if __name__ == "__main__":
+    summary(kept(), RUNS.parent).write(RUNS.parent / "comparison.json")

@@ -40,6 +40,7 @@ __all__ = ["Network"]
 
 Array = NDArray[np.float64]
 Clip = tuple[float, float] | None
+_LAST = 8 * np.finfo(np.float64).eps  # rounding of the last step, from differences to a log-probability
 _FIELDS = {
     "dense": ("weight", "bias"), "conv": ("weight", "bias", "args"), "affine": ("scale", "shift"), "relu": ("args",),
     "flatten": ("args",), "max_pool": ("args",), "avg_pool": ("args",), "global_avg_pool": ("args",),
@@ -137,8 +138,8 @@ class Network:
         logits = self.logits(x)
         return ScoreBounds(
             value=_log_confidence(logits),
-            lower=-_log_one_plus(differences, axis=1).min(axis=1),
-            upper=-_log_one_plus(-differences, axis=2).min(axis=1),
+            lower=-_log_one_plus(differences, axis=1).min(axis=1) * (1 + _LAST),
+            upper=-_log_one_plus(-differences, axis=2).min(axis=1) * (1 - _LAST),
             epsilon=float(epsilon),
             method="ibp",
         )

@@ -177,6 +177,13 @@ def test_wrong_arguments_are_named(options, what):
         attack(nn.Linear(2, 2), torch.rand(3, 2), **options)
 
 
+def test_a_model_that_gives_nan_is_refused():
+    net = nn.Linear(2, 2)
+    net.weight.data[0, 0] = np.nan
+    with pytest.raises(InputError, match="gives NaN"):
+        attack(net, torch.rand(3, 2))
+
+
 def test_inputs_outside_the_range_are_named():
     with pytest.raises(InputError, match="must lie between 0 and 1"):
         attack(nn.Linear(2, 2), torch.full((1, 2), 2.0))

@@ -56,6 +56,21 @@ def test_float32_bounds_can_lie_below_the_truth_and_float64_ones_do_not():
     assert (wide - truth).max() < 1e-8
 
 
+def test_a_constant_network_is_enclosed_to_the_last_bit():
+    # nothing can change, so bounds and value differ by rounding alone, and must still be on the right sides
+    net = nn.Linear(3, 7)
+    net.weight.data.zero_()
+    net.bias.data = torch.linspace(-1, 40, 7)
+    for scale in (1.0, 3.0, 0.0):
+        net.bias.data *= scale
+        bounds = confidence_bounds(net, torch.rand(4, 3), 0.3)
+        assert (bounds.lower <= bounds.value).all()
+        assert (bounds.value <= bounds.upper).all()
+        labels = label_bounds(net, torch.rand(4, 3), 0.3)
+        assert (labels.lower <= labels.value).all()
+        assert (labels.value <= labels.upper).all()
+
+
 def test_the_model_is_left_as_it_was(make_net):
     net = make_net("conv", 0).float().train()
     before = copy.deepcopy(net.state_dict())

@@ -139,6 +139,22 @@ def test_arithmetic_written_in_forward():
     assert (out.lower.item(), out.upper.item()) == (-0.5, 2.5)
 
 
+def test_pools_and_activations_called_as_functions():
+    class Net(nn.Module):
+        def forward(self, x):
+            x = F.relu(F.max_pool2d(x, 2, stride=1), inplace=True)
+            x = F.dropout(F.avg_pool2d(x, kernel_size=2), training=self.training)
+            return F.adaptive_avg_pool2d(x, (1, 1)).squeeze(-1).squeeze(-1).add_(1.0).relu_()
+
+    box = a_box(3, 2, 5, 5)
+    out = propagate(Net().eval(), box)
+    torch.manual_seed(1)
+    for _ in range(50):
+        got = Net().eval()(box.centre + torch.randint(-1, 2, box.shape) * box.radius)
+        assert (got <= out.upper + 1e-12).all()
+        assert (got >= out.lower - 1e-12).all()
+
+
 def test_slices_and_padding_written_in_forward():
     class Shortcut(nn.Module):
         def forward(self, x):
@@ -153,6 +169,7 @@ def test_slices_and_padding_written_in_forward():
 
 @pytest.mark.parametrize(("forward", "what"), [
     (lambda x: x * x, "product of two parts"), (lambda x: 1 / x, "division by a part"),
+    (lambda x: torch.add(x, x, alpha=2), "'add' with these arguments"),
     (torch.sigmoid, "operation 'sigmoid'"), (lambda x: x.abs(), "operation 'abs'"),
 ])  # fmt: skip
 def test_arithmetic_without_a_rule_is_named(forward, what):

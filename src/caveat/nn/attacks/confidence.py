@@ -162,7 +162,8 @@ def attack_confidence(
         starts = ("point", "small", "contrast") + (() if others is None else ("toward_id",))
     for name in optimisers:
         check_known(name, OPTIMISERS, "optimiser")
-    as_count(restarts, "restarts")
+    for name, count in (("restarts", restarts), ("tries", tries), ("steps", steps), ("batch_size", batch_size)):
+        as_count(count, name)
     ball = Ball(inputs, float(epsilon), clip)
     judge = _quiet(exact, measure, sign)
 
@@ -227,22 +228,23 @@ class _Runner:
 
 
 def _worst(
-    judge: Objective, ball: Ball, found: Mapping[str, Tensor], sign: float, batch_size: int, zero_share: float,
+    judge: Objective, ball: Ball, reached_by: Mapping[str, Tensor], sign: float, batch_size: int, zero_share: float,
     zero: Mapping[str, float], direction: str,
 ) -> Attacked:  # fmt: skip
     """Every point judged in float64, and for each sample the worst, the clean point included."""
 
     def value(points: Tensor) -> Tensor:
         with torch.no_grad():
-            return torch.cat([judge(part) for part in torch.split(points, batch_size)])
+            found = torch.cat([judge(part) for part in torch.split(points, batch_size)])
+        if bool(torch.isnan(found).any()):
+            raise InputError("the model gives NaN. Look for huge or NaN weights.")
+        return found
 
     each = (-1, *[1] * (ball.x.ndim - 1))
     clean = best = value(ball.x)
     points, per_attack = ball.x, {}
-    for name, reached in found.items():
+    for name, reached in reached_by.items():
         here = value(reached)
-        if bool(torch.isnan(here).any()):
-            raise InputError("the model gave NaN under attack. Look for huge or NaN weights.")
         up = here > best
         points, best = torch.where(up.reshape(each), reached, points), torch.where(up, here, best)
         per_attack[name] = np.asarray(sign * torch.maximum(here, clean).numpy())

@@ -32,6 +32,7 @@ __all__ = ["certifiable", "checked_inputs", "confidence_bounds", "epsilon_star",
 
 Clip = tuple[float, float] | None
 Pair = tuple[Tensor, Tensor]
+_LAST = 8 * torch.finfo(torch.float64).eps  # rounding of the last step, from differences to a log-probability
 
 
 def confidence_bounds(
@@ -127,13 +128,14 @@ def label_bounds(
     net, inputs = certifiable(model), checked_inputs(x, clip)
     reach = _reach(epsilon, inputs)
     with torch.no_grad():
-        value = _in_batches(lambda part: -torch.log_softmax(net(part), dim=1), inputs, size=batch_size)
+        value = _in_batches(lambda part: -_log_probabilities(net(part)), inputs, size=batch_size)
         parts = []
         for rows in torch.split(torch.arange(inputs.shape[0]), as_count(batch_size, "batch_size")):
             differences = difference_bounds(net, inputs[rows], reach[rows], clip, slack=True)
             _demand_finite(differences)
             parts.append((-log_probability_upper(differences), -log_probability_lower(differences)))
     lower, upper = (torch.cat(side) for side in zip(*parts, strict=True))
+    lower, upper = lower * (1 - _LAST), upper * (1 + _LAST)
     return ScoreBounds(
         value=_numpy(value), lower=_numpy(lower), upper=_numpy(upper), epsilon=float(epsilon), method="ibp"
     )
@@ -208,9 +210,14 @@ def bounds_of(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip, batch_s
             differences = difference_bounds(net, x, epsilon, clip, slack=True)
             low, high = log_confidence_lower(differences), log_confidence_upper(differences)
         _demand_finite(low, high)
-        lower.append(low.double())
-        upper.append(high.double().clamp(max=0.0))
+        lower.append(low.double() * (1 + _LAST))
+        upper.append(high.double().clamp(max=0.0) * (1 - _LAST))
     return torch.cat(lower), torch.cat(upper)
+
+
+def _log_probabilities(logits: Tensor) -> Tensor:
+    """log p_y (n, K) that does not saturate at 0, as log-softmax does."""
+    return log_probability_upper(logits[:, :, None] - logits[:, None, :])
 
 
 def _open(value: Tensor, lower: Tensor, upper: Tensor, threshold: float) -> Tensor:
@@ -225,7 +232,7 @@ def _linear(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip) -> Pair:
         raise InputError(f"{type(net).__name__} brings its own bounds, which CROWN cannot refine. Use method 'ibp'.")
     differences = crown_differences(net, input_box(inputs, reach, clip).widened(1))
     _demand_finite(differences)
-    return log_confidence_lower(differences), log_confidence_upper(differences)
+    return log_confidence_lower(differences) * (1 + _LAST), log_confidence_upper(differences) * (1 - _LAST)
 
 
 def _reach(epsilon: float, inputs: Tensor) -> Tensor:

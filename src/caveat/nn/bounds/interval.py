@@ -149,10 +149,15 @@ def _step(
     if not boxed:
         return target(*args, **kwargs) if node.op == "call_function" else getattr(args[0], target)(*args[1:], **kwargs)
     rules: Any = FUNCTION_RULES if node.op == "call_function" else METHOD_RULES
+    what = getattr(target, "__name__", target)
     if target not in rules:
-        what = getattr(target, "__name__", target)
         raise InputError(f"no bound is known for the operation '{what}' in the forward pass (node '{node.name}').")
-    return rules[target](*args, slack=slack, **kwargs)
+    try:
+        return rules[target](*args, slack=slack, **kwargs)
+    except TypeError as error:
+        raise InputError(
+            f"no bound is known for '{what}' with these arguments (node '{node.name}'): {error}."
+        ) from error
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -234,8 +234,8 @@ def _functional(kind: type[nn.Module]) -> Callable[..., Box]:
 
 
 METHOD_RULES: dict[str, Callable[..., Any]] = {
-    "add": _add, "sub": _subtract, "mul": _scale, "div": _divide,
-    "relu": relu,
+    "add": _add, "add_": _add, "sub": _subtract, "mul": _scale, "div": _divide,
+    "relu": relu, "relu_": relu,
     "mean": _mean,
     "size": lambda box, *args, slack: box.centre.size(*args),
     "dim": lambda box, slack: box.centre.dim(),
