@@ -9,7 +9,7 @@ except ImportError as error:
 
 from caveat.nn import architectures, ease
 from caveat.nn.attacks import attack_confidence
-from caveat.nn.bounds import confidence_bounds
+from caveat.nn.bounds import confidence_bounds, epsilon_star, export_network
 from caveat.nn.extract import extract
 from caveat.nn.extract_onnx import extract_onnx
 from caveat.nn.odin import ODIN
@@ -24,6 +24,8 @@ __all__ = [
     "attack_confidence",
     "confidence_bounds",
     "ease",
+    "epsilon_star",
+    "export_network",
     "extract",
     "extract_onnx",
     "fit_classifier",

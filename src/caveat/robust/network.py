@@ -1,6 +1,6 @@
 """An exported network that certifies without torch: weights in, bounds out.
 
-``nn.bounds.export_network(model)`` gives the arrays, and any ``.npz`` or ``.safetensors`` file of them will do. Names
+``nn.export_network(model)`` gives the arrays, and any ``.npz`` or ``.safetensors`` file of them will do. Names
 say what and where: ``<number>.<kind>.<field>``, with kinds dense (weight, bias), conv (weight, bias, args = strides,
 paddings, dilations, groups), affine (scale, shift), relu, flatten, max_pool and avg_pool (args = window, strides,
 paddings), global_avg_pool; a layer without arrays has an empty ``args``.
@@ -66,7 +66,7 @@ class Network:
 
     @classmethod
     def of(cls, arrays: Mapping[str, ArrayLike]) -> Self:
-        """A network from named arrays, as ``nn.bounds.export_network`` gives them."""
+        """A network from named arrays, as ``nn.export_network`` gives them."""
         found: dict[int, tuple[str, dict[str, Any]]] = {}
         for key, value in arrays.items():
             number, kind, field = [*key.split("."), "", ""][:3]
