@@ -238,8 +238,8 @@ def test_a_real_run_has_a_report(tmp_path, make_outputs, parse):
     assert "data-table" in page.tables
 
 
-def certificates(epsilon: float, gauc: float = 0.8) -> list[dict]:
-    common = {"source": "good", "params": json.dumps({"epsilon": epsilon})}
+def certificates(epsilon: float, gauc: float = 0.8, source: str = "good") -> list[dict]:
+    common = {"source": source, "params": json.dumps({"epsilon": epsilon})}
     rows = [
         make_row("certificate", "accuracy", 0.97, **common),
         make_row("certificate", "mean_confidence", 0.9, **common),
@@ -261,3 +261,18 @@ def test_certificates_alone_have_a_report(tmp_path, parse):
         ["good (epsilon=0.3)", "97.0\xa0%", "0.990", "0.900", "0.800", "0.200"],
         ["good (epsilon=0.4)", "97.0\xa0%", "0.990", "0.900", "0.700", "0.200"],
     ]
+    store.write(cell, certificates(0.3) + certificates(0.3, gauc=0.95, source="bad"))
+    text = parse(render_study(read_study(StudyResults(store)))[0]).text
+    assert "2 models were certified" in text
+    assert "is violated: bad on uniform" in text
+
+
+def test_a_method_that_failed_somewhere_keeps_the_numbers_it_has(study_store, tmp_path, parse):
+    store = study_store(tmp_path / "run", scores={"knn": 1.5, "msp": 0.5, "energy": 1.0}, seeds=(0, 1))
+    lost = next(cell["key"] for cell in StudyResults(store).cells if cell["label"] == "resnet20/seed 1/energy/none")
+    store.path(lost).unlink()
+    page = parse(render_study(read_study(StudyResults(store)))[0])
+    assert "Left out of the ranking, because numbers are missing: energy (6 blocks missing)." in page.text
+    assert "1 cell of the plan is not computed yet." in page.text
+    assert [row[1][1] for row in page.tables["ranking-table"][1:]] == ["knn", "msp"]
+    assert "energy" in {row[0][1] for row in page.tables["numbers-table"]}

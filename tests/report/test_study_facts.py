@@ -94,7 +94,7 @@ def test_a_histogram_has_edges_and_the_shares_of_every_sample():
                  for x, s in zip([0.0, 1.0, 3.0], shares, strict=True)]  # fmt: skip
     found = facts_of(*rows).histograms["net", "knn"]
     assert found.edges.tolist() == [0, 1, 3]
-    assert {name: share.tolist() for name, share in found.shares.items()} == {"inlier": [0.7, 0.3], "svhn": [0.1, 0.9]}
+    assert {name: share.tolist() for name, share in found.shares.items()} == {"": [0.7, 0.3], "svhn": [0.1, 0.9]}
 
 
 def test_another_table_gets_one_sentence():

@@ -53,7 +53,7 @@ def test_risk_has_the_models_own_errors_first(facts):
 
 
 def test_a_histogram_has_one_row_per_set_from_near_to_far():
-    shares = {"inlier": np.array([0.7, 0.3]), "b": np.array([0.1, 0.9]), "a": np.array([0.4, 0.6])}
+    shares = {"": np.array([0.7, 0.3]), "b": np.array([0.1, 0.9]), "a": np.array([0.4, 0.6])}
     found = study_figures.histogram_panel(
         Histogram(np.array([0.0, 1.0, 3.0]), shares),
         {"a": "0.600", "b": "0.900"},

@@ -72,7 +72,7 @@ def test_repeated_seeds_and_failures_are_said(read):
     facts, verdicts = read(scores={"knn": 2.0, "msp": 0.2}, sets=SETS, seeds=(0, 1), same_for_all_seeds=True,
                            failures=[("net/nnguide", "no head.")])  # fmt: skip
     cannot = say.cannot_be_said(facts, verdicts, "auroc")
-    assert any(s.startswith("5 blocks repeat another seed number for number and is not counted again") for s in cannot)
+    assert any(s.startswith("5 blocks repeat another seed number for number.") for s in cannot)
     assert "1 cell failed; see Failures." in cannot
 
 

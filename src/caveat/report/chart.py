@@ -109,6 +109,10 @@ class Chart:
         around = self._path(np.concatenate([x, x[::-1]]), np.concatenate([upper, lower[::-1]]))
         return f'<path class="area" d="{around}z"/>'
 
+    def fine(self, content: str, *, cls: str) -> None:
+        """Curves and areas that belong to no series."""
+        self.add(f'<g class="{cls}" transform="scale({1 / FINE:g})">{content}</g>')
+
     def series(self, number: int, name: str, content: str, *, slot: int, said: str = "") -> None:
         """Curves of one method; slot 0 is drawn only when a reader asks for it."""
         cls = f"series slot-{slot}" if slot else "series off"

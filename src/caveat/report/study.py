@@ -115,12 +115,14 @@ def render_study(facts: StudyFacts) -> tuple[str, str, str]:
     leading = metrics[0] if metrics else ""
     overall = verdicts.get((leading, "", "all"))
     order = overall.order if overall is not None else tuple(method.label for method in facts.methods)
-    offered = order[: max(len(LINES), CURVE_BYTES // (_ONE_CURVE * max(1, 2 * len(facts.sets))))]
+    # What is left out of the comparison for want of a number still has the numbers it has.
+    listed = (*order, *(method.label for method in facts.methods if method.label not in set(order)))
+    offered = listed[: max(len(LINES), CURVE_BYTES // (_ONE_CURVE * max(1, 2 * len(facts.sets))))]
     found: dict[str, Table | None] = {
         "ranking": None if overall is None else tables.ranking_table(facts, overall),
         "regimes": tables.by_regime_table(facts, verdicts, leading) if leading else None,
         "metrics": tables.by_metric_table(facts, verdicts, order) if leading else None,
-        "numbers": tables.sets_of_numbers(facts, order),
+        "numbers": tables.sets_of_numbers(facts, listed),
         "models": model_tables.model_table(facts),
         "sets": model_tables.set_table(facts),
         "outlier_sets": model_tables.outlier_set_table(facts),
@@ -145,16 +147,15 @@ def render_study(facts: StudyFacts) -> tuple[str, str, str]:
         errors=next((v for m in ("augrc", "aurc") if (v := verdicts.get((m, "", ERRORS))) is not None), None),
         cannot=study_words.cannot_be_said(facts, verdicts, leading),
         families=list(dict.fromkeys(method.family for method in facts.methods)),
-        cliques=_cliques(facts, verdicts, metrics, order),
+        cliques=_cliques(verdicts, metrics, order),
         differences=_differences(facts, verdicts, leading),
-        legend=[(i, line, name) for i, (line, name) in enumerate(zip(LINES, order, strict=False))],
+        legend=list(enumerate(offered[: len(LINES)])),
         offered=list(enumerate(offered)),
         rocs=figures.roc_panels(facts, offered),
         risks=figures.risk_panels(facts, offered),
-        histograms=_histograms(facts, order),
+        histograms=_histograms(facts, listed),
         set_panels=[*model_figures.difficulty_panels(facts), *model_figures.size_panels(facts)],
         set_names=list(dict.fromkeys(row.name for row in facts.of_kind("sets", "adaptivity"))),
-        lines=LINES,
         certificate_panels=model_figures.certificate_panels(facts),
         bound_panels=model_figures.upper_bound_panels(facts),
         collapse_panels=model_figures.collapse_panels(facts),
@@ -176,7 +177,7 @@ def all_verdicts(facts: StudyFacts) -> dict[tuple[str, str, str], Verdict]:
             if regime == ERRORS and metric not in ("aurc", "augrc"):
                 continue  # the model's errors are judged by risk
             found[metric, "", regime] = judge(facts, metric, regime=regime)
-    if len(facts.sources) > 1:
+    if metrics and len(facts.sources) > 1:
         for source in facts.sources:
             for regime in (*facts.regime_names, "all"):
                 found[metrics[0], source, regime] = judge(facts, metrics[0], regime=regime, source=source)
@@ -184,7 +185,7 @@ def all_verdicts(facts: StudyFacts) -> dict[tuple[str, str, str], Verdict]:
 
 
 def _cliques(
-    facts: StudyFacts, verdicts: dict[tuple[str, str, str], Verdict], metrics: Sequence[str], order: Sequence[str]
+    verdicts: dict[tuple[str, str, str], Verdict], metrics: Sequence[str], order: Sequence[str]
 ) -> list[Panel]:
     panels = []
     for i, metric in enumerate(metrics):

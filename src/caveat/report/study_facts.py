@@ -59,7 +59,7 @@ class Histogram:
     """Shares per bin of several samples over common edges, of the first seed."""
 
     edges: Floats
-    shares: Mapping[str, Floats]  # "inlier", then outlier sets
+    shares: Mapping[str, Floats]  # of the inliers under "", and of each outlier set
 
 
 @final
@@ -295,7 +295,7 @@ def _histograms(
     places: dict[tuple[str, str], dict[int, dict[str, list[int]]]] = {}
     for i in np.flatnonzero(kinds == "histogram").tolist():
         samples = places.setdefault((text["source"][i], method_at(i)), {}).setdefault(int(text["seed"][i]), {})
-        samples.setdefault(text["outlier"][i] or "inlier", []).append(i)
+        samples.setdefault(text["outlier"][i], []).append(i)
     found = {}
     for pair, by_seed in places.items():
         samples = by_seed[min(by_seed)]

@@ -88,9 +88,9 @@ def histogram_panel(
 ) -> Panel:
     """Strangeness of inliers (filled) behind that of each outlier set (outlined), from near to far, on one axis."""
     order = {name: i for i, name in enumerate((*REGIMES, ""))}
-    names = sorted((n for n in histogram.shares if n != "inlier"), key=lambda n: order.get(regimes.get(n, ""), 9))
+    names = sorted((n for n in histogram.shares if n), key=lambda n: order.get(regimes.get(n, ""), 9))
     bins, rows = histogram.edges.size - 1, len(names)
-    inside = histogram.shares.get("inlier", np.zeros(bins))
+    inside = histogram.shares.get("", np.zeros(bins))
     step = max(1, bins // 5)
     ticks = [(float(i), f"{histogram.edges[i]:.3g}".replace("-", "−")) for i in range(0, bins + 1, step)]
     chart = Chart(
@@ -105,8 +105,8 @@ def histogram_panel(
         front = chart.curve(edges, base + scale * np.repeat(share, 2))
         regime = regimes.get(name, "")
         label = f"{shorten(name, 30)}{f' · {regime}' if regime else ''}: AUROC {areas.get(name, 'not measured')}"
-        chart.add(f'<g class="ghost" transform="scale(.1)">{behind}</g>')
-        chart.add(f'<g class="outline {regime or "none"}" transform="scale(.1)">{front}</g>')
+        chart.fine(behind, cls="ghost")
+        chart.fine(front, cls=f"outline {regime or 'none'}")
         chart.rule(0, base, bins, base)
         x, y = chart.at(0, base + 0.74)
         chart.text(x, y, label)

@@ -163,7 +163,7 @@ def upper_bound_panels(facts: StudyFacts) -> list[Placed]:
         if inside[1].size:
             steps = np.repeat(inside[0], 2)[1:-1]
             behind = chart.area(steps, np.zeros(steps.size), np.repeat(inside[1], 2))
-            chart.add(f'<g class="ghost" transform="scale(.1)">{behind}</g>')
+            chart.fine(behind, cls="ghost")
         steps = np.repeat(edges, 2)[1:-1]
         chart.series(0, "outliers, upper bound", chart.curve(steps, np.repeat(shares, 2)), slot=2)
         middle = float((shares * (edges[:-1] + edges[1:]) / 2).sum() / max(shares.sum(), 1e-12))

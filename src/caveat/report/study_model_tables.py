@@ -114,7 +114,7 @@ def proximity_table(facts: StudyFacts) -> Table | None:
         found = {name: _mean([row.estimate for row in mine if row.metric == name]) for name in metrics}
         cells = [
             Cell(f"{source} · {outlier}" if several else outlier),
-            Cell(facts.regime(source, outlier) or "not given"),
+            Cell(facts.regime(source, outlier) or mine[0].regime or "not given"),
         ]
         lines.append(Line((*cells, *(number_cell(found.get(name), "plain") for name in metrics))))
     caption = "Distances of the outlier sets from the inliers; smaller is closer."

@@ -132,7 +132,7 @@ def by_metric_table(facts: StudyFacts, verdicts: Verdicts, order: Sequence[str])
 def _brackets(found: Verdict) -> str:
     if len(found.blocks) == 1:
         return "Numbers of one block with their intervals."
-    return "Means over blocks; brackets hold the least and largest."
+    return "Means over blocks; brackets hold the least and largest, or the interval where there is one block."
 
 
 def _lines(facts: StudyFacts, order: Sequence[str], columns: Sequence[tuple[Verdict, str]]) -> tuple[Line, ...]:

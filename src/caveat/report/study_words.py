@@ -135,8 +135,8 @@ def cannot_be_said(facts: StudyFacts, verdicts: Verdicts, metric: str) -> list[s
     if overall is not None:
         if overall.repeated:
             said.append(
-                f"{count(overall.repeated, 'block repeats', 'blocks repeat')} another seed number for number and "
-                "is not counted again: a seed that changes nothing is no replicate."
+                f"{count(overall.repeated, 'block repeats', 'blocks repeat')} another seed number for number. "
+                "Such a block is not counted again: a seed that changes nothing is no replicate."
             )
         if overall.left_out:
             lost = [f"{shorten(name)} ({count(n, 'block')} missing)" for name, n in overall.left_out.items()]
