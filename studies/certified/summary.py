@@ -70,8 +70,6 @@ def agreement(rows: list[dict[str, Any]]) -> Agreement:
               max(get(m, LETTERS) for m in PAPER) < 5,
               "other training outliers: shuffled digits are nearer to letters than photographs are"),
     ]  # fmt: skip
-    joint = yes("Fashion-MNIST: GAUC of GOOD_100 as published below that of the joint model here", "",
-                78.0, get("joint", FASHION), "the joint model is of a later paper")  # fmt: skip
     parts: list[Part] = [
         compare_findings("Tables 1 and 8, radius 0.3", first),
         compare_findings("Table 9, radius 0.4", [
@@ -82,7 +80,6 @@ def agreement(rows: list[dict[str, Any]]) -> Agreement:
             yes("GAUC of GOOD_100 on Fashion-MNIST falls with the radius", "48.8 and 78.0",
                 get("GOOD_100", FASHION, epsilon=run.WIDER), get("GOOD_100", FASHION)),
         ]),
-        compare_findings("Beyond the paper", [joint]),
     ]  # fmt: skip
     return Agreement(tuple(parts))
 
