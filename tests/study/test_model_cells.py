@@ -27,8 +27,9 @@ def pick(rows, **where):
 
 def test_prediction_sets_are_those_of_the_library(cells):
     cell, parts = cells["sets"]
-    rows, _ = sets_rows(cell, parts)
-    for name in ("lac", "aps"):
+    for name in ("lac", "topk"):  # without randomisation, so that the numbers are the same
+        cell = replace(cell, params={**cell.params, "methods": [name]})
+        rows, _ = sets_rows(cell, parts)
         sets = SplitSets(name, alpha=0.1).calibrate(parts.calibration).predict(parts.inlier)
         (coverage,) = pick(rows, kind="sets", score=name, metric="coverage")
         (size,) = pick(rows, kind="sets", score=name, metric="mean_size", outlier="")
@@ -39,6 +40,24 @@ def test_prediction_sets_are_those_of_the_library(cells):
         assert sum(row["x"] * row["value"] for row in sizes) == pytest.approx(sets.sizes.mean())
         assert pick(rows, kind="sets", score=name, metric="mean_size", outlier="far")
         assert pick(rows, kind="sets", score=name, metric="promised")[0]["value"] >= 0.9
+
+
+def test_a_sure_network_gets_small_aps_sets(cells):
+    # All mass is on one label, up to rounding: without randomisation every score is 1, the threshold with them, and
+    # every label is in every set. With it the right answers score u, and a set is that one label or empty.
+    cell, parts = cells["sets"]
+    rng = np.random.default_rng(0)
+    labels = rng.integers(4, size=2000)
+    answers = np.where(rng.random(2000) < 0.93, labels, (labels + 1) % 4)
+    said = Outputs(logits=(60 * np.eye(4)[answers] + rng.normal(size=(2000, 4))).astype(np.float32), labels=labels)
+    sure = replace(parts, calibration=said[:1000], inlier=said[1000:], outliers={})
+    rows, _ = sets_rows(replace(cell, params={**cell.params, "methods": ["aps"]}), sure)
+    plain = SplitSets("aps", alpha=0.1).calibrate(sure.calibration).predict(sure.inlier)
+    (size,) = pick(rows, kind="sets", score="aps", metric="mean_size")
+    (coverage,) = pick(rows, kind="sets", score="aps", metric="coverage")
+    assert plain.sizes.mean() == 4
+    assert size["value"] < 1
+    assert abs(coverage["value"] - 0.9) < 4 * np.sqrt(0.9 * 0.1 / 1000) * np.sqrt(2)  # the draw of both halves
 
 
 def test_sizes_and_coverage_by_difficulty_add_up(cells):

@@ -128,8 +128,9 @@ def _prediction_rows(told: Any, parts: Parts, rng: np.random.Generator) -> list[
     for name in told["methods"]:
         with warnings.catch_warnings():  # a calibration set that is too small is said in the result
             warnings.simplefilter("ignore", CaveatWarning)
-            method = SplitSets(name, alpha=told["alpha"]).calibrate(held)
-        sets = method.predict(inlier)
+            # Randomised, as published: without u, a sure network ties aps at a mass of 1, and sets hold every label.
+            method = SplitSets(name, alpha=told["alpha"]).calibrate(held, rng)
+        sets = method.predict(inlier, rng=rng)
         found = _size_rows(sets, "")
         caveat = " ".join(filter(None, [said, sets.caveat]))
         found.append(
@@ -141,7 +142,7 @@ def _prediction_rows(told: Any, parts: Parts, rng: np.random.Generator) -> list[
             found += _difficulty_rows(sets, inlier, ease, how, delta=told["delta"])
         for outlier, outputs in parts.outliers.items():
             if outputs.has("probs"):
-                found += _size_rows(method.predict(outputs), outlier)
+                found += _size_rows(method.predict(outputs, rng=rng), outlier)
         rows += [row | {"score": name} for row in found]
     return rows
 
