@@ -4,7 +4,7 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-TEST_EXTRAS := dev,stats,torch,outlier
+TEST_EXTRAS := dev,stats,torch,outlier,examples,scale
 
 # One thread per test worker: the workers are the parallelism.
 export OMP_NUM_THREADS ?= 1

@@ -118,3 +118,15 @@ def test_a_boundary_does_not_decrease():
     assert _checks.as_boundary([0, 0.5, 0.5, 1], "b").tolist() == [0, 0.5, 0.5, 1]
     with pytest.raises(InputError, match=r"b must not decrease, got 0\.2 after 0\.4 at row 1"):
         _checks.as_boundary([0.4, 0.2], "b")
+
+
+def test_a_number_between_two_ends():
+    assert _checks.as_number(np.float32(0.5), "q", least=0, most=1) == 0.5
+    assert _checks.as_number(-3, "shift") == -3.0
+    for value in (-0.1, np.nan, np.inf, "1", True, None):
+        with pytest.raises(InputError, match="kappa must be a finite number, at least 0, got"):
+            _checks.as_number(value, "kappa", least=0)
+    with pytest.raises(InputError, match=r"q must be a finite number, at least 0 and at most 1, got 80"):
+        _checks.as_number(80, "q", least=0, most=1)
+    with pytest.raises(InputError, match=r"shift must be a finite number, got inf"):
+        _checks.as_number(np.inf, "shift")

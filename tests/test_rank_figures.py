@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from caveat._rank_figures import _stack, clique_map, critical_difference_diagram
+from caveat._rank_figures import clique_map, critical_difference_diagram, stack_bars
 from caveat.stats import compare
 
 NAMES = [f"method {i}" for i in range(21)]
@@ -68,6 +68,6 @@ def test_equal_ranks_can_be_drawn():
     critical_difference_diagram({"a": 1.5, "b": 1.5}, [("a", "b")]).draw_without_rendering()
 
 
-def test_bars_that_touch_are_stacked():
+def test_bars_that_touch_arestack_barsed():
     # 1-3 and 2-4 touch, 5-6 fits beside the first
-    assert _stack([(1, 3), (2, 4), (5, 6)]) == [0, 1, 0]
+    assert stack_bars([(1, 3), (2, 4), (5, 6)]) == [0, 1, 0]

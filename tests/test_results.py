@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.results import Estimate, PredictionSets
+from caveat.results import Estimate, PredictionSets, ScoreBounds
 from caveat.stats import compare
 
 
@@ -50,3 +50,18 @@ def test_comparison_as_tables():
     assert latex.count(r"\midrule") == 2  # under the header, and between the layers
     assert comparison.tied("a_1", "b")
     assert not comparison.tied("b", "c")
+
+
+def test_score_bounds_decide_only_what_is_certain():
+    bounds = ScoreBounds(
+        value=np.array([0.2, 0.5, 0.8]), lower=np.array([0.1, 0.3, 0.7]), upper=np.array([0.4, 0.6, 0.9]),
+        epsilon=0.3, method="ibp, crown", refined=1,
+    )  # fmt: skip
+    assert bounds.below(0.5).tolist() == [True, False, False]
+    assert bounds.above(0.5).tolist() == [False, False, True]
+    assert str(bounds) == "bounds of 3 scores within 0.3 (ibp, crown, 1 refined): mean width 0.267"
+
+
+def test_score_bounds_count_samples_and_not_labels():
+    matrix = np.zeros((4, 3))
+    assert ScoreBounds(value=matrix, lower=matrix, upper=matrix, epsilon=0.1, method="ibp").n == 4

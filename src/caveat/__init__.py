@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from caveat.errors import CaveatError, CaveatWarning, InputError, MissingExtraError, NotFittedError
+from caveat.errors import CaveatError, CaveatWarning, InputError, MissingExtraError, NotFittedError, StoreError
 from caveat.outputs import Head, Outputs
 
 if TYPE_CHECKING:
-    from caveat import conformal, data, estimators, geometry, metrics, report, results, scores, stats, study
+    from caveat import conformal, data, estimators, geometry, metrics, report, results, robust, scores, stats, study
     from caveat.estimators import wrap
 
 __version__ = "0.1.0"
@@ -26,6 +26,7 @@ __all__ = [
     "MissingExtraError",
     "NotFittedError",
     "Outputs",
+    "StoreError",
     "conformal",
     "data",
     "estimators",
@@ -33,6 +34,7 @@ __all__ = [
     "metrics",
     "report",
     "results",
+    "robust",
     "scores",
     "stats",
     "study",
@@ -40,7 +42,20 @@ __all__ = [
 ]
 
 _SUBMODULES = frozenset(
-    {"conformal", "data", "estimators", "geometry", "metrics", "nn", "report", "results", "scores", "stats", "study"}
+    {
+        "nn",
+        "conformal",
+        "data",
+        "estimators",
+        "geometry",
+        "metrics",
+        "report",
+        "results",
+        "robust",
+        "scores",
+        "stats",
+        "study",
+    }
 )
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "as_level",
     "as_mask",
     "as_matrix",
+    "as_number",
     "as_percent",
     "as_positive",
     "as_real_array",
@@ -173,6 +174,15 @@ def as_positive(value: float, name: str) -> float:
     """A finite number above 0."""
     if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value < np.inf:
         raise InputError(f"{name} must be a positive number, got {value!r}.")
+    return float(value)
+
+
+def as_number(value: float, name: str, *, least: float = -np.inf, most: float = np.inf) -> float:
+    """A finite number from ``least`` to ``most``, both allowed."""
+    number = isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
+    if not number or not np.isfinite(value) or not least <= value <= most:
+        ends = [f"at least {least:g}"] * (least > -np.inf) + [f"at most {most:g}"] * (most < np.inf)
+        raise InputError(f"{name} must be a finite number{', ' if ends else ''}{' and '.join(ends)}, got {value!r}.")
     return float(value)
 
 

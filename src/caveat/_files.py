@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from caveat.errors import InputError
 
-__all__ = ["read_json", "read_npy", "read_npz", "replacing_file", "replacing_folder", "write_json"]
+__all__ = ["npz_shapes", "read_json", "read_npy", "read_npz", "replacing_file", "replacing_folder", "write_json"]
 
 
 @contextmanager
@@ -64,14 +64,22 @@ def _umask() -> int:
     return mask
 
 
-def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """Every array of an ``.npz`` file; a damaged file or a pickle inside gets one sentence."""
+def read_npz(
+    path: Path, keys: Iterable[str] | None = None, *, keep: Collection[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Every array of an ``.npz`` file, those named in ``keys`` (all must be there), or what it has of ``keep``.
+
+    A damaged file or a pickle inside gets one sentence.
+    """
     try:
         opened = np.load(path, allow_pickle=False)
         if not isinstance(opened, np.lib.npyio.NpzFile):
             raise InputError(f"{path} is a single .npy array, not an .npz archive. Save it with numpy.savez.")
         with opened as archive:
-            return {key: archive[key] for key in archive.files}
+            for key in (wanted := archive.files if keys is None else list(keys)):
+                if key not in archive.files:
+                    raise InputError(f"{path} has no array '{key}'. It has {', '.join(archive.files) or 'none'}.")
+            return {key: archive[key] for key in wanted if keep is None or key in keep}
     except FileNotFoundError:
         raise InputError(f"{path} does not exist. Check the path.") from None
     except ValueError as error:
@@ -84,6 +92,23 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError) as error:
         reason = str(error) or type(error).__name__
         raise InputError(f"{path} is damaged or not an .npz file ({reason}). Write it again.") from None
+
+
+def npz_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Name -> shape of the arrays in an ``.npz`` file, from their headers alone."""
+    found: dict[str, tuple[int, ...]] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                with archive.open(name) as stream:
+                    newest = np.lib.format.read_magic(stream) != (1, 0)
+                    read = np.lib.format.read_array_header_2_0 if newest else np.lib.format.read_array_header_1_0
+                    found[name.removesuffix(".npy")] = read(stream)[0]
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist. Check the path.") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as error:
+        raise InputError(f"{path} is damaged or not an .npz file ({error}). Write it again.") from None
+    return found
 
 
 def read_npy(path: Path) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["clique_map", "critical_difference_diagram"]
+__all__ = ["clique_map", "critical_difference_diagram", "stack_bars"]
 
 _INK, _QUIET, _BAR, _SHADE = "#1a1a1a", "#8a8a8a", "#b3541e", "#f3ead8"
 _DOT = "#1f5a8a"
@@ -28,7 +28,7 @@ def critical_difference_diagram(
     names = sorted(average_ranks, key=lambda name: average_ranks[name])
     k = len(names)
     bars = sorted((min(average_ranks[n] for n in c), max(average_ranks[n] for n in c)) for c in cliques if len(c) > 1)
-    rows = _stack(bars)
+    rows = stack_bars(bars)
     depth = (max(rows) + 1) * 0.45 if rows else 0.0
     left = names[: math.ceil(k / 2)]
     right = names[: len(left) - 1 : -1]  # the worst on top: its line is the outermost
@@ -114,7 +114,7 @@ def clique_map(
     return figure
 
 
-def _stack(bars: Sequence[tuple[float, float]]) -> list[int]:
+def stack_bars(bars: Sequence[tuple[float, float]]) -> list[int]:
     """A row for each bar, sorted by start, so that bars in one row do not touch."""
     ends: list[float] = []
     rows = []

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["CaveatError", "CaveatWarning", "InputError", "MissingExtraError", "NotFittedError"]
+__all__ = [
+    "CaveatError",
+    "CaveatWarning",
+    "InputError",
+    "MissingExtraError",
+    "NotFittedError",
+    "StoreError",
+    "TrainingError",
+]
 
 
 class CaveatError(Exception):
@@ -17,6 +25,10 @@ class NotFittedError(CaveatError, AttributeError):
     """Something was asked to score or predict before it saw the data it learns from."""
 
 
+class TrainingError(CaveatError, ArithmeticError):
+    """Training cannot go on: the loss is no longer a number."""
+
+
 class MissingExtraError(CaveatError, ImportError):
     """A feature needs a package that the core does not install.
 
@@ -29,6 +41,10 @@ class MissingExtraError(CaveatError, ImportError):
 
     def __init__(self, feature: str, *, extra: str) -> None:
         super().__init__(f"{feature} needs the extra '{extra}'. Install it with: pip install 'caveat[{extra}]'.")
+
+
+class StoreError(CaveatError, OSError):
+    """The folder of a study cannot be written: the disk is full, the folder is read-only, or it is not ours."""
 
 
 class CaveatWarning(UserWarning):

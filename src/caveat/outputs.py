@@ -28,7 +28,8 @@ __all__ = ["Head", "Outputs"]
 
 Array = NDArray[Any]
 
-_FORMAT, _VERSION, _MANIFEST = "caveat-outputs", 1, "caveat.json"
+_FORMAT, _VERSION = "caveat-outputs", 1
+MANIFEST = "caveat.json"  # the file that says that a folder holds Outputs
 _LAYER = "layer."
 # field -> axis that counts the samples
 _SAMPLE_AXIS = {
@@ -332,16 +333,16 @@ class Outputs:
         arrays = dict(self._arrays)
         if self._head is not None:
             arrays |= {"head_weight": self._head.weight, "head_bias": self._head.bias}
-        arrays |= {_LAYER + quote(name, safe=""): array for name, array in self._layers.items()}
+        arrays |= {layer_key(name): array for name, array in self._layers.items()}
         target = Path(path)
         if target.suffix == ".npz":
             with _files.replacing_file(target) as temporary, temporary.open("wb") as stream:
                 np.savez(stream, allow_pickle=False, **arrays)
             return
-        with _files.replacing_folder(target, marker=_MANIFEST) as folder:
+        with _files.replacing_folder(target, marker=MANIFEST) as folder:
             for name, array in arrays.items():
                 np.save(folder / f"{name}.npy", array, allow_pickle=False)
-            _files.write_json(folder / _MANIFEST, {"format": _FORMAT, "version": _VERSION, "n": self.n})
+            write_manifest(folder, self.n)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, check: bool = True) -> Outputs:
@@ -353,8 +354,8 @@ class Outputs:
         """
         source = Path(path)
         if source.is_dir():
-            if (source / _MANIFEST).exists():
-                _check_manifest(source / _MANIFEST)
+            if (source / MANIFEST).exists():
+                _check_manifest(source / MANIFEST)
             arrays = {unquote(file.stem): _files.read_npy(file) for file in sorted(source.glob("*.npy"))}
         else:
             arrays = {unquote(key): array for key, array in _files.read_npz(source).items()}
@@ -375,6 +376,16 @@ class Outputs:
             return cls(**known, head=head, layers=layers, check=check)
         except InputError as error:
             raise InputError(f"{source}: {error}") from None
+
+
+def layer_key(name: str) -> str:
+    """Key of a layer in a file, without signs that a file name cannot hold."""
+    return _LAYER + quote(name, safe="")
+
+
+def write_manifest(folder: Path, n: int) -> None:
+    """Mark a folder of ``.npy`` files as Outputs of n samples."""
+    _files.write_json(folder / MANIFEST, {"format": _FORMAT, "version": _VERSION, "n": n})
 
 
 def _read_only(array: Array) -> Array:

@@ -9,6 +9,7 @@ on purpose: with the same seed it gives the same rows as ADBench.
 from __future__ import annotations
 
 import os
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 FILES = ("adbench_classical.npz", "adbench_cv_resnet18.npz", "adbench_nlp.npz")
 LEAST, MOST, HELD_OUT = 1_000, 10_000, 0.3
+DELTA = 0.05  # allowed failure of the bounds
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,16 @@ def names() -> dict[str, str]:
             with np.load(folder() / file, allow_pickle=False) as archive:
                 keys |= {key.removesuffix("__X"): file for key in archive.files if key.endswith("__X")}
     return keys
+
+
+def sizes() -> dict[str, int]:
+    """Key of each set -> bytes of its features, which need not be read for that."""
+    found: dict[str, int] = {}
+    for file in sorted(set(names().values())):
+        with zipfile.ZipFile(folder() / file) as archive:
+            members = [m for m in archive.infolist() if m.filename.endswith("__X.npy")]
+            found |= {member.filename.removesuffix("__X.npy"): member.file_size for member in members}
+    return found
 
 
 def short(key: str) -> str:

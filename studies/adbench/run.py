@@ -1,19 +1,18 @@
-"""Run the 13 detectors on every set and seed, and keep the test scores. Resumable: what is there is not run again.
+"""One run of ADBench: a detector on a set with a seed. The cells of ``plan.toml`` and ``fresh.toml``.
 
-    CAVEAT_DATA=<folder> python studies/adbench/run.py --store <folder> --jobs 2
+    CAVEAT_DATA=<folder> caveat reproduce adbench [--fresh] --jobs 2
 
-Each run is one small file, written under a temporary name and renamed, so an interrupted study loses one run. Quick
-detectors go first, over all sets and seeds; the slow ones follow seed by seed. The tables are made from the files by
-``tables.py``, which also keeps them in ``runs.csv``: what stands there is not run again, on any machine.
+``plan.toml`` takes the runs that stand in ``runs.csv`` from there and computes only what is missing; ``fresh.toml``
+computes all 1,989, which takes hours. Quick detectors come first, over all sets and seeds, then the slow ones seed by
+seed; within both, small sets first.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 import warnings
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,10 @@ from numpy.typing import NDArray
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import protocol  # beside this file
-import tables  # beside this file
+from kept import kept as kept_runs  # beside this file
 
 from caveat import InputError, Outputs
+from caveat.metrics import auroc, conformal_auroc
 from caveat.scores import OutlierDetector
 
 # Name in the published tables -> name in caveat.scores.detectors(). Cheapest first; default settings throughout.
@@ -34,6 +34,7 @@ QUICK = {
 }  # fmt: skip
 SLOW = {"COF": "cof", "DAGMM": "dagmm", "DeepSVDD": "deep_svdd", "SOD": "sod"}
 DETECTORS = QUICK | SLOW
+SEEDS = (1, 2, 3)
 
 
 def options(name: str, train: NDArray[np.float64]) -> dict[str, Any]:
@@ -56,11 +57,33 @@ def build(name: str, train: NDArray[np.float64], seed: int) -> OutlierDetector:
     return OutlierDetector(DETECTORS[name], options(name, train), seed=seed)
 
 
-def one(key: str, name: str, seed: int, store: Path) -> str:
-    """Fit on the training part, score the test part in one batch as ADBench does, and keep the scores."""
-    target = store / f"{key}__{name}__{seed}.npz"
-    if target.exists():
-        return ""
+def grid() -> list[dict[str, Any]]:
+    """Every set, detector and seed; runs made before are taken from ``runs.csv``."""
+    return [params | {"kept": True} for params in fresh_grid()]
+
+
+def fresh_grid() -> list[dict[str, Any]]:
+    """Every set, detector and seed, to be computed."""
+    size = protocol.sizes()
+    keys = sorted(size, key=size.__getitem__)
+    quick = [(key, name, seed) for name in QUICK for seed in SEEDS for key in keys]
+    slow = [(key, name, seed) for seed in SEEDS for name in SLOW for key in keys]
+    return [{"key": key, "detector": name, "seed": seed, "kept": False} for key, name, seed in quick + slow]
+
+
+def one(key: str, detector: str, seed: int, kept: bool) -> dict[str, Any]:
+    """The row of one run, from ``runs.csv`` if it stands there and may be taken, else computed."""
+    before = known().get((protocol.short(key), detector, seed)) if kept else None
+    return before or compute(key, detector, seed)
+
+
+@cache
+def known() -> dict[tuple[str, str, int], dict[str, Any]]:
+    return {(row["set"], row["detector"], row["seed"]): row for row in kept_runs()}
+
+
+def compute(key: str, name: str, seed: int) -> dict[str, Any]:
+    """Fit on the training part, score the test part in one batch as ADBench does, and measure."""
     warnings.filterwarnings("ignore")
     if name == "DeepSVDD":
         import torch
@@ -74,44 +97,15 @@ def one(key: str, name: str, seed: int, store: Path) -> str:
         score = build(name, part.train, seed)
         scores = score.fit(Outputs(features=part.train)).score(Outputs(features=part.test))
     except InputError as error:  # what a detector says when it cannot: the table shows which, on which set, and why
-        scores, failure = np.full(part.anomaly.size, np.nan), str(error)
+        failure = str(error)
     seconds = time.perf_counter() - started
-    temporary = target.with_suffix(f".{os.getpid()}.tmp")
-    with temporary.open("wb") as stream:
-        np.savez(stream, scores=scores, anomaly=part.anomaly, seconds=seconds, failure=failure,
-                 resampled=part.resampled)  # fmt: skip
-    temporary.replace(target)
-    return f"{key} {name} seed {seed}: {seconds:.1f} s {failure}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", type=Path, required=True)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--detectors", nargs="+", default=list(DETECTORS), choices=list(DETECTORS))
-    parser.add_argument("--sets", nargs="+", help="keys such as 6_cardio; default all")
-    asked = parser.parse_args()
-    asked.store.mkdir(parents=True, exist_ok=True)
-    from joblib import Parallel, delayed
-
-    size = {key: protocol.load(key)[0].size for key in asked.sets or protocol.names()}
-    keys = sorted(size, key=size.__getitem__)
-    quick = [(key, name, seed) for name in asked.detectors if name in QUICK for seed in asked.seeds for key in keys]
-    slow = [(key, name, seed) for seed in asked.seeds for name in asked.detectors if name in SLOW for key in keys]
-    before = {(row["set"], row["detector"], row["seed"]) for row in tables.kept()}
-    work = [
-        (key, name, seed)
-        for key, name, seed in quick + slow
-        if (protocol.short(key), name, seed) not in before and not (asked.store / f"{key}__{name}__{seed}.npz").exists()
-    ]
-    print(f"{len(work)} runs to do", flush=True)
-    told = Parallel(n_jobs=asked.jobs, return_as="generator_unordered", batch_size=1)(
-        delayed(one)(*job, asked.store) for job in work
-    )
-    for done, line in enumerate(told, start=1):
-        print(f"{done}/{len(work)} {line}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    row = {
+        "set": protocol.short(key), "detector": name, "seed": seed,
+        "n": int((~part.anomaly).sum()), "m": int(part.anomaly.sum()), "auroc": np.nan, "lower": np.nan,
+        "upper": np.nan, "resampled": part.resampled, "seconds": seconds, "failure": failure,
+    }  # fmt: skip
+    if not failure:
+        parts = {"inlier": scores[~part.anomaly], "outlier": scores[part.anomaly]}
+        bound = conformal_auroc(**parts, delta=protocol.DELTA)
+        row |= {"auroc": auroc(**parts), "lower": bound.lower, "upper": bound.upper}
+    return row

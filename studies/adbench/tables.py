@@ -1,73 +1,25 @@
-"""Tables 6 to 8 and Figure 3 of the paper from the kept scores: AUROC, conformal AUROC, correction, cliques.
+"""Tables 6 to 8 and Figure 3 of the paper from the runs: AUROC, conformal AUROC, correction, cliques.
 
-    python studies/adbench/tables.py --store <folder of run.py>
-
-Writes ``tables.md``, ``runs.csv`` (one line per run made so far, on whatever machine) and the figures beside this file.
 Published numbers: "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction", appendix E,
 Tables 6 and 7, in ``published.csv``; its correction is their difference. Ours are means over the seeds that were run.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import protocol  # beside this file
+from protocol import DELTA  # beside this file
 
-from caveat.metrics import auroc, conformal_auroc
 from caveat.stats import compare
 
 DETECTORS = ("IForest", "OCSVM", "CBLOF", "COF", "COPOD", "ECOD", "HBOS", "KNN", "LOF", "PCA", "SOD", "DeepSVDD",
              "DAGMM")  # fmt: skip
-DELTA, CLOSE = 0.05, 0.03
+CLOSE = 0.03
 HERE = Path(__file__).parent
-RUNS = HERE / "runs.csv"
-
-
-def kept() -> list[dict[str, Any]]:
-    """The runs that were made before and written to ``runs.csv``."""
-    if not RUNS.exists():
-        return []
-    with RUNS.open(encoding="utf-8") as stream:
-        lines = list(csv.DictReader(stream))
-    numbers, counts = ("auroc", "lower", "upper", "seconds"), ("seed", "n", "m")
-    return [
-        line
-        | {name: float(line[name]) for name in numbers}
-        | {name: int(line[name]) for name in counts}
-        | {"resampled": line["resampled"] == "True"}
-        for line in lines
-    ]
-
-
-def together(store: Path) -> list[dict[str, Any]]:
-    """Runs of the store and runs kept before; the store is newer."""
-    found = {(row["set"], row["detector"], row["seed"]): row for row in [*kept(), *rows(store)]}
-    return [found[key] for key in sorted(found)]
-
-
-def rows(store: Path) -> list[dict[str, Any]]:
-    """One row per run: its AUROC, the bounds of the conformal AUROC, and how it went."""
-    found = []
-    for path in sorted(store.glob("*.npz")):
-        key, detector, seed = path.stem.rsplit("__", 2)
-        with np.load(path, allow_pickle=False) as run:
-            scores, anomaly, failure = run["scores"], run["anomaly"], str(run["failure"])
-            row = {
-                "set": protocol.short(key), "detector": detector, "seed": int(seed),
-                "n": int((~anomaly).sum()), "m": int(anomaly.sum()), "auroc": np.nan, "lower": np.nan, "upper": np.nan,
-                "resampled": bool(run["resampled"]), "seconds": float(run["seconds"]), "failure": failure,
-            }  # fmt: skip
-        if not failure:
-            inlier, outlier = scores[~anomaly], scores[anomaly]
-            bound = conformal_auroc(inlier=inlier, outlier=outlier, delta=DELTA)
-            row |= {"auroc": auroc(inlier=inlier, outlier=outlier), "lower": bound.lower, "upper": bound.upper}
-        found.append(row)
-    return found
 
 
 def published() -> dict[tuple[str, str], tuple[float, float]]:
@@ -142,22 +94,31 @@ def reason(resampled: bool, detector: str, seeds: list[float], paper: float, m: 
     return "same protocol, another version of PyOD and scikit-learn"
 
 
-def corrections(table: list[dict[str, Any]]) -> list[str]:
-    """Ours beside the published ones, with the numbers of test points that could set their size."""
+def correction_ranks(
+    table: list[dict[str, Any]],
+) -> tuple[dict[str, tuple[float, float]], dict[tuple[str, str], float]]:
+    """Mean correction of each common set, ours and published; and the rank correlation with the numbers of points."""
     from scipy.stats import spearmanr
 
     known, values, lower = published(), means(table, "auroc"), means(table, "lower")
     sizes = {row["set"]: (row["n"], row["m"]) for row in table}
-    sets = sorted({s for s, d in values if (s, d) in known}, key=sizes.__getitem__)
-    mine = [np.mean([values[key] - lower[key] for key in lower if key[0] == name]) for name in sets]
-    paper = [np.mean([a - b for (s, _), (a, b) in known.items() if s == name]) for name in sets]
-    lines = ["## Corrections and the number of test points", "", "Mean over the detectors.", "",
-             "| set | inliers | outliers | ours | published |", "|---|---:|---:|---:|---:|"]  # fmt: skip
-    for name, own, theirs in zip(sets, mine, paper, strict=True):
-        lines.append(f"| {name} | {sizes[name][0]} | {sizes[name][1]} | {own:.3f} | {theirs:.3f} |")
-    rank = {(who, side): spearmanr(gaps, [sizes[name][column] for name in sets]).statistic
+    sets = sorted({s for s, d in values if (s, d) in known}, key=lambda name: (sizes[name], name))
+    mine = [float(np.mean([values[key] - lower[key] for key in lower if key[0] == name])) for name in sets]
+    paper = [float(np.mean([a - b for (s, _), (a, b) in known.items() if s == name])) for name in sets]
+    rank = {(who, side): float(spearmanr(gaps, [sizes[name][column] for name in sets]).statistic)
             for who, gaps in (("ours", mine), ("published", paper))
             for column, side in enumerate(("inliers", "outliers"))}  # fmt: skip
+    return dict(zip(sets, zip(mine, paper, strict=True), strict=True)), rank
+
+
+def corrections(table: list[dict[str, Any]]) -> list[str]:
+    """Ours beside the published ones, with the numbers of test points that could set their size."""
+    sizes = {row["set"]: (row["n"], row["m"]) for row in table}
+    found, rank = correction_ranks(table)
+    lines = ["## Corrections and the number of test points", "", "Mean over the detectors.", "",
+             "| set | inliers | outliers | ours | published |", "|---|---:|---:|---:|---:|"]  # fmt: skip
+    for name, (own, theirs) in found.items():
+        lines.append(f"| {name} | {sizes[name][0]} | {sizes[name][1]} | {own:.3f} | {theirs:.3f} |")
     told = "; ".join(f"{who} with the number of {side} {value:.2f}" for (who, side), value in rank.items())
     return [*lines, "", f"Rank correlation of the correction over the sets: {told}.", ""]
 
@@ -182,7 +143,7 @@ def figure(table: list[dict[str, Any]], out: Path) -> None:
     axes.legend(frameon=False, ncols=3, fontsize=8, loc="upper right")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    drawn.savefig(out / "figure3.svg")
+    drawn.savefig(out / "figure3.svg", metadata={"Date": None})
 
 
 def on_every_set(values: dict[tuple[str, str], float]) -> list[str]:
@@ -198,29 +159,20 @@ def cliques(table: list[dict[str, Any]], out: Path) -> list[str]:
     whole = on_every_set(ours)
     long = [{"set": s, "detector": d, "auroc": value} for (s, d), value in ours.items() if d in whole]
     result = compare(long, lower_is_better=False, block="set", method="detector", value="auroc")
-    result.plot_cd().savefig(out / "cd.svg")
+    result.plot_cd().savefig(out / "cd.svg", metadata={"Date": None})
     short = [f"{d} ({len(ran[d])} sets)" for d in DETECTORS if d not in whole]
     left = [f"Left out, because not run on every set: {', '.join(short)}.", ""] if short else []
     return ["## Which detectors differ", "", result.to_markdown(), "", *left]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", type=Path, required=True)
-    asked = parser.parse_args()
-    table = together(asked.store)
-    with RUNS.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(table[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in table)
-    ours = means(table, "auroc")
-    lines = agreement(table) + cliques(table, HERE) + grid("AUROC (layout of Table 6)", ours)
-    lines += grid(f"Conformal AUROC, delta {DELTA} (Table 7)", means(table, "lower"))
-    gap = {key: ours[key] - value for key, value in means(table, "lower").items()}
-    lines += grid("Correction (Table 8)", gap) + corrections(table)
-    figure(table, HERE)
-    (HERE / "tables.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+def markdown(table: list[dict[str, Any]], out: Path) -> str:
+    """All tables as one page; draws the figures into ``out``, the same runs to the same bytes."""
+    import matplotlib as mpl
 
-
-if __name__ == "__main__":
-    main()
+    mpl.rcParams["svg.hashsalt"] = "caveat"
+    ours, lower = means(table, "auroc"), means(table, "lower")
+    lines = agreement(table) + cliques(table, out) + grid("AUROC (layout of Table 6)", ours)
+    lines += grid(f"Conformal AUROC, delta {DELTA} (Table 7)", lower)
+    lines += grid("Correction (Table 8)", {key: ours[key] - value for key, value in lower.items()})
+    figure(table, out)
+    return "\n".join(lines + corrections(table)) + "\n"

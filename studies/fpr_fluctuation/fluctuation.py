@@ -1,29 +1,27 @@
 """The false-positive rate depends on the calibration set: its law over many sets, and a ROC curve with its band.
 
-CAVEAT_DATA=<folder> python studies/fpr_fluctuation/fluctuation.py
+    CAVEAT_DATA=<folder> caveat reproduce fpr-fluctuation
 
 Figures 1 and 2 of "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction", with CIFAR-10
 test images as inliers (ResNet-20, JPEG-75) and TinyImageNet as outliers; the paper has SVHN and CIFAR-10. Reads
-cifar10_resnet20_jpeg75_features.npz, writes law.svg, roc.svg and numbers.json beside this file.
+cifar10_resnet20_jpeg75_features.npz.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import betainc, betaln, gammaln
 
 from caveat import Outputs
 from caveat.conformal import FPRBand, fpr_law, p_values
-from caveat.metrics import auroc, conformal_auroc, roc_curve
+from caveat.metrics import auroc, conformal_auroc
 from caveat.scores import make
 
-HERE = Path(__file__).parent
 T = 0.1  # the rule: flag a marginal p-value at or below this
 N = 500  # calibration inliers
 SPLITS = 2000
@@ -115,56 +113,7 @@ def study(inlier: np.ndarray, outlier: np.ndarray, *, splits: int = SPLITS) -> t
     return numbers, calibration
 
 
-def draw(inlier: np.ndarray, outlier: np.ndarray, calibration: np.ndarray, found: np.ndarray) -> None:
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams.update(
-        {"svg.hashsalt": "caveat", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
-    )
-    import matplotlib.pyplot as plt
-
-    a, b = fpr_law(N, T)
-    figure, axes = plt.subplots(figsize=(5.2, 3.0), layout="constrained")
-    axes.hist(found, bins=40, density=True, color="#9db8d2", label=f"{found.size:,} calibration sets of {N}")
-    grid = np.linspace(found.min(), found.max(), 200)
-    density = np.exp((a - 1) * np.log(grid) + (b - 1) * np.log1p(-grid) - betaln(a, b))
-    axes.plot(grid, density, color="#1f3b57", label=f"Beta({a}, {b})")
-    axes.axvline(T, color="#b5442e", linestyle="--", linewidth=1, label=f"the rule says {T}")
-    axes.set(xlabel="true false-positive rate of the rule p ≤ 0.1", ylabel="density")
-    axes.legend(frameon=False)
-    figure.savefig(HERE / "law.svg", metadata={"Date": None})
-
-    figure, panels = plt.subplots(1, 2, figsize=(7.4, 3.4), layout="constrained")
-    band = FPRBand(calibration, delta=DELTA)
-    thresholds = np.quantile(outlier, np.linspace(1, 0, 300))
-    tpr = np.linspace(0, 1, 300)
-    for axes, high in zip(panels, (1.0, 0.1), strict=True):
-        axes.fill_betweenx(
-            tpr, band.lower(thresholds), band.upper(thresholds), color="#dce8f2", step="post",
-            label=f"band, each side {100 * band.level:.0f} %",
-        )  # fmt: skip
-        for scores, colour, label in (
-            (calibration, "#b5442e", f"{N} calibration inliers"), (inlier, "#1f3b57", f"all {inlier.size:,} inliers"),
-        ):  # fmt: skip
-            x, y = roc_curve(inlier=scores, outlier=outlier)
-            kept = np.unique(np.linspace(0, x.size - 1, 400).astype(int))  # a small file
-            axes.plot(x[kept], y[kept], color=colour, linewidth=1, label=label)
-        axes.set(xlim=(0, high), ylim=(0, 1 if high == 1 else 0.5), xlabel="false-positive rate")
-    panels[0].set_ylabel("true-positive rate")
-    panels[0].legend(frameon=False, loc="lower right")
-    figure.savefig(HERE / "roc.svg", metadata={"Date": None})
-
-
-def main() -> None:
-    if "CAVEAT_DATA" not in os.environ:
-        sys.exit("Set CAVEAT_DATA to the folder that holds cifar10_resnet20_jpeg75_features.npz.")
-    inlier, outlier = load(Path(os.environ["CAVEAT_DATA"]))
-    numbers, calibration = study(inlier, outlier)
-    (HERE / "numbers.json").write_text(json.dumps(asdict(numbers), indent=2) + "\n", encoding="utf-8")
-    draw(inlier, outlier, calibration, rates(inlier, n=N, t=T, splits=SPLITS, rng=np.random.default_rng(0)))
-    print(json.dumps(asdict(numbers), indent=2))
-
-
-if __name__ == "__main__":
-    main()
+def one(splits: int) -> dict[str, Any]:
+    """All numbers, in one row."""
+    numbers, _ = study(*load(Path(os.environ["CAVEAT_DATA"])), splits=splits)
+    return {name: value for name, value in asdict(numbers).items() if name != "splits"}

@@ -1,9 +1,9 @@
 """Reproduce the CIFAR columns of Tables 4 and 5 of "Exploring the Link Between Out-of-Distribution Detection and
 Conformal Prediction" from their published marginal values, and say what level the published correction really has.
 
-python studies/openood_corrections/corrections.py
+    caveat reproduce openood-corrections
 
-Reads published.csv (transcribed from the paper), writes corrections.csv and prints it.
+Reads published.csv, transcribed from the paper.
 
 The far columns are means over four outlier sets whose rates are not published. The last columns try one explanation:
 each set was corrected by itself, and one of the four is easier than the others. How much easier is found from the value
@@ -13,8 +13,9 @@ of Table 4; the value of Table 5 then follows, and nothing is left to choose.
 from __future__ import annotations
 
 import csv
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -93,31 +94,6 @@ def one_easy_set(b: np.ndarray, marginal: float, corrected: float) -> np.ndarray
     return marginal + gap * np.array([-3.0, 1.0, 1.0, 1.0])
 
 
-def main() -> None:
-    rows = corrections()
-    names = [field.name for field in fields(Row)]
-    with (HERE / "corrections.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(astuple(row) for row in rows)
-    for delta in (0.01, 0.05):
-        level = next(row.exact_level for row in rows if row.delta == delta)
-        print(f"\ndelta = {delta}: promised level {1 - delta:.2f}, exact level of the published correction {level:.5f}")
-        print(f"{'':28}{'marginal':>9}{'published':>10}{'reproduced':>11}{'difference':>11}{'exact band':>11}")
-        for row in rows:
-            if row.delta == delta:
-                name = f"{row.dataset} {row.ood} {row.detector}"
-                print(f"{name:28}{row.marginal:9.2f}{row.published:10.2f}{row.reproduced:11.2f}"
-                      f"{row.difference:11.3f}{row.exact_band:11.2f}")  # fmt: skip
-    close = sum(abs(row.difference) <= 0.05 for row in rows)
-    print(f"\n{close} of {len(rows)} within 0.05; largest excess {max(row.difference for row in rows):.2f}, "
-          f"largest shortfall {-min(row.difference for row in rows):.3f}")  # fmt: skip
-    for table in (4, 5):
-        gaps = [abs(row.by_set_difference) for row in rows if row.table == table and row.by_set_difference is not None]
-        what = "fitted" if table == 4 else "predicted from Table 4"
-        print(f"far columns of Table {table}, set by set ({what}): {sum(gap <= 0.05 for gap in gaps)} of {len(gaps)} "
-              f"within 0.05, largest difference {max(gaps):.3f}")  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()
+def one(delta: float) -> list[dict[str, Any]]:
+    """The rows of one table."""
+    return [asdict(row) for row in corrections() if row.delta == delta]

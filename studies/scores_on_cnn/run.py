@@ -1,6 +1,6 @@
 """Scores x projections x outlier sets on a ResNet-20: AURC, AUGRC, cliques per regime, neural collapse.
 
-    CAVEAT_DATA=<folder> python studies/scores_on_cnn/run.py --out <folder>
+    CAVEAT_DATA=<folder> caveat reproduce cnn-scores
 
 The pipeline of Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection Under
 Representation and Training Paradigm Shifts", on one network: every score of the catalogue that the outputs allow, plain
@@ -10,14 +10,15 @@ Conover-Holm and cliques for each regime.
 
 The paper's blocks are training runs. Here is one network, so a block is an outlier set and one of five disjoint parts
 of it, with a disjoint part of the inliers: replicates over data, and the conclusions are about this network.
+
+One cell per score and projection, and one, "geometry", for the distances between sets and the neural collapse.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import os
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,20 @@ import numpy as np
 from caveat import CaveatWarning, Head, InputError, Outputs
 from caveat.geometry import buckets, neural_collapse, proximity
 from caveat.metrics import augrc, aurc, ood_failures
-from caveat.results import Comparison
 from caveat.scores import Projected, Score, applicable
-from caveat.stats import compare
 
 FEATURES, HEAD = "cifar10_resnet20_jpeg75_features.npz", "cifar10_resnet20_head.npz"
 OUTLIERS = ("tinyimagenet", "dtd", "gtsrb", "mnist", "fashion", "emnist_letters", "notmnist", "uniform_noise")
 PROJECTIONS = ("global", "class", "class_pred", "class_avg")
+GEOMETRY = "geometry"
+COLLAPSE = ("equinorm", "equiangularity", "max_equiangularity", "variability", "self_duality")
+WEIGHTS = ("weight_equinorm", "weight_equiangularity", "weight_max_equiangularity")
 FOLDS, SEED = 5, 0
 
+Row = dict[str, str | int | float]
 
+
+@cache
 def load() -> tuple[Outputs, Outputs, dict[str, Outputs]]:
     folder = Path(os.environ.get("CAVEAT_DATA") or "")
     if not (folder / FEATURES).exists():
@@ -66,100 +71,54 @@ def variants(train: Outputs, test: Outputs) -> dict[str, Score]:
     return found
 
 
-def measure(train: Outputs, test: Outputs, outliers: dict[str, Outputs]) -> list[dict[str, Any]]:
-    """One row per score, outlier set (or the inliers' own errors) and fold."""
+def grid() -> list[dict[str, str]]:
+    """The geometry, and every variant of a score that outputs with these fields and enough rows allow."""
+    alike = Outputs(
+        features=np.zeros((1000, 3)), logits=np.zeros((1000, 2)), labels=np.arange(1000) % 2,
+        head=Head(np.zeros((2, 3)), np.zeros(2)),
+    )  # fmt: skip
+    return [{"score": GEOMETRY}, *({"score": name} for name in variants(alike, alike))]
+
+
+def one(score: str) -> list[Row]:
+    train, test, outliers = load()
+    return geometry(train, outliers) if score == GEOMETRY else measure(score, train, test, outliers)
+
+
+def measure(name: str, train: Outputs, test: Outputs, outliers: dict[str, Outputs]) -> list[Row]:
+    """AURC and AUGRC of a score on each outlier set, and on the inliers' own errors, by fold."""
     rng = np.random.default_rng(SEED)
-    fold = {name: rng.permutation(o.n) % FOLDS for name, o in {"test": test, **outliers}.items()}
-    correct, rows = test.correct, []
-    for name, score in variants(train, test).items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CaveatWarning)
-            inside = score.fit(train).score(test)
-            strange = {outlier: score.score(outputs) for outlier, outputs in outliers.items()}
-        for part in range(FOLDS):
-            mine = fold["test"] == part
-            cases = {"test": (inside[mine], correct[mine])}
-            for outlier, values in strange.items():
-                cases[outlier] = ood_failures(
-                    inlier=inside[mine], correct=correct[mine], outlier=values[fold[outlier] == part]
-                )
-            for case, (values, right) in cases.items():
-                rows.append({
-                    "score": name, "set": case, "fold": part,
-                    "aurc": 1000 * aurc(score=values, correct=right),
-                    "augrc": 1000 * augrc(score=values, correct=right),
-                })  # fmt: skip
-        print(name, flush=True)
+    fold = {key: rng.permutation(o.n) % FOLDS for key, o in {"test": test, **outliers}.items()}
+    correct, score, rows = test.correct, variants(train, test)[name], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaveatWarning)
+        inside = score.fit(train).score(test)
+        strange = {outlier: score.score(outputs) for outlier, outputs in outliers.items()}
+    for part in range(FOLDS):
+        mine = fold["test"] == part
+        cases = {"test": (inside[mine], correct[mine])}
+        for outlier, values in strange.items():
+            cases[outlier] = ood_failures(
+                inlier=inside[mine], correct=correct[mine], outlier=values[fold[outlier] == part]
+            )
+        for case, (values, right) in cases.items():
+            rows.append(row(case, part, "aurc", 1000 * aurc(score=values, correct=right)))
+            rows.append(row(case, part, "augrc", 1000 * augrc(score=values, correct=right)))
     return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    out = parser.parse_args().out
-    out.mkdir(parents=True, exist_ok=True)
-    train, test, outliers = load()
-
+def geometry(train: Outputs, outliers: dict[str, Outputs]) -> list[Row]:
+    """How far each outlier set is from the training data and what regime that makes it; neural collapse."""
     near = {name: proximity(inlier=train, outlier=outputs) for name, outputs in outliers.items()}
-    bucket = buckets(near, seed=SEED)
-    rows = measure(train, test, outliers)
-    for row in rows:
-        row["regime"] = bucket.get(row["set"], "test")
-    with (out / "results.csv").open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-    lines = [
-        "## Outlier sets",
-        "",
-        "| set | n | Frechet | MMD x 1000 | centroid | regime |",
-        "|---|---:|---:|---:|---:|---|",
-    ]
-    for name, found in sorted(near.items(), key=lambda item: item[1].frechet):
-        lines.append(f"| {name} | {found.n_outlier} | {found.frechet:.4f} | {1000 * found.mmd:.3f} | "
-                     f"{found.centroid:.4f} | {bucket[name]} |")  # fmt: skip
-    lines += ["", *collapse_table(train), ""]
-    order = [regime for regime in ("test", "near", "mid", "far") if any(row["regime"] == regime for row in rows)]
-    for metric in ("augrc", "aurc"):
-        results = {}
-        for regime in order:
-            part = [row for row in rows if row["regime"] == regime]
-            results[regime] = compare(part, block=["set", "fold"], method="score", value=metric)
-        lines += regime_tables(metric, rows, results)
-        overall = compare(rows, block=["set", "fold"], method="score", value=metric)
-        overall.plot_cliques(results).savefig(out / f"cliques_{metric}.svg")
-        for regime, result in results.items():
-            result.plot_cd().savefig(out / f"cd_{metric}_{regime}.svg")
-    (out / "tables.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def collapse_table(train: Outputs) -> list[str]:
-    lines = ["## Neural collapse (training features; 0 is full collapse)", "",
-             "| projection | equinorm | equiangularity | max equiangularity | variability | self-duality |",
-             "|---|---:|---:|---:|---:|---:|"]  # fmt: skip
+    regime, rows = buckets(near, seed=SEED), []
+    for name, found in near.items():
+        values = {"n": found.n_outlier, "frechet": found.frechet, "mmd": found.mmd, "centroid": found.centroid}
+        rows += [row(name, 0, metric, value, regime[name]) for metric, value in values.items()]
     for projection in ("none", "global", "class_pred"):
-        found = neural_collapse(train, projection=projection)
-        cells = (found.equinorm, found.equiangularity, found.max_equiangularity, found.variability, found.self_duality)
-        lines.append(f"| {projection} | " + " | ".join(f"{cell:.4f}" for cell in cells) + " |")
-    lines.append(f"| weights | {found.weight_equinorm:.4f} | {found.weight_equiangularity:.4f} | "
-                 f"{found.weight_max_equiangularity:.4f} | | |")  # fmt: skip
-    return lines
+        collapse = neural_collapse(train, projection=projection)
+        rows += [row(projection, 0, metric, getattr(collapse, metric)) for metric in COLLAPSE]
+    return rows + [row("weights", 0, metric, getattr(collapse, metric)) for metric in WEIGHTS]
 
 
-def regime_tables(metric: str, rows: list[dict[str, Any]], results: dict[str, Comparison]) -> list[str]:
-    lines = [f"## {metric.upper()} x 1000", ""]
-    for regime, result in results.items():
-        lines += [f"### {regime}", "", result.summary(), "",
-                  "| layer | score | average rank | mean |", "|---:|---|---:|---:|"]  # fmt: skip
-        for number, layer in enumerate(result.layers[:2], start=1):
-            for name in layer:
-                values = [row[metric] for row in rows if row["score"] == name and row["regime"] == regime]
-                lines.append(f"| {number} | {name} | {result.average_ranks[name]:.2f} | {np.mean(values):.2f} |")
-        rest = sum(len(layer) for layer in result.layers[2:])
-        lines += ["", f"{rest} scores in {len(result.layers) - 2} further layers." if rest else "", ""]
-    return lines
-
-
-if __name__ == "__main__":
-    main()
+def row(case: str, fold: int, metric: str, value: float, regime: str = "") -> Row:
+    return {"set": case, "fold": fold, "metric": metric, "value": float(value), "regime": regime}

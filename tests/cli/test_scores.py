@@ -9,3 +9,4 @@ def test_every_score_is_listed_with_its_paper(run):
     for entry in catalogue():
         assert entry.name in out
     assert "Lee et al. 2018" in out
+    assert "odin (caveat.nn.ODIN(model))" in out

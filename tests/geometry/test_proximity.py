@@ -10,7 +10,7 @@ from scipy.linalg import sqrtm
 from sklearn.metrics.pairwise import polynomial_kernel
 
 from caveat import InputError, Outputs
-from caveat.geometry import frechet, mmd, proximity
+from caveat.geometry import frechet, mmd, proximities, proximity
 
 
 def unit(rows):
@@ -112,3 +112,16 @@ def test_bad_input():
         proximity(inlier=a, outlier=b, labels=[0])
     with pytest.raises(InputError, match="inlier has NaN"):
         proximity(inlier=a * np.nan, outlier=b)
+
+
+def test_several_sets_at_once_are_those_of_each_alone():
+    rng = np.random.default_rng(8)
+    train, labels = rng.normal(size=(60, 5)), rng.integers(3, size=60)
+    others = {name: rng.normal(shift, size=(n, 5)) for name, shift, n in (("a", 1, 30), ("b", -2, 45))}
+    found = proximities(inlier=train, outliers=others, labels=labels)
+    assert list(found) == ["a", "b"]
+    for name, rows in others.items():
+        assert found[name] == proximity(inlier=train, outlier=rows, labels=labels)
+        assert found[name].mmd == pytest.approx(mmd(train, rows))
+    with pytest.raises(InputError, match="inlier and narrow must have the same width, got 5 and 4"):
+        proximities(inlier=train, outliers={"narrow": train[:, :4]})

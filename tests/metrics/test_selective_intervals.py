@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.metrics import augrc, augrc_interval, aurc, aurc_interval
+from caveat.metrics import augrc, augrc_interval, aurc, aurc_interval, selective_intervals
 
 SCORE, CORRECT = [0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.9], [1, 1, 1, 0, 1, 1, 0, 0]
 BOTH = pytest.mark.parametrize(("interval", "metric"), [(augrc_interval, augrc), (aurc_interval, aurc)])
@@ -80,3 +80,14 @@ def test_constant_scores_and_bad_input():
         augrc_interval(score=[1], correct=[1], rng=np.random.default_rng(0), delta=0)
     with pytest.raises(InputError, match="resamples must be a whole number, at least 1, got 0"):
         aurc_interval(score=[1], correct=[1], rng=np.random.default_rng(0), resamples=0)
+
+
+def test_both_from_the_same_resamples_are_those_of_each_alone():
+    # each alone draws from the same state of the generator, so the intervals are equal, not only alike
+    found = selective_intervals(score=SCORE, correct=CORRECT, rng=np.random.default_rng(3), resamples=50)
+    for name, interval in (("aurc", aurc_interval), ("augrc", augrc_interval)):
+        assert found[name] == interval(score=SCORE, correct=CORRECT, rng=np.random.default_rng(3), resamples=50)
+    right = selective_intervals(score=SCORE, correct=[1] * 8, rng=np.random.default_rng(3))
+    assert right["augrc"] == augrc_interval(score=SCORE, correct=[1] * 8, rng=np.random.default_rng(3))
+    with pytest.raises(InputError, match="unknown selective metric 'augcr'"):
+        selective_intervals(score=SCORE, correct=CORRECT, rng=np.random.default_rng(3), metrics=["augcr"])

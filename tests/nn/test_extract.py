@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import copy
+import gc
+import mmap
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from caveat import InputError
+from caveat import InputError, Outputs, conformal
+from caveat.scores import MDSEnsemble
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn import extract  # noqa: E402
+from caveat.nn import ease, extract  # noqa: E402
 
 
 class SmallCNN(nn.Module):
@@ -127,3 +132,400 @@ def test_a_torch_data_loader_and_the_progress_bar(model, batches, capsys):
     said = extract(model, torch.utils.data.DataLoader(data, batch_size=4), progress=True)
     assert said.n == 12
     assert capsys.readouterr().out == ""
+
+
+class Vit(nn.Module):
+    """A class token before the patches, an encoder, and a head on the token."""
+
+    def __init__(self, dropout=0.1):
+        super().__init__()
+        self.patches = nn.Conv2d(1, 8, 4, stride=4)
+        self.token = nn.Parameter(torch.zeros(1, 1, 8))
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=dropout, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.norm = nn.LayerNorm(8)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = self.patches(x).flatten(2).transpose(1, 2)
+        h = self.encoder(torch.cat([self.token.expand(len(x), -1, -1), h], dim=1))
+        return self.head(self.norm(h)[:, 0])
+
+
+class Words(nn.Module):
+    """Mean of a transformer encoder over a sequence; the answer is in a dict, as some libraries give it."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 8)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1)
+        self.out = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return {"logits": self.out(self.encoder(self.embed(x)).mean(dim=1)), "loss": None}
+
+
+@pytest.fixture
+def vit():
+    torch.manual_seed(2)
+    return Vit()
+
+
+def everything_of(model):
+    """What must not change: weights and buffers to the byte, modes, gradients, hooks."""
+    return (
+        {key: value.numpy().tobytes() for key, value in model.state_dict().items()},
+        [module.training for module in model.modules()],
+        [(p.requires_grad, None if p.grad is None else p.grad.numpy().tobytes()) for p in model.parameters()],
+        [len(m._forward_hooks) + len(m._forward_pre_hooks) + len(m._backward_hooks) for m in model.modules()],
+    )
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [{}, {"layers": ["body.0"]}, {"mc": 3}, {"transforms": [ease.GaussianNoise(0.1)]}],
+    ids=["plain", "layers", "mc", "ease"],
+)
+def test_nothing_outside_changes(model, batches, ask):
+    model.train()
+    model.body[1].eval()
+    model.fc.bias.requires_grad_(False)
+    model(batches[0][0]).sum().backward()
+    before, numbers = everything_of(model), torch.random.get_rng_state()
+    fast = torch.backends.mha.get_fastpath_enabled()
+    extract(model, batches, **ask)
+    assert everything_of(model) == before
+    assert torch.equal(torch.random.get_rng_state(), numbers)
+    assert torch.is_grad_enabled()
+    assert torch.backends.mha.get_fastpath_enabled() == fast
+
+
+def test_the_head_is_a_copy(model, batches):
+    said = extract(model, batches)
+    before = said.head.weight.copy()
+    with torch.no_grad():
+        model.fc.weight.add_(1)
+    np.testing.assert_array_equal(said.head.weight, before)
+
+
+@pytest.mark.parametrize("made", [Vit, Words], ids=["vit", "encoder"])
+def test_transformers_are_understood(made):
+    torch.manual_seed(0)
+    model = made()
+    x = torch.randn(6, 1, 8, 8) if made is Vit else torch.randint(0, 20, (6, 5))
+    said = extract(model, [x[:4], x[4:]])
+    model.eval()
+    with torch.no_grad():
+        expected = model(x) if made is Vit else model(x)["logits"]
+    np.testing.assert_allclose(said.logits, expected.numpy(), atol=1e-5)
+    np.testing.assert_allclose(said.head.logits(said.features), said.logits, atol=1e-5)
+    assert said.features.shape == (6, 8)
+
+
+def test_later_writes_into_a_tensor_are_not_seen():
+    class Scribbler(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.act, self.fc = nn.Conv2d(1, 2, 3), nn.ReLU(inplace=True), nn.Linear(2, 3)
+
+        def forward(self, x):
+            h = self.act(self.conv(x)).mean(dim=(2, 3))
+            z = self.fc(h)
+            h.zero_()
+            return z.mul_(2)
+
+    torch.manual_seed(0)
+    model, x = Scribbler(), torch.randn(5, 1, 6, 6)
+    said = extract(model, [x], head="fc", layers=["conv"])
+    assert said.layers["conv"].min() < 0  # before the rectifier wrote into it
+    assert np.abs(said.features).max() > 0
+    np.testing.assert_allclose(said.head.logits(said.features), said.logits, atol=1e-6)
+
+
+# -- layers ---------------------------------------------------------------------------------------------------------
+
+
+def test_layers_are_maps_with_channels_second(model, vit, batches):
+    said = extract(model, batches, layers=["body.0", "body.2", "fc"])
+    model.eval()
+    with torch.no_grad():
+        maps = model.body[0](torch.cat([x for x, _ in batches])).numpy()
+    np.testing.assert_allclose(said.layers["body.0"], maps, atol=1e-6)
+    assert said.layers["body.2"].shape == (12, 4, 6, 6)
+    assert said.layers["fc"].shape == (12, 3)
+    said = extract(vit, batches, layers=["encoder.layers.0", "encoder.layers.1.linear1", "patches"])
+    assert said.layers["encoder.layers.0"].shape == (12, 8, 5)  # four patches and the token
+    assert said.layers["encoder.layers.1.linear1"].shape == (12, 16, 5)
+    assert said.layers["patches"].shape == (12, 8, 2, 2)
+
+
+def test_the_channel_axis_can_be_said(vit, batches):
+    said = extract(vit, batches, layers={"encoder.layers.0": 1, "patches": 3})
+    assert said.layers["encoder.layers.0"].shape == (12, 5, 8)
+    assert said.layers["patches"].shape == (12, 2, 8, 2)
+
+
+def test_pooled_layers_are_the_channel_means(model, batches):
+    maps, means = (extract(model, batches, layers=["body.0"], pool=pool) for pool in (None, "mean"))
+    np.testing.assert_allclose(means.layers["body.0"], maps.layers["body.0"].mean(axis=(2, 3)), atol=1e-6)
+    whole, pooled = (MDSEnsemble().fit(said).score(said) for said in (maps, means))
+    np.testing.assert_allclose(pooled, whole, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        (["body.9"], r"unknown layer 'body.9'. Did you mean 'body.\d'"),
+        (["drop", "nothing"], "unknown layer 'nothing'"),
+    ],
+)
+def test_a_wrong_layer_name_is_explained(model, batches, layers, message):
+    with pytest.raises(InputError, match=message):
+        extract(model, batches, layers=layers)
+
+
+def test_a_layer_that_is_silent_or_runs_twice_is_explained(batches):
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.unused, self.act, self.fc = nn.Linear(3, 3), nn.ReLU(), nn.Linear(64, 3)
+
+        def forward(self, x):
+            return self.fc(self.act(self.act(x.flatten(1))))
+
+    with pytest.raises(InputError, match="layer 'unused' must run in a forward pass, but it did not"):
+        extract(Odd(), batches, layers=["unused"])
+    with pytest.raises(InputError, match="layer 'act' must run once in a forward pass, ran again"):
+        extract(Odd(), batches, layers=["act"])
+
+
+# -- dropout passes -------------------------------------------------------------------------------------------------
+
+
+def test_only_dropout_wakes(model, batches):
+    model.train()
+    said = extract(model, batches, mc=40, rng=np.random.default_rng(1))
+    assert said.mc_logits.shape == (40, 12, 3)
+    assert said.mc_logits.std(axis=0).min() > 0
+    # A dropped feature is zero, a kept one is doubled: every pass is the head of masked features of the model at rest.
+    weight, bias, features = said.head.weight, said.head.bias, said.features
+    for row in range(3):
+        masks = np.array(np.meshgrid(*[[0, 2]] * 16)).reshape(16, -1).T  # all 65,536
+        possible = (masks * features[row]) @ weight.T + bias
+        for one in said.mc_logits[:5, row]:
+            assert np.abs(possible - one).max(axis=1).min() < 1e-4
+
+
+def test_dropout_passes_have_the_mean_and_variance_of_theory():
+    # One input of ones, weight 1/d, rate 1/2: logit = mean of d values that are 0 or 2, so mean 1 and variance 1/d.
+    width, passes = 100, 400
+    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(width, 1, bias=False))
+    nn.init.constant_(model[1].weight, 1 / width)
+    said = extract(model, [torch.ones(20, width)], mc=passes)
+    values = said.mc_logits.ravel()
+    assert abs(values.mean() - 1) < 4 * np.sqrt(1 / width / values.size)
+    assert values.var() == pytest.approx(1 / width, rel=4 * np.sqrt(2 / values.size))
+
+
+@pytest.mark.parametrize("layer", [nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout])
+def test_every_kind_of_dropout_wakes(layer):
+    sides = {nn.Dropout1d: 1, nn.Dropout3d: 3}.get(layer, 2)
+    model = nn.Sequential(layer(0.5), nn.Flatten(), nn.Linear(2 * 3**sides, 2))
+    said = extract(model, [torch.randn(4, 2, *[3] * sides)], mc=6)
+    assert said.mc_logits.std(axis=0).max() > 0
+
+
+def test_dropout_inside_transformers_and_recurrent_layers_wakes(vit, batches):
+    said = extract(vit, batches, mc=5)
+    assert said.mc_logits.std(axis=0).min() > 0
+    for layer in vit.encoder.layers:  # only the dropout of the attention itself is left
+        for name in ("dropout", "dropout1", "dropout2"):
+            getattr(layer, name).p = 0.0
+    assert extract(vit, batches, mc=5).mc_logits.std(axis=0).min() > 0
+
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn, self.fc = nn.LSTM(4, 6, num_layers=2, dropout=0.5, batch_first=True), nn.Linear(6, 2)
+
+        def forward(self, x):
+            return self.fc(self.rnn(x)[0][:, -1])
+
+    assert extract(Recurrent(), [torch.randn(3, 5, 4)], mc=5).mc_logits.std(axis=0).min() > 0
+
+
+def test_passes_follow_the_seed_and_not_the_global_numbers(model, batches):
+    first = extract(model, batches, mc=4, rng=np.random.default_rng(3)).mc_logits
+    torch.manual_seed(99)
+    np.testing.assert_array_equal(extract(model, batches, mc=4, rng=np.random.default_rng(3)).mc_logits, first)
+    assert np.abs(extract(model, batches, mc=4, rng=np.random.default_rng(4)).mc_logits - first).max() > 0
+    twice = extract(model, [batches[0], batches[0]], mc=4).mc_logits
+    assert np.abs(twice[:, :5] - twice[:, 5:]).max() > 0  # each batch has numbers of its own
+
+
+@pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(4, 2)), nn.Sequential(nn.Dropout(0.0), nn.Linear(4, 2))])
+def test_passes_without_dropout_are_refused(model):
+    with pytest.raises(InputError, match=r"mc needs a model with a dropout layer whose rate is above 0, found none"):
+        extract(model, [torch.zeros(2, 4)], mc=5)
+    with pytest.raises(InputError, match="mc must be a whole number, at least 0"):
+        extract(model, [torch.zeros(2, 4)], mc=-1)
+
+
+# -- transformed copies ---------------------------------------------------------------------------------------------
+
+
+def test_transformed_copies_are_probabilities_of_changed_inputs(model, batches):
+    def shifted(inputs, generator):
+        return inputs + 1
+
+    said = extract(model, batches, transforms=[shifted, ease.GaussianNoise(0.05), shifted])
+    expected = extract(model, [x + 1 for x, _ in batches]).probs
+    assert said.ease_probs.shape == (3, 12, 3)
+    np.testing.assert_allclose(said.ease_probs[0], expected, atol=1e-5)
+    np.testing.assert_array_equal(said.ease_probs[0], said.ease_probs[2])
+    assert 0 < np.abs(said.ease_probs[1] - said.probs).max() < 0.2
+    assert conformal.ease(probs=said.probs, transformed=said.ease_probs).shape == (12,)
+
+
+def test_passes_do_not_change_the_copies(model, batches):
+    noise = [ease.GaussianNoise(0.1)] * 2
+    alone, beside = (extract(model, batches, transforms=noise, mc=mc).ease_probs for mc in (0, 3))
+    np.testing.assert_array_equal(alone, beside)
+
+
+def test_bad_transformations_are_refused(model, batches):
+    with pytest.raises(InputError, match="transforms must name at least one"):
+        extract(model, batches, transforms=[])
+    with pytest.raises(InputError, match=r"must keep the shape of the inputs \(5, 1, 8, 8\), got \(5, 1, 4, 8\)"):
+        extract(model, batches, transforms=[lambda inputs, generator: inputs[:, :, :4]])
+
+
+# -- types and values -----------------------------------------------------------------------------------------------
+
+
+def test_half_the_room_but_for_the_logits(model, batches):
+    wide = extract(model, batches, layers=["body.0"], mc=2)
+    half = extract(model, batches, layers=["body.0"], mc=2, dtype="float16")
+    assert half.logits.dtype == np.float32
+    np.testing.assert_array_equal(half.logits, wide.logits)
+    for a, b in [
+        (half.features, wide.features),
+        (half.mc_logits, wide.mc_logits),
+        (half.layers["body.0"], wide.layers["body.0"]),
+    ]:
+        assert a.dtype == np.float16
+        np.testing.assert_array_equal(a, b.astype(np.float16))
+    assert extract(model.double(), [(x.double(), y) for x, y in batches]).features.dtype == np.float64
+    with pytest.raises(InputError, match="unknown dtype 'float8'"):
+        extract(model, batches, dtype="float8")
+
+
+def test_brain_floats_are_widened(model, batches):
+    said = extract(model.to(torch.bfloat16), [x.to(torch.bfloat16) for x, _ in batches])
+    assert said.features.dtype == np.float32
+
+
+def test_values_that_are_not_finite_name_row_and_batch(model, batches):
+    x = batches[1][0].clone()
+    x[3] = float("nan")
+    with pytest.raises(InputError, match=r"has NaN, first at row 8 \(row 3 of batch 1\). Look for such values"):
+        extract(model, [batches[0], x])
+    linear = nn.Sequential(nn.Linear(2, 2))
+    nn.init.eye_(linear[0].weight)
+    with pytest.raises(InputError, match=r"features has an infinite value, first at row 1 .* too large for float16"):
+        extract(linear, [torch.tensor([[1.0, 1.0], [1e5, 1.0]])], dtype="float16")
+
+
+def test_labels_of_outliers_can_be_left_out(model, batches):
+    foreign = [(x, y + 50) for x, y in batches]
+    with pytest.raises(InputError, match=r"batch 0: labels must be between 0 and 2, got 5.*labels=False"):
+        extract(model, foreign)
+    assert extract(model, foreign, labels=False).labels is None
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+ALL = {"layers": ["body.0", "fc"], "mc": 3, "transforms": [ease.GaussianNoise(0.1)] * 2}
+
+
+def same(one, two):
+    assert one.stored().keys() == two.stored().keys()
+    for name in ("logits", "features", "labels", "mc_logits", "ease_probs"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    for name in two.layers:
+        np.testing.assert_array_equal(one.layers[name], two.layers[name])
+    np.testing.assert_array_equal(one.head.weight, two.head.weight)
+    np.testing.assert_array_equal(one.head.bias, two.head.bias)
+
+
+def test_a_folder_holds_the_same_and_is_memory_mapped(model, batches, tmp_path):
+    said = extract(model, batches, out=tmp_path / "said", **ALL)
+    same(said, extract(model, batches, **ALL))
+    same(Outputs.load(tmp_path / "said"), said)
+    assert all(isinstance(array.base, (np.memmap, mmap.mmap)) for array in (said.features, said.mc_logits))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["said"]
+    assert not list((tmp_path / "said").glob("*.part"))
+    extract(model, batches[:1], out=tmp_path / "said")  # written again, whole
+    assert Outputs.load(tmp_path / "said").n == 5
+
+
+@pytest.mark.parametrize("bound", [0, 2000, 10**9])
+def test_rows_beyond_the_bound_go_to_a_temporary_folder_that_goes_with_them(
+    model, batches, tmp_path, monkeypatch, bound
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    said = extract(model, batches, bound=bound, **ALL)
+    same(said, extract(model, batches, **ALL))
+    assert bool(list(tmp_path.iterdir())) == (bound < 10**9)
+    some = said[2:4]
+    del said
+    gc.collect()
+    assert np.isfinite(some.features).all()
+    del some
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_half_written_is_left(model, batches, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    bad = [batches[0], torch.full((2, 1, 8, 8), float("nan"))]
+    for ask in ({"out": tmp_path / "said"}, {"bound": 0}):
+        with pytest.raises(InputError, match="has NaN"):
+            extract(model, bad, **ask)
+        assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="out must be a folder"):
+        extract(model, batches, out=tmp_path / "said.npz")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("precious")
+    with pytest.raises(InputError, match="was not written by Caveat"):
+        extract(model, batches, out=tmp_path / "mine")
+
+
+def test_rows_must_agree_in_shape(batches):
+    flexible = nn.Sequential(nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 3))
+    with pytest.raises(InputError, match=r"got layer:0 rows of \(2, 4, 4\) after \(2, 6, 6\)"):
+        extract(flexible, [batches[0], (torch.zeros(2, 1, 6, 6), torch.tensor([0, 1]))], layers=["0"])
+    assert (
+        extract(flexible, [batches[0], (torch.zeros(2, 1, 6, 6), torch.tensor([0, 1]))], layers=["0"], pool="mean").n
+        == 7
+    )
+
+
+def test_memory_stays_bounded_when_rows_go_to_files(tmp_path):
+    # 160 MB of features in batches of 2 MB: the process may grow by little more than a batch and the buffers.
+    code = """
+import resource, sys, torch
+from caveat.nn import extract
+model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(1000, 2))
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+extract(model, [torch.zeros(500, 1000)], out=sys.argv[1])
+before = peak()
+said = extract(model, (torch.zeros(500, 1000) for _ in range(80)), out=sys.argv[1])
+print(said.n, (peak() - before) // 1024)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "said")], capture_output=True, text=True, check=True
+    )
+    n, grown = map(int, done.stdout.split())
+    assert n == 40_000
+    assert grown < 40  # MiB

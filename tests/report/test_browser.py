@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +11,6 @@ import pytest
 from caveat import report
 
 pytestmark = pytest.mark.browser
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("Chromium is not installed")
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -43,31 +21,6 @@ def pages(evaluation, crowd_source, unlabelled, run, tmp_path_factory) -> dict[s
         report.write_html(result, folder / f"{name}.html")
     (folder / "crowd.html").write_text(crowd_source, encoding="utf-8")
     return {path.stem: path for path in folder.iterdir()}
-
-
-@pytest.fixture
-def open_page(browser, pages) -> Iterator[Any]:
-    """Opens a page; when the test ends, nothing may have gone wrong in it and nothing may have been fetched."""
-    contexts, problems, requests = [], [], []
-
-    def opened(name: str, *, width: int = 1280, scheme: str = "light", scripts: bool = True) -> Any:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(pages[name].as_uri())
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert problems == []
-    assert all(url.startswith("file://") for url in requests)
-    assert len(requests) == len(contexts)  # the page itself, once each
 
 
 def column(page: Any, table: str, number: int) -> list[str]:

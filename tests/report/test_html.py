@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -14,51 +13,6 @@ from caveat import report
 from caveat.metrics.selective import RiskCurve
 from caveat.study import Evaluation
 
-VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
-
-
-class Page(HTMLParser):
-    """A page as flat lists: every tag with its attributes, every table as rows of cells, and all text."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.tables: dict[str, list[list[tuple[dict[str, str | None], str]]]] = {}
-        self.stack: list[str] = []
-        self.text = ""
-        self._rows: list[list[tuple[dict[str, str | None], str]]] | None = None
-        self.feed(source)
-        assert self.stack == [], "every element is closed"
-
-    def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        self.tags.append((tag, found))
-        if tag not in VOID:
-            self.stack.append(tag)
-        if tag == "table":
-            self._rows = self.tables.setdefault(found.get("id", f"table-{len(self.tables)}"), [])
-        elif tag == "tr":
-            self._rows.append([])
-        elif tag in ("td", "th"):
-            self._rows[-1].append((found, ""))
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self.stack.pop() == tag
-
-    def handle_data(self, data):
-        if {"td", "th"} & set(self.stack):
-            attrs, text = self._rows[-1][-1]
-            self._rows[-1][-1] = (attrs, text + data)
-        if not {"style", "script"} & set(self.stack):
-            self.text += data
-
-    def values(self, table: str) -> list[list[float]]:
-        return [[float(a["data-value"]) for a, _ in row if "data-value" in a] for row in self.tables[table]]
-
 
 @pytest.fixture(scope="module")
 def source(evaluation) -> str:
@@ -66,8 +20,8 @@ def source(evaluation) -> str:
 
 
 @pytest.fixture(scope="module")
-def page(source) -> Page:
-    return Page(source)
+def page(source, parse):
+    return parse(source)
 
 
 def test_the_ranking_holds_the_numbers_of_the_evaluation(page, evaluation):
@@ -113,7 +67,7 @@ def test_bands_that_overlap_the_best_are_marked(page, evaluation):
     assert any(marked)
 
 
-def test_a_band_that_overlaps_is_a_tie_and_the_paired_test_stands_beside_it(evaluation):
+def test_a_band_that_overlaps_is_a_tie_and_the_paired_test_stands_beside_it(evaluation, parse):
     first, second, third, fourth = evaluation.ranking
     lines = [
         first,
@@ -121,7 +75,7 @@ def test_a_band_that_overlaps_is_a_tie_and_the_paired_test_stands_beside_it(eval
         replace(third, rank=3, told_apart=True, overlaps_best=False, p_value=0.001),
         replace(fourth, rank=4, told_apart=True, overlaps_best=False, p_value=0.001),
     ]
-    page = Page(report.render_html(replace(evaluation, ranking=tuple(lines))))
+    page = parse(report.render_html(replace(evaluation, ranking=tuple(lines))))
     rows = page.tables["ranking-table"][1:]
     assert [row[0][1] for row in rows] == ["1 tied", "2 tied", "3", "4"]
     assert [row[3][1] for row in rows] == ["best", "0.010 told apart", "0.001", "0.001"]
@@ -210,15 +164,15 @@ def test_only_a_best_score_that_stands_alone_is_bold(evaluation):
     assert strongs(report.render_html(alone)) == [best.score, f"{best.mean_auroc.value:.3f}"]
 
 
-def test_nothing_is_bold_among_ties(evaluation):
+def test_nothing_is_bold_among_ties(evaluation, parse):
     source = report.render_html(retied(evaluation, True))
     assert strongs(source) == []
-    ranks = [row[0][1] for row in Page(source).tables["ranking-table"][1:]]
+    ranks = [row[0][1] for row in parse(source).tables["ranking-table"][1:]]
     assert ranks == ["1 tied", "1 tied", "3", "4"]
 
 
-def test_without_labels_the_page_says_what_is_missing(unlabelled):
-    page = Page(report.render_html(unlabelled))
+def test_without_labels_the_page_says_what_is_missing(unlabelled, parse):
+    page = parse(report.render_html(unlabelled))
     assert "errors were not looked at" in page.text
     assert "Prediction sets were not made" in page.text
     assert "error-table" not in page.tables
@@ -227,11 +181,11 @@ def test_without_labels_the_page_says_what_is_missing(unlabelled):
     assert "needs training outputs" in page.text
 
 
-def test_names_are_shown_and_never_run(run):
+def test_names_are_shown_and_never_run(run, parse):
     evil, long = "<script>alert(1)</script>", "a_long_name_" * 12
     title = "<img src=x onerror=alert(2)>"
     source = report.render_html(run({evil: 1.0, long: 2.0, "$x_1": 0.0}, n=60, names=["msp"], title=title))
-    page = Page(source)
+    page = parse(source)
     assert [tag for tag, _ in page.tags].count("script") == 1
     assert "img" not in [tag for tag, _ in page.tags]
     assert page.text.count(evil) >= 5
@@ -239,8 +193,8 @@ def test_names_are_shown_and_never_run(run):
     assert title in page.text
 
 
-def test_one_score_and_one_set(run):
-    page = Page(report.render_html(run({"far": 2.0}, n=60, names=["energy"])))
+def test_one_score_and_one_set(run, parse):
+    page = parse(report.render_html(run({"far": 2.0}, n=60, names=["energy"])))
     heads = [text for _, text in page.tables["ranking-table"][0]]
     assert heads == ["Rank", "Score", "Guaranteed band of the AUROC", "AUROC far"]
     assert "outlier-filter" not in [attrs.get("id") for _, attrs in page.tags]
@@ -252,15 +206,15 @@ def test_constant_scores(evaluation):
     assert "nan" not in " ".join(re.findall(r' d="[^"]*"', source))
 
 
-def test_caveats_stand_under_the_table(evaluation):
+def test_caveats_stand_under_the_table(evaluation, parse):
     weak = replace(evaluation.best.mean_auroc, caveat="This rests on few samples.")
     first = replace(evaluation.best, mean_auroc=weak)
-    page = Page(report.render_html(replace(evaluation, ranking=(first, *evaluation.ranking[1:]))))
+    page = parse(report.render_html(replace(evaluation, ranking=(first, *evaluation.ranking[1:]))))
     assert "a This rests on few samples." in page.text
 
 
-def test_forty_scores_on_twelve_sets_stay_small(crowd_source):
-    page = Page(crowd_source)
+def test_forty_scores_on_twelve_sets_stay_small(crowd_source, parse):
+    page = parse(crowd_source)
     assert len(crowd_source.encode()) < 1_500_000
     assert len(page.tables["ranking-table"]) == 41
     assert len(page.tables["ranking-table"][0]) == 5 + 12

@@ -47,3 +47,8 @@ def test_unknown_names_get_a_suggestion():
         scores.make("energy", temperatur=2)
     with pytest.raises(InputError, match="score 'entropy' takes no parameters, got 'gamma'"):
         scores.make("entropy", gamma=1)
+
+
+def test_scores_that_ask_the_model_are_named_with_their_place():
+    with pytest.raises(InputError, match=r"score 'odin' asks the model itself.* Use caveat.nn.ODIN\(model\)"):
+        scores.make("odin")

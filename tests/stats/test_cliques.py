@@ -37,6 +37,15 @@ def test_cliques_equal_the_literal_search(graph):
     assert all(list(ranks[list(c)]) == sorted(ranks[list(c)]) for c in found)
 
 
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=8), st.integers(0, 6))
+def test_ties_by_distance_give_the_cliques_of_the_literal_search(places, reach):
+    ranks = np.array(places, dtype=float)
+    tied = np.abs(ranks[:, None] - ranks) <= reach
+    found = maximal_cliques(tied, ranks)
+    assert {frozenset(c) for c in found} == literal_cliques(tied)
+    assert len(found) == len(set(found))
+
+
 @given(graphs())
 def test_layers_cover_every_method_once_best_first(graph):
     tied, ranks = graph

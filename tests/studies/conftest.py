@@ -1,25 +1,30 @@
-"""Studies are scripts: this loads one by its folder, and finds the data or skips."""
+"""Studies are files that a plan names: this loads one as the runner does, and finds the data or skips."""
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from caveat.study.functions import find_function
+
 ROOT = Path(__file__).resolve().parents[2]
+FUNCTIONS = {"adbench/tables": "markdown", "adbench/kept": "write_runs"}  # any function that the file defines itself
+
+
+@pytest.fixture(scope="session")
+def studies():
+    return ROOT / "studies"
 
 
 @pytest.fixture(scope="session")
 def study():
-    """Load ``studies/<name>/run.py`` as a module."""
+    """``study("usps")`` is the module of studies/usps/run.py, ``study("usps", "summary")`` that of its summary.py."""
 
-    def load(name):
-        spec = importlib.util.spec_from_file_location(f"study_{name}", ROOT / "studies" / name / "run.py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-        return module
+    def load(name, file="run"):
+        function = "summary" if file == "summary" else FUNCTIONS.get(f"{name}/{file}", "one")
+        path = ROOT / "studies" / name / f"{file}.py"
+        return sys.modules[find_function(f"{file}.py:{function}", str(path)).__module__]
 
     return load
 

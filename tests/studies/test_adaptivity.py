@@ -11,9 +11,8 @@ def load(path):
         return list(csv.DictReader(stream))
 
 
-def test_the_committed_tables(study):
-    module = study("adaptivity")
-    rows = load(module.HERE / "results.csv")
+def test_the_committed_tables(studies):
+    rows = load(studies / "adaptivity" / "results.csv")
     networks = {r["network"] for r in rows}
     assert len(networks) == 21 + 6 + 4
     value = {
@@ -36,8 +35,8 @@ def test_the_committed_tables(study):
             assert found > 1 - float(alpha) - 0.02
 
 
-def test_the_committed_validation(study):
-    rows = load(study("adaptivity").HERE / "validation.csv")
+def test_the_committed_validation(studies):
+    rows = load(studies / "adaptivity" / "validation.csv")
     place = {m: np.mean([int(r["place"]) for r in rows if r["metric"] == m]) for m in {r["metric"] for r in rows}}
     assert set(place) == {"Deficit", "Excess", "SSCV", "ESCV", "T-SS"}
     # As in Table 1 of the paper: T-SS leads by far, in most of the cases. ESCV trails.
@@ -48,9 +47,9 @@ def test_the_committed_validation(study):
 @pytest.mark.slow
 def test_a_subsample(study, data):
     module = study("adaptivity")
-    outputs = next(o for name, o in module.networks(data) if name == "cifar100 resnet56")[::2]
+    outputs = module.cifar_network("cifar100 resnet56")[::2]
     eases, judge = module.cifar_eases(outputs)
-    runs = [module.beside("methods").compare(outputs, eases, judge, alpha=0.1, seed=seed, bins=25) for seed in range(3)]
+    runs = [module.methods.compare(outputs, eases, judge, alpha=0.1, seed=seed, bins=25) for seed in range(3)]
     median = {
         m: {k: np.median([run[m][k] for run in runs]) for k in ("T-CV", "T-SS", "coverage", "size")} for m in runs[0]
     }
@@ -59,5 +58,12 @@ def test_a_subsample(study, data):
     assert median["LAC"]["size"] < median["APS"]["size"]
     assert median["O-LAC"]["T-SS"] > 0.6
     # Figure 1: easy samples have the true label on top.
-    ranks = np.array(module.tables(outputs, eases, judge, 1)["rank_by_ease"])[:, 1]
+    ranks = np.array([r["value"] for r in module.tables(outputs, eases, judge, 1) if r["metric"] == "rank_by_ease"])
     assert ranks[:10].mean() > 3 * ranks[-10:].mean()
+
+
+def test_the_grid_is_what_the_tables_hold(study, studies):
+    grid = study("adaptivity").grid()
+    for part, file in (("tables", "results.csv"), ("validation", "validation.csv")):
+        committed = list(dict.fromkeys(row["network"] for row in load(studies / "adaptivity" / file)))
+        assert [cell["network"] for cell in grid if cell["part"] == part] == committed

@@ -2,46 +2,42 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
+import csv
+import json
 
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-FOLDER = Path(__file__).resolve().parents[2] / "studies" / "adbench"
 QUICK = ("IForest", "OCSVM", "CBLOF", "COPOD", "ECOD", "HBOS", "KNN", "LOF", "PCA")
 
 
 @pytest.fixture(scope="module")
-def tables():
-    sys.path.insert(0, str(FOLDER))  # the script imports its neighbour
-    try:
-        spec = importlib.util.spec_from_file_location("adbench_tables", FOLDER / "tables.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(FOLDER))
-    return module
+def tables(study):
+    return study("adbench", "tables")
 
 
-def test_nine_detectors_ran_on_every_set_and_seed(tables):
-    runs = {(row["set"], row["detector"], row["seed"]) for row in tables.kept()}
-    sets = {name for name, _, _ in runs}
+@pytest.fixture(scope="module")
+def runs(study):
+    return study("adbench", "kept").kept()
+
+
+def test_nine_detectors_ran_on_every_set_and_seed(runs):
+    made = {(row["set"], row["detector"], row["seed"]) for row in runs}
+    sets = {name for name, _, _ in made}
     assert len(sets) == 51
-    assert {(s, d, seed) for s in sets for d in QUICK for seed in (1, 2, 3)} <= runs
+    assert {(s, d, seed) for s in sets for d in QUICK for seed in (1, 2, 3)} <= made
 
 
-def test_published_aurocs_come_out(tables):
-    ours, known = tables.means(tables.kept(), "auroc"), tables.published()
+def test_published_aurocs_come_out(tables, runs):
+    ours, known = tables.means(runs, "auroc"), tables.published()
     gaps = [abs(ours[key] - known[key][0]) for key in ours if key in known and key[1] in QUICK]
     assert len(gaps) == 324
     assert sum(gap <= tables.CLOSE + 0.005 for gap in gaps) == 304
 
 
-def test_our_correction_follows_the_number_of_inliers_and_the_published_one_does_not(tables):
-    table = [row for row in tables.kept() if row["detector"] in QUICK and not row["failure"]]
+def test_our_correction_follows_the_number_of_inliers_and_the_published_one_does_not(tables, runs):
+    table = [row for row in runs if row["detector"] in QUICK and not row["failure"]]
     n = {row["set"]: row["n"] for row in table}
     gap, known = {}, tables.published()
     for row in table:
@@ -55,15 +51,42 @@ def test_our_correction_follows_the_number_of_inliers_and_the_published_one_does
     assert theirs > -0.5
 
 
-def test_an_interrupted_study_counts_what_is_in_the_store_once(tables, tmp_path):
-    before = tables.kept()
-    row = before[0]
-    np.savez(
-        tmp_path / f"1_{row['set']}__{row['detector']}__{row['seed']}.npz",
-        scores=np.array([0.0, 1.0, 2.0]), anomaly=np.array([False, False, True]), seconds=1.0, failure="",
-        resampled=False,
-    )  # fmt: skip
-    after = tables.together(tmp_path)
-    assert len(after) == len(before)
-    (changed,) = [r for r in after if all(r[k] == row[k] for k in ("set", "detector", "seed"))]
-    assert changed["auroc"] == 1.0
+def test_runs_are_written_as_they_were_read(study, studies, runs, tmp_path):
+    study("adbench", "kept").write_runs(reversed(runs), tmp_path / "runs.csv")
+    committed, written = ((folder / "runs.csv").open(encoding="utf-8") for folder in (studies / "adbench", tmp_path))
+    with committed, written:
+        assert list(csv.DictReader(written)) == list(csv.DictReader(committed))
+
+
+def test_a_kept_run_is_taken_from_the_table_and_another_is_not(study, runs, monkeypatch):
+    module = study("adbench")
+    asked = []
+    monkeypatch.setattr(module, "compute", lambda *cell: asked.append(cell) or {"computed": True})
+    row = next(row for row in runs if row["set"] == "cardio")
+    cell = {"key": "6_cardio", "detector": row["detector"], "seed": row["seed"]}
+    assert module.one(**cell, kept=True) == row
+    assert asked == []
+    assert module.one(**cell, kept=False) == {"computed": True}
+    assert module.one("6_cardio", "IForest", 99, kept=True) == {"computed": True}
+    assert asked == [("6_cardio", row["detector"], row["seed"]), ("6_cardio", "IForest", 99)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("detector", ["COPOD", "HBOS", "KNN", "PCA"])
+def test_a_cell_gives_the_kept_run(study, runs, data, detector):
+    found = study("adbench").compute("42_WBC", detector, 1)
+    kept = next(r for r in runs if (r["set"], r["detector"], r["seed"]) == ("WBC", detector, 1))
+    for name in ("n", "m", "resampled", "failure"):
+        assert found[name] == kept[name]
+    for name in ("auroc", "lower", "upper"):
+        assert found[name] == pytest.approx(kept[name], abs=1e-5)
+
+
+@pytest.mark.slow
+def test_the_grid_has_every_run_once(study, data):
+    module = study("adbench")
+    cells = module.grid()
+    assert len(cells) == 51 * 13 * 3
+    assert len({json.dumps(cell) for cell in cells}) == len(cells)
+    assert all(cell["kept"] for cell in cells)
+    assert not any(cell["kept"] for cell in module.fresh_grid())

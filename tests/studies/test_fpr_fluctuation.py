@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +12,8 @@ STUDY = Path(__file__).parents[2] / "studies" / "fpr_fluctuation"
 
 
 @pytest.fixture(scope="module")
-def study():
-    spec = importlib.util.spec_from_file_location("fpr_fluctuation", STUDY / "fluctuation.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def fluctuation(study):
+    return study("fpr_fluctuation", "fluctuation")
 
 
 def check(numbers: dict[str, float]) -> None:
@@ -34,14 +28,14 @@ def check(numbers: dict[str, float]) -> None:
     assert abs(numbers["bands_missed"] - delta) < 4 * np.sqrt(delta * (1 - delta) / splits)
 
 
-def test_beta_binomial_law(study):
+def test_beta_binomial_law(fluctuation):
     counts = np.array([0, 3, 17, 40])
-    assert study.beta_binomial_cdf(counts, 40, 5, 12) == pytest.approx(betabinom(40, 5, 12).cdf(counts))
+    assert fluctuation.beta_binomial_cdf(counts, 40, 5, 12) == pytest.approx(betabinom(40, 5, 12).cdf(counts))
 
 
-def test_the_law_holds_for_any_continuous_score(study):
+def test_the_law_holds_for_any_continuous_score(fluctuation):
     rng = np.random.default_rng(0)
-    numbers, calibration = study.study(rng.normal(size=4000), rng.normal(2, size=500), splits=300)
+    numbers, calibration = fluctuation.study(rng.normal(size=4000), rng.normal(2, size=500), splits=300)
     assert calibration.size == numbers.n
     check(vars(numbers))
 
@@ -54,6 +48,6 @@ def test_committed_numbers_and_figures():
 
 @pytest.mark.slow
 @pytest.mark.skipif("CAVEAT_DATA" not in os.environ, reason="needs CAVEAT_DATA")
-def test_committed_numbers_are_what_the_script_computes(study):
-    numbers, _ = study.study(*study.load(Path(os.environ["CAVEAT_DATA"])))
+def test_committed_numbers_are_what_the_script_computes(fluctuation):
+    numbers, _ = fluctuation.study(*fluctuation.load(Path(os.environ["CAVEAT_DATA"])))
     assert vars(numbers) == pytest.approx(json.loads((STUDY / "numbers.json").read_text()), rel=1e-6)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 
-def test_the_committed_table(study):
-    module = study("ood_scores_as_nonconformity")
-    with (module.HERE / "results.csv").open(encoding="utf-8") as stream:
+def test_the_committed_table(studies):
+    with (studies / "ood_scores_as_nonconformity" / "results.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 5 * 9
     for row in rows:

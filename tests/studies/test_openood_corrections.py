@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
-import sys
 from dataclasses import astuple
 from pathlib import Path
 
@@ -13,17 +11,8 @@ STUDY = Path(__file__).parents[2] / "studies" / "openood_corrections"
 
 
 @pytest.fixture(scope="module")
-def study():
-    spec = importlib.util.spec_from_file_location("openood_corrections", STUDY / "corrections.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
 def rows(study):
-    return study.corrections()
+    return study("openood_corrections", "corrections").corrections()
 
 
 def test_all_cifar_pairs_are_there(rows):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 
-def test_the_committed_table(study):
+def test_the_committed_table(study, studies):
     module = study("regression")
-    with (module.HERE / "results.csv").open(encoding="utf-8") as stream:
+    with (studies / "regression" / "results.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     sets = {r["data"] for r in rows}
     assert len(sets) >= 20
@@ -33,3 +33,19 @@ def test_one_set(study, data):
     assert set(found) == set(module.METHODS)
     for method, values in found.items():
         assert values["coverage"] > 0.8 - 4 * np.sqrt(0.16 / 660 * 2), method
+
+
+@pytest.mark.slow
+def test_a_cell_gives_its_share_of_the_committed_table(study, studies, data):
+    """Means over the five splits are what is committed."""
+    rows = [
+        {"data": "uci airfoil", "seed": seed} | row
+        for seed in range(5)
+        for row in study("regression").one("uci airfoil", seed)
+    ]
+    found = study("regression", "summary").means_over_seeds(rows)["uci airfoil"]
+    with (studies / "regression" / "results.csv").open(encoding="utf-8") as stream:
+        committed = [line for line in csv.DictReader(stream) if line["data"] == "uci airfoil"]
+    for line in committed:
+        for metric, value in found[line["alpha"]][line["method"]].items():
+            assert f"{value:.4f}" == line[metric], (line["alpha"], line["method"], metric)

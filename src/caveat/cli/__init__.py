@@ -1,6 +1,6 @@
 """The command line: thin. Every command reads files, calls the library and prints what came back.
 
-Exit codes: 0 done; 2 bad input, with one sentence on standard error.
+Exit codes: 0 done; 1 parts of a study failed; 2 bad input, with one sentence on standard error; 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations

@@ -7,11 +7,17 @@ from typing import Annotated
 import typer
 
 from caveat import __version__
+from caveat.cli.certify import certify
 from caveat.cli.compare import compare
+from caveat.cli.data import data
 from caveat.cli.demo import demo
 from caveat.cli.evaluate import evaluate
 from caveat.cli.proximity import proximity
+from caveat.cli.report import report
+from caveat.cli.reproduce import reproduce
 from caveat.cli.scores import scores
+from caveat.cli.study import study
+from caveat.cli.train import train
 
 __all__ = ["app"]
 
@@ -40,8 +46,14 @@ def _root(
     pass
 
 
+app.command()(certify)
 app.command()(compare)
+app.add_typer(data, name="data")
 app.command()(demo)
 app.command()(evaluate)
 app.command()(proximity)
+app.command()(report)
+app.command()(reproduce)
 app.command()(scores)
+app.command()(study)
+app.command()(train)

@@ -9,6 +9,7 @@ import typer
 
 from caveat.cli import _results
 from caveat.cli._console import console, progress_bar
+from caveat.cli.certify import show_certificates
 
 __all__ = ["demo"]
 
@@ -17,9 +18,13 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the table, the report and the outputs.")] = Path("caveat-demo"),
     seed: Annotated[int, typer.Option(help="Seeds the network, the splits and the outliers.")] = 0,
 ) -> None:
-    """Train a small network on digits 0 to 7, show it other things, and report what each score notices."""
+    """Train a small network on digits 0 to 7, show it other things, and report what each score notices.
+
+    With torch installed, also train one that is provably unsure about outliers, and say what it can promise.
+    """
+    from caveat.report.certificates import write_certificates
     from caveat.study import evaluate
-    from caveat.study.demo import demo_outputs
+    from caveat.study.demo import demo_certificates, demo_outputs
 
     with progress_bar() as tell:
         tell("training a small network on digits 0 to 7", 0, 1)
@@ -35,6 +40,14 @@ def demo(
             progress=tell,
         )
         table, report = _results.write(evaluation, out)
+        tell("training a network with certificates", 0, 1)
+        certified = demo_certificates(seed)
     _results.show(evaluation)
+    if certified is not None:
+        page = out / "certificates.html"
+        write_certificates([certified], page, title="Digits: what no attack within radius 0.3 can do")
+        show_certificates(certified)
     console().print(f"Table:  {table.resolve()}", highlight=False, soft_wrap=True)
     console().print(f"Report: {report.resolve()}", highlight=False, soft_wrap=True)
+    if certified is not None:
+        console().print(f"Certificates: {page.resolve()}", highlight=False, soft_wrap=True)

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from caveat.cli._console import console
 from caveat.scores import catalogue
+from caveat.scores.catalogue import MODEL_BOUND
 
 __all__ = ["scores"]
 
@@ -14,7 +15,8 @@ __all__ = ["scores"]
 def scores() -> None:
     """List every score: what it needs, what it costs per sample, where it comes from."""
     out = console()
-    caption = "Cost per sample: C classes, D features, N training rows."
+    bound = ", ".join(f"{name} ({how})" for name, how in MODEL_BOUND.items())
+    caption = f"Cost per sample: C classes, D features, N training rows.\nAsk the model itself: {bound}."
     table = Table(box=box.SIMPLE_HEAD, caption=caption, caption_justify="left")
     wide = out.width >= 120
     for heading in ("name", *(["what it is"] if wide else []), "needs", "learns from", "cost", "paper"):

@@ -76,7 +76,7 @@ def ease_of(outputs: Outputs) -> Floats:
     if not outputs.has("ease_probs") or not outputs.has("probs"):
         raise InputError(
             "difficulty needs outputs.ease_probs, the probabilities (L, n, C) of transformed copies, beside logits or "
-            "probs. Run the model on noisy inputs, or use logit_noise_ease where inputs are not at hand."
+            "probs. nn.extract(..., transforms=[...]) gives them; where inputs are not at hand, use logit_noise_ease."
         )
     parts = [ease(probs=part.probs, transformed=part.ease_probs) for part in outputs.blocks(("probs", "ease_probs"))]
     return np.concatenate(parts)

@@ -2,6 +2,6 @@
 
 from caveat.geometry.buckets import buckets
 from caveat.geometry.neural_collapse import NeuralCollapse, neural_collapse
-from caveat.geometry.proximity import Proximity, frechet, mmd, proximity
+from caveat.geometry.proximity import Proximity, frechet, mmd, proximities, proximity
 
-__all__ = ["NeuralCollapse", "Proximity", "buckets", "frechet", "mmd", "neural_collapse", "proximity"]
+__all__ = ["NeuralCollapse", "Proximity", "buckets", "frechet", "mmd", "neural_collapse", "proximities", "proximity"]

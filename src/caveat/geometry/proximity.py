@@ -6,7 +6,7 @@ Detection ...", section 3.3 and appendix B, who use CLIP; any encoder will do, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, final
@@ -20,7 +20,7 @@ from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import class_sums, unit_rows
 
-__all__ = ["Proximity", "frechet", "mmd", "proximity"]
+__all__ = ["Proximity", "frechet", "mmd", "proximities", "proximity"]
 
 _ROWS = 2048  # a block of the kernel matrix is then 32 MiB however large the sets are
 
@@ -77,23 +77,59 @@ def proximity(
     >>> near.frechet < 0.02 < far.frechet, abs(near.mmd) < 0.02 < far.mmd
     (True, True)
     """
-    known, asked = _embeddings(inlier, "inlier"), _embeddings(outlier, "outlier")
-    if known.shape[1] != asked.shape[1]:
-        raise InputError(f"inlier and outlier must have the same width, got {known.shape[1]} and {asked.shape[1]}.")
+    return proximities(
+        inlier=inlier, outliers={"outlier": outlier}, labels=labels, text=text, degree=degree, gamma=gamma,
+        offset=offset,
+    )["outlier"]  # fmt: skip
+
+
+def proximities(
+    *,
+    inlier: Outputs | ArrayLike,
+    outliers: Mapping[str, Outputs | ArrayLike],
+    labels: ArrayLike | None = None,
+    text: ArrayLike | None = None,
+    degree: int = 3,
+    gamma: float | None = None,
+    offset: float = 1.0,
+) -> dict[str, Proximity]:
+    """The distances of several data sets from the same inliers; what the inliers alone take is computed once.
+
+    Parameters as for :func:`proximity`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> train, near, far = (rng.normal(size=(200, 8)) + shift * np.eye(8)[0] for shift in (3, 2, -3))
+    >>> found = proximities(inlier=train, outliers={"near": near, "far": far})
+    >>> found["near"].frechet < found["far"].frechet, found["far"] == proximity(inlier=train, outlier=far)
+    (True, True)
+    """
+    known = _embeddings(inlier, "inlier")
     if labels is None and isinstance(inlier, Outputs):
         labels = inlier.labels
     prototypes = None if labels is None else _centroids(known, labels)
     words = None if text is None else unit_rows(as_matrix(text, "text").astype(np.float64))
     if words is not None and words.shape[1] != known.shape[1]:
         raise InputError(f"text must have the width of the embeddings ({known.shape[1]}), got {words.shape[1]}.")
-    return Proximity(
-        frechet=frechet(known, asked),
-        mmd=mmd(known, asked, degree=degree, gamma=gamma, offset=offset),
-        centroid=None if prototypes is None else _nearest(asked, prototypes),
-        text=None if words is None else _nearest(asked, words),
-        n_inlier=known.shape[0],
-        n_outlier=asked.shape[0],
-    )
+    kernel = _Kernel(known.shape[1], degree, gamma, offset)
+    own: float | None = None
+    found = {}
+    for name, outlier in outliers.items():
+        asked = _embeddings(outlier, name)
+        if known.shape[1] != asked.shape[1]:
+            raise InputError(f"inlier and {name} must have the same width, got {known.shape[1]} and {asked.shape[1]}.")
+        _need_pairs(known, asked)
+        own = kernel.among(known) if own is None else own
+        found[name] = Proximity(
+            frechet=frechet(known, asked),
+            mmd=own + kernel.among(asked) - 2 * kernel.across(known, asked),
+            centroid=None if prototypes is None else _nearest(asked, prototypes),
+            text=None if words is None else _nearest(asked, words),
+            n_inlier=known.shape[0],
+            n_outlier=asked.shape[0],
+        )
+    return found
 
 
 def frechet(first: ArrayLike, second: ArrayLike) -> float:
@@ -128,29 +164,43 @@ def mmd(
     2.0
     """
     x, y = as_matrix(first, "first"), as_matrix(second, "second")
-    as_count(degree, "degree")
-    scale = 1 / x.shape[1] if gamma is None else as_positive(gamma, "gamma")
-    if min(x.shape[0], y.shape[0]) < 2:
-        raise InputError(f"mmd needs at least 2 rows on each side, got {x.shape[0]} and {y.shape[0]}.")
+    _need_pairs(x, y)
+    kernel = _Kernel(x.shape[1], degree, gamma, offset)
+    return kernel.among(x) + kernel.among(y) - 2 * kernel.across(x, y)
 
-    def kernel(values: NDArray[np.float64]) -> float:
-        base = values * scale + offset
-        powers = base.copy()
-        for _ in range(degree - 1):  # products: numpy's power calls pow for each element, twenty times slower
-            powers *= base
-        return float(powers.sum())
 
-    def across(a: NDArray[Any], b: NDArray[Any]) -> float:
-        return sum((kernel(rows @ columns.T) for rows in _unit_blocks(a) for columns in _unit_blocks(b)), 0.0)
+def _need_pairs(first: NDArray[Any], second: NDArray[Any]) -> None:
+    if min(first.shape[0], second.shape[0]) < 2:
+        raise InputError(f"mmd needs at least 2 rows on each side, got {first.shape[0]} and {second.shape[0]}.")
 
-    def among(a: NDArray[Any]) -> float:
+
+@final
+class _Kernel:
+    """Means of the kernel (gamma u v + offset)^degree over pairs of unit rows, in row blocks."""
+
+    def __init__(self, width: int, degree: int, gamma: float | None, offset: float) -> None:
+        self.degree, self.offset = as_count(degree, "degree"), offset
+        self.scale = 1 / width if gamma is None else as_positive(gamma, "gamma")
+
+    def across(self, a: NDArray[Any], b: NDArray[Any]) -> float:
+        """Mean over all pairs of a row of one set and a row of the other."""
+        total = sum((self._sum(rows @ columns.T) for rows in _unit_blocks(a) for columns in _unit_blocks(b)), 0.0)
+        return total / int(a.shape[0] * b.shape[0])
+
+    def among(self, a: NDArray[Any]) -> float:
+        """Mean over all pairs of different rows of one set."""
         n, total = int(a.shape[0]), 0.0
         for i, rows in enumerate(_unit_blocks(a)):
-            total += kernel(rows @ rows.T) - kernel(np.einsum("ij,ij->i", rows, rows))
-            total += 2 * sum(kernel(rows @ columns.T) for columns in islice(_unit_blocks(a), i + 1, None))
+            total += self._sum(rows @ rows.T) - self._sum(np.einsum("ij,ij->i", rows, rows))
+            total += 2 * sum(self._sum(rows @ columns.T) for columns in islice(_unit_blocks(a), i + 1, None))
         return total / (n * (n - 1))
 
-    return among(x) + among(y) - 2 * across(x, y) / int(x.shape[0] * y.shape[0])
+    def _sum(self, values: NDArray[np.float64]) -> float:
+        base = values * self.scale + self.offset
+        powers = base.copy()
+        for _ in range(self.degree - 1):  # products: numpy's power calls pow for each element, twenty times slower
+            powers *= base
+        return float(powers.sum())
 
 
 def _embeddings(given: Outputs | ArrayLike, name: str) -> NDArray[Any]:

@@ -33,7 +33,7 @@ from caveat.metrics.selective import (
     risk_at_coverage,
     risk_curve,
 )
-from caveat.metrics.selective_intervals import augrc_interval, aurc_interval
+from caveat.metrics.selective_intervals import augrc_interval, aurc_interval, selective_intervals
 from caveat.metrics.validation import MetricValidation, property_rate, validate_metrics
 
 __all__ = [
@@ -86,6 +86,7 @@ __all__ = [
     "risk_at_coverage",
     "risk_curve",
     "roc_curve",
+    "selective_intervals",
     "sscv",
     "steps_short_and_over",
     "t_cv",

@@ -6,13 +6,13 @@ the counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AREAS", "Area", "Cells", "resample"]
+__all__ = ["AREAS", "Area", "Cells", "resample", "resample_areas"]
 
 _BLOCK = 2**18  # cells held at a time: 2 MiB, so that the passes over them stay in cache
 
@@ -53,6 +53,19 @@ def resample(
     for block, counts in _counted(cells, draw, resamples):
         for k, (cell, count) in enumerate(zip(cells, counts, strict=True)):
             found[block, k] = areas(*cell.split(count))
+    return found
+
+
+def resample_areas(
+    cell: Cells, areas: Sequence[Area], *, resamples: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Several areas (resamples, areas) of one score; all areas see the same resamples."""
+    n = cell.of_sample.size
+    found = np.empty((resamples, len(areas)))
+    for block, (counts,) in _counted((cell,), lambda: rng.integers(n, size=n), resamples):
+        split = cell.split(counts)
+        for k, area in enumerate(areas):
+            found[block, k] = area(*split)
     return found
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_count, as_level
-from caveat.metrics._resampling import AREAS, Cells, resample
+from caveat._checks import as_count, as_level, check_known
+from caveat.metrics._resampling import AREAS, Cells, resample_areas
 from caveat.metrics.binomial import proportion_interval
 from caveat.metrics.selective import augrc, aurc, scored_answers
 from caveat.results import Estimate
 
-__all__ = ["augrc_interval", "aurc_interval"]
+__all__ = ["augrc_interval", "aurc_interval", "selective_intervals"]
+
+_VALUES: Mapping[str, Callable[..., float]] = {"augrc": augrc, "aurc": aurc}
 
 
 def augrc_interval(
@@ -30,7 +32,9 @@ def augrc_interval(
     >>> print(augrc_interval(score=score, correct=correct, rng=np.random.default_rng(0)))
     0.153 [0.014, 0.403] (95 % bootstrap, n = 6)
     """
-    return _interval("augrc", score, correct, rng=rng, delta=delta, resamples=resamples)
+    return selective_intervals(
+        score=score, correct=correct, rng=rng, metrics=["augrc"], delta=delta, resamples=resamples
+    )["augrc"]
 
 
 def aurc_interval(
@@ -44,27 +48,44 @@ def aurc_interval(
     >>> print(aurc_interval(score=score, correct=correct, rng=np.random.default_rng(0)))
     0.206 [0.014, 0.854] (95 % bootstrap, n = 6)
     """
-    return _interval("aurc", score, correct, rng=rng, delta=delta, resamples=resamples)
+    return selective_intervals(
+        score=score, correct=correct, rng=rng, metrics=["aurc"], delta=delta, resamples=resamples
+    )["aurc"]
 
 
-def _interval(
-    metric: Literal["augrc", "aurc"],
+def selective_intervals(
+    *,
     score: ArrayLike,
     correct: ArrayLike,
-    *,
     rng: np.random.Generator,
-    delta: float,
-    resamples: int,
-) -> Estimate:
+    metrics: Sequence[str] = ("aurc", "augrc"),
+    delta: float = 0.05,
+    resamples: int = 1000,
+) -> dict[str, Estimate]:
+    """AURC and AUGRC, or those named, from the same resamples: drawing them takes most of the time.
+
+    Examples
+    --------
+    >>> score, correct = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [1, 1, 0, 1, 0, 0]
+    >>> found = selective_intervals(score=score, correct=correct, rng=np.random.default_rng(0))
+    >>> print(found["augrc"])
+    0.153 [0.014, 0.403] (95 % bootstrap, n = 6)
+    """
     as_level(delta, "delta")
     as_count(resamples, "resamples")
+    for name in metrics:
+        check_known(name, _VALUES, "selective metric")
     values, right = scored_answers(score, correct)
-    value = (augrc if metric == "augrc" else aurc)(score=values, correct=right)
+    found = {name: _VALUES[name](score=values, correct=right) for name in metrics}
     if right.all() or not right.any():
-        return _one_sided(metric, value, right.size, wrong=not right.any(), delta=delta)
-    areas = resample((Cells(values, right),), AREAS[metric], resamples=resamples, rng=rng, strata=None)
-    lower, upper = np.quantile(areas, [delta / 2, 1 - delta / 2])
-    return Estimate(value, float(lower), float(upper), level=1 - delta, n=right.size, method="bootstrap")
+        wrong = not right.any()
+        return {name: _one_sided(name, value, right.size, wrong=wrong, delta=delta) for name, value in found.items()}
+    drawn = resample_areas(Cells(values, right), [AREAS[name] for name in metrics], resamples=resamples, rng=rng)
+    lower, upper = np.quantile(drawn, [delta / 2, 1 - delta / 2], axis=0).tolist()
+    return {
+        name: Estimate(value, low, high, level=1 - delta, n=right.size, method="bootstrap")
+        for (name, value), low, high in zip(found.items(), lower, upper, strict=True)
+    }
 
 
 def _one_sided(metric: str, value: float, n: int, *, wrong: bool, delta: float) -> Estimate:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
-import re
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from caveat import _files
 from caveat.report import figures, words
+from caveat.report.page import render_page
 from caveat.report.svg import LINES, Line, Panel
 from caveat.study import Evaluation, Ranked
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 __all__ = ["render_html", "write_html"]
 
@@ -46,11 +40,12 @@ def write_html(evaluation: Evaluation, path: str | os.PathLike[str]) -> None:
 def render_html(evaluation: Evaluation) -> str:
     """The report of an evaluation as one self-contained HTML page."""
     leaders = [line.score for line in evaluation.ranking[: figures.MOST_LINES]]
-    script = _template("report.js")
-    page = _environment().get_template("report.html.j2")
-    return page.render(
+    return render_page(
+        "report.html.j2",
+        styles=("report.css",),
+        scripts=("tables.js", "report.js"),
+        title=evaluation.title,
         e=evaluation,
-        words=words,
         rows=_rows(evaluation),
         sole_best=len(evaluation.ranking) > 1 and not evaluation.tied,
         legend=[LegendEntry(line, name) for line, name in zip(LINES, leaders, strict=False)],
@@ -60,10 +55,6 @@ def render_html(evaluation: Evaluation) -> str:
         risks=_risks(evaluation, leaders),
         coverage=None if evaluation.sets is None else figures.coverage_panel(evaluation.sets, key="coverage"),
         set_panels=_set_panels(evaluation),
-        style=_template("report.css"),
-        script=script,
-        # Only this script may run, whatever the names in the evaluation hold.
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
@@ -132,28 +123,3 @@ def _set_panels(evaluation: Evaluation) -> list[Panel]:
     return [
         figures.set_size_panel(sizes, key=f"sizes-{i}", name=name) for i, (name, sizes) in enumerate(groups.items())
     ]
-
-
-def _environment() -> Environment:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FunctionLoader(_template),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= words.STYLES | {"level": words.level, "breakable": _breakable}
-    return environment
-
-
-def _breakable(name: str) -> str:
-    """A name that may break where its words end, not only where the line does."""
-    from markupsafe import Markup, escape
-
-    return Markup(re.sub(r"(?<=[_\-./])(?=[^_\-./])", "<wbr>", str(escape(name))))
-
-
-def _template(name: str) -> str:
-    return (files("caveat.report") / "templates" / name).read_text(encoding="utf-8")

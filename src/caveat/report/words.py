@@ -27,6 +27,7 @@ __all__ = [
     "number",
     "p_value",
     "percent",
+    "plain",
     "promise",
     "scaled",
     "shorten",
@@ -91,7 +92,17 @@ def p_value(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-STYLES = {"number": number, "percent": percent, "scaled": scaled, "p": p_value}
+def plain(value: float) -> str:
+    """A number of any size, to three digits.
+
+    >>> plain(0.012345), plain(1234.5), plain(-2.0)
+    ('0.0123', '1230', '−2')
+    """
+    digits = f"{value:.3g}"
+    return (f"{float(digits):.0f}" if "e+" in digits and abs(value) < 1e6 else digits).replace("-", "−")
+
+
+STYLES = {"number": number, "percent": percent, "scaled": scaled, "p": p_value, "plain": plain}
 
 
 def duration(seconds: float) -> str:

@@ -24,7 +24,7 @@ _HOW_TO_GET = {
     "features": "Store the input of the last linear layer, shape (n, D); nn.extract does.",
     "labels": "Store the true classes, shape (n,).",
     "head": "Store head_weight (C, D) and head_bias (C,) of the last linear layer.",
-    "mc_logits": "Store logits of T stochastic passes, shape (T, n, C).",
+    "mc_logits": "Store logits of T stochastic passes, shape (T, n, C); nn.extract(..., mc=T) does.",
     "confidence": "Store the confidence that the model gives, shape (n,), larger is surer.",
     "layers": "Store activations of inner layers; nn.extract(..., layers=[...]) does.",
 }

@@ -88,6 +88,9 @@ _SCORES: tuple[type[Score], ...] = (
     PNML,
 )
 
+# They ask the model again, so they score inputs rather than Outputs and live at the torch edge.
+MODEL_BOUND = {"odin": "caveat.nn.ODIN(model)", "rankfeat": "caveat.nn.RankFeat(model)"}
+
 
 @final
 @dataclass(frozen=True)
@@ -145,6 +148,9 @@ def make(name: str, **params: Any) -> Score:
     KNN(k=5)
     """
     known = {score.name: score for score in _SCORES}
+    if name in MODEL_BOUND:
+        raise InputError(f"score '{name}' asks the model itself, so it cannot be made from outputs. "
+                         f"Use {MODEL_BOUND[name]}.")  # fmt: skip
     kind = known[check_known(name, known, "score")]
     allowed = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     for param in params:

@@ -24,11 +24,29 @@ def maximal_cliques(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list
     >>> maximal_cliques(tied, np.array([1.0, 2.0, 3.0]))
     [(0, 1), (1, 2)]
     """
-    import networkx as nx
+    found = _windows(tied, ranks)
+    if found is None:
+        import networkx as nx
 
-    graph = nx.from_numpy_array(np.triu(tied, 1))
-    found = [tuple(sorted(clique, key=lambda i: (ranks[i], i))) for clique in nx.find_cliques(graph)]
+        graph = nx.from_numpy_array(np.triu(tied, 1))
+        found = [tuple(sorted(clique, key=lambda i: (ranks[i], i))) for clique in nx.find_cliques(graph)]
     return sorted(found, key=lambda clique: (ranks[list(clique)].mean(), clique))
+
+
+def _windows(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list[tuple[int, ...]] | None:
+    """The cliques where a tie depends on the distance of ranks alone, as in Conover's and Nemenyi's tests; else None.
+
+    By rank, each method is then tied with all up to some last one, and a clique runs from a method to its last. It is
+    maximal unless the method before it reaches as far.
+    """
+    order = np.lexsort((np.arange(ranks.size), ranks))
+    above = np.triu(tied[np.ix_(order, order)] | np.eye(ranks.size, dtype=np.bool_))
+    last = ranks.size - 1 - above[:, ::-1].argmax(axis=1)
+    unbroken = above.sum(axis=1) == last - np.arange(ranks.size) + 1
+    if not unbroken.all() or (np.diff(last) < 0).any():
+        return None
+    starts = np.flatnonzero(np.diff(last, prepend=-1) > 0)
+    return [tuple(order[i : last[i] + 1].tolist()) for i in starts.tolist()]
 
 
 def layers(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list[tuple[int, ...]]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat import __version__
 from caveat._checks import as_level, check_known
 from caveat.conformal import SplitSets
 from caveat.errors import CaveatWarning, InputError
@@ -35,6 +32,7 @@ from caveat.scores import Score, applicable, catalogue
 from caveat.scores.together import fit_all
 from caveat.stats.posthoc import holm
 from caveat.study.evaluation import DataFacts, Detection, Evaluation, Misclassification, Ranked, SetFacts
+from caveat.study.versions import versions
 
 __all__ = ["Progress", "evaluate"]
 
@@ -140,7 +138,7 @@ def evaluate(
         tpr=tpr,
         seed=seed,
         seconds=time.perf_counter() - started,
-        versions=_versions(),
+        versions=versions(),
     )
 
 
@@ -315,8 +313,3 @@ def _describe(
         found.append(facts("calibration", "calibration", calibration))
     found.append(facts("inlier", "inlier", inlier))
     return (*found, *(facts("outlier", name, outputs) for name, outputs in outliers.items()))
-
-
-def _versions() -> dict[str, str]:
-    found = {"caveat": __version__, "python": platform.python_version()}
-    return found | {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}

@@ -11,7 +11,7 @@ from typing import Any
 from caveat._files import replacing_file
 from caveat.errors import InputError
 
-__all__ = ["write_table"]
+__all__ = ["write_csv", "write_table"]
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], folder: Path, name: str = "results") -> Path:
@@ -27,8 +27,13 @@ def write_table(rows: Sequence[Mapping[str, Any]], folder: Path, name: str = "re
             pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), temporary)
         return target
     target = folder / f"{name}.csv"
-    with replacing_file(target) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
+    write_csv(rows, target)
+    return target
+
+
+def write_csv(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write rows with equal keys as a CSV file."""
+    with replacing_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    return target

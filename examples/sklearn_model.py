@@ -1,0 +1,82 @@
+"""A scikit-learn model: prediction sets around a classifier, intervals around a regressor, and what is strange.
+
+python examples/sklearn_model.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import caveat
+from caveat import Outputs, conformal, scores
+
+
+def classify(rng: np.random.Generator) -> None:
+    """Three grape varieties; the sets hold the true one 9 times in 10."""
+    wine = load_wine()
+    x, y = wine.data[:, :3], np.array(["barolo", "grignolino", "barbera"])[wine.target]  # three columns: not easy
+    train, known, new = np.split(rng.permutation(len(y)), [60, 120])
+    forest = RandomForestClassifier(random_state=0).fit(x[train], y[train])
+    model = caveat.wrap(forest, alpha=0.1).calibrate(x[known], y[known])
+    sets = model.predict_set(x[new])
+    truth = np.searchsorted(model.classes_, y[new])
+    print(f"wine, three columns: {sets}")
+    print(f"  right {np.mean(forest.predict(x[new]) == y[new]):.3f}, covered {sets.coverage(truth):.3f}")
+    for names, p in list(zip(model.predict_labels(x[new]), model.predict_p(x[new]), strict=True))[:3]:
+        values = ", ".join(f"{name} {value:.2f}" for name, value in zip(model.classes_, p, strict=True))
+        print(f"  {' or '.join(names) or 'none of them':32} p-values: {values}")
+
+
+def regress(rng: np.random.Generator) -> None:
+    """Progress of diabetes after a year, with an interval that holds 8 times in 10."""
+    x, y = load_diabetes(return_X_y=True)
+    train, known, new = np.split(rng.permutation(len(y)), [200, 320])
+    forest = RandomForestRegressor(random_state=0).fit(x[train], y[train])
+    # Wider where the model errs more: a second forest learns the size of the out-of-bag error.
+    honest = RandomForestRegressor(oob_score=True, random_state=0).fit(x[train], y[train]).oob_prediction_
+    scale = RandomForestRegressor(min_samples_leaf=10, random_state=0).fit(x[train], np.abs(y[train] - honest))
+    print("\ndiabetes:")
+    for name, settings in {"one width": {}, "width by difficulty": {"scale": scale}}.items():
+        intervals = caveat.wrap(forest, alpha=0.2, **settings).calibrate(x[known], y[known]).predict_interval(x[new])
+        narrow, wide = np.quantile(intervals.widths, [0.1, 0.9])
+        print(f"  {name:20} covered {intervals.coverage(y[new]):.3f}, widths from {narrow:.0f} to {wide:.0f}")
+
+
+def notice(rng: np.random.Generator) -> None:
+    """A linear model has features and a last layer too: its inputs and coefficients. So every score applies."""
+    wine = load_wine()
+    train, known, new = np.split(rng.permutation(len(wine.target)), [80, 140])
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=0.1)).fit(wine.data[train], wine.target[train])
+
+    def said(x: np.ndarray, y: np.ndarray | None = None) -> Outputs:
+        last = pipeline[-1]
+        head = caveat.Head(last.coef_, last.intercept_)
+        return Outputs(features=pipeline[0].transform(x), labels=y, head=head)
+
+    shuffled = np.column_stack([rng.permutation(column) for column in wine.data[new].T])  # no wine has such values
+    known_outputs = said(wine.data[known])
+    print("\nwine, values shuffled between wines (p-value at most 0.1 is flagged):")
+    for name in ("msp", "energy", "mahalanobis", "knn"):
+        settings = {"k": 5} if name == "knn" else {}
+        score = scores.make(name, **settings).fit(said(wine.data[train], wine.target[train]))
+        flagged = [
+            np.mean(conformal.p_values(calibration=score.score(known_outputs), test=score.score(said(x))) <= 0.1)
+            for x in (wine.data[new], shuffled)
+        ]
+        print(f"  {name:12} flags {flagged[0]:6.1%} of the wines, {flagged[1]:6.1%} of the impossible ones")
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    classify(rng)
+    regress(rng)
+    notice(rng)
+
+
+if __name__ == "__main__":
+    main()

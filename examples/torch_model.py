@@ -1,0 +1,78 @@
+"""A torch model: extract once, then scores, a false-alarm promise and prediction sets.
+
+    python examples/torch_model.py          needs the extra 'torch'
+
+A small network learns the digits 0 to 7 (images that come with scikit-learn) and is shown 8, 9 and noise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from caveat import conformal, data, metrics, scores
+from caveat.nn import extract
+
+
+def trained(pixels: torch.Tensor, labels: torch.Tensor) -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(256, 32), nn.ReLU(), nn.Linear(32, 8),
+    )  # fmt: skip
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(15):
+        for rows in torch.randperm(len(pixels)).split(64):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(model(pixels[rows]), labels[rows]).backward()
+            optimiser.step()
+    return model
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    images = data.digits()
+    known = rng.permutation(np.flatnonzero(images.labels < 8))
+    parts = dict(zip(("train", "calibration", "test"), np.split(known, [600, 1000]), strict=True))
+
+    def batches(pixels: np.ndarray, labels: np.ndarray | None = None) -> list:
+        x = torch.from_numpy(pixels.astype(np.float32))[:, None]
+        return [x] if labels is None else [(x, torch.from_numpy(labels))]
+
+    inside = {name: batches(images.pixels[rows], images.labels[rows]) for name, rows in parts.items()}
+    model = trained(*inside["train"][0])
+
+    # The model speaks once. Logits, features, labels and the last layer are then plain arrays.
+    said = {name: extract(model, loader) for name, loader in inside.items()}
+    outside = {
+        "digits 8 and 9": extract(model, batches(images.pixels[images.labels >= 8])),
+        "noise": extract(model, batches(data.noise(300, rng))),
+    }
+    print(f"{said['test']}\naccuracy on held-out digits {said['test'].correct.mean():.3f}\n")
+
+    print(f"{'AUROC (guaranteed lower bound)':34}" + "".join(f"{name:>22}" for name in outside))
+    for name in ("msp", "energy", "mahalanobis", "knn", "vim"):
+        score = scores.make(name).fit(said["train"])
+        inlier, cells = score.score(said["test"]), []
+        for outputs in outside.values():
+            bound = metrics.conformal_auroc(inlier=inlier, outlier=score.score(outputs), delta=0.05)
+            cells.append(f"{bound.value:.3f} ({bound.lower:.3f})")
+        print(f"{name:34}" + "".join(f"{cell:>22}" for cell in cells))
+
+    # Flag at most 5 % of new digits, with probability 0.95 over the calibration images.
+    score = scores.make("energy")
+    threshold = conformal.threshold_for(score.score(said["calibration"]), false_alarm=0.05, delta=0.05)
+    print(f"\nenergy >= {threshold:.2f} flags")
+    for name, outputs in {"held-out digits": said["test"], **outside}.items():
+        print(f"  {np.mean(score.score(outputs) >= threshold):6.1%} of {name}")
+
+    # Sets hold the true digit 95 times in 100. Outliers have no true label: their sets promise nothing.
+    sets = conformal.SplitSets("aps", alpha=0.05).calibrate(said["calibration"], rng)
+    answer = sets.predict(said["test"], rng)
+    print(f"\n{answer}\ncoverage {answer.coverage(said['test'].labels):.3f}; "
+          f"mean size on digits 8 and 9: {sets.predict(outside['digits 8 and 9'], rng).sizes.mean():.2f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""``caveat certify``: what a trained network can promise about outliers under attack."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from caveat.cli._console import console, progress_bar
+from caveat.errors import InputError
+
+if TYPE_CHECKING:
+    from caveat.data import Images
+    from caveat.study.certification import Certification
+
+__all__ = ["certify", "show_certificates"]
+
+_MADE = ("uniform_noise", "smooth_noise", "permuted", "block_shuffled", "inverted")
+_NOISE = 1000  # images of a set that is made
+
+
+def certify(
+    model: Annotated[Path, typer.Argument(help="Folder that caveat train wrote.")],
+    data: Annotated[str, typer.Option(help="Held-out inliers: a name of caveat data list, or a file or folder.")],
+    outlier: Annotated[
+        list[str] | None,
+        typer.Option(help=f"A name, a path, name=path, or made: {', '.join(_MADE)}. Default: the first three."),
+    ] = None,
+    epsilon: Annotated[float, typer.Option(help="Radius: how far an attacker may change every pixel.")] = 0.3,
+    split: Annotated[str | None, typer.Option(help="Split of the inliers and of named outliers.")] = "test",
+    points: Annotated[int, typer.Option(help="At most so many outliers of each set, the same for all numbers.")] = 300,
+    refine: Annotated[int, typer.Option(help="So many open outliers of each set get tighter, slow bounds.")] = 0,
+    steps: Annotated[int, typer.Option(help="Steps of the attack; 0: no attack.")] = 100,
+    delta: Annotated[float, typer.Option(help="Allowed failure of the guaranteed band.")] = 0.05,
+    seed: Annotated[int, typer.Option(help="Of made outliers and of the attack.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder to write to; default: certificates/ in the model.")] = None,
+) -> None:  # fmt: skip
+    """Bound the confidence of a network on outliers, attack it, and report AUC, AAUC and GAUC.
+
+    Writes certificates.csv, certificates.md, certificates.html, and rows for the report of a study.
+    """
+    from caveat.nn.training.model_folder import load_model
+    from caveat.report.certificates import certificate_markdown, write_certificates
+    from caveat.study.certification import certify as run
+    from caveat.study.tables import write_table
+
+    trained = load_model(model)
+    known = _load(data, split)
+    shape = known.inputs().shape[1:]
+    outliers: dict[str, Any] = {
+        name: _outliers(spec, split, known, shape, np.random.default_rng([seed, i]))
+        for i, (name, spec) in enumerate(_named(outlier or list(_MADE[:3])).items())
+    }
+    with progress_bar() as tell:
+        found = run(
+            trained.model, inlier=known, outliers=outliers, epsilon=epsilon, points=points, refine=refine,
+            attack=("apgd", "monotone") if steps else (), steps=max(1, steps), delta=delta, seed=seed,
+            source=model.resolve().name, progress=tell,
+        )  # fmt: skip
+    folder = out if out is not None else model / "certificates"
+    folder.mkdir(parents=True, exist_ok=True)
+    title = f"Certificates of {found.source} at radius {epsilon:g}"
+    _write_csv(found, folder / "certificates.csv")
+    (folder / "certificates.md").write_text(certificate_markdown([found], title=title), encoding="utf-8")
+    write_certificates([found], folder / "certificates.html", title=title)
+    rows = write_table(found.rows(seed=seed), folder, "rows")
+    show_certificates(found)
+    for what, path in (("Table", folder / "certificates.csv"), ("Page", folder / "certificates.html"), ("Rows", rows)):
+        console().print(f"{what}: {path}", highlight=False, soft_wrap=True)
+
+
+def show_certificates(found: Certification) -> None:
+    """The sandwich on the terminal."""
+    out = console()
+    title = f"{found.source}: radius {found.epsilon:g}, accuracy {100 * found.accuracy:.1f} %"
+    table = Table(title=escape(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table.add_column("outliers", no_wrap=True)
+    for heading in ("AUC", "AAUC", "GAUC", "guaranteed", "n"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in found.sets:
+        attacked = "–" if one.attacked is None else f"{100 * found.aauc(one):.1f}"
+        table.add_row(escape(one.name), f"{100 * found.auc(one):.1f}", attacked, f"{100 * found.gauc(one):.1f}",
+                      f"≥ {100 * found.band(one).lower:.1f}", str(one.n))  # fmt: skip
+    out.print(table)
+    out.print(
+        "AUC as they are, AAUC attacked, GAUC certified: no attack within the radius can do better. Guaranteed: GAUC "
+        f"for further inliers too, with probability {1 - found.delta:g}.",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    for sentence in dict.fromkeys(one.caveat for one in found.sets if one.caveat):
+        out.print(sentence, highlight=False, markup=False, soft_wrap=True)
+
+
+def _write_csv(found: Certification, path: Path) -> None:
+    from caveat._files import replacing_file
+
+    kept = [row for row in found.rows() if row["kind"] == "certificate"]
+    names = ("source", "outlier", "metric", "x", "value", "lower", "upper", "level", "n", "method")
+    with replacing_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, fieldnames=names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(kept)
+
+
+def _named(specs: list[str]) -> dict[str, str]:
+    """Name -> what to load; ``name=path`` names it, anything else is its own name."""
+    found: dict[str, str] = {}
+    for spec in specs:
+        name, _, path = spec.rpartition("=")
+        name = name or Path(path).stem
+        if name in found:
+            raise InputError(f"outliers must have different names, got '{name}' twice. Write name=path.")
+        found[name] = path
+    return found
+
+
+def _load(spec: str, split: str | None) -> Images:
+    from caveat.data import KNOWN, load, read
+
+    if spec in KNOWN:
+        splits = KNOWN[spec].sizes
+        return load(spec, split if split in splits or len(splits) > 1 else None)
+    if not Path(spec).exists():
+        return load(spec, split)  # says which names there are
+    return read(spec, split)
+
+
+def _outliers(spec: str, split: str | None, like: Images, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+    from caveat import data
+    from caveat.data import Images, noise, smooth_noise
+    from caveat.study.training import fit_to
+
+    height, width = like.pixels.shape[1:3]
+    channels = like.pixels.shape[3] if like.pixels.ndim == 4 else None
+    if spec in ("uniform_noise", "smooth_noise"):
+        make = noise if spec == "uniform_noise" else smooth_noise
+        return fit_to(make(_NOISE, rng, height=height, width=width, channels=channels), shape)
+    if spec in _MADE:
+        change: Any = getattr(data, spec)
+        return fit_to(change(like.pixels) if spec == "inverted" else change(like.pixels, rng), shape)
+    given = _load(spec, split)
+    fitted = fit_to(given.pixels, shape)
+    pixels = fitted[:, 0] if shape[0] == 1 else np.moveaxis(fitted, 1, 3)
+    return Images(pixels, given.labels, given.classes)

@@ -1,0 +1,74 @@
+"""``caveat data``: which data sets are here, and where a person gets the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from caveat.cli._console import console
+
+__all__ = ["data"]
+
+_INK = " .:-=+*#%@"  # from paper to full ink
+
+data = typer.Typer(no_args_is_help=True, help="Data sets: which are here, where the others come from.")
+
+
+@data.command("list")
+def list_sets() -> None:
+    """List every data set that has a name: here or not, where it was found, and where a person gets it."""
+    from rich import box
+    from rich.table import Table
+
+    from caveat.data import KNOWN, data_folders
+    from caveat.data.finding import places
+
+    out = console()
+    folders = data_folders()
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        caption=f"Looked in {', '.join(map(str, folders))}. CAVEAT_DATA names the folder of your own copies; "
+        "nothing is fetched.",
+        caption_justify="left",
+    )
+    wide = out.width >= 120
+    for heading in ("name", *(["what it is"] if wide else []), "shape", *(["rows"] if wide else []), "here", "where"):
+        table.add_column(heading, no_wrap=heading in ("name", "shape"), overflow="fold")
+    for known in KNOWN.values():
+        found = {split: (form.note, files[0]) for split, form, files in places(known)}
+        inside = known.inside is not None or known.kind == "table"
+        whole = inside or (bool(found) and set(known.sizes) <= set(found))
+        where = [_shown(path, folders) + (f" ({note})" if note else "") for note, path in found.values()]
+        where += [] if whole and not inside else [f"from {known.home}"]
+        rows = ", ".join(f"{split} {n:,}" for split, n in known.sizes.items())
+        table.add_row(
+            known.name, *([known.what] if wide else []), known.shape, *([rows] if wide else []),
+            "yes" if whole else ", ".join(found) or "no", "; ".join(dict.fromkeys(where)),
+        )  # fmt: skip
+    out.print(table)
+
+
+def _shown(path: Path, folders: tuple[Path, ...]) -> str:
+    """A path as seen from the data folder it lies in."""
+    return next((str(path.relative_to(folder)) for folder in folders if path.is_relative_to(folder)), str(path))
+
+
+@data.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A set of images from the list.")],
+    split: Annotated[str | None, typer.Option(help="Which part; needed where there are several.")] = None,
+    count: Annotated[int, typer.Option(min=1, max=50, help="How many images.")] = 3,
+) -> None:
+    """Draw the first images of a data set as text, with their classes."""
+    from caveat.data import load
+
+    images = load(name, split)
+    out = console()
+    values = ", ".join(f"{side}" for side in images.pixels.shape)
+    out.print(f"{name}: ({values}) {images.pixels.dtype}, {len(set(images.labels.tolist()))} classes", highlight=False)
+    for image, label in zip(images[:count].inputs(), images.labels[:count].tolist(), strict=True):
+        out.print(f"\nclass {images.classes[label] if images.classes else label}", highlight=False)
+        for line in image.mean(axis=0):
+            out.print("".join(_INK[min(int(value * len(_INK)), len(_INK) - 1)] * 2 for value in line), highlight=False)

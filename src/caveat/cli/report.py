@@ -1,0 +1,28 @@
+"""``caveat report``: a study as one page, and its tables for a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from caveat.cli._console import console
+
+__all__ = ["report"]
+
+
+def report(
+    study: Annotated[Path, typer.Argument(help="Folder that caveat study wrote.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the files; default: the study's own.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the report; default: that of the plan.")] = None,
+) -> None:
+    """Write report.html, tables.md and tables.tex of a study: who is best, who is tied, and what cannot be said.
+
+    Nothing is computed again and the data are not needed. The page opens without a network and prints well.
+    """
+    from caveat.report import write_study
+
+    files = write_study(study, out, title=title)
+    for name, path in (("Report", files.html), ("Tables", files.markdown), ("LaTeX", files.latex)):
+        console().print(f"{name + ':':<8}{path}", highlight=False, markup=False, soft_wrap=True)

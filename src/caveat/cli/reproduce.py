@@ -1,0 +1,157 @@
+"""``caveat reproduce``: run a study of a paper's table or figure, and show ours beside what was published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from caveat.cli._console import console
+from caveat.cli.study import _display as following
+from caveat.errors import InputError
+
+if TYPE_CHECKING:
+    from caveat.study.agreement import Agreement
+    from caveat.study.reproductions import Reproduction
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="Which one; --list shows them.")] = None,
+    show_list: Annotated[
+        bool, typer.Option("--list", help="Show all: paper, table, data, time, how the last run compares.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run; default runs/NAME. A run there is resumed.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, in place of --jobs.")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compute everything, also what the study keeps from earlier runs.")
+    ] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Write tables, figures and comparison into the study's own folder.")
+    ] = False,
+    docs: Annotated[
+        Path | None, typer.Option(help="Write the page of all reproductions to this file, and stop.")
+    ] = None,
+) -> None:
+    """Reproduce a table or figure of a paper, and compare with the published numbers.
+
+    Runs the study's plan into runs/NAME, writes its tables and figures to runs/NAME/summary, and prints ours beside the
+    published numbers with the reason for every difference. Exit code 1 if a part of the study failed.
+    """
+    from caveat._files import replacing_file
+    from caveat.study.reproduction_page import reproduction_page
+    from caveat.study.reproductions import find_reproduction, reproductions
+
+    if show_list:
+        _show_list(reproductions())
+        return
+    if docs is not None:
+        with replacing_file(docs) as temporary:
+            temporary.write_text(reproduction_page(reproductions()), encoding="utf-8")
+        _say(f"Written: {docs}")
+        return
+    if name is None:
+        raise InputError("name one of the reproductions; caveat reproduce --list shows them.")
+    one = find_reproduction(name)
+    one.check_data()
+    folder = out or Path("runs") / one.name
+    rows = _run(one, folder, jobs=jobs, scheduler=scheduler, fresh=fresh)
+    written = one.folder if update else folder / "summary"
+    before = one.committed
+    found = one.summarise(rows, written)
+    _show(one, found)
+    if before is not None and not update:
+        _show_change(before, found)
+    _say(f"Tables and figures: {written}")
+
+
+def _run(one: Reproduction, folder: Path, *, jobs: int, scheduler: str | None, fresh: bool) -> list[dict[str, Any]]:
+    """All rows of the finished study; stops with exit code 1 and the reasons where a cell failed."""
+    from caveat.study import run
+
+    try:
+        with following(one.title) as tell:
+            plan = one.fresh_plan if fresh else one.plan
+            results = run(plan, store=folder, jobs=jobs, scheduler=scheduler, progress=tell)
+    except KeyboardInterrupt:
+        _say(f"Stopped. What is finished is kept in {folder}; the same command goes on from there.")
+        raise typer.Exit(130) from None
+    if results.missing:
+        for failure in results.failures:
+            _say(f"failed: {failure.label}: {failure.message}")
+        _say(f"{len(results.missing)} of {len(results.cells)} cells failed: nothing is compared. The others are "
+             f"kept in {folder}: mend the cause and run the same command again.")  # fmt: skip
+        raise typer.Exit(1)
+    return list(results.rows())
+
+
+def _show_list(all_of_them: tuple[Reproduction, ...]) -> None:
+    from rich.table import Table
+
+    shown = Table(title="caveat reproduce NAME", title_justify="left", show_lines=True)
+    for heading in ("name", "paper, table or figure", "data", "time", "ours and published"):
+        shown.add_column(heading, no_wrap=heading == "name")
+    for one in all_of_them:
+        found = one.committed
+        shown.add_row(
+            one.name, f"{one.cite}: {one.reproduces}", _data(one), one.time, found.sentence if found else "not yet run"
+        )
+    console().print(shown, markup=False)
+    for file in dict.fromkeys(file for one in all_of_them for file in one.missing):
+        _say(f"{file.name} is missing. {file.what} {file.origin}")
+    _say("The last column is of the run whose tables the study keeps; docs/reproduction.md explains every difference.")
+
+
+def _data(one: Reproduction) -> str:
+    """Whether the data are here; the names of files that are not."""
+    if not one.data:
+        return "none needed"
+    if not one.missing:
+        return f"{len(one.data)} files, here" if len(one.data) > 1 else "1 file, here"
+    return "missing: " + ", ".join(file.name for file in one.missing)
+
+
+def _show(one: Reproduction, found: Agreement) -> None:
+    from rich.table import Table
+
+    parts = Table(title=f"{one.title}: {one.reproduces}", title_justify="left")
+    for heading in ("part", "compared", "agree", "counts as agreement", "largest difference"):
+        parts.add_column(heading)
+    for part in found.parts:
+        largest = "" if part.largest != part.largest else f"{part.largest:.3g}"  # NaN: findings have none
+        parts.add_row(part.title, str(part.compared), str(part.agree), part.rule, largest)
+    console().print(parts, markup=False)
+    checks = [check for part in found.parts for check in part.checks]
+    if checks:
+        shown = Table(title="Published and ours, where they differ or are findings in words", title_justify="left")
+        for heading in ("", "what", "published", "ours", "why"):
+            shown.add_column(heading)
+        for check in checks:
+            why = "" if check.agrees else check.why or "not explained"
+            shown.add_row("=" if check.agrees else "differs", check.what, check.published, check.ours, why)
+        console().print(shown, markup=False)
+    _say(f"{found.sentence}.")
+    for sentence in one.differs:
+        _say(f"- {sentence}")
+
+
+def _show_change(before: Agreement, now: Agreement) -> None:
+    """Whether this run says the same as the one that the study keeps."""
+    if before == now:
+        _say("The same comparison as in the committed run.")
+        return
+    old = {check.what: check for part in before.parts for check in part.checks}
+    changed = [check for part in now.parts for check in part.checks if old.get(check.what) != check]
+    _say(f"Not the same as the committed run ({before.sentence}):")
+    for check in changed[:20]:
+        was = f"{old[check.what].ours}" if check.what in old else "not among those shown"
+        _say(f"  {check.what}: {check.ours}, was {was}")
+
+
+def _say(sentence: str) -> None:
+    console().print(sentence, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,57 @@
+"""``caveat train``: train a network as a plan says, and keep what it says about the sets the plan names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from caveat.cli._console import console
+
+__all__ = ["train"]
+
+
+def train(
+    plan: Annotated[Path, typer.Argument(help="The training plan (.toml). docs/training.md shows every key.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the model; default: models/ and the plan's name.")
+    ] = None,
+) -> None:
+    """Train a classifier and extract its outputs; the same command goes on where a stopped one was.
+
+    Writes model.safetensors, model.json (architecture, paradigm, history) and outputs/SET for every set of the plan,
+    ready for caveat evaluate.
+    """
+    from caveat.study.train_plan import TrainPlan
+    from caveat.study.training import run_training
+
+    read = TrainPlan.read(plan)
+    folder = out if out is not None else Path("models") / plan.stem
+    try:
+        done = run_training(read, folder)
+    except KeyboardInterrupt:
+        _say(f"Stopped. The same command goes on from the checkpoint in {folder}.")
+        raise typer.Exit(130) from None
+    last = done.trained.history[-1]
+    early = ", stopped early" if done.trained.stopped_early else ""
+    _say(
+        f"{read.model} by {done.trained.paradigm.name}: {len(done.trained.history)} epochs in "
+        f"{done.trained.seconds:.0f} s{early}; validation accuracy {last.validation['accuracy']:.4f}, "
+        f"AUGRC x 1000 {1000 * last.validation['augrc']:.2f}."
+    )
+    _say(f"Model: {folder}")
+    for path in done.outputs.values():
+        _say(f"Outputs: {path}")
+    if read.outliers and "test" in done.outputs:
+        strange = " ".join(f"--outlier {done.outputs[name]}" for name in read.outliers)
+        known = " ".join(
+            f"--{role} {done.outputs[name]}"
+            for role, name in (("train", "train"), ("calibration", "validation"))
+            if name in done.outputs
+        )
+        _say(f"Next: caveat evaluate {known} --test {done.outputs['test']} {strange}")
+
+
+def _say(sentence: str) -> None:
+    console().print(sentence, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,66 @@
+"""CIFAR-10 and CIFAR-100 as their author hands them out: the binary version, and the Python version.
+
+A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009; https://www.cs.toronto.edu/~kriz/cifar.html
+describes both layouts: per image one label byte (CIFAR-100: coarse, then fine), then 1,024 red, green and blue bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.data._inert_pickle import read_inert
+from caveat.data.images import Images
+from caveat.errors import InputError
+
+__all__ = ["read_cifar_binary", "read_cifar_python"]
+
+_SIDE, _COLOURS = 32, 3
+_IMAGE = _COLOURS * _SIDE * _SIDE
+
+
+def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: int = 1) -> Images:
+    """Images of ``.bin`` files, in the order given; ``label_bytes`` is 1 for CIFAR-10 and 2 for CIFAR-100.
+
+    Of two label bytes the second, the fine class, is taken.
+    """
+    rows = []
+    for path in map(Path, paths):
+        try:
+            raw = np.fromfile(path, dtype=np.uint8)
+        except FileNotFoundError:
+            raise InputError(f"{path} does not exist. Check the path.") from None
+        if raw.size == 0 or raw.size % (label_bytes + _IMAGE):
+            raise InputError(f"{path} must hold records of {label_bytes} + {_IMAGE} bytes, has {raw.size} bytes. "
+                             "Fetch it again.")  # fmt: skip
+        rows.append(raw.reshape(-1, label_bytes + _IMAGE))
+    records = np.concatenate(rows)
+    return Images(_pixels(records[:, label_bytes:]), records[:, label_bytes - 1].astype(np.intp))
+
+
+def read_cifar_python(paths: Sequence[str | os.PathLike[str]]) -> Images:
+    """Images of the Python version, in the order given. Nothing in the files is run: they are read as data."""
+    pixels, labels = [], []
+    for path in map(Path, paths):
+        found = read_inert(path)
+        batch = {_text(key): value for key, value in found.items()} if isinstance(found, dict) else {}
+        truth = batch.get("fine_labels", batch.get("labels"))
+        values = batch.get("data")
+        if not isinstance(values, np.ndarray) or truth is None or values.shape != (len(truth), _IMAGE):
+            raise InputError(f"{path} must hold data (n, {_IMAGE}) and labels or fine_labels, one per row; "
+                             f"found {', '.join(sorted(batch)) or type(found).__name__}.")  # fmt: skip
+        pixels.append(values.astype(np.uint8))
+        labels.append(np.asarray(truth, dtype=np.intp))
+    return Images(_pixels(np.concatenate(pixels)), np.concatenate(labels))
+
+
+def _pixels(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(rows.reshape(-1, _COLOURS, _SIDE, _SIDE).transpose(0, 2, 3, 1))
+
+
+def _text(key: object) -> str:
+    return key.decode("ascii", "replace") if isinstance(key, bytes) else str(key)

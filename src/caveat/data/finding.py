@@ -1,0 +1,128 @@
+"""Find and load data sets by name: those that come with a package, and a user's own copies.
+
+Copies are looked for in the folders that the environment variable ``CAVEAT_DATA`` names (several are separated as in
+``PATH``), then where Debian puts data sets, ``/usr/share/datasets``. Nothing is ever fetched over a network.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from caveat._checks import check_known
+from caveat.data.cifar import read_cifar_binary
+from caveat.data.folder import read_folder
+from caveat.data.idx import read_idx
+from caveat.data.images import Images
+from caveat.data.known import KNOWN, Form, Known
+from caveat.data.packed import read_packed
+from caveat.data.svhn import read_svhn
+from caveat.errors import InputError
+
+__all__ = ["data_folders", "find", "load", "read"]
+
+_DEBIAN = Path("/usr/share/datasets")
+
+
+def data_folders() -> tuple[Path, ...]:
+    """Folders in which data sets are looked for, in this order."""
+    named = os.environ.get("CAVEAT_DATA", "")
+    return (*(Path(part).expanduser() for part in named.split(os.pathsep) if part), _DEBIAN)
+
+
+def find(name: str) -> dict[str, Path]:
+    """Where each split of a known data set lies; splits that are not here are left out.
+
+    A set that comes with an installed package has no path and is left out as well: ``load`` and ``table`` have it.
+
+    Examples
+    --------
+    >>> find("digits")
+    {}
+    """
+    known = KNOWN[check_known(name, KNOWN, "data set")]
+    return {split: files[0] for split, _, files in places(known)}
+
+
+def places(known: Known) -> Iterator[tuple[str, Form, tuple[Path, ...]]]:
+    """Each split that is here, with the first form of it that was found and its files."""
+    seen = set()
+    for folder in data_folders():
+        for form in known.forms:
+            for split, names in form.files.items():
+                files = tuple(folder / name for name in names)
+                if split not in seen and all(file.exists() for file in files):
+                    seen.add(split)
+                    yield split, form, files
+
+
+def load(name: str, split: str | None = None) -> Images:
+    """Images of a known data set by name.
+
+    Parameters
+    ----------
+    name
+        As in ``caveat data list``.
+    split
+        ``"train"``, ``"test"`` or what the set has; may be left out where there is only one.
+
+    Examples
+    --------
+    >>> len(load("digits"))
+    1797
+    >>> load("mnist", "training")
+    Traceback (most recent call last):
+    caveat.errors.InputError: unknown split of mnist 'training'. Did you mean 'train'? Known: test, train.
+    """
+    known = KNOWN[check_known(name, KNOWN, "data set")]
+    if known.kind != "images":
+        table = known.kind == "table"
+        how = f"data.table({name!r})" if table else f"numpy.load(data.find({name!r})['all'])"
+        raise InputError(f"{name} must hold images to be loaded so, but it holds {'a table' if table else 'arrays'}. "
+                         f"Use {how}.")  # fmt: skip
+    if split is None:
+        if len(known.sizes) > 1:
+            raise InputError(f"split must be given for {name}, which has {', '.join(known.sizes)}.")
+        split = next(iter(known.sizes))
+    check_known(split, known.sizes, f"split of {name}")
+    if known.inside is not None:
+        return known.inside()
+    for here, form, files in places(known):
+        if here == split and form.read is not None:
+            return form.read(files, split)
+    raise InputError(_not_here(known, split))
+
+
+def _not_here(known: Known, split: str) -> str:
+    wanted = [" and ".join(form.files[split]) for form in known.forms if split in form.files]
+    where = f"the folder of CAVEAT_DATA ({os.environ['CAVEAT_DATA']})" if os.environ.get("CAVEAT_DATA") else (
+        "a folder and name that in the environment variable CAVEAT_DATA"
+    )  # fmt: skip
+    return f"{known.name} ({split}) is not here. Get it from {known.home} and put {wanted[0]} into {where}."
+
+
+def read(path: str | os.PathLike[str], split: str | None = None, *, size: int | None = None) -> Images:
+    """Images of a user's own file or folder, by what it is.
+
+    ``.npz`` with x and y (or ``x_<split>``, or JPEG streams), an IDX file of images with its labels beside it, ``.bin``
+    of CIFAR-10, ``.mat`` of SVHN, or a folder with one subfolder per class (``size``: side of its squares).
+    """
+    source = Path(path)
+    if source.is_dir():
+        return read_folder(source, size=size)
+    if source.suffix == ".npz":
+        return read_packed(source, split)
+    if source.suffix == ".mat":
+        return read_svhn(source)
+    if source.suffix == ".bin":
+        return read_cifar_binary([source])
+    if "idx" in source.name:
+        pixels = read_idx(source)
+        beside = source.with_name(source.name.replace("images", "labels").replace("idx3", "idx1"))
+        labelled = beside != source and beside.exists()
+        return Images(pixels, read_idx(beside).astype(np.intp) if labelled else np.zeros(len(pixels), dtype=np.intp))
+    raise InputError(f"{source} must be a folder of images or a file that ends in .npz, .mat or .bin, or an IDX file "
+                     "with 'idx' in its name.")  # fmt: skip

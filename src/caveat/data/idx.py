@@ -1,0 +1,54 @@
+"""IDX files, the format of MNIST: a magic number, the sides, then the values, big-endian; plain or gzipped.
+
+Y. LeCun, C. Cortes and C. Burges, "The MNIST database of handwritten digits", the section on file formats.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.errors import InputError
+
+__all__ = ["read_idx"]
+
+_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_LARGEST = 2**33  # bytes: a damaged header must not ask for all the memory there is
+
+
+def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """The array in an IDX file; ``.gz`` files are unpacked on the way.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "labels-idx1-ubyte"
+    ...     _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9]))
+    ...     read_idx(path)
+    array([7, 8, 9], dtype=uint8)
+    """
+    source = Path(path)
+    try:
+        raw = source.read_bytes()
+        content = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    except FileNotFoundError:
+        raise InputError(f"{source} does not exist. Check the path.") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{source} cannot be read ({error}). Fetch it again.") from None
+    if len(content) < 4 or content[:2] != b"\x00\x00" or content[2] not in _TYPES or content[3] == 0:
+        raise InputError(f"{source} is not an IDX file: it must start with 0, 0, a type and a number of sides.")
+    dtype, sides = np.dtype(_TYPES[content[2]]), content[3]
+    start = 4 + 4 * sides
+    shape = tuple(np.frombuffer(content[4:start], dtype=">u4").tolist()) if len(content) >= start else ()
+    expected = start + int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if len(shape) != sides or expected > _LARGEST or len(content) != expected:
+        raise InputError(f"{source} is damaged: its header promises {expected} bytes, it has {len(content)}. "
+                         "Fetch it again.")  # fmt: skip
+    return np.frombuffer(content, dtype=dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="))

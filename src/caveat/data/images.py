@@ -1,0 +1,70 @@
+"""Images and their classes, as every reader of this package gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.errors import InputError
+
+__all__ = ["Images", "unit"]
+
+Pixels = NDArray[Any]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images with their classes.
+
+    Parameters
+    ----------
+    pixels
+        Shape (n, height, width) for grey images, (n, height, width, channels) for others: values from 0 to 1, or bytes.
+    labels
+        Shape (n,): classes in the numbering of this data set.
+    classes
+        Names of the classes; empty where the source has none.
+
+    Examples
+    --------
+    >>> images = Images(np.array([[[0, 255]], [[51, 0]]], dtype=np.uint8), np.array([3, 4]))
+    >>> images.inputs()[1].tolist()
+    [[[0.20000000298023224, 0.0]]]
+    >>> len(images[images.labels == 3])
+    1
+    """
+
+    pixels: Pixels
+    labels: NDArray[np.intp]
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.pixels.ndim not in (3, 4) or self.pixels.shape[0] != np.shape(self.labels)[0]:
+            raise InputError("pixels must have shape (n, height, width) or (n, height, width, channels) with one label "
+                             f"per image, got {self.pixels.shape} and {np.shape(self.labels)}.")  # fmt: skip
+
+    def __len__(self) -> int:
+        return int(self.labels.size)
+
+    def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Images:
+        return Images(self.pixels[rows], self.labels[rows], self.classes)
+
+    def inputs(self) -> NDArray[np.float32]:
+        """What a network reads: float32 from 0 to 1, channels first, shape (n, channels, height, width)."""
+        values = unit(self.pixels, np.float32)
+        grey = values.ndim == 3
+        return np.ascontiguousarray(values[:, None] if grey else np.moveaxis(values, 3, 1))
+
+
+def unit(pixels: Pixels, dtype: type[np.floating[Any]] | None = None) -> Pixels:
+    """Pixels as numbers from 0 to 1: bytes are divided by 255, floats stay as they are."""
+    if pixels.dtype == np.uint8:
+        kind = dtype or np.float32
+        return np.asarray(pixels.astype(kind) / kind(255))
+    if pixels.dtype.kind != "f":
+        raise InputError(f"pixels must be bytes or floats from 0 to 1, got dtype {pixels.dtype}.")
+    return pixels if dtype is None else pixels.astype(dtype, copy=False)

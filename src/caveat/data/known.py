@@ -1,0 +1,229 @@
+"""Every data set that Caveat knows by name: what it is, how it may lie on a disk, and where a person gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, final
+
+import numpy as np
+
+from caveat.data.cifar import read_cifar_binary, read_cifar_python
+from caveat.data.digits import digits
+from caveat.data.folder import read_folder
+from caveat.data.idx import read_idx
+from caveat.data.images import Images
+from caveat.data.packed import read_packed
+from caveat.data.svhn import read_svhn
+from caveat.data.tables import TABLES
+
+__all__ = ["KNOWN", "Form", "Known"]
+
+Read = Callable[[tuple[Path, ...], str], Images]
+
+
+@final
+@dataclass(frozen=True)
+class Form:
+    """One way in which a data set lies on a disk: the files of each split, relative to the data folder, and a reader.
+
+    ``read`` is None for files that hold no images. ``note`` says what is different about this copy.
+    """
+
+    files: Mapping[str, tuple[str, ...]]
+    read: Read | None
+    note: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Known:
+    """One line of the list of data sets.
+
+    ``kind``: images, which ``load`` gives; a table, which ``table`` gives; or arrays, whose file ``find`` names.
+    ``sizes``: rows of each split in the official version.
+    """
+
+    name: str
+    what: str
+    kind: Literal["images", "table", "arrays"]
+    shape: str
+    home: str
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    forms: tuple[Form, ...] = ()
+    inside: Callable[[], Images] | None = None  # comes with an installed package
+
+
+def _idx(folders: tuple[str, ...], prefix: str = "", *, transposed: bool = False, first_label: int = 0) -> list[Form]:
+    """The four files of MNIST in one of several folders, gzipped or not."""
+
+    def read(files: tuple[Path, ...], _: str) -> Images:
+        pixels, labels = (read_idx(file) for file in files)
+        pixels = pixels.swapaxes(1, 2).copy() if transposed else pixels
+        return Images(pixels, labels.astype(np.intp) - first_label)
+
+    parts = {"train": "train", "test": "test" if prefix else "t10k"}
+    return [
+        Form(
+            {
+                split: tuple(f"{folder}/{prefix}{part}-{what}-ubyte{end}" for what in ("images-idx3", "labels-idx1"))
+                for split, part in parts.items()
+            },
+            read,
+        )
+        for folder in folders
+        for end in ("", ".gz")
+    ]
+
+
+def _npz(file: str, *splits: str, note: str = "", **keys: str | float) -> Form:
+    def read(files: tuple[Path, ...], split: str) -> Images:
+        return read_packed(files[0], split, **keys)  # type: ignore[arg-type]
+
+    return Form({split: (file.format(split=split),) for split in splits}, read, note)
+
+
+def _cifar(folder: str, files: Mapping[str, tuple[str, ...]], *, label_bytes: int | None) -> Form:
+    def read(paths: tuple[Path, ...], _: str) -> Images:
+        return read_cifar_python(paths) if label_bytes is None else read_cifar_binary(paths, label_bytes=label_bytes)
+
+    return Form({split: tuple(f"{folder}/{name}" for name in names) for split, names in files.items()}, read)
+
+
+def _arrays(name: str, what: str, shape: str, home: str) -> Known:
+    return Known(name, what, "arrays", shape, home, {}, (Form({"all": (f"{name}.npz",)}, None),))
+
+
+_CIFAR10 = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
+_CIFAR100 = {"train": ("train",), "test": ("test",)}
+_JPEG = "JPEG copies, lossy"
+_BIN = ".bin"
+
+
+def _binary(files: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    return {split: tuple(name + _BIN for name in names) for split, names in files.items()}
+
+
+_SETS = (
+    Known(
+        "digits", "handwritten digits of scikit-learn", "images", "8 x 8", "Python package scikit-learn",
+        {"all": 1797}, (), digits,
+    ),
+    Known(
+        "mnist", "handwritten digits", "images", "28 x 28", "http://yann.lecun.com/exdb/mnist",
+        {"train": 60_000, "test": 10_000},
+        (*_idx(("mnist", "MNIST/raw")), _npz("mnist.npz", "train", "test")),
+    ),
+    Known(
+        "fashion_mnist", "pictures of clothes", "images", "28 x 28",
+        "Debian package dataset-fashion-mnist, or https://github.com/zalandoresearch/fashion-mnist",
+        {"train": 60_000, "test": 10_000},
+        (
+            *_idx(("fashion-mnist", "fashion_mnist", "FashionMNIST/raw")),
+            _npz("fashion_mnist.npz", "train", "test", note="train may be cut to its first images"),
+        ),
+    ),
+    Known(
+        "kmnist", "cursive Japanese characters", "images", "28 x 28", "http://codh.rois.ac.jp/kmnist",
+        {"train": 60_000, "test": 10_000}, tuple(_idx(("kmnist", "KMNIST/raw"))),
+    ),
+    Known(
+        "emnist_letters", "handwritten letters, both cases merged", "images", "28 x 28",
+        "https://www.nist.gov/itl/products-and-services/emnist-dataset", {"train": 124_800, "test": 20_800},
+        (
+            *_idx(("emnist", "EMNIST/raw", "gzip"), "emnist-letters-", transposed=True, first_label=1),
+            _npz("emnist_letters_test.npz", "test", note="rows grouped by class", first_label=1),
+        ),
+    ),
+    Known(
+        "notmnist", "letters A to J in many fonts", "images", "28 x 28",
+        "http://yaroslavvb.blogspot.com/2011/09/notmnist-dataset.html", {"train": 60_000, "test": 10_000},
+        (*_idx(("notmnist", "notMNIST")), _npz("notmnist_test.npz", "test")),
+    ),
+    Known(
+        "omniglot", "characters of many alphabets", "images", "28 x 28", "https://github.com/brendenlake/omniglot",
+        {"background": 4840, "evaluation": 800},
+        (
+            _npz("omniglot28.npz", "background", labels="character", note="8 of 30 alphabets, white on black"),
+            _npz("omniglot28.npz", "evaluation", pixels="x_oneshot_eval", note="one-shot images, no classes"),
+        ),
+    ),
+    Known(
+        "usps", "digits of American postcodes", "images", "16 x 16",
+        "https://hastie.su.domains/ElemStatLearn/data.html", {"train": 7291, "test": 2007},
+        (_npz("usps.npz", "train", "test", full=2000.0),),
+    ),
+    Known(
+        "cifar10", "ten kinds of things in colour", "images", "32 x 32 x 3",
+        "https://www.cs.toronto.edu/~kriz/cifar.html", {"train": 50_000, "test": 10_000},
+        (
+            _cifar("cifar-10-batches-bin", _binary(_CIFAR10), label_bytes=1),
+            _cifar("cifar-10-batches-py", _CIFAR10, label_bytes=None),
+            _npz("cifar10_{split}_jpeg.npz", "train", "test", note=_JPEG),
+        ),
+    ),
+    Known(
+        "cifar100", "a hundred kinds of things in colour", "images", "32 x 32 x 3",
+        "https://www.cs.toronto.edu/~kriz/cifar.html", {"train": 50_000, "test": 10_000},
+        (
+            _cifar("cifar-100-binary", _binary(_CIFAR100), label_bytes=2),
+            _cifar("cifar-100-python", _CIFAR100, label_bytes=None),
+        ),
+    ),
+    Known(
+        "svhn", "house numbers from street photographs", "images", "32 x 32 x 3",
+        "http://ufldl.stanford.edu/housenumbers", {"train": 73_257, "test": 26_032, "extra": 531_131},
+        tuple(
+            Form(
+                {split: (f"{folder}{split}_32x32.mat",) for split in ("train", "test", "extra")},
+                lambda files, _: read_svhn(files[0]),
+            )
+            for folder in ("svhn/", "SVHN/", "")
+        ),
+    ),
+    Known(
+        "tinyimagenet", "TinyImageNet, 200 classes, at 32 x 32", "images", "32 x 32 x 3",
+        "http://cs231n.stanford.edu/tiny-imagenet-200.zip", {"val": 10_000},
+        (_npz("tinyimagenet32_val_jpeg.npz", "val", note=_JPEG),),
+    ),
+    Known(
+        "dtd", "describable textures, at 32 x 32", "images", "32 x 32 x 3",
+        "https://www.robots.ox.ac.uk/~vgg/data/dtd", {"all": 5640},
+        (
+            Form({"all": ("dtd/images",)}, lambda files, _: read_folder(files[0], size=32), "central squares, resized"),
+            _npz("dtd_part_32.npz", "all", note="10 of 47 categories"),
+        ),
+    ),
+    *(
+        Known(name, what, "table", shape, "Python package scikit-learn", {"all": rows})
+        for (name, what), (shape, rows) in zip(
+            TABLES.items(), (("30 columns", 569), ("4 columns", 150), ("13 columns", 178)), strict=True
+        )
+    ),
+    _arrays("adbench_classical", "ADBench tables", "43 of 47 sets", "https://github.com/Minqi824/ADBench"),
+    _arrays("adbench_cv_resnet18", "ADBench image embeddings", "512 columns", "https://github.com/Minqi824/ADBench"),
+    _arrays("adbench_nlp", "ADBench text embeddings", "768 columns", "https://github.com/Minqi824/ADBench"),
+    _arrays(
+        "cifar10_test_logits", "CIFAR-10 test logits of 21 networks", "10 classes",
+        "https://github.com/chenyaofo/pytorch-cifar-models",
+    ),
+    _arrays(
+        "cifar100_test_logits", "CIFAR-100 test logits of 6 networks", "100 classes",
+        "https://github.com/chenyaofo/pytorch-cifar-models",
+    ),
+    _arrays(
+        "cifar10_test_probs", "CIFAR-10 test probabilities of 5 networks", "10 classes",
+        "https://github.com/EFS-OpenSource/calibration-framework and others",
+    ),
+    _arrays(
+        "cifar10_resnet20_jpeg75_features", "features of a ResNet-20 on CIFAR-10 and 8 outlier sets", "64 columns",
+        "made with the weights of https://github.com/akamaster/pytorch_resnet_cifar10",
+    ),
+    _arrays("cifar10h", "human label counts on the CIFAR-10 test set", "10 classes",
+            "https://github.com/jcpeterson/cifar-10h"),
+    _arrays("regression_uci", "UCI regression tables", "21 sets", "https://github.com/treforevans/uci_datasets"),
+    _arrays("regression_cqr", "regression tables of conformal papers", "11 sets", "https://github.com/yromano/cqr"),
+)  # fmt: skip
+
+KNOWN: Mapping[str, Known] = {known.name: known for known in _SETS}

@@ -1,0 +1,157 @@
+"""Strange versions of images, and images of nothing: outliers that anyone can make from a seed.
+
+Every function takes images (n, height, width) or (n, height, width, channels), bytes or values from 0 to 1, leaves
+them alone and gives new ones with values from 0 to 1. Near to far: a shift keeps what the image shows, a permutation
+keeps only its histogram, noise keeps nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._checks import as_count
+from caveat.data.images import unit
+from caveat.errors import InputError
+
+__all__ = [
+    "block_shuffled",
+    "inverted",
+    "noise",
+    "occluded",
+    "permuted",
+    "rotated",
+    "shifted",
+    "smooth_noise",
+]
+
+Pixels = NDArray[Any]
+
+
+def shifted(pixels: Pixels, rng: np.random.Generator) -> Pixels:
+    """Moved down or up and right or left, by a quarter to three eighths of the side; what leaves the frame is lost."""
+    pixels = _images(pixels)
+    height, width = pixels.shape[1:3]
+    side = min(height, width)
+    near = max(1, side // 4)
+    distances = np.arange(near, max(near, 3 * side // 8) + 1)
+    steps = rng.choice(np.concatenate([-distances[::-1], distances]), size=(len(pixels), 2))
+    moved = np.zeros_like(pixels)
+    for i, (down, right) in enumerate(steps):
+        source = pixels[i, max(0, -down) : height - max(0, down), max(0, -right) : width - max(0, right)]
+        moved[i, max(0, down) : height - max(0, -down), max(0, right) : width - max(0, -right)] = source
+    return moved
+
+
+def rotated(pixels: Pixels, rng: np.random.Generator) -> Pixels:
+    """Turned by 60 to 120 degrees, either way."""
+    from scipy.ndimage import rotate
+
+    pixels = _images(pixels)
+    angles = rng.uniform(60, 120, size=len(pixels)) * rng.choice([-1, 1], size=len(pixels))
+    turned = [rotate(image, angle, reshape=False, order=1) for image, angle in zip(pixels, angles, strict=True)]
+    return np.asarray(np.clip(np.stack(turned), 0, 1))
+
+
+def occluded(pixels: Pixels, rng: np.random.Generator, *, size: int | None = None) -> Pixels:
+    """A square patch of full ink somewhere in the frame; ``size`` is its side, by default half that of the image."""
+    covered = _images(pixels).copy()
+    sides = np.array(covered.shape[1:3])
+    size = as_count(sides.min() // 2 if size is None else size, "size")
+    if size > sides.min():
+        raise InputError(f"size must be at most the side of the images ({sides.min()}), got {size}.")
+    corners = rng.integers(0, sides - size + 1, size=(len(covered), 2))
+    for image, (top, left) in zip(covered, corners, strict=True):
+        image[top : top + size, left : left + size] = 1.0
+    return covered
+
+
+def inverted(pixels: Pixels) -> Pixels:
+    """Ink and paper exchanged."""
+    return np.asarray(1 - _images(pixels))
+
+
+def permuted(pixels: Pixels, rng: np.random.Generator, *, sigma: tuple[float, float] | None = None) -> Pixels:
+    """The pixels of each image in a random order of its own; the channels of a pixel stay together.
+
+    ``sigma=(0.25, 1.25)`` then smooths each image by a Gaussian filter whose width is uniform in that range, as the
+    certified uncertainty of Meinke and Hein does (ICLR 2020, arXiv:1909.12180).
+    """
+    images = _images(pixels)
+    rows = images.reshape(len(images), images.shape[1] * images.shape[2], -1)
+    order = rng.permuted(np.broadcast_to(np.arange(rows.shape[1]), rows.shape[:2]), axis=1)
+    mixed = np.take_along_axis(rows, order[:, :, None], axis=1).reshape(images.shape)
+    return mixed if sigma is None else _smoothed(mixed, rng, sigma)
+
+
+def block_shuffled(pixels: Pixels, rng: np.random.Generator, *, blocks: int = 4) -> Pixels:
+    """Cut into ``blocks`` x ``blocks`` tiles that change places: local texture stays, the shape goes.
+
+    The sides of the images must be multiples of ``blocks``.
+    """
+    images = _images(pixels)
+    blocks = as_count(blocks, "blocks", least=2)
+    n, height, width = images.shape[:3]
+    if height % blocks or width % blocks:
+        raise InputError(f"the sides of the images must be multiples of blocks = {blocks}, got {height} x {width}.")
+    high, wide = height // blocks, width // blocks
+    tiles = images.reshape(n, blocks, high, blocks, wide, -1).transpose(0, 1, 3, 2, 4, 5).reshape(n, blocks**2, -1)
+    order = rng.permuted(np.broadcast_to(np.arange(blocks**2), (n, blocks**2)), axis=1)
+    tiles = np.take_along_axis(tiles, order[:, :, None], axis=1)
+    whole = tiles.reshape(n, blocks, blocks, high, wide, -1).transpose(0, 1, 3, 2, 4, 5)
+    return whole.reshape(images.shape)
+
+
+def noise(n: int, rng: np.random.Generator, *, height: int = 8, width: int = 8, channels: int | None = None) -> Pixels:
+    """Independent uniform pixels, shape (n, height, width), or (n, height, width, channels) where that is given."""
+    return rng.random((n, height, width) if channels is None else (n, height, width, channels))
+
+
+def smooth_noise(
+    n: int,
+    rng: np.random.Generator,
+    *,
+    height: int = 28,
+    width: int = 28,
+    channels: int | None = None,
+    sigma: tuple[float, float] = (1.0, 2.5),
+) -> Pixels:
+    """Uniform noise under a Gaussian filter, each image stretched so that its values run from 0 to 1.
+
+    The width of the filter is uniform in ``sigma`` for each image. Bitterwolf, Meinke and Hein, "Certifiably
+    Adversarially Robust Detection of Out-of-Distribution Data", NeurIPS 2020, appendix; after Hein, Andriushchenko and
+    Bitterwolf, CVPR 2019.
+
+    Examples
+    --------
+    >>> images = smooth_noise(3, np.random.default_rng(0), height=8, width=8)
+    >>> images.min(axis=(1, 2)).tolist(), images.max(axis=(1, 2)).tolist()
+    ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+    """
+    smooth = _smoothed(noise(n, rng, height=height, width=width, channels=channels), rng, sigma)
+    axes = tuple(range(1, smooth.ndim))
+    low, high = smooth.min(axis=axes, keepdims=True), smooth.max(axis=axes, keepdims=True)
+    return np.asarray((smooth - low) / np.where(high > low, high - low, 1))
+
+
+def _smoothed(images: Pixels, rng: np.random.Generator, sigma: tuple[float, float]) -> Pixels:
+    """A Gaussian filter over height and width, its width drawn for each image; the border is repeated outwards."""
+    from scipy.ndimage import gaussian_filter
+
+    low, high = sigma
+    if not 0 < low <= high:
+        raise InputError(f"sigma must be two numbers, 0 < low <= high, got {sigma}.")
+    widths = rng.uniform(low, high, size=len(images))
+    found = np.empty_like(images)
+    for i, width in enumerate(widths):
+        gaussian_filter(images[i], width, mode="nearest", axes=(0, 1), output=found[i])
+    return found
+
+
+def _images(pixels: Pixels) -> Pixels:
+    if pixels.ndim not in (3, 4):
+        raise InputError("pixels must have shape (n, height, width) or (n, height, width, channels), "
+                         f"got {pixels.shape}.")  # fmt: skip
+    return unit(pixels)

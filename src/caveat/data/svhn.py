@@ -1,0 +1,34 @@
+"""Street View House Numbers, cropped digits, as handed out: MATLAB files with X (32, 32, 3, n) and y (n, 1).
+
+Netzer, Wang, Coates, Bissacco, Wu and Ng, "Reading Digits in Natural Images with Unsupervised Feature Learning", 2011.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from caveat.data.images import Images
+from caveat.errors import InputError
+
+__all__ = ["read_svhn"]
+
+
+def read_svhn(path: str | os.PathLike[str]) -> Images:
+    """Images of one ``.mat`` file. The digit 0, which the file calls class 10, becomes class 0."""
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    source = Path(path)
+    if not source.exists():
+        raise InputError(f"{source} does not exist. Check the path.")
+    try:
+        found = loadmat(source, variable_names=["X", "y"])
+    except (MatReadError, ValueError, NotImplementedError, TypeError, OSError, EOFError) as error:
+        raise InputError(f"{source} is damaged or not a MATLAB file ({error}). Fetch it again.") from None
+    pixels, labels = found.get("X"), found.get("y")
+    if pixels is None or labels is None or pixels.ndim != 4 or labels.size != pixels.shape[3]:
+        raise InputError(f"{source} must hold X (height, width, channels, n) and y (n, 1).")
+    return Images(np.ascontiguousarray(np.moveaxis(pixels, 3, 0)), labels.ravel().astype(np.intp) % 10)

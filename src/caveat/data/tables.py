@@ -1,0 +1,54 @@
+"""Small tables that come with scikit-learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._checks import check_known
+
+__all__ = ["TABLES", "Table", "table"]
+
+TABLES = {
+    "breast_cancer": "Wisconsin diagnostic breast cancer, UCI 1993",
+    "iris": "Iris flowers, Fisher 1936",
+    "wine": "Wine cultivars, UCI 1991",
+}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of numbers (n, columns), their classes (n,), and the names of columns and classes."""
+
+    rows: NDArray[np.float64]
+    labels: NDArray[np.intp]
+    columns: tuple[str, ...]
+    classes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return int(self.labels.size)
+
+
+def table(name: str) -> Table:
+    """A small table by name: ``"breast_cancer"``, ``"iris"`` or ``"wine"``.
+
+    Examples
+    --------
+    >>> wine = table("wine")
+    >>> wine.rows.shape, wine.columns[0]
+    ((178, 13), 'alcohol')
+    """
+    check_known(name, TABLES, "table")
+    from sklearn import datasets
+
+    loaded: Any = getattr(datasets, f"load_{name}")()
+    return Table(
+        np.asarray(loaded.data, dtype=np.float64),
+        loaded.target.astype(np.intp),
+        tuple(map(str, loaded.feature_names)),
+        tuple(map(str, loaded.target_names)),
+    )

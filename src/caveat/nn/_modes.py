@@ -1,0 +1,71 @@
+"""A model in another state for a moment: at rest, or with nothing but its dropout awake. Afterwards it is as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from caveat.errors import InputError
+
+__all__ = ["at_rest", "dropout_awake", "seeded"]
+
+# Layers that change nothing but their dropout between train and eval.
+_DROPOUT = (
+    nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
+)  # fmt: skip
+_WITH_DROPOUT = (nn.MultiheadAttention, nn.RNNBase)
+
+
+@contextmanager
+def at_rest(model: nn.Module) -> Iterator[None]:
+    """Every module in eval mode inside, in its former mode afterwards.
+
+    The flags are set one by one: ``model.eval()`` runs code of the model, which may change more than a flag (adapters
+    that merge their weights do).
+    """
+    awake = [module for module in model.modules() if module.training]
+    for module in awake:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in awake:
+            module.training = True
+
+
+@contextmanager
+def dropout_awake(model: nn.Module) -> Iterator[None]:
+    """Dropout at work, everything else (batch normalisation above all) at rest."""
+    layers = [module for module in model.modules() if _drops(module)]
+    if not layers:
+        raise InputError("mc needs a model with a dropout layer whose rate is above 0, found none. "
+                         "Dropout called as a function in forward cannot be woken: make it a layer.")  # fmt: skip
+    # Fused attention skips dropout layers altogether.
+    fast = torch.backends.mha.get_fastpath_enabled()
+    with at_rest(model):
+        for module in layers:
+            module.training = True
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            yield
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast)
+            for module in layers:
+                module.training = False
+
+
+def _drops(module: nn.Module) -> bool:
+    if isinstance(module, _DROPOUT):
+        return module.p > 0
+    return isinstance(module, _WITH_DROPOUT) and module.dropout > 0
+
+
+@contextmanager
+def seeded(seed: int, where: torch.device) -> Iterator[None]:
+    """Torch's global random numbers from a seed inside, in their former state afterwards."""
+    with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,227 @@
+"""Rows that arrive batch by batch and become Outputs: in memory, or straight in files when they are many.
+
+A file grows by appending, so neither the number of rows must be known nor is a page of it held in memory. Arrays whose
+first axis counts passes (mc_logits, ease_probs) grow as one file per pass and are joined at the end.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat import _files
+from caveat._checks import as_labels
+from caveat.errors import InputError
+from caveat.outputs import MANIFEST, Head, Outputs, layer_key, write_manifest
+
+__all__ = ["LAYER", "PASSES", "Rows", "as_outputs", "check_part", "labels_of"]
+
+Array = NDArray[Any]
+
+LAYER = "layer:"  # in front of the name of a layer among the keys of a part
+PASSES = ("mc_logits", "ease_probs")
+
+
+@final
+class Rows:
+    """A place for parts of Outputs. Use it as a context, ``add`` the parts, then ``finish``.
+
+    Parameters
+    ----------
+    bound
+        Bytes kept in memory; beyond this everything moves to files.
+    out
+        Folder for the files, written from the first row on; without it a temporary one that goes with the arrays.
+    """
+
+    def __init__(self, *, bound: float, out: Path | None) -> None:
+        if out is not None and out.suffix == ".npz":
+            raise InputError(f"out must be a folder, which grows row by row, got {out}. "
+                             "For one file call .save on the result.")  # fmt: skip
+        self.n = 0
+        self._bound, self._out = bound, out
+        self._bytes = 0
+        self._like: dict[str, tuple[int, ...]] = {}
+        self._held: dict[str, list[Array]] = {}
+        self._files: dict[str, list[_File]] = {}
+        self._folder: Path | None = None
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._out is not None:
+            self._folder = self._open.enter_context(_files.replacing_folder(self._out, marker=MANIFEST))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for file in self._every_file():
+            file.close()
+        self._open.__exit__(kind, error, trace)
+        if self._out is None and self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def add(self, part: Mapping[str, Array]) -> None:
+        """Take one batch: keys of Outputs, or ``layer:<name>``; rows in order."""
+        shapes = {key: array.shape[2 if key in PASSES else 1 :] for key, array in part.items()}
+        self._like = self._like or shapes
+        if shapes != self._like:
+            self._refuse(shapes)
+        self.n += part["logits"].shape[0]
+        if self._folder is not None:
+            self._write(part)
+            return
+        for key, array in part.items():
+            self._held.setdefault(key, []).append(array)
+        self._bytes += sum(array.nbytes for array in part.values())
+        if self._bytes > self._bound:
+            self._folder = Path(tempfile.mkdtemp(prefix="caveat-"))
+            parts = zip(*self._held.values(), strict=True)
+            for arrays in parts:
+                self._write(dict(zip(self._held, arrays, strict=True)))
+            self._held.clear()
+
+    def finish(self, head: Head | None) -> Outputs:
+        """The Outputs of all rows so far."""
+        if self._folder is None:
+            arrays = {
+                key: np.concatenate(self._held.pop(key), axis=1 if key in PASSES else 0) for key in list(self._held)
+            }
+            return as_outputs(arrays, head)
+        folder = self._folder
+        keys = {key: _file_key(key) for key in self._files}
+        for key, files in self._files.items():
+            _join(files, folder / f"{keys[key]}.npy", stacked=key in PASSES)
+        if self._out is not None:
+            if head is not None:
+                np.save(folder / "head_weight.npy", head.weight, allow_pickle=False)
+                np.save(folder / "head_bias.npy", head.bias, allow_pickle=False)
+            write_manifest(folder, self.n)
+            self._open.close()  # the folder takes its final name
+            folder = self._out
+        maps = {key: _files.read_npy(folder / f"{name}.npy") for key, name in keys.items()}
+        if self._out is None:
+            for key, array in maps.items():
+                weakref.finalize(array._mmap, _remove, folder / f"{keys[key]}.npy")  # type: ignore[attr-defined]
+            self._folder = None
+        self._files.clear()
+        return as_outputs(maps, head)
+
+    def _refuse(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        if set(shapes) != set(self._like):
+            raise InputError("every batch must have labels, or none; some batches had none.")
+        key = next(key for key in shapes if shapes[key] != self._like[key])
+        raise InputError(f"every batch must give rows of the same shape, got {key} rows of {shapes[key]} after "
+                         f"{self._like[key]}. Resize the inputs, or pool the layer.")  # fmt: skip
+
+    def _write(self, part: Mapping[str, Array]) -> None:
+        assert self._folder is not None
+        for key, array in part.items():
+            passes = list(array) if key in PASSES else [array]
+            if key not in self._files:
+                self._files[key] = [_File(self._folder / f"{_file_key(key)}.{i}.part", p) for i, p in enumerate(passes)]
+            for file, rows in zip(self._files[key], passes, strict=True):
+                file.append(rows)
+
+    def _every_file(self) -> list[_File]:
+        return [file for files in self._files.values() for file in files]
+
+
+@final
+class _File:
+    """A ``.npy`` file that grows along its first axis."""
+
+    def __init__(self, path: Path, like: Array) -> None:
+        self.path, self.n, self.tail, self.dtype = path, 0, like.shape[1:], like.dtype
+        self._stream = path.open("wb", buffering=2**20)
+        self.header = self._write_header((0, *self.tail))
+
+    def _write_header(self, shape: tuple[int, ...]) -> int:
+        self._stream.seek(0)
+        # numpy leaves room for any first side, so that the header keeps its length.
+        np.lib.format.write_array_header_1_0(
+            self._stream, {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
+        )
+        return self._stream.tell()
+
+    def append(self, rows: Array) -> None:
+        self._stream.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
+        self.n += rows.shape[0]
+
+    def close(self) -> None:
+        if not self._stream.closed:
+            header = self._write_header((self.n, *self.tail))
+            assert header == self.header
+            self._stream.close()
+
+
+def _join(files: list[_File], target: Path, *, stacked: bool) -> None:
+    """One file of one file, or the passes one after the other as the first axis of a cube."""
+    for file in files:
+        file.close()
+    if not stacked:
+        files[0].path.replace(target)
+        return
+    first = files[0]
+    with target.open("wb") as stream:
+        shape = (len(files), first.n, *first.tail)
+        np.lib.format.write_array_header_1_0(stream, {"descr": first.dtype.str, "fortran_order": False, "shape": shape})
+        for file in files:
+            with file.path.open("rb") as source:
+                source.seek(file.header)
+                shutil.copyfileobj(source, stream, 2**20)
+            file.path.unlink()
+
+
+def _file_key(key: str) -> str:
+    return layer_key(key.removeprefix(LAYER)) if key.startswith(LAYER) else key
+
+
+def as_outputs(arrays: Mapping[str, Array], head: Head | None) -> Outputs:
+    """Rows were checked as they came, so nothing is read again here."""
+    layers = {key.removeprefix(LAYER): array for key, array in arrays.items() if key.startswith(LAYER)}
+    fields: dict[str, Any] = {key: array for key, array in arrays.items() if not key.startswith(LAYER)}
+    return Outputs(**fields, layers=layers, head=head, check=False)
+
+
+def check_part(part: Mapping[str, Array], *, row: int, batch: int, half: bool) -> None:
+    """Raise InputError naming the first row of a batch with NaN or an infinity.
+
+    ``row``: rows before this batch. ``half``: the arrays were narrowed to float16.
+    """
+    for key, array in part.items():
+        finite = np.isfinite(array)
+        if finite.all():
+            continue
+        by_row = np.moveaxis(finite, 1 if key in PASSES else 0, 0)
+        bad = int(np.flatnonzero(~by_row.reshape(by_row.shape[0], -1).all(axis=1))[0])
+        name = f"layers[{key.removeprefix(LAYER)!r}]" if key.startswith(LAYER) else key
+        what = "NaN" if np.isnan(array[~finite][0]) else "an infinite value"
+        remedy = "Look for such values in the input, or for an overflow in the model"
+        if half and what != "NaN":
+            remedy = "Its values are too large for float16: use float32"
+        raise InputError(f"{name} has {what}, first at row {row + bad} (row {bad} of batch {batch}). {remedy}.")
+
+
+def labels_of(truth: Array, *, classes: int, batch: int) -> NDArray[np.intp]:
+    """The labels of a batch, which must be classes that the model has."""
+    try:
+        return as_labels(truth, "labels", n_classes=classes)
+    except InputError as error:
+        raise InputError(f"batch {batch}: {error} labels=False does that.") from None
+
+
+def _remove(path: Path) -> None:
+    """A temporary file, and its folder once that is empty."""
+    path.unlink(missing_ok=True)
+    with suppress(OSError):  # other files are still in use
+        path.parent.rmdir()

@@ -1,0 +1,251 @@
+"""One walk of a model over batches: what it said about each, as plain arrays.
+
+Between two batches the model is in its own state: modes, hooks and random numbers are set and put back for each batch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Literal, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from caveat._checks import as_count, check_known
+from caveat.errors import InputError
+from caveat.nn._heads import name_of_head, named_linear
+from caveat.nn._modes import at_rest, dropout_awake, seeded
+from caveat.nn._rows import LAYER, check_part, labels_of
+from caveat.nn.ease import Transform
+from caveat.outputs import Head
+
+__all__ = ["Walk", "as_batches", "inputs_of", "logits_of", "place_of", "watched"]
+
+Array = NDArray[Any]
+
+_TYPES = {"float16": torch.float16, "float32": torch.float32}
+# Modules whose three-dimensional output is (samples, positions, channels).
+_CHANNELS_LAST = (
+    nn.Linear, nn.LayerNorm, nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention, nn.Embedding,
+)  # fmt: skip
+
+
+@final
+@dataclass(eq=False)
+class Walk:
+    """How to ask a model; ``parts(loader)`` asks. See ``extract`` for the fields."""
+
+    model: nn.Module
+    head: str = "auto"
+    layers: Sequence[str] | Mapping[str, int] = ()
+    pool: Literal["mean"] | None = None
+    mc: int = 0
+    transforms: Sequence[Transform] | None = None
+    labels: bool = True
+    device: str | torch.device | None = None
+    dtype: str | None = None
+    rng: np.random.Generator | None = None
+    _named: dict[str, nn.Module] = field(init=False)
+    _axes: dict[str, int | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        as_count(self.mc, "mc", least=0)
+        if self.dtype is not None:
+            check_known(self.dtype, _TYPES, "dtype")
+        if self.pool is not None:
+            check_known(self.pool, ("mean",), "pool")
+        given = self.layers if isinstance(self.layers, Mapping) else dict.fromkeys(self.layers)
+        self._axes = dict(given)
+        self._named = dict(self.model.named_modules())
+        for name in self._axes:
+            check_known(name, (known for known in self._named if known), "layer")
+        if self.head != "auto":
+            named_linear(self.model, self.head)
+        # One draw for each use, whether it is used or not: asking for passes does not change the transformed copies.
+        rng = np.random.default_rng(0) if self.rng is None else self.rng
+        self._mc_seed, self._ease_seed = rng.integers(2**63, size=2).tolist()
+        self._where = place_of(self.model, self.device)
+
+    def head_layer(self) -> Head:
+        """A copy of the last linear layer; which one it is is known once a batch has passed."""
+        layer = named_linear(self.model, self.head)
+        weight, bias = (None if x is None else _numpy(x.detach().clone()) for x in (layer.weight, layer.bias))
+        assert weight is not None
+        return Head(weight, bias)
+
+    def parts(self, loader: Iterable[Any]) -> Iterator[dict[str, Array]]:
+        """What the model said about each batch, by key of Outputs or ``layer:<name>``. Every row is finite."""
+        row = 0
+        for i, batch in enumerate(loader):
+            inputs, truth = _split(batch)
+            part = self._ask(inputs.to(self._where), i)
+            check_part(part, row=row, batch=i, half=self.dtype == "float16")
+            if self.labels and truth is not None:
+                part["labels"] = labels_of(truth.cpu().numpy(), classes=part["logits"].shape[1], batch=i)
+            row += inputs.shape[0]
+            yield part
+
+    def _ask(self, inputs: Tensor, batch: int) -> dict[str, Array]:
+        with torch.no_grad():  # not inference_mode: a model that caches a tensor could not be trained with it later
+            with at_rest(self.model):
+                part = self._forward(inputs)
+                if self.transforms is not None:
+                    part["ease_probs"] = self._transformed(inputs, batch)
+            if self.mc:
+                with dropout_awake(self.model), seeded(_seed(self._mc_seed, batch), self._where):
+                    passes = [self._logits(inputs) for _ in range(self.mc)]
+                part["mc_logits"] = np.stack([self._array(said) for said in passes])
+        return part
+
+    def _transformed(self, inputs: Tensor, batch: int) -> Array:
+        assert self.transforms is not None
+        if not self.transforms:
+            raise InputError("transforms must name at least one transformation, got none.")
+        generator = torch.Generator().manual_seed(_seed(self._ease_seed, batch))
+        copies = []
+        for transform in self.transforms:
+            changed = transform(inputs, generator)
+            if changed.shape != inputs.shape:
+                raise InputError(f"a transformation must keep the shape of the inputs {tuple(inputs.shape)}, "
+                                 f"got {tuple(changed.shape)} from {transform!r}.")  # fmt: skip
+            copies.append(self._array(torch.softmax(self._logits(changed).float(), dim=1)))
+        return np.stack(copies)
+
+    def _forward(self, inputs: Tensor) -> dict[str, Array]:
+        """Logits, features and layers of one pass."""
+        inner: dict[str, Array] = {}
+        with ExitStack() as hooks:
+            for name, axis in self._axes.items():
+                _hook(hooks, self._named[name], self._layer_catcher(name, axis, inner, inputs.shape[0]))
+            features, logits = self._head_pass(inputs)
+        silent = [name for name in self._axes if LAYER + name not in inner]
+        if silent:
+            raise InputError(f"layer {silent[0]!r} must run in a forward pass, but it did not.")
+        if features.ndim != 2 or features.shape[0] != inputs.shape[0]:
+            raise InputError(f"head '{self.head}' must see one feature vector per sample, got shape "
+                             f"{tuple(features.shape)} for {inputs.shape[0]} samples.")  # fmt: skip
+        return {"logits": _numpy(logits), "features": self._array(features), **inner}
+
+    def _logits(self, inputs: Tensor) -> Tensor:
+        return self._head_pass(inputs)[1]
+
+    def _head_pass(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Input and output of the head during one forward pass; the first pass finds the head."""
+        find = self.head == "auto"
+        watch = {self.head: self._named[self.head]} if not find else {
+            name: module for name, module in self._named.items() if isinstance(module, nn.Linear)
+        }  # fmt: skip
+        caught: dict[str, list[tuple[Tensor, Tensor]]] = {}
+        originals: dict[str, Tensor] = {}
+
+        def catcher(name: str) -> Any:
+            def catch(_: nn.Module, args: Any, kwargs: Any, output: Tensor) -> None:
+                seen = args[0] if args else kwargs["input"]
+                # Copies: what comes later in the model may write into these tensors.
+                caught.setdefault(name, []).append((seen.clone(), output.clone()))
+                originals.pop(name, None)
+                originals[name] = output
+
+            return catch
+
+        with ExitStack() as hooks:
+            for name, module in watch.items():
+                _hook(hooks, module, catcher(name))
+            said = self.model(inputs)
+        if find:
+            self.head = name_of_head(said, originals)
+        times = len(caught.get(self.head, ()))
+        if times != 1:
+            raise InputError(f"head '{self.head}' must run once in a forward pass, ran {times} times.")
+        return caught[self.head][0]
+
+    def _layer_catcher(self, name: str, axis: int | None, inner: dict[str, Array], n: int) -> Any:
+        def catch(module: nn.Module, _: Any, __: Any, output: Any) -> None:
+            said = output[0] if isinstance(output, (tuple, list)) else output
+            if not isinstance(said, Tensor) or said.ndim < 2 or said.shape[0] != n:
+                shape = tuple(said.shape) if isinstance(said, Tensor) else type(said).__name__
+                raise InputError(f"layer {name!r} must give one array per sample, got {shape} for {n} samples.")
+            if LAYER + name in inner:
+                raise InputError(f"layer {name!r} must run once in a forward pass, ran again. "
+                                 "Name a module around it instead.")  # fmt: skip
+            last = axis is None and said.ndim == 3 and isinstance(module, _CHANNELS_LAST)
+            channel = -1 if last else 1 if axis is None else axis
+            said = said.movedim(channel, 1)
+            if self.pool == "mean" and said.ndim > 2:
+                said = said.flatten(2).mean(dim=2, dtype=torch.promote_types(said.dtype, torch.float32))
+            # A copy: a layer behind may write into this tensor.
+            inner[LAYER + name] = self._array(said.clone(memory_format=torch.contiguous_format))
+
+        return catch
+
+    def _array(self, tensor: Tensor) -> Array:
+        return _numpy(tensor if self.dtype is None else tensor.to(_TYPES[self.dtype]))
+
+
+def place_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
+    """Where to run: as asked, or where the model's first parameter is."""
+    return torch.device(device) if device is not None else next(model.parameters(), torch.zeros(())).device
+
+
+def as_batches(inputs: Any, *, size: int = 256) -> Iterable[Any]:
+    """Batches of a tensor or array of inputs; a loader is one already."""
+    if isinstance(inputs, (Tensor, np.ndarray)):
+        blocks = (inputs[start : start + size] for start in range(0, len(inputs), size))
+        return (block if isinstance(block, Tensor) else torch.tensor(block) for block in blocks)
+    return inputs  # type: ignore[no-any-return]
+
+
+def logits_of(model: nn.Module, inputs: Tensor) -> Tensor:
+    """What the model returns, which must be logits (n, C)."""
+    said = model(inputs)
+    if not isinstance(said, Tensor) or said.ndim != 2 or said.shape[0] != inputs.shape[0]:
+        shape = tuple(said.shape) if isinstance(said, Tensor) else type(said).__name__
+        raise InputError(f"the model must return logits (n, C), got {shape} for {inputs.shape[0]} samples. "
+                         "Wrap it in a module that does.")  # fmt: skip
+    return said
+
+
+def inputs_of(batch: Any) -> Tensor:
+    """The input tensor of a batch."""
+    return _split(batch)[0]
+
+
+def _split(batch: Any) -> tuple[Tensor, Tensor | None]:
+    if isinstance(batch, Tensor):
+        return batch, None
+    if isinstance(batch, (tuple, list)) and batch and isinstance(batch[0], Tensor):
+        truth = batch[1] if len(batch) > 1 else None
+        whole = isinstance(truth, Tensor) and truth.shape == batch[0].shape[:1] and not truth.is_floating_point()
+        return batch[0], truth if whole else None
+    raise InputError(f"a batch must be a tensor or a tuple that starts with one, got {type(batch).__name__}.")
+
+
+def watched(loader: Iterable[Any], progress: bool | None) -> Iterator[Any]:
+    """The batches of a loader, with a progress bar on standard error if asked or if that is a terminal."""
+    if not (sys.stderr.isatty() if progress is None else progress):
+        yield from loader
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    total = len(loader) if isinstance(loader, Sized) else None
+    yield from track(loader, "extracting", total=total, console=Console(stderr=True), transient=True)
+
+
+def _hook(hooks: ExitStack, module: nn.Module, catch: Any) -> None:
+    hooks.callback(module.register_forward_hook(catch, with_kwargs=True).remove)
+
+
+def _numpy(tensor: Tensor) -> Array:
+    array = tensor.cpu()
+    return (array.float() if array.dtype == torch.bfloat16 else array).numpy()
+
+
+def _seed(seed: int, batch: int) -> int:
+    """A seed for each batch: walking again gives the same numbers, in any order."""
+    return int(np.random.SeedSequence([seed, batch]).generate_state(1, np.uint32)[0])

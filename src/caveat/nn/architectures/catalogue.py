@@ -1,0 +1,85 @@
+"""Architectures by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from caveat._checks import as_count, check_known
+from caveat.errors import InputError
+from caveat.nn.architectures.l import l
+from caveat.nn.architectures.normalise import Normalise
+from caveat.nn.architectures.resnet18 import resnet18
+from caveat.nn.architectures.resnet20 import resnet20
+from caveat.nn.architectures.small_cnn import small_cnn
+from caveat.nn.architectures.small_vit import small_vit
+from caveat.nn.architectures.vgg13 import vgg13
+from caveat.nn.architectures.xl import xl
+from caveat.nn.architectures.xs import xs
+
+__all__ = ["ARCHITECTURES", "make"]
+
+ARCHITECTURES: dict[str, Callable[..., nn.Sequential]] = {
+    build.__name__: build for build in (l, resnet18, resnet20, small_cnn, small_vit, vgg13, xl, xs)
+}
+
+
+def make(
+    name: str,
+    in_shape: Sequence[int] = (1, 28, 28),
+    classes: int = 10,
+    *,
+    dropout: float = 0.0,
+    normalise: tuple[Sequence[float], Sequence[float]] | None = None,
+    seed: int | None = None,
+    **options: Any,
+) -> nn.Sequential:
+    """A network by its name, with fresh weights. It ends in a linear layer.
+
+    Parameters
+    ----------
+    name
+        ``small_cnn``, ``xs``, ``l``, ``xl``, ``vgg13``, ``resnet18``, ``resnet20`` or ``small_vit``.
+    in_shape
+        Channels, height, width.
+    classes
+        K.
+    dropout
+        Rate of the dropout layers; 0 leaves them out.
+    normalise
+        Mean and standard deviation of each channel, for a first layer that removes them; default: no such layer.
+    seed
+        Of the first weights; None: torch's global generator. A seed leaves that one untouched.
+    options
+        Of that architecture, such as ``width``.
+
+    Examples
+    --------
+    >>> make("small_cnn", in_shape=(3, 32, 32), classes=5, seed=0)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 5])
+    """
+    build = ARCHITECTURES[check_known(name, ARCHITECTURES, "architecture")]
+    known = set(inspect.signature(build).parameters) - {"in_shape", "classes"}
+    for option in options:
+        check_known(option, known, f"option of {name}")
+    shape = tuple(in_shape)
+    if len(shape) != 3 or not all(isinstance(size, int) and size > 0 for size in shape) or min(shape[1:]) < 8:
+        raise InputError(f"in_shape must be channels, height, width with at least 8 x 8 pixels, got {tuple(in_shape)}.")
+    as_count(classes, "classes", least=2)
+    if not 0 <= dropout < 1:
+        raise InputError(f"dropout must be at least 0 and below 1, got {dropout!r}.")
+    with nullcontext() if seed is None else torch.random.fork_rng(devices=[]):
+        if seed is not None:
+            torch.manual_seed(seed)
+        network = build(shape, classes, dropout=dropout, **options)
+    if normalise is None:
+        return network
+    mean, std = normalise
+    if len(mean) != shape[0]:
+        raise InputError(f"normalise must have one mean per channel ({shape[0]}), got {len(mean)}.")
+    return nn.Sequential(Normalise(mean, std), *network)

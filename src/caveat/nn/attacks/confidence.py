@@ -1,0 +1,281 @@
+"""Attack the confidence of a classifier: what an attacker really reaches, sample by sample the worst of many tries.
+
+The objective is the log-confidence, because confidence itself saturates at 1 in float32 and has no slope there. Values
+are computed again in float64 at points that lie exactly inside the ball, so that each of them is at or below its
+certificate. An attack only ever gives a lower bound of what is possible: a weak attack flatters a model.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from caveat._checks import as_count, check_known
+from caveat.errors import InputError
+from caveat.nn.attacks.apgd import apgd
+from caveat.nn.attacks.ball import Ball, Objective, climber
+from caveat.nn.attacks.monotone import monotone
+from caveat.nn.attacks.starts import RANDOM, make_start
+from caveat.nn.bounds.certify import certifiable, checked_inputs
+from caveat.nn.bounds.confidence import log_confidence
+
+__all__ = ["OPTIMISERS", "Attacked", "attack_confidence"]
+
+OPTIMISERS = {"apgd": apgd, "monotone": monotone}
+Measure = Callable[[Tensor], Tensor]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Attacked:
+    """What an attack reached.
+
+    Parameters
+    ----------
+    points
+        The worst point of each sample (n, ...), float64, inside ball and range.
+    log_confidence
+        The objective there (n,), float64. With a clean value counted, so never better for the defender than ``clean``.
+    clean
+        The objective at the unchanged inputs (n,).
+    zero_gradient_share
+        Share of samples whose gradient is exactly zero at the input: there a plain gradient attack cannot even begin.
+    zero_gradients
+        The same share at each start.
+    per_attack
+        The objective that each attack reached alone (n,), by name such as ``"apgd from contrast"``.
+    epsilon, direction
+        What was asked for.
+    """
+
+    points: NDArray[np.float64]
+    log_confidence: NDArray[np.float64]
+    clean: NDArray[np.float64]
+    zero_gradient_share: float
+    zero_gradients: Mapping[str, float]
+    per_attack: Mapping[str, NDArray[np.float64]]
+    epsilon: float
+    direction: str
+
+    @property
+    def n(self) -> int:
+        return int(self.log_confidence.size)
+
+    @property
+    def caveat(self) -> str:
+        """A sentence if most gradients are zero wherever the attack began, else empty."""
+        least = min(self.zero_gradients.values(), default=0.0)
+        if least <= 0.5:
+            return ""
+        return (f"At least {100 * least:.0f} % of the gradients are zero at every start: the attack is masked, "
+                "and a stronger one may reach more.")  # fmt: skip
+
+    def __str__(self) -> str:
+        moved = float(np.mean(np.abs(self.log_confidence - self.clean)))
+        text = (
+            f"{self.n} samples attacked within {self.epsilon:g} by {len(self.per_attack)} attacks ({self.direction}): "
+            f"mean change of log-confidence {moved:.3f}, zero gradients {100 * self.zero_gradient_share:.0f} %"
+        )
+        return text + (f". {self.caveat}" if self.caveat else "")
+
+
+def attack_confidence(
+    model: nn.Module,
+    x: ArrayLike | Tensor,
+    epsilon: float,
+    *,
+    rng: np.random.Generator,
+    objective: str | Measure = "log_confidence",
+    direction: Literal["raise", "lower"] = "raise",
+    clip: tuple[float, float] | None = (0.0, 1.0),
+    optimisers: Sequence[str] = ("apgd", "monotone"),
+    starts: Sequence[str] | None = None,
+    candidates: ArrayLike | Tensor | None = None,
+    tries: int = 64,
+    steps: int = 100,
+    restarts: int = 1,
+    transfer: Sequence[nn.Module] = (),
+    batch_size: int = 512,
+    progress: bool | None = None,
+) -> Attacked:
+    """The worst log-confidence that several attacks reach within epsilon of each input.
+
+    Parameters
+    ----------
+    model
+        A classifier that returns logits (or log-probabilities). It is left as it is and attacked at rest.
+    x
+        Inputs (n, ...), inside ``clip``.
+    epsilon
+        The radius.
+    rng
+        Draws random starts and candidates; the same seed gives the same attack.
+    objective
+        ``"log_confidence"``, or a callable that maps what the model returns to one number per sample (n,).
+    direction
+        ``"raise"`` for outliers, ``"lower"`` for inliers.
+    clip
+        Range of inputs, or None.
+    optimisers
+        ``"apgd"`` (``steps`` steps) and ``"monotone"`` (twice as many), each from every start.
+    starts
+        Names of ``nn.attacks.STARTS``, and ``"toward_id"``. Default: point, small, contrast, and toward_id if there are
+        candidates.
+    candidates
+        Inputs of the other side (m, ...): training images when confidence is raised.
+    tries
+        How many candidates each sample tries.
+    steps
+        Steps of APGD.
+    restarts
+        How often random starts are drawn anew.
+    transfer
+        Other models: they are attacked in the same way, and what is found is tried on this one.
+    batch_size
+        Samples in one pass.
+    progress
+        Show a bar on standard error; default: if that is a terminal.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> attacked = attack_confidence(model, torch.full((2, 4), 0.5), 0.2, rng=np.random.default_rng(0), steps=20)
+    >>> bool((attacked.log_confidence > attacked.clean).all()), sorted(attacked.per_attack)[0]
+    (True, 'apgd from contrast')
+    """
+    check_known(direction, ("raise", "lower"), "direction")
+    if not 0 <= float(epsilon) < np.inf:
+        raise InputError(f"epsilon must be a number, 0 or larger, got {epsilon!r}.")
+    measure, sign = _measure(objective), 1.0 if direction == "raise" else -1.0
+    exact, inputs = certifiable(model), checked_inputs(x, clip)
+    others = None if candidates is None else checked_inputs(candidates, clip)
+    if starts is None:
+        starts = ("point", "small", "contrast") + (() if others is None else ("toward_id",))
+    for name in optimisers:
+        check_known(name, OPTIMISERS, "optimiser")
+    for name, count in (("restarts", restarts), ("tries", tries), ("steps", steps), ("batch_size", batch_size)):
+        as_count(count, name)
+    ball = Ball(inputs, float(epsilon), clip)
+    judge = _quiet(exact, measure, sign)
+
+    found, zero = dict[str, Tensor](), dict[str, float]()
+    sources = [("", model), *((f"transfer {i}: ", other) for i, other in enumerate(transfer))]
+    plan = [(prefix, net, start) for prefix, net in sources for start in starts]
+    for prefix, net, start in _watched(plan, progress):
+        runner = _Runner(net, measure, sign, ball, batch_size)
+        first = runner.starts(start, rng, others, tries, restarts if start in RANDOM else 1)
+        value, moving = runner.look(first)
+        if not prefix:
+            zero[start] = _share_without(moving[: inputs.shape[0]])
+        for name in optimisers:
+            points = runner.run(name, first, value, moving, steps if name == "apgd" else 2 * steps)
+            found[f"{prefix}{name} from {start}"] = ball.project(runner.best_copy(*points).double())
+    zero_share = zero.get("point")
+    if zero_share is None:
+        runner = _Runner(model, measure, sign, ball, batch_size)
+        zero_share = _share_without(runner.look(runner.ball.x)[1])
+    return _worst(judge, ball, found, sign, batch_size, zero_share, zero, direction)
+
+
+@final
+class _Runner:
+    """One model under attack, in its own precision, over batches of rows."""
+
+    def __init__(self, model: nn.Module, measure: Measure, sign: float, ball: Ball, batch_size: int) -> None:
+        net = copy.deepcopy(model).cpu().eval().requires_grad_(False)
+        kind = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
+        self.objective = _quiet(net, measure, sign)
+        self.climb = climber(self.objective)
+        self.ball, self.batch_size = Ball(ball.x.to(kind), ball.epsilon, ball.clip), batch_size
+
+    def starts(self, name: str, rng: np.random.Generator, others: Tensor | None, tries: int, copies: int) -> Tensor:
+        """Starts (copies * n, ...), one copy of the batch after the other."""
+        x = self.ball.x
+        others = None if others is None else others.to(x.dtype)
+        made = [
+            make_start(name, self.ball, self.objective, rng, candidates=others, tries=tries, batch_size=self.batch_size)
+            for _ in range(copies)
+        ]
+        return torch.cat(made)
+
+    def look(self, start: Tensor) -> tuple[Tensor, Tensor]:
+        """Values at the start, and which samples have a slope there at all."""
+        seen = [self.climb(part) for part in torch.split(start, self.batch_size)]
+        slope = torch.cat([gradient.flatten(1).abs().amax(dim=1) for _, gradient in seen])
+        return torch.cat([value for value, _ in seen]), slope > 0
+
+    def run(self, optimiser: str, start: Tensor, value: Tensor, moving: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+        """What the optimiser reaches. Where the slope is zero it would stay for ever, so it is not asked."""
+        n, points, values = self.ball.x.shape[0], start.clone(), value.clone()
+        for rows in torch.split(moving.nonzero()[:, 0], self.batch_size):
+            if rows.numel():
+                part = Ball(self.ball.x[rows % n], self.ball.epsilon, self.ball.clip)
+                points[rows], values[rows] = OPTIMISERS[optimiser](self.climb, start[rows], part, steps=steps)
+        return points, values
+
+    def best_copy(self, points: Tensor, values: Tensor) -> Tensor:
+        n = self.ball.x.shape[0]
+        which = values.reshape(-1, n).argmax(dim=0)
+        return points.reshape(-1, *self.ball.x.shape)[which, torch.arange(n)]
+
+
+def _worst(
+    judge: Objective, ball: Ball, reached_by: Mapping[str, Tensor], sign: float, batch_size: int, zero_share: float,
+    zero: Mapping[str, float], direction: str,
+) -> Attacked:  # fmt: skip
+    """Every point judged in float64, and for each sample the worst, the clean point included."""
+
+    def value(points: Tensor) -> Tensor:
+        with torch.no_grad():
+            found = torch.cat([judge(part) for part in torch.split(points, batch_size)])
+        if bool(torch.isnan(found).any()):
+            raise InputError("the model gives NaN. Look for huge or NaN weights.")
+        return found
+
+    each = (-1, *[1] * (ball.x.ndim - 1))
+    clean = best = value(ball.x)
+    points, per_attack = ball.x, {}
+    for name, reached in reached_by.items():
+        here = value(reached)
+        up = here > best
+        points, best = torch.where(up.reshape(each), reached, points), torch.where(up, here, best)
+        per_attack[name] = np.asarray(sign * torch.maximum(here, clean).numpy())
+    return Attacked(
+        points=points.numpy(), log_confidence=sign * best.numpy(), clean=sign * clean.numpy(),
+        zero_gradient_share=zero_share, zero_gradients=dict(zero), per_attack=per_attack, epsilon=ball.epsilon,
+        direction=direction,
+    )  # fmt: skip
+
+
+def _share_without(moving: Tensor) -> float:
+    return 1 - float(moving.double().mean())
+
+
+def _measure(objective: str | Measure) -> Measure:
+    if callable(objective):
+        return objective
+    check_known(objective, ("log_confidence",), "objective")
+    return log_confidence
+
+
+def _quiet(net: nn.Module, measure: Measure, sign: float) -> Objective:
+    return lambda z: sign * measure(net(z))
+
+
+def _watched(plan: Iterable[Any], progress: bool | None) -> Iterator[Any]:
+    if not (sys.stderr.isatty() if progress is None else progress):
+        yield from plan
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(plan, "attacking", console=Console(stderr=True), transient=True)

@@ -1,0 +1,41 @@
+"""Bounds of what a network can say about any input near a given one: boxes, logit differences, confidence."""
+
+from caveat.nn.bounds.box import Box, input_box
+from caveat.nn.bounds.certify import confidence_bounds, epsilon_star, label_bounds
+from caveat.nn.bounds.confidence import (
+    confidence_loss,
+    largest_difference,
+    log_confidence,
+    log_confidence_lower,
+    log_confidence_upper,
+    log_probability_lower,
+    log_probability_upper,
+    spread_upper,
+)
+from caveat.nn.bounds.differences import difference_bounds
+from caveat.nn.bounds.export import export_network
+from caveat.nn.bounds.interval import propagate
+from caveat.nn.bounds.joint import gated_log_confidence, joint_log_probabilities
+from caveat.nn.bounds.rules import register_rule
+
+__all__ = [
+    "Box",
+    "confidence_bounds",
+    "confidence_loss",
+    "difference_bounds",
+    "epsilon_star",
+    "export_network",
+    "gated_log_confidence",
+    "input_box",
+    "joint_log_probabilities",
+    "label_bounds",
+    "largest_difference",
+    "log_confidence",
+    "log_confidence_lower",
+    "log_confidence_upper",
+    "log_probability_lower",
+    "log_probability_upper",
+    "propagate",
+    "register_rule",
+    "spread_upper",
+]

@@ -1,0 +1,102 @@
+r"""A box of tensors, by its centre and its radius.
+
+$$ \{ z : |z - c| \le r \} $$
+
+entry by entry. Through an affine map the centre goes as a point does, c' = W c + b, and the radius through the absolute
+weights, r' = |W| r: two products instead of the four of Bitterwolf, Meinke and Hein, "Certifiably Adversarially Robust
+Detection of Out-of-Distribution Data", NeurIPS 2020, eq. (3), and the same box.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from caveat.errors import InputError
+
+__all__ = ["Box", "input_box", "per_sample"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Box:
+    """All tensors within ``radius`` of ``centre``, entry by entry; rows are samples.
+
+    Examples
+    --------
+    >>> box = Box.between(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 2.0]))
+    >>> box.centre, box.radius
+    (tensor([0.5000, 2.0000]), tensor([0.5000, 0.0000]))
+    """
+
+    centre: Tensor
+    radius: Tensor
+
+    @classmethod
+    def between(cls, lower: Tensor, upper: Tensor) -> Box:
+        centre = (lower + upper) / 2
+        return cls(centre, upper - centre)
+
+    @property
+    def lower(self) -> Tensor:
+        return self.centre - self.radius
+
+    @property
+    def upper(self) -> Tensor:
+        return self.centre + self.radius
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.centre.shape
+
+    def widened(self, terms: int) -> Box:
+        """A box that also holds what rounding does to a sum of ``terms`` products with entries of this box.
+
+        A sum of k products is off by at most k u (|W| |c| + |b|), u the unit roundoff. Because the radius goes through
+        |W| as well, moving k u |c| into it pays for the sum before it is made. Four times that pays for the bound and
+        for whoever evaluates the network in the same precision.
+        """
+        slack = 2 * (terms + 4) * torch.finfo(self.centre.dtype).eps
+        return Box(self.centre, torch.abs(self.centre).add_(self.radius).mul_(slack).add_(self.radius))
+
+
+def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)) -> Box:
+    r"""The inputs an attacker can reach: within epsilon of x in every entry, and inside the range of inputs.
+
+    $$ \{ z \in [0,1]^d : \|z - x\|_\infty \le \epsilon \} $$
+
+    Parameters
+    ----------
+    x
+        Inputs (n, ...).
+    epsilon
+        The radius; one number, or one for each sample (n,).
+    clip
+        Smallest and largest value an input can have; None if inputs are not bounded.
+
+    Examples
+    --------
+    >>> box = input_box(torch.tensor([[0.1, 0.5]]), 0.3)
+    >>> box.lower, box.upper
+    (tensor([[0.0000, 0.2000]]), tensor([[0.4000, 0.8000]]))
+    """
+    reach = per_sample(epsilon, x)
+    if clip is None:
+        return Box(x, reach.expand_as(x))
+    low, high = clip
+    if not low < high:
+        raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
+    return Box.between((x - reach).clamp(min=low), (x + reach).clamp(max=high))
+
+
+def per_sample(epsilon: float | Tensor, x: Tensor) -> Tensor:
+    """Epsilon as a tensor that broadcasts over x: one number, or one for each sample."""
+    reach: Any = torch.as_tensor(epsilon, dtype=x.dtype, device=x.device)
+    if reach.ndim:
+        if reach.shape != x.shape[:1]:
+            raise InputError(f"epsilon must be one number or one per sample ({x.shape[0]},), got {tuple(reach.shape)}.")
+        reach = reach.reshape(-1, *[1] * (x.ndim - 1))
+    return reach  # type: ignore[no-any-return]

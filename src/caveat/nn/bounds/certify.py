@@ -1,0 +1,276 @@
+"""Certified bounds of confidence: what no attacker within the radius can pass.
+
+Computed in float64 and widened by what rounding can do. A number that is not finite is an error, never a guarantee.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from caveat._checks import as_count, check_known
+from caveat.errors import InputError
+from caveat.nn.bounds.box import input_box
+from caveat.nn.bounds.confidence import (
+    log_confidence,
+    log_confidence_lower,
+    log_confidence_upper,
+    log_probability_lower,
+    log_probability_upper,
+)
+from caveat.nn.bounds.crown import crown_differences
+from caveat.nn.bounds.differences import difference_bounds
+from caveat.results import ScoreBounds
+
+__all__ = ["certifiable", "checked_inputs", "confidence_bounds", "epsilon_star", "label_bounds"]
+
+Clip = tuple[float, float] | None
+Pair = tuple[Tensor, Tensor]
+_LAST = 8 * torch.finfo(torch.float64).eps  # rounding of the last step, from differences to a log-probability
+
+
+def confidence_bounds(
+    model: nn.Module,
+    x: ArrayLike | Tensor,
+    epsilon: float,
+    *,
+    clip: Clip = (0.0, 1.0),
+    method: str = "ibp",
+    refine: int = 0,
+    threshold: float | None = None,
+    batch_size: int = 256,
+) -> ScoreBounds:
+    """Bounds of the log-confidence of a classifier over all inputs within epsilon in every entry.
+
+    Upper bounds are eq. (6) of Bitterwolf, Meinke and Hein, NeurIPS 2020, with the last layer elided; lower bounds are
+    the same argument. For outliers a low upper bound is good; for inliers a high lower bound.
+
+    Parameters
+    ----------
+    model
+        A classifier that returns logits, made of layers ``propagate`` knows. It is left as it is; bounds are of the
+        network at rest (dropout off, running statistics). A model with a method ``log_confidence_bounds(x, epsilon)
+        -> (lower, upper)`` is asked itself; it gets float64 inputs and an epsilon per sample.
+    x
+        Inputs (n, ...), inside ``clip``.
+    epsilon
+        The radius.
+    clip
+        Range of inputs; an attacker cannot leave it. None: no range.
+    method
+        ``"ibp"``: interval bounds, one pass. ``"crown"``: linear bounds for every sample, tighter and much slower
+        (a quarter of a second each for a small network), for chains of linear layers, convolutions and ReLUs.
+    refine
+        At most this many samples get linear bounds after interval bounds left them open: those on one side of the
+        threshold whose bound is on the other, the nearest first.
+    threshold
+        The log-confidence that decides, such as the 5 % quantile of the inliers'. Needed with ``refine``.
+    batch_size
+        Samples in one pass.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> bounds = confidence_bounds(model, torch.full((2, 4), 0.5), 0.1)
+    >>> bool((bounds.lower <= bounds.value).all() and (bounds.value <= bounds.upper).all())
+    True
+    """
+    check_known(method, ("ibp", "crown"), "method")
+    if as_count(refine, "refine", least=0) and threshold is None:
+        raise InputError("refine needs threshold, the log-confidence that decides, which is None.")
+    net, inputs = certifiable(model), checked_inputs(x, clip)
+    as_count(batch_size, "batch_size")
+    reach = _reach(epsilon, inputs)
+    with torch.no_grad():
+        value = _in_batches(lambda part: log_confidence(net(part)), inputs, size=batch_size)
+        lower, upper = bounds_of(net, inputs, reach, clip, batch_size)
+        chosen = torch.arange(0)
+        if method == "crown":
+            chosen = torch.arange(inputs.shape[0])
+        elif threshold is not None and refine:
+            chosen = _open(value, lower, upper, threshold)[:refine]
+        if chosen.numel():
+            low, high = _linear(net, inputs[chosen], reach[chosen], clip)
+            lower[chosen], upper[chosen] = torch.maximum(lower[chosen], low), torch.minimum(upper[chosen], high)
+    return ScoreBounds(
+        value=_numpy(value), lower=_numpy(lower), upper=_numpy(upper), epsilon=float(epsilon),
+        method=method if method == "crown" or not chosen.numel() else "ibp, crown", refined=int(chosen.numel()),
+    )  # fmt: skip
+
+
+def label_bounds(
+    model: nn.Module, x: ArrayLike | Tensor, epsilon: float, *, clip: Clip = (0.0, 1.0), batch_size: int = 256
+) -> ScoreBounds:
+    """Bounds (n, K) of the nonconformity -log p_y of every label over all inputs within epsilon in every entry.
+
+    The larger, the stranger. What ``robust.certified_sets`` needs: ``lower`` at test time, ``upper`` at calibration.
+
+    Parameters
+    ----------
+    model, x, epsilon, clip, batch_size
+        As in ``confidence_bounds``, by interval bounds; a model's own ``log_confidence_bounds`` is not asked.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> bounds = label_bounds(model, torch.full((2, 4), 0.5), 0.1)
+    >>> bounds.value.shape, bool((bounds.lower <= bounds.value).all() and (bounds.value <= bounds.upper).all())
+    ((2, 3), True)
+    """
+    net, inputs = certifiable(model), checked_inputs(x, clip)
+    reach = _reach(epsilon, inputs)
+    with torch.no_grad():
+        value = _in_batches(lambda part: -_log_probabilities(net(part)), inputs, size=batch_size)
+        parts = []
+        for rows in torch.split(torch.arange(inputs.shape[0]), as_count(batch_size, "batch_size")):
+            differences = difference_bounds(net, inputs[rows], reach[rows], clip, slack=True)
+            _demand_finite(differences)
+            parts.append((-log_probability_upper(differences), -log_probability_lower(differences)))
+    lower, upper = (torch.cat(side) for side in zip(*parts, strict=True))
+    lower, upper = lower * (1 - _LAST), upper * (1 + _LAST)
+    return ScoreBounds(
+        value=_numpy(value), lower=_numpy(lower), upper=_numpy(upper), epsilon=float(epsilon), method="ibp"
+    )
+
+
+def epsilon_star(
+    model: nn.Module,
+    x: ArrayLike | Tensor,
+    threshold: float,
+    *,
+    largest: float = 1.0,
+    clip: Clip = (0.0, 1.0),
+    steps: int = 12,
+    batch_size: int = 256,
+) -> NDArray[np.float64]:
+    """The largest radius (n,) for which the log-confidence provably stays at or below a threshold. Higher is better.
+
+    By bisection, all samples at once: the bound rises with the radius. What is returned was certified itself, and the
+    true radius up to which the certificate holds is less than ``largest / 2**steps`` larger.
+
+    Parameters
+    ----------
+    model, x, clip, batch_size
+        As in ``confidence_bounds``.
+    threshold
+        A log-confidence, such as the 5 % quantile of the inliers'.
+    largest
+        Where to stop looking.
+    steps
+        Halvings; each costs one pass.
+
+    Returns
+    -------
+    array
+        NaN where even the unchanged input is not certified, 0 where only that is.
+
+    Examples
+    --------
+    >>> head = nn.Linear(1, 2, bias=False)
+    >>> _ = head.weight.data.copy_(torch.tensor([[4.0], [0.0]]))  # log-confidence rises with x
+    >>> top = float(log_confidence(head(torch.tensor([[0.75]]))).detach())
+    >>> epsilon_star(head, [[0.25], [0.5], [0.9]], top).round(2)
+    array([0.5 , 0.25,  nan])
+    """
+    net, inputs = certifiable(model), checked_inputs(x, clip)
+    if not 0 < float(largest) < np.inf:
+        raise InputError(f"largest must be a positive number, got {largest!r}.")
+
+    def holds(radius: Tensor) -> Tensor:
+        return bounds_of(net, inputs, radius, clip, batch_size)[1] <= threshold
+
+    with torch.no_grad():
+        good = torch.zeros(inputs.shape[0], dtype=torch.float64)
+        bad = torch.full_like(good, float(largest))
+        at_rest, everywhere = holds(good), holds(bad)
+        for _ in range(as_count(steps, "steps")):
+            middle = (good + bad) / 2
+            sound = holds(middle)
+            good, bad = torch.where(sound, middle, good), torch.where(sound, bad, middle)
+        good = torch.where(everywhere, torch.full_like(good, float(largest)), good)
+        return _numpy(torch.where(at_rest, good, torch.full_like(good, torch.nan)))
+
+
+def bounds_of(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip, batch_size: int) -> Pair:
+    """Lower and upper bounds of the log-confidence of a model made ``certifiable``."""
+    own: Any = getattr(net, "log_confidence_bounds", None)
+    lower, upper = [], []
+    for x, epsilon in zip(torch.split(inputs, batch_size), torch.split(reach, batch_size), strict=True):
+        if own is not None:
+            low, high = own(x, epsilon) if clip == (0.0, 1.0) else own(x, epsilon, clip=clip)
+        else:
+            differences = difference_bounds(net, x, epsilon, clip, slack=True)
+            low, high = log_confidence_lower(differences), log_confidence_upper(differences)
+        _demand_finite(low, high)
+        lower.append(low.double() * (1 + _LAST))
+        upper.append(high.double().clamp(max=0.0) * (1 - _LAST))
+    return torch.cat(lower), torch.cat(upper)
+
+
+def _log_probabilities(logits: Tensor) -> Tensor:
+    """log p_y (n, K) that does not saturate at 0, as log-softmax does."""
+    return log_probability_upper(logits[:, :, None] - logits[:, None, :])
+
+
+def _open(value: Tensor, lower: Tensor, upper: Tensor, threshold: float) -> Tensor:
+    """Samples whose bound crosses the threshold though they do not, the nearest first."""
+    past = torch.where(value <= threshold, upper - threshold, threshold - lower)
+    crossing = (past > 0).nonzero()[:, 0]
+    return crossing[past[crossing].argsort(stable=True)]
+
+
+def _linear(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip) -> Pair:
+    if hasattr(net, "log_confidence_bounds"):
+        raise InputError(f"{type(net).__name__} brings its own bounds, which CROWN cannot refine. Use method 'ibp'.")
+    differences = crown_differences(net, input_box(inputs, reach, clip).widened(1))
+    _demand_finite(differences)
+    return log_confidence_lower(differences) * (1 + _LAST), log_confidence_upper(differences) * (1 - _LAST)
+
+
+def _reach(epsilon: float, inputs: Tensor) -> Tensor:
+    if not 0 <= float(epsilon) < np.inf:
+        raise InputError(f"epsilon must be a number, 0 or larger, got {epsilon!r}.")
+    return torch.full(inputs.shape[:1], float(epsilon), dtype=torch.float64)
+
+
+def _demand_finite(*bounds: Tensor) -> None:
+    for bound in bounds:
+        if not bool(torch.isfinite(bound).all()):
+            raise InputError("a bound is not finite, so nothing is certified. Look for huge or NaN weights.")
+
+
+def certifiable(model: nn.Module) -> nn.Module:
+    """A copy of the model in float64 and at rest."""
+    return copy.deepcopy(model).cpu().double().eval()
+
+
+def checked_inputs(x: ArrayLike | Tensor, clip: Clip) -> Tensor:
+    """Inputs as a float64 tensor, finite and inside the range."""
+    inputs = x.detach().cpu().double() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x, dtype=np.float64))
+    if inputs.ndim < 2 or 0 in inputs.shape:
+        raise InputError(f"x must be a non-empty batch of inputs (n, ...), got shape {tuple(inputs.shape)}.")
+    rows = inputs.flatten(1)
+    if not bool(torch.isfinite(rows).all()):
+        row = int((~torch.isfinite(rows)).any(dim=1).nonzero()[0])
+        raise InputError(f"x must be finite, got NaN or an infinity at row {row}.")
+    if clip is not None and not clip[0] <= float(rows.min()) <= float(rows.max()) <= clip[1]:
+        span = f"from {float(rows.min()):g} to {float(rows.max()):g}"
+        raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values {span}. "
+                         "Put the normalisation into the model, or pass clip=None.")  # fmt: skip
+    return inputs
+
+
+def _in_batches(call: Callable[[Tensor], Tensor], inputs: Tensor, *, size: int) -> Tensor:
+    return torch.cat([call(part) for part in torch.split(inputs, size)])
+
+
+def _numpy(tensor: Tensor) -> NDArray[np.float64]:
+    return np.asarray(tensor.detach().numpy(), dtype=np.float64)

@@ -1,0 +1,100 @@
+"""A network as named arrays, for ``caveat.robust.Network``: certificates without torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, fx, nn
+
+from caveat.errors import InputError
+from caveat.nn.bounds.interval import modules_of, traced
+
+__all__ = ["export_network"]
+
+_RELU: tuple[Any, ...] = (nn.functional.relu, torch.relu, torch.relu_, "relu")
+_EMPTY = np.empty(0, dtype=np.int64)
+Fields = dict[str, NDArray[Any]]
+
+
+def export_network(model: nn.Module) -> dict[str, NDArray[Any]]:
+    """Weights of a chain of layers under the names that ``robust.Network`` reads; the precision is kept.
+
+    Linear, Conv2d, ReLU, Flatten, AvgPool2d, AdaptiveAvgPool2d(1), MaxPool2d, batch normalisation at rest; dropout and
+    identity vanish. Anything else, and residual additions, are an error that names them. Save the result with
+    ``numpy.savez(path, **arrays)`` or ``safetensors.numpy.save_file(arrays, path)``.
+
+    Examples
+    --------
+    >>> list(export_network(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))))
+    ['0.dense.weight', '0.dense.bias', '1.relu.args', '2.dense.weight', '2.dense.bias']
+    """
+    modules, steps = modules_of(model), list[tuple[str, Fields]]()
+    before: fx.Node | None = None
+    for node in traced(model).nodes:
+        if node.op == "placeholder":
+            before = node
+            continue
+        if node.all_input_nodes != [before]:
+            raise InputError(f"only a chain of layers can be exported, but '{node.name}' joins or branches.")
+        before = node
+        if node.op == "output":
+            break
+        if node.op == "call_module":
+            step = _step(modules[str(node.target)], str(node.target))
+        elif node.target in _RELU:
+            step = "relu", {"args": _EMPTY}
+        elif node.target in (torch.flatten, "flatten") and node.args[1:] in ((1,), (1, -1)):
+            step = "flatten", {"args": _EMPTY}
+        else:
+            what = getattr(node.target, "__name__", node.target)
+            raise InputError(f"the operation '{what}' (node '{node.name}') cannot be exported.")
+        if step is not None:
+            steps.append(step)
+    return {f"{i}.{kind}.{field}": value for i, (kind, fields) in enumerate(steps) for field, value in fields.items()}
+
+
+def _step(module: nn.Module, name: str) -> tuple[str, Fields] | None:
+    match module:
+        case nn.Identity() | nn.Dropout() | nn.Dropout1d() | nn.Dropout2d():
+            return None
+        case nn.Linear():
+            return "dense", {"weight": _numpy(module.weight), "bias": _bias(module.bias, module.weight)}
+        case nn.Conv2d() if module.padding_mode == "zeros" and not isinstance(module.padding, str):
+            how = (*_pair(module.stride), *_pair(module.padding), *_pair(module.dilation), module.groups)
+            fields = {"weight": _numpy(module.weight), "bias": _bias(module.bias, module.weight), "args": np.array(how)}
+            return "conv", fields
+        case nn.BatchNorm1d() | nn.BatchNorm2d() if module.running_mean is not None and module.running_var is not None:
+            scale = (module.running_var.double() + module.eps).rsqrt()
+            scale = scale if module.weight is None else scale * module.weight
+            shift = -module.running_mean * scale if module.bias is None else module.bias - module.running_mean * scale
+            return "affine", {"scale": _numpy(scale), "shift": _numpy(shift)}
+        case nn.ReLU():
+            return "relu", {"args": _EMPTY}
+        case nn.Flatten(start_dim=1, end_dim=-1):
+            return "flatten", {"args": _EMPTY}
+        case nn.AdaptiveAvgPool2d(output_size=1 | (1, 1)):
+            return "global_avg_pool", {"args": _EMPTY}
+        case nn.MaxPool2d(dilation=1, ceil_mode=False):
+            return "max_pool", {"args": _window(module.kernel_size, module.stride, module.padding)}
+        case nn.AvgPool2d(ceil_mode=False, count_include_pad=True, divisor_override=None):
+            return "avg_pool", {"args": _window(module.kernel_size, module.stride, module.padding)}
+    raise InputError(f"layer '{name}' of type {type(module).__name__} cannot be exported with these settings.")
+
+
+def _window(size: Any, stride: Any, padding: Any) -> NDArray[Any]:
+    return np.array((*_pair(size), *_pair(stride), *_pair(padding)))
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (int(value[0]), int(value[1]))
+
+
+def _bias(bias: Tensor | None, weight: Tensor) -> NDArray[Any]:
+    return np.zeros(weight.shape[0], dtype=_numpy(weight).dtype) if bias is None else _numpy(bias)
+
+
+def _numpy(tensor: Tensor) -> NDArray[Any]:
+    return np.array(tensor.detach().cpu().numpy())

@@ -1,0 +1,53 @@
+r"""Bounds for a classifier that a detector gates.
+
+$$ p(y|x) = \sigma(g(x))\, p_{in}(y|x) + (1 - \sigma(g(x))) / K $$
+$$ \max_B \max_y p(y|x') \le \tfrac1K + \tfrac{K-1}{K} \sigma(\overline g(x)) $$
+
+with an upper bound of the detector g alone: the classifier may be anything. Meinke, Bitterwolf and Hein, "Provably
+Adversarially Robust Detection of Out-of-Distribution Data", NeurIPS 2022, arXiv:2106.04260, eq. (8). If the
+classifier's own confidence has a bound too, it replaces the 1 in (K-1)/K = 1 - 1/K, and gives lower bounds (ours).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["gated_log_confidence", "joint_log_probabilities"]
+
+
+def joint_log_probabilities(class_logits: Tensor, gate: Tensor) -> Tensor:
+    """log p(y|x), shape (n, K), from the classifier's logits (n, K) and the detector's g (n,). Stable for any g.
+
+    >>> joint_log_probabilities(torch.tensor([[9.0, 0.0]]), torch.tensor([-50.0])).exp()
+    tensor([[0.5000, 0.5000]])
+    """
+    inside = torch.log_softmax(class_logits, dim=1) + F.logsigmoid(gate)[:, None]
+    return torch.logaddexp(inside, (F.logsigmoid(-gate) - math.log(class_logits.shape[1]))[:, None])
+
+
+def gated_log_confidence(gate: Tensor, n_classes: int, log_confidence: Tensor | None = None) -> Tensor:
+    """The log-confidence (n,) of a gated classifier whose own log-confidence is at most (or at least) what is given.
+
+    log(1/K + sigma(g) (conf - 1/K)) rises with both arguments: upper bounds in, upper bound out; lower in, lower out.
+
+    Parameters
+    ----------
+    gate
+        g, or a bound of it (n,). The log density ratio log b of CCU enters the same way.
+    n_classes
+        K.
+    log_confidence
+        The classifier's log-confidence, or a bound of it (n,); None: 0, which every classifier keeps.
+
+    Examples
+    --------
+    >>> gated_log_confidence(torch.tensor([-50.0, 0.0, 50.0]), 10).exp()
+    tensor([0.1000, 0.5500, 1.0000])
+    """
+    confidence = torch.ones_like(gate) if log_confidence is None else log_confidence.exp()
+    surplus = (n_classes * confidence - 1).clamp(min=0)  # the largest of K probabilities is at least 1/K
+    return torch.log1p(torch.sigmoid(gate) * surplus) - math.log(n_classes)

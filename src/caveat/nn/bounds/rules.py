@@ -1,0 +1,261 @@
+"""How a box goes through each kind of layer. A layer without a rule has no bound, and the error names it.
+
+Dropout is the identity and batch normalisation uses its running statistics: bounds speak of the network at rest, also
+while it is being trained. ``slack`` widens each box by what rounding can do; certificates use it, training does not.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from caveat.errors import InputError
+from caveat.nn.bounds.box import Box
+
+__all__ = ["FUNCTION_RULES", "METHOD_RULES", "MODULE_RULES", "has_rule", "module_rule", "register_rule"]
+
+Rule = Callable[[Any, Box, bool], Box]
+
+MODULE_RULES: dict[type[nn.Module], Rule] = {}
+
+
+def register_rule(*kinds: type[nn.Module]) -> Callable[[Rule], Rule]:
+    """Teach the bounds a module of your own: ``rule(module, box, slack) -> Box`` must enclose all it can give.
+
+    Examples
+    --------
+    >>> class Half(nn.Module):
+    ...     def forward(self, x):
+    ...         return x / 2
+    >>> @register_rule(Half)
+    ... def half(module, box, slack):
+    ...     return Box(box.centre / 2, box.radius / 2)
+    >>> del MODULE_RULES[Half]  # only here, to leave no trace
+    """
+
+    def keep(rule: Rule) -> Rule:
+        for kind in kinds:
+            MODULE_RULES[kind] = rule
+        return rule
+
+    return keep
+
+
+def has_rule(module: nn.Module) -> bool:
+    return type(module) in MODULE_RULES
+
+
+def module_rule(module: nn.Module, name: str) -> Rule:
+    rule = MODULE_RULES.get(type(module))
+    if rule is None:
+        known = ", ".join(sorted(kind.__name__ for kind in MODULE_RULES))
+        raise InputError(f"no bound is known for layer '{name}' of type {type(module).__name__}. "
+                         f"Known: {known}, and additions; teach it another with nn.bounds.register_rule.")  # fmt: skip
+    return rule
+
+
+class _ReLUOfBox(torch.autograd.Function):
+    """Both ends of a box through max(., 0) in a few passes over memory, forwards and backwards."""
+
+    @staticmethod
+    def forward(ctx: Any, centre: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+        upper = (centre + radius).clamp_min_(0)
+        lower = (centre - radius).clamp_min_(0)
+        middle = torch.lerp(lower, upper, 0.5)
+        if not any(ctx.needs_input_grad):
+            return middle, upper.sub_(middle)
+        ctx.save_for_backward(lower, upper)
+        return middle, upper - middle
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        of_centre, of_radius = grads
+        lower, upper = ctx.saved_tensors
+        of_upper = (of_centre + of_radius).mul_(0.5).mul_(upper > 0)
+        of_lower = (of_centre - of_radius).mul_(0.5).mul_(lower > 0)
+        return of_upper + of_lower, of_upper.sub_(of_lower)
+
+
+def relu(box: Box, slack: bool) -> Box:
+    """ReLU is monotone: it acts on both ends."""
+    if slack:
+        box = box.widened(1)
+    box = Box(*_ReLUOfBox.apply(box.centre, box.radius))  # type: ignore[no-untyped-call]
+    return box.widened(1) if slack else box  # a unit that is off for the whole box stays exactly 0
+
+
+def affine(
+    box: Box, terms: int, slack: bool, point: Callable[[Tensor], Tensor], size: Callable[[Tensor], Tensor]
+) -> Box:
+    """Centre through the map, radius through its absolute weights."""
+    if not slack:
+        return Box(point(box.centre), size(box.radius))
+    box = box.widened(terms)
+    return Box(point(box.centre), size(box.radius)).widened(1)
+
+
+def linear(box: Box, weight: Tensor, bias: Tensor | None, slack: bool) -> Box:
+    return affine(box, weight.shape[1], slack, lambda c: F.linear(c, weight, bias), lambda r: F.linear(r, weight.abs()))
+
+
+@register_rule(nn.Linear)
+def _linear(module: nn.Linear, box: Box, slack: bool) -> Box:
+    return linear(box, module.weight, module.bias, slack)
+
+
+@register_rule(nn.Conv2d)
+def _conv2d(module: nn.Conv2d, box: Box, slack: bool) -> Box:
+    if module.padding_mode != "zeros":
+        raise InputError(f"a Conv2d must pad with zeros to have a bound, got padding_mode {module.padding_mode!r}.")
+    weight: Tensor = module.weight
+    how: Any = (module.stride, module.padding, module.dilation, module.groups)
+    return affine(
+        box, weight[0].numel(), slack,
+        lambda c: F.conv2d(c, weight, module.bias, *how), lambda r: F.conv2d(r, weight.abs(), None, *how),
+    )  # fmt: skip
+
+
+@register_rule(nn.BatchNorm1d, nn.BatchNorm2d)
+def _batch_norm(module: nn.BatchNorm2d, box: Box, slack: bool) -> Box:
+    if module.running_mean is None or module.running_var is None:
+        raise InputError("a batch normalisation needs running statistics to have a bound, this one keeps none.")
+    scale = (module.running_var + module.eps).rsqrt()
+    if module.weight is not None:
+        scale = scale * module.weight
+    shift = -module.running_mean * scale
+    if module.bias is not None:
+        shift = shift + module.bias
+    like = (1, -1, *[1] * (box.centre.ndim - 2))
+    scale, shift = scale.reshape(like), shift.reshape(like)
+    if slack:  # (x - mean) cancels: its rounding is of the size of the mean
+        own = module.running_mean.reshape(like).abs() * (8 * torch.finfo(scale.dtype).eps)
+        box = Box(box.centre, box.radius + own)
+    return affine(box, 4, slack, lambda c: c * scale + shift, lambda r: r * scale.abs())
+
+
+@register_rule(nn.ReLU)
+def _relu(module: nn.ReLU, box: Box, slack: bool) -> Box:
+    return relu(box, slack)
+
+
+@register_rule(nn.Flatten)
+def _flatten(module: nn.Flatten, box: Box, slack: bool) -> Box:
+    return _reshaped(module, box)
+
+
+@register_rule(nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d)
+def _identity(module: nn.Module, box: Box, slack: bool) -> Box:
+    return box
+
+
+@register_rule(nn.AvgPool2d)
+def _avg_pool(module: nn.AvgPool2d, box: Box, slack: bool) -> Box:
+    return affine(box, _area(module.kernel_size), slack, module, module)
+
+
+@register_rule(nn.AdaptiveAvgPool2d)
+def _adaptive_avg_pool(module: nn.AdaptiveAvgPool2d, box: Box, slack: bool) -> Box:
+    return affine(box, math.prod(box.shape[-2:]), slack, module, module)
+
+
+@register_rule(nn.MaxPool2d)
+def _max_pool(module: nn.MaxPool2d, box: Box, slack: bool) -> Box:
+    if slack:
+        box = box.widened(1)
+    box = Box.between(module(box.lower), module(box.upper))
+    return box.widened(1) if slack else box
+
+
+def _area(size: Any) -> int:
+    return size * size if isinstance(size, int) else math.prod(size)
+
+
+def _reshaped(how: Callable[[Tensor], Tensor], box: Box) -> Box:
+    return Box(how(box.centre), how(box.radius))
+
+
+def _add(a: Any, b: Any, slack: bool) -> Box:
+    if isinstance(a, Box) and isinstance(b, Box):
+        if slack:
+            a, b = a.widened(1), b.widened(1)
+        return Box(a.centre + b.centre, a.radius + b.radius)
+    box, other = (a, b) if isinstance(a, Box) else (b, a)
+    centre = box.centre + other
+    box = Box(centre, box.radius.expand_as(centre))
+    return box.widened(1) if slack else box
+
+
+def _subtract(a: Any, b: Any, slack: bool) -> Box:
+    return _add(a, _scale(b, -1.0, False) if isinstance(b, Box) else -b, slack)
+
+
+def _scale(a: Any, b: Any, slack: bool) -> Box:
+    if isinstance(a, Box) and isinstance(b, Box):
+        raise InputError("no bound is known for the product of two parts of the network.")
+    box, factor = (a, b) if isinstance(a, Box) else (b, a)
+    factor = torch.as_tensor(factor, dtype=box.centre.dtype)
+    return affine(box, 1, slack, lambda c: c * factor, lambda r: r * factor.abs())
+
+
+def _divide(a: Any, b: Any, slack: bool) -> Box:
+    if isinstance(b, Box):
+        raise InputError("no bound is known for a division by a part of the network.")
+    return _scale(a, 1 / torch.as_tensor(b, dtype=a.centre.dtype), slack)
+
+
+def _mean(box: Box, *args: Any, slack: bool, **kwargs: Any) -> Box:
+    terms = box.centre[0].numel()
+    return affine(box, terms, slack, lambda c: c.mean(*args, **kwargs), lambda r: r.mean(*args, **kwargs))
+
+
+def _pad(box: Box, pad: Any, mode: str = "constant", value: float | None = None, *, slack: bool) -> Box:
+    if mode != "constant":
+        raise InputError(f"F.pad must pad with a constant to have a bound, got mode {mode!r}.")
+    return Box(F.pad(box.centre, pad, value=value), F.pad(box.radius, pad))
+
+
+def _item(box: Box, index: Any, slack: bool) -> Box:
+    return Box(box.centre[index], box.radius[index])
+
+
+def _shape_only(name: str) -> Callable[..., Box]:
+    return lambda box, *args, slack, **kwargs: _reshaped(lambda t: getattr(t, name)(*args, **kwargs), box)
+
+
+def _functional(kind: type[nn.Module]) -> Callable[..., Box]:
+    """The rule of a module type for the function of the same arguments."""
+    return lambda box, *args, slack, **kwargs: MODULE_RULES[kind](kind(*args, **kwargs), box, slack)
+
+
+METHOD_RULES: dict[str, Callable[..., Any]] = {
+    "add": _add, "add_": _add, "sub": _subtract, "mul": _scale, "div": _divide,
+    "relu": relu, "relu_": relu,
+    "mean": _mean,
+    "size": lambda box, *args, slack: box.centre.size(*args),
+    "dim": lambda box, slack: box.centre.dim(),
+    **{name: _shape_only(name) for name in ("flatten", "view", "reshape", "contiguous", "squeeze", "unsqueeze")},
+}  # fmt: skip
+
+FUNCTION_RULES: dict[Callable[..., Any], Callable[..., Any]] = {
+    **dict.fromkeys((operator.add, operator.iadd, torch.add), _add),
+    **dict.fromkeys((operator.sub, operator.isub, torch.sub), _subtract),
+    **dict.fromkeys((operator.mul, operator.imul, torch.mul), _scale),
+    **dict.fromkeys((operator.truediv, operator.itruediv, torch.div), _divide),
+    **dict.fromkeys((F.relu, torch.relu, torch.relu_), lambda box, inplace=False, *, slack: relu(box, slack)),
+    **dict.fromkeys((F.dropout, F.dropout1d, F.dropout2d), lambda box, *args, slack, **kwargs: box),
+    F.linear: lambda box, weight, bias=None, *, slack: linear(box, weight, bias, slack),
+    F.avg_pool2d: _functional(nn.AvgPool2d),
+    F.adaptive_avg_pool2d: _functional(nn.AdaptiveAvgPool2d),
+    F.max_pool2d: _functional(nn.MaxPool2d),
+    torch.flatten: _shape_only("flatten"),
+    torch.mean: _mean,
+    F.pad: _pad,
+    operator.getitem: _item,
+    getattr: lambda box, name, slack: getattr(box.centre, name),
+}

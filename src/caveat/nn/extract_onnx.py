@@ -1,0 +1,261 @@
+"""Outputs of a model in an ONNX file, through onnxruntime.
+
+The file is read as a graph. From its output one walks back over what only renames or normalises (softmax, reshape) to
+the last matrix product with stored weights; what goes into it are the features, what comes out are the logits, and its
+weights are the head.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._checks import check_known
+from caveat.errors import InputError, MissingExtraError
+from caveat.nn._rows import Rows, check_part, labels_of
+from caveat.nn._walk import watched
+from caveat.outputs import Head, Outputs
+
+__all__ = ["extract_onnx"]
+
+Array = NDArray[Any]
+
+_GIBIBYTE = 2**30
+# Behind the head: a new name or shape, or a normalisation that keeps the order of the classes.
+_BEHIND = {"Softmax", "LogSoftmax", "Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Dropout"}
+
+
+def extract_onnx(
+    model: str | os.PathLike[str] | bytes,
+    batches: Iterable[Any],
+    *,
+    head: str = "auto",
+    labels: bool = True,
+    dtype: Literal["float16", "float32"] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    bound: float = _GIBIBYTE,
+    progress: bool | None = None,
+) -> Outputs:
+    """Outputs of a classifier in an ONNX file on everything the batches hold.
+
+    A softmax behind the head is left out: the logits are those before it. A file exported for a fixed batch size is fed
+    in pieces of that size.
+
+    Parameters
+    ----------
+    model
+        Path or content of an ``.onnx`` file with one input.
+    batches
+        Arrays (n, ...), or tuples of an array and, if it holds one whole number per row, its labels.
+    head
+        Name of the node (or of its output) that multiplies features by the last weights, a Gemm or a MatMul; ``"auto"``
+        takes the last one before the output.
+    labels, dtype, out, bound, progress
+        As for :func:`caveat.nn.extract`.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtraError("nn.extract_onnx", extra="torch") from error
+    if dtype is not None:
+        check_known(dtype, ("float16", "float32"), "dtype")
+    graph = _Graph.read(model)
+    found = graph.head(head)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # the library never prints
+    try:
+        session = onnxruntime.InferenceSession(graph.exposing(found), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has no common base class for its errors
+        raise InputError(f"onnxruntime cannot run this file ({error}).") from None
+    with Rows(bound=bound, out=None if out is None else Path(out)) as rows:
+        with closing(watched(batches, progress)) as given:  # type: ignore[type-var]
+            for i, batch in enumerate(given):
+                inputs, truth = _split(batch)
+                features, logits = graph.run(session, inputs, found)
+                part = {"logits": logits, "features": features if dtype is None else features.astype(dtype)}
+                check_part(part, row=rows.n, batch=i, half=dtype == "float16")
+                if labels and truth is not None:
+                    part["labels"] = labels_of(truth, classes=logits.shape[1], batch=i)
+                rows.add(part)
+        if rows.n == 0:
+            raise InputError("batches must hold at least one batch, got none.")
+        return rows.finish(Head(found.weight, found.bias))
+
+
+@final
+@dataclass(frozen=True)
+class _Found:
+    """The head of a graph: names of its input and output, and its weights (C, D) and biases (C,)."""
+
+    features: str
+    logits: str
+    weight: Array
+    bias: Array | None
+
+
+@final
+class _Graph:
+    """An ONNX graph, asked backwards."""
+
+    def __init__(self, proto: Any) -> None:
+        from onnx import numpy_helper
+
+        self._proto = proto
+        self._maker = {name: node for node in proto.graph.node for name in node.output}
+        self._stored = {tensor.name: tensor for tensor in proto.graph.initializer}
+        self._to_array = numpy_helper.to_array
+        inputs = [value for value in proto.graph.input if value.name not in self._stored]
+        if len(inputs) != 1:
+            raise InputError(
+                f"the file must have one input, has {', '.join(value.name for value in inputs) or 'none'}."
+            )
+        self._input = inputs[0]
+
+    @classmethod
+    def read(cls, model: str | os.PathLike[str] | bytes) -> _Graph:
+        try:
+            import onnx
+            from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+        except ImportError as error:
+            raise MissingExtraError("nn.extract_onnx", extra="torch") from error
+        where = "the content" if isinstance(model, bytes) else str(model)
+        try:
+            proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+        except FileNotFoundError:
+            raise InputError(f"{where} does not exist. Check the path.") from None
+        except (DecodeError, ValueError, OSError, onnx.checker.ValidationError) as error:
+            raise InputError(f"{where} is damaged or not an ONNX file ({error}). Export it again.") from None
+        if not proto.graph.output:
+            raise InputError(f"{where} is not an ONNX file with an output. Export it again.")
+        return cls(proto)
+
+    def head(self, name: str) -> _Found:
+        """The linear layer of this name, or the one whose output is that of the graph."""
+        layers = list(self._linear_layers())
+        candidates = "candidates: " + (", ".join(repr(names[0]) for names, _ in layers) or "none")
+        if name != "auto":
+            for names, found in layers:
+                if name in names:
+                    return found
+            raise InputError(f"head '{name}' must name a Gemm or MatMul with stored weights; {candidates}.")
+        answer = self._proto.graph.output[0].name
+        while (node := self._maker.get(answer)) is not None and node.op_type in _BEHIND:
+            answer = node.input[0]
+        for _, found in layers:
+            if found.logits == answer:
+                return found
+        maker = "its input" if node is None else f"{node.op_type} '{node.name}'"
+        raise InputError(f"no matrix product with stored weights gives the output, which comes from {maker}, so the "
+                         f"head cannot be found by itself. Pass head=<name>; {candidates}.")  # fmt: skip
+
+    def _linear_layers(self) -> Iterator[tuple[list[str], _Found]]:
+        """Every Gemm, and every MatMul with the Add of its bias, if their weights are stored; with all their names."""
+        nodes = self._proto.graph.node
+        for node in nodes:
+            found = self._gemm(node) if node.op_type == "Gemm" else None
+            names = [node.name, *node.output]
+            if node.op_type == "MatMul":
+                weight = self._constant(node.input[1])
+                if weight is not None and weight.ndim == 2:
+                    found = _Found(node.input[0], node.output[0], weight.T, None)
+                    for add in nodes:
+                        if add.op_type == "Add" and node.output[0] in add.input:
+                            other = next(name for name in add.input if name != node.output[0])
+                            bias = self._constant(other)
+                            if bias is not None and bias.size in (1, weight.shape[1]):
+                                wide = np.broadcast_to(bias.ravel(), (weight.shape[1],))
+                                found = _Found(node.input[0], add.output[0], weight.T, wide)
+                                names += [add.name, *add.output]
+            if found is not None:
+                yield [name for name in names if name], found
+
+    def _gemm(self, node: Any) -> _Found | None:
+        settings = {attribute.name: attribute.i or attribute.f for attribute in node.attribute}
+        weight = self._constant(node.input[1])
+        if weight is None or settings.get("transA"):
+            return None
+        weight = (weight if settings.get("transB") else weight.T) * weight.dtype.type(settings.get("alpha", 1.0))
+        bias = self._constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        if bias is None and len(node.input) > 2 and node.input[2]:
+            return None  # a bias that is computed is not a bias of the head
+        if bias is not None:
+            if bias.size not in (1, len(weight)):
+                return None
+            scaled = bias.ravel() * bias.dtype.type(settings.get("beta", 1.0))
+            bias = np.broadcast_to(scaled, (len(weight),))
+        return _Found(node.input[0], node.output[0], weight, bias)
+
+    def _constant(self, name: str) -> Array | None:
+        """A stored tensor, also behind an Identity or a Transpose; None for one that is computed from the input."""
+        if name in self._stored:
+            return np.asarray(self._to_array(self._stored[name]))
+        node = self._maker.get(name)
+        if node is None:
+            return None
+        if node.op_type == "Constant":
+            return next((np.asarray(self._to_array(a.t)) for a in node.attribute if a.name == "value"), None)
+        if node.op_type in ("Identity", "Transpose"):
+            inner = self._constant(node.input[0])
+            order = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
+            return inner if inner is None or node.op_type == "Identity" else np.transpose(inner, order)
+        return None
+
+    def exposing(self, found: _Found) -> bytes:
+        """The file with features and logits among its outputs."""
+        import onnx
+
+        changed = onnx.ModelProto()
+        changed.CopyFrom(self._proto)
+        there = {value.name for value in changed.graph.output} | {self._input.name}
+        for name in dict.fromkeys((found.features, found.logits)):
+            if name not in there:
+                changed.graph.output.append(onnx.ValueInfoProto(name=name))
+        return bytes(changed.SerializeToString())
+
+    def run(self, session: Any, inputs: Array, found: _Found) -> tuple[Array, Array]:
+        """Features and logits of a batch."""
+        from onnx.helper import tensor_dtype_to_np_dtype
+
+        kind = self._input.type.tensor_type
+        inputs = inputs.astype(tensor_dtype_to_np_dtype(kind.elem_type), copy=False)
+        fixed = kind.shape.dim[0].dim_value if len(kind.shape.dim) else 0
+        wanted = [name for name in (found.features, found.logits) if name != self._input.name]
+        parts: list[dict[str, Array]] = []
+        for piece in _pieces(inputs, fixed):
+            n = len(piece)
+            fed = np.concatenate([piece, np.repeat(piece[-1:], fixed - n, axis=0)]) if n < fixed else piece
+            try:
+                said = session.run(wanted, {self._input.name: fed})
+            except Exception as error:  # as above
+                raise InputError(f"onnxruntime cannot run inputs of shape {piece.shape} ({error}).") from None
+            parts.append({self._input.name: piece} | {k: v[:n] for k, v in zip(wanted, said, strict=True)})
+        features, logits = (np.concatenate([p[name] for p in parts]) for name in (found.features, found.logits))
+        if features.ndim != 2 or len(features) != len(inputs):
+            raise InputError(f"the head must see one feature vector per sample, got shape {features.shape} for "
+                             f"{len(inputs)} samples.")  # fmt: skip
+        return features, logits
+
+
+def _pieces(inputs: Array, size: int) -> Iterator[Array]:
+    step = size or max(1, len(inputs))
+    return (inputs[start : start + step] for start in range(0, len(inputs), step))
+
+
+def _split(batch: Any) -> tuple[Array, Array | None]:
+    first, *rest = batch if isinstance(batch, (tuple, list)) and batch else (batch,)
+    try:
+        inputs = np.asarray(first)
+        truth = np.asarray(rest[0]) if rest else None
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"a batch must be an array or a tuple that starts with one ({error}).") from None
+    if inputs.dtype.kind not in "fiub" or inputs.ndim == 0:
+        raise InputError(f"a batch must be an array or a tuple that starts with one, got {type(first).__name__}.")
+    whole = truth is not None and truth.shape == inputs.shape[:1] and truth.dtype.kind in "iu"
+    return inputs, truth if whole else None

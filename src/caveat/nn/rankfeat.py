@@ -1,0 +1,160 @@
+r"""RankFeat: the energy of what the model says once the strongest direction of its feature map is taken out.
+
+$$ X' = X - \sigma_1 u_1 v_1^\top, \qquad s(x) = -\log \sum_k \exp f_k(X') $$
+
+with X (channels x positions) the map of the sample at one layer and $\sigma_1, u_1, v_1$ its largest singular value and
+vectors; f is the rest of the network. Outliers tend to owe their confidence to that direction.
+Song, Sebe and Wang, "RankFeat: Rank-1 Feature Removal for Out-of-distribution Detection", NeurIPS 2022,
+arXiv:2209.08590.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from caveat._checks import as_count, check_finite, check_known
+from caveat.errors import InputError
+from caveat.nn._modes import at_rest
+from caveat.nn._walk import as_batches, inputs_of, logits_of, place_of
+
+__all__ = ["RankFeat", "without_rank_one"]
+
+_TINY = 1e-30
+
+
+@final
+@dataclass(eq=False)
+class RankFeat:
+    """Energy without the rank-one part of a feature map. The larger, the stranger.
+
+    It asks the model, so it scores inputs, not ``Outputs``. The model is left as it was.
+
+    Parameters
+    ----------
+    model
+        A classifier that returns logits (n, C).
+    layer
+        Name of the module whose output (n, channels, positions...) loses its strongest direction; ``"auto"`` takes the
+        last module that gives images of more than one position. The paper uses the last blocks of a ResNet.
+    iterations
+        Steps of the power iteration; the code of the authors takes 20. None asks for the exact decomposition, slower.
+    device
+        Where the inputs go, which is where the model must be; default: where its first parameter is.
+
+    Examples
+    --------
+    >>> model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AvgPool2d(4), nn.Flatten(), nn.Linear(4, 3))
+    >>> images = torch.rand(5, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+    >>> RankFeat(model, layer="1").score(images).shape
+    (5,)
+    """
+
+    model: nn.Module
+    layer: str = "auto"
+    iterations: int | None = 20
+    device: str | torch.device | None = None
+
+    name: ClassVar[str] = "rankfeat"
+    cost: ClassVar[str] = "a forward pass and 20 products with the map"
+    paper: ClassVar[str] = "Song et al. 2022"
+
+    def __post_init__(self) -> None:
+        if self.iterations is not None:
+            as_count(self.iterations, "iterations")
+        if self.layer != "auto":
+            check_known(self.layer, (name for name, _ in self.model.named_modules() if name), "layer")
+
+    def score(self, inputs: Tensor | NDArray[Any] | Iterable[Any]) -> NDArray[np.float64]:
+        """Strangeness (n,) of inputs: a tensor or array (n, ...), or a loader of batches whose labels are ignored."""
+        where = place_of(self.model, self.device)
+        parts = []
+        name = self.layer
+        for batch in as_batches(inputs):
+            asked = inputs_of(batch).to(where)
+            with at_rest(self.model), torch.no_grad():
+                name = last_map(self.model, asked) if name == "auto" else name
+                logits = self._logits(asked, name)
+            parts.append(-torch.logsumexp(logits.double(), dim=1).cpu().numpy())
+        if not parts:
+            raise InputError("inputs must hold at least one sample, got none.")
+        found = np.concatenate(parts)
+        check_finite(found, "the energy")
+        return found
+
+    def _logits(self, inputs: Tensor, name: str) -> Tensor:
+        times = 0
+
+        def replace(_: nn.Module, __: Any, output: Any) -> Tensor:
+            nonlocal times
+            times += 1
+            if not isinstance(output, Tensor) or output.ndim < 3:
+                shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+                raise InputError(f"layer {name!r} must give maps (n, channels, positions...), got {shape}.")
+            return without_rank_one(output.flatten(2), self.iterations).reshape(output.shape)
+
+        handle = dict(self.model.named_modules())[name].register_forward_hook(replace)
+        try:
+            logits = logits_of(self.model, inputs)
+        finally:
+            handle.remove()
+        if times != 1:
+            raise InputError(f"layer {name!r} must run once in a forward pass, ran {times} times. "
+                             "Name a module around it instead.")  # fmt: skip
+        return logits
+
+
+def without_rank_one(maps: Tensor, iterations: int | None = 20) -> Tensor:
+    """Matrices (n, rows, columns) less their best approximation of rank one; None iterations: exactly.
+
+    The power iteration starts from one fixed vector for all, so that no sample depends on its batch.
+
+    Examples
+    --------
+    >>> without_rank_one(torch.tensor([[[3.0, 0.0], [0.0, 1.0]]])).round(decimals=4).tolist()
+    [[[0.0, 0.0], [0.0, 1.0]]]
+    """
+    if iterations is None:
+        u, s, v = torch.linalg.svd(maps, full_matrices=False)
+        exact: Tensor = maps - s[:, :1, None] * u[:, :, :1] * v[:, :1]
+        return exact
+    numbers = torch.Generator().manual_seed(0)
+    start = torch.randn(maps.shape[2], 1, generator=numbers, dtype=torch.float32).to(maps)
+    scale = maps.abs().amax(dim=(1, 2), keepdim=True).clamp_min(_TINY)  # keeps squares of squares in range
+    unit = maps / scale
+    right = (start / start.norm()).expand(maps.shape[0], -1, -1)
+    for _ in range(iterations):
+        right = unit.transpose(1, 2) @ (unit @ right)
+        right = right / right.norm(dim=1, keepdim=True).clamp_min(_TINY)
+    rest: Tensor = maps - (maps @ right) @ right.transpose(1, 2)
+    return rest
+
+
+def last_map(model: nn.Module, inputs: Tensor) -> str:
+    """Name of the last module, of those that run once, whose output is images of more than one position."""
+    found: dict[str, int] = {}
+
+    def catcher(name: str) -> Any:
+        def catch(_: nn.Module, __: Any, output: Any) -> None:
+            if isinstance(output, Tensor) and output.ndim == 4 and output.shape[2] * output.shape[3] > 1:
+                found[name] = found.pop(name, 0) + 1  # the order is that of the last run
+
+        return catch
+
+    handles = [module.register_forward_hook(catcher(name)) for name, module in model.named_modules() if name]
+    try:
+        model(inputs[:1])
+    finally:
+        for handle in handles:
+            handle.remove()
+    for name, times in reversed(found.items()):
+        if times == 1:
+            return name
+    raise InputError("no module that runs once gives images of more than one position, so there is no feature map to "
+                     "reduce. Pass layer=<name>.")  # fmt: skip

@@ -1,0 +1,201 @@
+r"""CCU: a classifier gated by the ratio of two densities, so that it provably knows when it does not know.
+
+$$ p(y|x) = \frac{p(y|x, i)\, p(x|i) + \tfrac1K \lambda\, p(x|o)}{p(x|i) + \lambda\, p(x|o)} $$
+
+Meinke and Hein, "Towards Neural Networks that Provably Know when they don't Know", ICLR 2020, arXiv:1909.12180; in this
+form eq. (12) of the appendix of Bitterwolf, Meinke and Hein, NeurIPS 2020. The densities are mixtures of Gaussians,
+fitted once by expectation-maximisation with a common variance to training images and to outliers, in the metric of the
+pixels; the network is then trained on the gated probabilities. Three things differ from the published method: the
+densities are not trained further; lambda is set so that a chosen share of the training images keeps more weight inside
+than outside; bounds are over the box itself (``DensityRatio``), where the ball around it certifies nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from caveat._checks import as_count, as_number, as_share
+from caveat._density_ratio import DensityRatio, fit_density_ratio
+from caveat._mixtures import Mixture
+from caveat.errors import CaveatWarning, InputError
+from caveat.nn.bounds import gated_log_confidence, joint_log_probabilities
+from caveat.nn.training.paradigm import Loss, Paradigm
+from caveat.nn.training.rows import Draw, Rows
+
+__all__ = ["CCU", "CCUModel"]
+
+_MIXTURES = ("in_weights", "in_means", "in_variances", "out_weights", "out_means", "out_variances")
+
+
+@final
+class CCUModel(nn.Module):
+    """Log-probabilities (n, K) of a classifier gated by two mixtures; they serve as logits.
+
+    The mixtures are kept in float64 whatever the classifier uses: their logarithms are of the size of thousands.
+    """
+
+    in_weights: Tensor
+    log_out_weight: Tensor
+
+    def __init__(self, classifier: nn.Module, n_classes: int) -> None:
+        super().__init__()
+        self.classifier, self.n_classes = classifier, n_classes
+        for name in _MIXTURES:
+            self.register_buffer(name, torch.empty(0, dtype=torch.float64))
+        self.register_buffer("log_out_weight", torch.zeros((), dtype=torch.float64))
+
+    def set_ratio(self, ratio: DensityRatio, *, log_out_weight: float = 0.0) -> None:
+        """Take over spherical mixtures in the coordinates of the inputs, and the logarithm of lambda beside theirs.
+
+        Lambda can be beyond what a float holds: densities of images differ by hundreds of orders of magnitude.
+        """
+        if ratio.transform is not None or not (ratio.inside.spherical and ratio.outside.spherical):
+            raise InputError("CCU takes spherical mixtures in the coordinates of the inputs, got others.")
+        parts = [part for mix in (ratio.inside, ratio.outside) for part in (mix.weights, mix.means, mix.variances)]
+        for name, value in zip(_MIXTURES, parts, strict=True):
+            setattr(self, name, torch.from_numpy(np.ascontiguousarray(value)))
+        total = float(np.log(ratio.out_weight)) + as_number(log_out_weight, "log_out_weight")
+        self.log_out_weight = torch.tensor(total, dtype=torch.float64)
+
+    def ratio(self) -> DensityRatio:
+        """The mixtures as arrays, with their bounds; lambda is left out."""
+        if not self.in_weights.numel():
+            raise InputError("the mixtures are not fitted yet. Train the model, or call set_ratio.")
+        parts = [getattr(self, name).double().cpu().numpy() for name in _MIXTURES]
+        return DensityRatio(Mixture(*parts[:3]), Mixture(*parts[3:]))
+
+    def gate(self, x: Tensor) -> Tensor:
+        """log b (n,): the larger, the more like training data; 0 before the mixtures are fitted."""
+        if not self.in_weights.numel():
+            return x.new_zeros(len(x))
+        rows = x.flatten(1).double()
+        inside = _log_density(rows, *(getattr(self, name).double() for name in _MIXTURES[:3]))
+        outside = _log_density(rows, *(getattr(self, name).double() for name in _MIXTURES[3:]))
+        return (inside - outside - self.log_out_weight).to(x.dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return joint_log_probabilities(self.classifier(x), self.gate(x))
+
+    def log_confidence_bounds(
+        self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0), how: Any = "pairs"
+    ) -> tuple[Tensor, Tensor]:
+        """Bounds (n,) of the log-confidence over the box, from bounds of the density ratio alone."""
+        radius = epsilon.double().cpu().numpy() if isinstance(epsilon, Tensor) else epsilon
+        found = self.ratio().bounds(x.flatten(1).double().cpu().numpy(), radius, clip=clip, method=how)
+        shift = self.log_out_weight.double().cpu()
+        upper = torch.from_numpy(found.upper) - shift
+        upper = upper + 4 * torch.finfo(torch.float64).eps * (upper.abs() + shift.abs())  # the rounding of that
+        lowest = gated_log_confidence(torch.full_like(upper, -torch.inf), self.n_classes)
+        return lowest, gated_log_confidence(upper, self.n_classes)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        for name in _MIXTURES:  # the number of Gaussians is known only from the file
+            if (stored := state_dict.get(prefix + name)) is not None:
+                setattr(self, name, torch.empty_like(stored))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _log_density(rows: Tensor, weights: Tensor, means: Tensor, variances: Tensor) -> Tensor:
+    """log p(x) (n,) of a spherical mixture, by one matrix product."""
+    squares = rows.square().sum(dim=1)[:, None] - 2 * rows @ means.T + means.square().sum(dim=1)
+    scales = weights.log() - means.shape[1] / 2 * (2 * torch.pi * variances).log()
+    return torch.logsumexp(scales - squares / (2 * variances), dim=1)
+
+
+@final
+@dataclass(frozen=True)
+class CCU(Paradigm):
+    """Cross-entropy on inliers and towards uniform on outliers, both of the gated probabilities.
+
+    Parameters
+    ----------
+    components
+        Gaussians in each density.
+    kappa
+        Weight of the outliers.
+    rows
+        Training images, and outliers, that each density is fitted to.
+    inlier_share
+        lambda is set so that this share of the training images has b >= 1; the rest is answered with little
+        confidence. None: lambda is 1.
+    iterations
+        Of expectation-maximisation.
+
+    Examples
+    --------
+    >>> CCU(components=20).build(nn.Linear(4, 3), 3).gate(torch.rand(2, 4))
+    tensor([0., 0.])
+    """
+
+    components: int = 100
+    kappa: float = 0.3
+    rows: int = 20_000
+    inlier_share: float | None = 0.98
+    iterations: int = 10
+
+    name: ClassVar[str] = "ccu"
+    needs_outliers: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        as_count(self.components, "components")
+        as_count(self.rows, "rows")
+        as_count(self.iterations, "iterations")
+        as_number(self.kappa, "kappa", least=0)
+        if self.inlier_share is not None:
+            as_share(self.inlier_share, "inlier_share")
+
+    def build(self, model: nn.Module, n_classes: int) -> nn.Module:
+        return CCUModel(model, n_classes)
+
+    def prepare(self, net: nn.Module, rows: Rows, draw: Draw | None, generator: torch.Generator) -> None:
+        """Fit both densities."""
+        assert isinstance(net, CCUModel)
+        assert draw is not None
+        n = min(self.rows, rows.n)
+        inlier = rows.take(torch.randperm(rows.n, generator=generator)[:n])[0].flatten(1).numpy()
+        outlier = draw(n, generator).flatten(1).numpy()
+        rng = np.random.default_rng(int(torch.randint(2**31, (), generator=generator)))
+        ratio = fit_density_ratio(
+            inlier=inlier, outlier=outlier, rng=rng, components=self.components, covariance="common",
+            iterations=self.iterations,
+        )  # fmt: skip
+        cut = 0.0
+        if self.inlier_share is not None:
+            cut = float(np.quantile(ratio.log_ratio(inlier), 1 - self.inlier_share))
+        if not ratio.vanishes_far_away:
+            warnings.warn(
+                "the widest Gaussian is inside, so far away from all data the confidence does not fall to 1/K. "
+                "Use more varied outliers.",
+                CaveatWarning,
+                stacklevel=3,
+            )
+        net.set_ratio(ratio, log_out_weight=cut)
+
+    def loss(
+        self,
+        net: nn.Module,
+        inputs: Tensor,
+        labels: Tensor,
+        outliers: Tensor | None,
+        *,
+        progress: float,
+        generator: torch.Generator,
+    ) -> Loss:
+        assert outliers is not None
+        known, strange = net(torch.cat([inputs, outliers])).tensor_split([len(inputs)])
+        inside, outside = F.nll_loss(known, labels), -strange.mean()
+        return inside + self.kappa * outside, {"in": inside.item(), "out": outside.item()}
+
+    def classifier(self, net: nn.Module) -> nn.Module:
+        return net.classifier if isinstance(net, CCUModel) else net
+
+    def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor:
+        """The confidence of the gated classifier (n,)."""
+        return net(inputs).amax(dim=1).exp()  # type: ignore[no-any-return]

@@ -1,0 +1,124 @@
+"""Where a run stands, in one file that can be read without running code, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from caveat._files import replacing_file
+from caveat.errors import InputError, MissingExtraError
+
+__all__ = ["Position", "read_checkpoint", "read_tensors", "write_checkpoint", "write_tensors"]
+
+_NAME, _FORMAT = "checkpoint.safetensors", "caveat-checkpoint"
+
+
+@final
+@dataclass
+class Position:
+    """The place in the run: what has to be remembered beside the tensors."""
+
+    phase: int = 0
+    epoch: int = 0  # within the phase
+    step: int = 0  # within the epoch
+    sums: dict[str, float] = field(default_factory=dict)  # of loss and parts, over the steps of this epoch
+    best: float | None = None
+    waited: int = 0
+    seconds: float = 0.0  # of training, over all starts
+    epoch_seconds: float = 0.0
+    stopped_early: bool = False
+    done: bool = False
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def write_checkpoint(
+    folder: Path,
+    *,
+    settings: Mapping[str, Any],
+    position: Position,
+    net: nn.Module,
+    optimiser: Optimizer | None,
+    chance: Mapping[str, Tensor],
+    best: Mapping[str, Tensor] | None,
+) -> None:
+    tensors = {f"net.{name}": value for name, value in net.state_dict().items()}
+    tensors |= {f"chance.{name}": value for name, value in chance.items()}
+    tensors |= {f"best.{name}": value for name, value in (best or {}).items()}
+    about: dict[str, Any] = {"settings": dict(settings), "position": vars(position)}
+    if optimiser is not None:
+        state = optimiser.state_dict()
+        about["groups"] = state["param_groups"]
+        about["numbers"] = {}
+        for number, values in state["state"].items():
+            for name, value in values.items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimiser.{number}.{name}"] = value
+                else:
+                    about["numbers"][f"{number}.{name}"] = value
+    write_tensors(folder / _NAME, tensors, {"format": _FORMAT, "about": json.dumps(about)})
+
+
+def read_checkpoint(
+    folder: Path, settings: Mapping[str, Any]
+) -> tuple[Position, dict[str, dict[str, Tensor]], dict[str, Any] | None] | None:
+    """Position, tensors by kind (net, chance, best) and the optimiser's state; None where there is no checkpoint.
+
+    A checkpoint of another run (other settings, other data) is an error that names what differs.
+    """
+    path = folder / _NAME
+    if not path.exists():
+        return None
+    tensors, metadata = read_tensors(path)
+    if metadata.get("format") != _FORMAT:
+        raise InputError(f"{path} is not a checkpoint of Caveat. Choose another folder.")
+    about = json.loads(metadata["about"])
+    wanted = json.loads(json.dumps(dict(settings)))
+    if differing := sorted(key for key in wanted | about["settings"] if wanted.get(key) != about["settings"].get(key)):
+        key = differing[0]
+        raise InputError(f"{folder} holds a checkpoint of another run: {key} was {about['settings'].get(key)!r}, "
+                         f"now {wanted.get(key)!r}. Choose another folder, or remove it.")  # fmt: skip
+    kinds: dict[str, dict[str, Tensor]] = {"net": {}, "chance": {}, "best": {}, "optimiser": {}}
+    for name, value in tensors.items():
+        kind, _, rest = name.partition(".")
+        kinds[kind][rest] = value
+    state = None
+    if "groups" in about:
+        state = {"param_groups": about["groups"], "state": {}}
+        for name, value in {**kinds["optimiser"], **about["numbers"]}.items():
+            number, _, rest = name.partition(".")
+            state["state"].setdefault(int(number), {})[rest] = value
+    del kinds["optimiser"]
+    return Position(**about["position"]), kinds, state
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Tensors and text in one safetensors file, written under another name and renamed."""
+    try:
+        from safetensors.torch import save_file
+    except ImportError:
+        raise MissingExtraError("writing a model", extra="torch") from None
+    # A copy each: two names may share memory (tied weights), which the format refuses.
+    owned = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    with replacing_file(path) as temporary:
+        save_file(owned, temporary, metadata=dict(metadata))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and text of a safetensors file; a damaged one gets one sentence."""
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError:
+        raise MissingExtraError("reading a model", extra="torch") from None
+    try:
+        with safe_open(path, framework="pt") as opened:
+            return {name: opened.get_tensor(name) for name in opened.keys()}, dict(opened.metadata() or {})  # noqa: SIM118
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist. Check the path.") from None
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path} is damaged or no safetensors file ({error}). Write it again.") from None

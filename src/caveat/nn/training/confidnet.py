@@ -1,0 +1,172 @@
+r"""ConfidNet: a second network that learns how probable the first one finds the truth.
+
+The true class probability $TCP(x, y) = p_y(x)$ is high for right answers and low for wrong ones, but needs the label.
+A regressor $s$ on features of the trained classifier learns to predict it:
+
+$$ L = \frac1n \sum_i \left( s(x_i) - p_{y_i}(x_i) \right)^2 $$
+
+Corbiere, Thome, Bar-Hen, Cord and Perez, "Addressing Failure Prediction by Learning Model Confidence", NeurIPS 2019,
+arXiv:1910.04851; Claros-Olivares and Brockmeier, appendix A.2.1. Three phases: the classifier by cross-entropy; the
+regressor on its frozen features; a copy of the encoder, fine-tuned with the regressor at a low rate and without
+dropout. The classifier itself is not touched after the first.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from caveat._checks import as_count, as_positive
+from caveat.errors import InputError
+from caveat.nn.training.paradigm import Loss, Paradigm, Phase
+from caveat.nn.training.tap import head_of, tap
+
+__all__ = ["ConfidNet", "ConfidNetwork", "true_class_probability"]
+
+
+@final
+class ConfidNetwork(nn.Module):
+    """A classifier, a copy of it whose features are fine-tuned, and a regressor on those. Gives class logits."""
+
+    def __init__(self, model: nn.Module, n_classes: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.model, self.head = model, head_of(model, n_classes)
+        self.encoder = copy.deepcopy(model)
+        head = model.get_submodule(self.head)
+        assert isinstance(head, nn.Linear)
+        body: list[nn.Module] = []
+        features = head.in_features
+        for _ in range(layers):
+            body += [nn.Linear(features, hidden), nn.ReLU()]
+            features = hidden
+        self.regressor = nn.Sequential(*body, nn.Linear(features, 1))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.model(inputs)
+        return logits
+
+    def sure(self, inputs: Tensor) -> Tensor:
+        """Logit (n,) of the predicted true class probability."""
+        _, features = tap(self.encoder, self.head, inputs)
+        found: Tensor = self.regressor(features)
+        return found.squeeze(1)
+
+
+@final
+@dataclass(frozen=True)
+class ConfidNet(Paradigm):
+    """ConfidNet. Its confidence is the predicted probability of the true class.
+
+    Parameters
+    ----------
+    hidden, layers
+        Width and number of the regressor's hidden layers.
+    shares
+        Of the epochs: classifier, regressor, fine-tuning.
+    fine_tuning_rate
+        Learning rate of the last phase, relative to that of the others.
+
+    Examples
+    --------
+    >>> [(phase.name, phase.share) for phase in ConfidNet().phases()]
+    [('classifier', 0.5), ('confidence', 0.3), ('fine-tuning', 0.2)]
+    """
+
+    hidden: int = 400
+    layers: int = 4
+    shares: tuple[float, float, float] = (0.5, 0.3, 0.2)
+    fine_tuning_rate: float = 0.01
+
+    name: ClassVar[str] = "confidnet"
+
+    def __post_init__(self) -> None:
+        as_count(self.hidden, "hidden")
+        as_count(self.layers, "layers", least=0)
+        as_positive(self.fine_tuning_rate, "fine_tuning_rate")
+        if len(self.shares) != 3 or not all(share > 0 for share in self.shares):
+            raise InputError(f"shares must be three positive numbers, got {self.shares!r}.")
+
+    def build(self, model: nn.Module, n_classes: int) -> nn.Module:
+        return ConfidNetwork(model, n_classes, self.hidden, self.layers)
+
+    def phases(self) -> tuple[Phase, ...]:
+        first, second, third = self.shares
+        return (
+            Phase("classifier", first, frozen=_confidence_part),
+            Phase("confidence", second, self.regression_loss, frozen=_both_encoders, begin=_copy, monitor="augrc"),
+            Phase("fine-tuning", third, self.regression_loss, frozen=_classifier, at_rest=_encoder,
+                  rate=self.fine_tuning_rate, monitor="augrc"),
+        )  # fmt: skip
+
+    def loss(
+        self,
+        net: nn.Module,
+        inputs: Tensor,
+        labels: Tensor,
+        outliers: Tensor | None,
+        *,
+        progress: float,
+        generator: torch.Generator,
+    ) -> Loss:
+        """Cross-entropy of the classifier: the loss of the first phase."""
+        return F.cross_entropy(net(inputs), labels), {}
+
+    def regression_loss(
+        self,
+        net: nn.Module,
+        inputs: Tensor,
+        labels: Tensor,
+        outliers: Tensor | None,
+        *,
+        progress: float,
+        generator: torch.Generator,
+    ) -> Loss:
+        """Mean squared error of the predicted true class probability: the loss of the other phases."""
+        assert isinstance(net, ConfidNetwork)
+        with torch.no_grad():
+            truth = true_class_probability(net(inputs), labels)
+        return F.mse_loss(net.sure(inputs).sigmoid(), truth), {"tcp": truth.mean().item()}
+
+    def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:
+        assert isinstance(net, ConfidNetwork)
+        return net.sure(inputs).double().sigmoid()
+
+    def classifier(self, net: nn.Module) -> nn.Module:
+        assert isinstance(net, ConfidNetwork)
+        return net.model
+
+
+def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
+    """p_y (n,)."""
+    return logits.softmax(dim=1).gather(1, labels[:, None]).squeeze(1)
+
+
+def _copy(net: nn.Module) -> None:
+    assert isinstance(net, ConfidNetwork)
+    net.encoder.load_state_dict(net.model.state_dict())
+
+
+def _confidence_part(net: nn.Module) -> Iterable[nn.Module]:
+    assert isinstance(net, ConfidNetwork)
+    return net.encoder, net.regressor
+
+
+def _both_encoders(net: nn.Module) -> Iterable[nn.Module]:
+    assert isinstance(net, ConfidNetwork)
+    return net.model, net.encoder
+
+
+def _classifier(net: nn.Module) -> Iterable[nn.Module]:
+    assert isinstance(net, ConfidNetwork)
+    return (net.model,)
+
+
+def _encoder(net: nn.Module) -> Iterable[nn.Module]:
+    assert isinstance(net, ConfidNetwork)
+    return (net.encoder,)

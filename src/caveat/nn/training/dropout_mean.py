@@ -1,0 +1,119 @@
+r"""What a network says on average over dropout passes: the prediction of Monte-Carlo dropout.
+
+$$ \bar z = \frac1T \sum_t z_t, \quad \bar h = \frac1T \sum_t h_t, \quad \bar c = \frac1T \sum_t c_t $$
+
+Gal and Ghahramani, "Dropout as a Bayesian Approximation", ICML 2016, arXiv:1506.02142. The head is linear, so the mean
+logits are the head of the mean features, and every score can read the result as it reads any outputs. The scores
+``mc_*`` read the single passes, which are kept too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from caveat._checks import as_count
+from caveat.nn._modes import dropout_awake, seeded
+from caveat.nn.training.rows import Rows
+from caveat.nn.training.tap import head_of
+from caveat.nn.training.trained import Trained
+from caveat.outputs import Head, Outputs
+
+__all__ = ["dropout_mean"]
+
+
+def dropout_mean(
+    trained: Trained, data: Any, *, passes: int = 50, batch_size: int = 512, rng: np.random.Generator
+) -> Outputs:
+    """Mean logits, features and confidence over dropout passes, and the logits of each pass.
+
+    Only dropout is at work; batch normalisation rests. Layers of an ``nn.Sequential`` before its first dropout say the
+    same in every pass and are run once a batch.
+
+    Parameters
+    ----------
+    trained
+        With at least one dropout layer.
+    data
+        As for :func:`fit_classifier`.
+    passes
+        T; the paper on training paradigms uses 50.
+    batch_size
+        Rows per forward pass.
+    rng
+        Of the dropout masks.
+    """
+    count, net, paradigm = as_count(passes, "passes"), trained.model, trained.paradigm
+    rows = Rows.of(data, "data")
+    device = next(net.parameters()).device
+    model = paradigm.classifier(net)
+    found: dict[str, list[Tensor]] = {"logits": [], "features": [], "confidence": [], "mc_logits": []}
+    seed = int(rng.integers(2**63))
+    with torch.no_grad(), dropout_awake(net), seeded(seed, device), _prefixes_once(net):
+        for inputs, _ in rows.batches(as_count(batch_size, "batch_size")):
+            x = inputs.to(device)
+            seen = [paradigm.look(net, x) for _ in range(count)]
+            logits, features, sure = (
+                None if part[0] is None else torch.stack(part) for part in zip(*seen, strict=True)
+            )  # fmt: skip
+            assert logits is not None
+            assert features is not None
+            found["mc_logits"].append(logits.cpu())
+            found["logits"].append(logits.mean(dim=0).cpu())
+            found["features"].append(features.mean(dim=0).cpu())
+            if sure is not None:
+                found["confidence"].append(sure.double().mean(dim=0).cpu())
+    head = model.get_submodule(head_of(model, trained.n_classes))
+    assert isinstance(head, nn.Linear)
+    return Outputs(
+        logits=torch.cat(found["logits"]).numpy(),
+        features=torch.cat(found["features"]).numpy(),
+        labels=None if rows.labels is None else rows.labels.numpy(),
+        head=Head(_numpy(head.weight), None if head.bias is None else _numpy(head.bias)),
+        confidence=torch.cat(found["confidence"]).numpy() if found["confidence"] else None,
+        mc_logits=torch.cat(found["mc_logits"], dim=1).numpy(),
+    )
+
+
+@contextmanager
+def _prefixes_once(net: nn.Module) -> Iterator[None]:
+    """Inside, the part of a Sequential before its first waking layer runs once for the same input."""
+    with ExitStack() as undo:
+        inside: set[nn.Module] = set()
+        for module in net.modules():
+            if isinstance(module, nn.Sequential) and module not in inside:
+                inside.update(module.modules())  # the outermost is enough
+                awake = [any(part.training for part in layer.modules()) for layer in module]
+                if True in awake and awake.index(True) > 0:
+                    module.forward = _remembering(module, awake.index(True))  # type: ignore[method-assign]
+                    undo.callback(module.__dict__.pop, "forward")
+        yield
+
+
+def _remembering(module: nn.Sequential, first: int) -> Any:
+    fixed, chancy = list(module)[:first], list(module)[first:]
+    before: Tensor | None = None
+    after: Tensor | None = None
+
+    def forward(inputs: Tensor) -> Tensor:
+        nonlocal before, after
+        if inputs is not before:
+            before, after = inputs, inputs
+            for layer in fixed:
+                after = layer(after)
+        said = after
+        for layer in chancy:
+            said = layer(said)
+        assert said is not None
+        return said
+
+    return forward
+
+
+def _numpy(tensor: Tensor) -> Any:
+    return tensor.detach().cpu().numpy()

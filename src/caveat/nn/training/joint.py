@@ -1,0 +1,206 @@
+r"""A classifier gated by a detector with a guarantee.
+
+$$ p(y|x) = \sigma(g(x))\, p_{in}(y|x) + (1 - \sigma(g(x))) / K $$
+
+The guarantee needs bounds of the detector g alone, so the classifier may be any network and keeps its accuracy.
+
+$$ \tfrac1N \sum_i \log(1 + e^{-g(x_i)}) + \tfrac{\kappa}{M} \sum_j \log(1 + e^{\overline g(x_j; \epsilon)}) $$
+
+trains the detector, with an interval bound of g over the ball; cross-entropy and, on outliers, cross-entropy to the
+uniform distribution train the classifier. Meinke, Bitterwolf and Hein, "Provably Adversarially Robust Detection of
+Out-of-Distribution Data", NeurIPS 2022, arXiv:2106.04260. Unlike theirs, the detector's last layer is free: with
+negative weights, which buy low confidence far away along every ray, short training at a large radius finds nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from caveat._checks import as_number
+from caveat.errors import InputError
+from caveat.nn.bounds import Box, gated_log_confidence, input_box, joint_log_probabilities, propagate, register_rule
+from caveat.nn.bounds.rules import linear
+from caveat.nn.training.ibp_init import interval_init_
+from caveat.nn.training.oe import uniform_cross_entropy
+from caveat.nn.training.paradigm import Loss, Paradigm
+from caveat.nn.training.ramps import Ramp, Share
+
+__all__ = ["Joint", "JointModel", "NegativeLinear", "with_head"]
+
+
+class NegativeLinear(nn.Module):
+    """A linear layer with one output whose weights are all negative: w = -exp(v).
+
+    g falls along every ray on which a unit stays active, so the confidence goes to 1/K far away from everything.
+    """
+
+    def __init__(self, in_features: int) -> None:
+        super().__init__()
+        self.log_weight = nn.Parameter(torch.randn(1, in_features) * 0.1 - 3)
+        self.bias = nn.Parameter(torch.full((1,), 3.0))
+
+    @property
+    def weight(self) -> Tensor:
+        return -self.log_weight.exp()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+@register_rule(NegativeLinear)
+def _negative_linear(module: NegativeLinear, box: Box, slack: bool) -> Box:
+    return linear(box, module.weight, module.bias, slack)
+
+
+def with_head(model: nn.Module, head: type[nn.Module] | None = None) -> nn.Module:
+    """A copy of a network with its last linear layer exchanged for one with a single output.
+
+    Examples
+    --------
+    >>> with_head(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 10)))[2]
+    Linear(in_features=3, out_features=1, bias=True)
+    """
+    made = copy.deepcopy(model)
+    found = [name for name, module in made.named_modules() if isinstance(module, nn.Linear)]
+    if not found or not found[-1]:
+        raise InputError("the model must contain a linear layer to make a detector from it, got none inside it.")
+    parent, _, name = found[-1].rpartition(".")
+    width = made.get_submodule(found[-1]).in_features
+    setattr(made.get_submodule(parent), name, nn.Linear(int(width), 1) if head is None else head(int(width)))  # type: ignore[arg-type]
+    return made
+
+
+@final
+class JointModel(nn.Module):
+    """Log-probabilities (n, K) of a classifier that a detector gates; they serve as logits.
+
+    Parameters
+    ----------
+    classifier
+        Gives logits (n, K).
+    detector
+        Gives g (n, 1): the larger, the more like training data. Made of layers that have interval bounds.
+    n_classes
+        K.
+    shift
+        Added to g: more gives inliers back their confidence, and outliers more room.
+    """
+
+    shift: Tensor
+
+    def __init__(self, classifier: nn.Module, detector: nn.Module, n_classes: int, *, shift: float = 0.0) -> None:
+        super().__init__()
+        self.classifier, self.detector, self.n_classes = classifier, detector, n_classes
+        self.register_buffer("shift", torch.tensor(float(shift)))
+
+    def gate(self, x: Tensor) -> Tensor:
+        """g (n,), the shift included."""
+        return self.detector(x).squeeze(1) + self.shift  # type: ignore[no-any-return]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return joint_log_probabilities(self.classifier(x), self.gate(x))
+
+    def log_confidence_bounds(
+        self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)
+    ) -> tuple[Tensor, Tensor]:
+        """Bounds (n,) of the log-confidence over the ball, from bounds of the detector alone.
+
+        Below, nothing but 1/K is promised: that would need bounds of the classifier.
+        """
+        upper = propagate(self.detector, input_box(x, epsilon, clip), slack=True).upper.squeeze(1) + self.shift
+        highest = gated_log_confidence(upper, self.n_classes)
+        return gated_log_confidence(torch.full_like(upper, -torch.inf), self.n_classes), highest
+
+
+@final
+@dataclass(frozen=True)
+class Joint(Paradigm):
+    """A classifier and a certified detector of the same shape, trained side by side.
+
+    Parameters
+    ----------
+    epsilon
+        Radius of the ball in the largest entry; inputs lie in [0, 1].
+    kappa
+        Weight of the outliers in the loss of the detector.
+    outlier_weight
+        Weight of the outliers in the loss of the classifier.
+    kappa_ramp, epsilon_ramp
+        When they start to rise and when they arrive, in shares of all steps.
+    interval_init
+        Draw the detector's hidden layers so that bounds keep their size.
+    negative_last_layer
+        The published form, with its guarantee far away from all data.
+    bias_shift
+        Added to g after training.
+
+    Examples
+    --------
+    >>> net = Joint().build(nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 10)), 10)
+    >>> [round(total, 4) for total in net(torch.rand(2, 1, 2, 2)).exp().sum(dim=1).tolist()]
+    [1.0, 1.0]
+    """
+
+    epsilon: float = 0.3
+    kappa: float = 0.3
+    outlier_weight: float = 0.3
+    kappa_ramp: Share = (0.0, 0.5)
+    epsilon_ramp: Share = (0.0, 0.5)
+    interval_init: bool = True
+    negative_last_layer: bool = False
+    bias_shift: float = 0.0
+
+    name: ClassVar[str] = "joint"
+    needs_outliers: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        Ramp(self.kappa, *self.kappa_ramp, name="kappa")
+        Ramp(self.epsilon, *self.epsilon_ramp, name="epsilon")
+        as_number(self.outlier_weight, "outlier_weight", least=0)
+        as_number(self.bias_shift, "bias_shift")
+
+    def build(self, model: nn.Module, n_classes: int) -> nn.Module:
+        detector = with_head(model, NegativeLinear if self.negative_last_layer else None)
+        for module in detector.modules():  # a start of its own, not a copy of the classifier's
+            if isinstance(module, (nn.Linear, nn.Conv2d)):
+                module.reset_parameters()
+        if self.interval_init:
+            interval_init_(detector, last=self.negative_last_layer)
+        return JointModel(model, detector, n_classes, shift=self.bias_shift)
+
+    def loss(
+        self,
+        net: nn.Module,
+        inputs: Tensor,
+        labels: Tensor,
+        outliers: Tensor | None,
+        *,
+        progress: float,
+        generator: torch.Generator,
+    ) -> Loss:
+        assert outliers is not None
+        assert isinstance(net, JointModel)
+        kappa = Ramp(self.kappa, *self.kappa_ramp)(progress)
+        epsilon = Ramp(self.epsilon, *self.epsilon_ramp)(progress)
+        logits, said = net.classifier(torch.cat([inputs, outliers])).tensor_split([len(inputs)])
+        inside = F.cross_entropy(logits, labels)
+        uniform = uniform_cross_entropy(said)
+        known = F.softplus(-net.detector(inputs)).mean()
+        strange = F.softplus(propagate(net.detector, input_box(outliers, epsilon)).upper).mean()
+        parts: dict[str, float] = {
+            "in": inside.item(), "out": uniform.item(), "known": known.item(), "strange": strange.item(),
+        }  # fmt: skip
+        return inside + self.outlier_weight * uniform + known + kappa * strange, parts
+
+    def classifier(self, net: nn.Module) -> nn.Module:
+        return net.classifier if isinstance(net, JointModel) else net
+
+    def confidence(self, net: nn.Module, inputs: Tensor) -> Any:
+        """The confidence of the gated classifier (n,)."""
+        return net(inputs).amax(dim=1).exp()

@@ -1,0 +1,95 @@
+"""A trained network on disk: weights that are only data, and beside them everything that is needed to use them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from caveat._files import read_json, write_json
+from caveat.errors import InputError
+from caveat.nn.architectures import make
+from caveat.nn.training.catalogue import make_paradigm
+from caveat.nn.training.checkpoint import read_tensors, write_tensors
+from caveat.nn.training.trained import Epoch, Trained
+
+__all__ = ["load_model", "save_model"]
+
+_WEIGHTS, _ABOUT = "model.safetensors", "model.json"
+_FORMAT, _VERSION = "caveat-model", 1
+
+
+def save_model(
+    trained: Trained,
+    folder: str | os.PathLike[str],
+    *,
+    architecture: Mapping[str, Any],
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Write ``model.safetensors`` and ``model.json`` into a folder.
+
+    Parameters
+    ----------
+    trained
+        Its network must come from ``architectures.make``.
+    folder
+        Is made if it is not there.
+    architecture
+        The arguments of ``architectures.make``.
+    about
+        What else is to be known: names of the classes, where the data came from.
+    """
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    write_tensors(path / _WEIGHTS, trained.model.state_dict(), {"format": _FORMAT})
+    paradigm = {"name": trained.paradigm.name}
+    if dataclasses.is_dataclass(trained.paradigm):
+        paradigm |= dataclasses.asdict(trained.paradigm)
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "architecture": {key: value for key, value in architecture.items() if key != "seed"},
+        "paradigm": paradigm,
+        "n_classes": trained.n_classes,
+        "seed": trained.seed,
+        "seconds": trained.seconds,
+        "stopped_early": trained.stopped_early,
+        "history": [epoch.as_dict() for epoch in trained.history],
+        "about": dict(about or {}),
+    }
+    write_json(path / _ABOUT, content)  # last: a folder with this file is whole
+
+
+def load_model(folder: str | os.PathLike[str]) -> Trained:
+    """The trained network of a folder that ``caveat train`` or :func:`save_model` wrote."""
+    path = Path(folder)
+    content = read_json(path / _ABOUT)
+    if content.get("format") != _FORMAT:
+        raise InputError(f"{path / _ABOUT} does not describe a model of Caveat (format {content.get('format')!r}).")
+    if not isinstance(version := content.get("version"), int) or version > _VERSION:
+        raise InputError(f"{path} has version {version!r}; this Caveat reads up to {_VERSION}. Upgrade Caveat.")
+    try:
+        paradigm = make_paradigm(**content["paradigm"])
+        net = paradigm.build(make(**content["architecture"]), content["n_classes"])
+        trained = Trained(
+            model=net,
+            paradigm=paradigm,
+            n_classes=content["n_classes"],
+            history=tuple(Epoch(**line) for line in content["history"]),
+            seconds=content["seconds"],
+            seed=content["seed"],
+            stopped_early=content["stopped_early"],
+            resumed=False,
+        )
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path / _ABOUT} is damaged: {error}. Train the model again.") from None
+    weights, _ = read_tensors(path / _WEIGHTS)
+    try:
+        net.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise InputError(f"{path / _WEIGHTS} does not fit {path / _ABOUT}: {reason}.") from None
+    net.eval()
+    return trained

@@ -1,0 +1,156 @@
+"""Training data in memory: sliced by a permutation, a batch at a time, without per-row collation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from caveat._checks import as_labels
+from caveat.errors import InputError
+
+__all__ = ["Draw", "Loader", "Rows", "as_draw", "as_inputs", "draw_fingerprint"]
+
+Draw = Callable[[int, torch.Generator], Tensor]
+
+
+def as_inputs(value: Any, name: str) -> Tensor:
+    """Inputs as a tensor. ``uint8`` arrays of three or four axes are images and stay bytes; the rest becomes float32.
+
+    Bytes of shape (n, H, W) get a channel axis; (n, H, W, 3) becomes (n, 3, H, W). They are scaled to [0, 1] a batch
+    at a time, which takes a quarter of the memory and costs nothing beside a convolution.
+
+    Examples
+    --------
+    >>> as_inputs(np.zeros((5, 28, 28), dtype=np.uint8), "x").shape
+    torch.Size([5, 1, 28, 28])
+    """
+    tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.ascontiguousarray(value))
+    if tensor.ndim < 2 or tensor.shape[0] == 0:
+        raise InputError(f"{name} must have at least one row and two axes, got shape {tuple(tensor.shape)}.")
+    if tensor.dtype == torch.uint8 and tensor.ndim > 2:
+        if tensor.ndim == 3:
+            return tensor.unsqueeze(1)
+        if tensor.ndim == 4 and tensor.shape[-1] == 3 and tensor.shape[1] != 3:
+            return tensor.permute(0, 3, 1, 2).contiguous()
+        return tensor
+    tensor = tensor.float()
+    if not torch.isfinite(tensor).all():
+        row = int((~torch.isfinite(tensor)).flatten(1).any(dim=1).nonzero()[0])
+        raise InputError(f"{name} has NaN or an infinite value, first at row {row}. Drop or impute it before training.")
+    return tensor
+
+
+def scaled(inputs: Tensor) -> Tensor:
+    """Bytes as numbers in [0, 1]; anything else as it is."""
+    return inputs.float().div_(255) if inputs.dtype == torch.uint8 else inputs
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Inputs and labels of one data set, given out by row numbers."""
+
+    n: int
+    labels: Tensor | None
+    take: Callable[[Tensor], tuple[Tensor, Tensor | None]]
+    fingerprint: Callable[[], str]
+
+    @classmethod
+    def of(cls, data: Any, name: str) -> Rows:
+        """From ``(x, y)``, from ``x`` alone, or from a ``torch.utils.data.Dataset``."""
+        if isinstance(data, torch.utils.data.TensorDataset):
+            data = data.tensors if len(data.tensors) > 1 else data.tensors[0]
+        if isinstance(data, torch.utils.data.Dataset):
+            return _lazy(data, name)
+        x, y = data if isinstance(data, (tuple, list)) and len(data) == 2 else (data, None)
+        inputs = as_inputs(x, f"{name} inputs")
+        labels = None if y is None else torch.from_numpy(as_labels(np.asarray(y), f"{name} labels").astype(np.int64))
+        if labels is not None and len(labels) != len(inputs):
+            raise InputError(f"{name} must have one label per row, got {len(inputs)} rows and {len(labels)} labels.")
+
+        def take(rows: Tensor) -> tuple[Tensor, Tensor | None]:
+            return scaled(inputs[rows]), None if labels is None else labels[rows]
+
+        return cls(len(inputs), labels, take, lambda: _digest(inputs, labels))
+
+    def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor | None]]:
+        """Everything, in order."""
+        for start in range(0, self.n, size):
+            yield self.take(torch.arange(start, min(start + size, self.n)))
+
+    def loader(self, size: int) -> Loader:
+        """Everything, in order, as a loader gives it: (inputs, labels), or inputs where there are no labels."""
+        return Loader(self, size)
+
+    def first(self, n: int) -> Tensor:
+        return self.take(torch.arange(min(n, self.n)))[0]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Loader:
+    """Batches of rows, made when they are asked for; its length is known."""
+
+    rows: Rows
+    size: int
+
+    def __len__(self) -> int:
+        return (self.rows.n + self.size - 1) // self.size
+
+    def __iter__(self) -> Iterator[Any]:
+        for inputs, labels in self.rows.batches(self.size):
+            yield inputs if labels is None else (inputs, labels)
+
+
+def _lazy(data: Any, name: str) -> Rows:
+    """A data set that makes its rows when asked, for sets that do not fit in memory or change their rows at random."""
+    if len(data) == 0:
+        raise InputError(f"{name} must have at least one row, got none.")
+    collate = torch.utils.data.default_collate
+
+    def take(rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        batch = collate([data[i] for i in rows.tolist()])
+        if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+            raise InputError(f"{name} must give (input, label) pairs, got {type(batch).__name__}.")
+        return scaled(batch[0]), batch[1].long()
+
+    targets = getattr(data, "targets", None)  # as torchvision's sets have them: no need to make every row
+    labels = torch.tensor([int(y) for y in (targets or (data[i][1] for i in range(len(data))))])
+
+    def fingerprint() -> str:
+        return _digest(take(torch.arange(min(64, len(data))))[0], labels)
+
+    return Rows(len(data), labels, take, fingerprint)
+
+
+def _digest(*tensors: Tensor | None) -> str:
+    found = hashlib.sha256()
+    for tensor in tensors:
+        if tensor is not None:
+            found.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
+            found.update(tensor.contiguous().numpy().data)
+    return found.hexdigest()
+
+
+def draw_fingerprint(outliers: Any) -> str | None:
+    """Of an array that outliers are drawn from; a function has none."""
+    given = outliers is not None and (isinstance(outliers, Tensor) or not callable(outliers))
+    return _digest(as_inputs(outliers, "outliers")) if given else None
+
+
+def as_draw(outliers: Any) -> Draw:
+    """A function that draws n outliers: the given one, or rows of the given array, with replacement."""
+    if callable(outliers) and not isinstance(outliers, Tensor):
+        return outliers  # type: ignore[no-any-return]
+    pool = as_inputs(outliers, "outliers")
+
+    def draw(n: int, generator: torch.Generator) -> Tensor:
+        return scaled(pool[torch.randint(len(pool), (n,), generator=generator)])
+
+    return draw

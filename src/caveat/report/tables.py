@@ -1,0 +1,201 @@
+"""Tables that are written three ways: on a page, in Markdown and in LaTeX. The same cells, so the same numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from caveat.results import Estimate
+
+__all__ = ["Cell", "Column", "Group", "Line", "Table", "latex", "latex_text", "markdown"]
+
+
+@final
+@dataclass(frozen=True)
+class Column:
+    """A column; one that belongs to a regime can be filtered by it."""
+
+    heading: str
+    note: str = ""
+    number: bool = True
+    regime: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """What a cell shows. ``value`` sorts; ``band`` is also drawn as a bar on the page."""
+
+    text: str
+    value: float | None = None
+    interval: str = ""
+    strong: bool = False
+    mark: str = ""
+    band: Estimate | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Line:
+    """One row; ``family`` is what its score reads, for the filter."""
+
+    cells: tuple[Cell, ...]
+    family: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Group:
+    """Rows under a common heading, which may be empty."""
+
+    heading: str
+    lines: tuple[Line, ...]
+    source: str = ""
+    regime: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption and the notes that its marks refer to. The column ``name`` holds the row's name."""
+
+    key: str
+    title: str
+    caption: str
+    columns: tuple[Column, ...]
+    groups: tuple[Group, ...]
+    notes: tuple[tuple[str, str], ...] = ()
+    name: int = 0
+    range: tuple[float, float] = (0.0, 1.0)  # of the bars
+
+    @property
+    def size(self) -> int:
+        """How many rows it has."""
+        return sum(len(group.lines) for group in self.groups)
+
+
+def markdown(table: Table) -> str:
+    """
+    >>> line = Line((Cell("a|b"), Cell("0.91", 0.91, "[0.89, 0.93]", strong=True)))
+    >>> print(markdown(Table("t", "Scores", "Larger is better.", (Column("Score", number=False), Column("AUROC")), (
+    ...     Group("", (line,)),))))
+    ## Scores
+    <BLANKLINE>
+    Larger is better.
+    <BLANKLINE>
+    | Score | AUROC |
+    | --- | ---: |
+    | a\\|b | **0.91** [0.89, 0.93] |
+    """
+    lines = [f"## {_md(table.title)}", "", _md(table.caption), ""]
+    for group in table.groups:
+        if group.heading:
+            lines += [f"### {_md(group.heading)}", ""]
+        lines.append("| " + " | ".join(_md(f"{c.heading} {c.note}".strip()) for c in table.columns) + " |")
+        lines.append("| " + " | ".join("---:" if c.number else "---" for c in table.columns) + " |")
+        lines += ["| " + " | ".join(_md_cell(cell) for cell in line.cells) + " |" for line in group.lines]
+        lines.append("")
+    for mark, sentence in table.notes:
+        lines += [f"<sup>{mark}</sup> {_md(sentence)}", ""]
+    return "\n".join(lines[:-1])
+
+
+def _md_cell(cell: Cell) -> str:
+    text = f"**{_md(cell.text)}**" if cell.strong else _md(cell.text)
+    return f"{text}{f'<sup>{cell.mark}</sup>' if cell.mark else ''} {_md(cell.interval)}".strip()
+
+
+def _md(text: str) -> str:
+    """Plain text as Markdown shows it: nothing in a name is a tag, an entity, a rule, a link or emphasis.
+
+    >>> _md("a_b _c_ <b> [x](y) &amp;")
+    'a_b \\\\_c\\\\_ &lt;b&gt; [x]\\\\(y) &amp;amp;'
+    """
+    text = " ".join(text.replace("\xa0", " ").split())
+    text = re.sub(r"[\\|*`]|(?<![^\W_])_|_(?![^\W_])|(?<=\])\(", r"\\\g<0>", text)
+    return re.sub(r"&(?=[#\w]+;)", "&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
+
+
+def latex(table: Table) -> str:
+    """A longtable with booktabs rules; intervals stand under their numbers."""
+    align = "".join("r" if column.number else "l" for column in table.columns)
+    heads = " & ".join(
+        _stacked(latex_text(column.heading), latex_text(column.note), column.number) for column in table.columns
+    )
+    lines = [
+        rf"\begin{{longtable}}{{{align}}}",
+        rf"\caption{{{latex_text(f'{table.title}. {table.caption}')}}}\label{{tab:{table.key}}}\\",
+        rf"\toprule {heads} \\ \midrule \endfirsthead",
+        rf"\toprule {heads} \\ \midrule \endhead",
+        r"\bottomrule \endlastfoot",
+    ]
+    for i, group in enumerate(table.groups):
+        if group.heading:
+            lines.append(
+                (r"\midrule " if i else "") + rf"\multicolumn{{{len(align)}}}{{l}}{{{latex_text(group.heading)}}} \\"
+            )
+        for line in group.lines:
+            cells = (_tex_cell(cell, column.number) for cell, column in zip(line.cells, table.columns, strict=True))
+            lines.append(" & ".join(cells) + r" \\")
+    lines.append(r"\end{longtable}")
+    lines += [
+        rf"\noindent{{\footnotesize \textsuperscript{{{mark}}} {latex_text(said)}\par}}" for mark, said in table.notes
+    ]
+    return "\n".join(lines)
+
+
+def _tex_cell(cell: Cell, number: bool) -> str:
+    text = rf"\textbf{{{latex_text(cell.text)}}}" if cell.strong else latex_text(cell.text)
+    if cell.mark:
+        text += rf"\textsuperscript{{{latex_text(cell.mark)}}}"
+    return _stacked(text, latex_text(cell.interval), number)
+
+
+def _stacked(first: str, second: str, number: bool) -> str:
+    if not second:
+        return first
+    return rf"\shortstack[{'r' if number else 'l'}]{{{first}\\ {{\tiny {second}}}}}"
+
+
+_TEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "[": "{[}", "]": "{]}", "*": "{*}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
+    "\xa0": "~", "·": r"$\cdot$", "×": r"$\times$", "−": "$-$", "…": r"\ldots{}", "–": "--",
+    "≤": r"$\leq$", "≥": r"$\geq$", "†": r"\dag{}",
+}  # fmt: skip
+_LAST_LATIN = 0x17F  # what inputenc knows without more packages
+
+
+def latex_text(text: str) -> str:
+    r"""Any text as plain LaTeX shows it; letters that need more fonts are written as their code point.
+
+    >>> print(latex_text("knn_50 & 95 %"), latex_text("中"))
+    knn\_50 \& 95 \% (U+4E2D)
+    """
+    found = []
+    for char in " ".join(text.split(" ")):
+        if char in _TEX:
+            found.append(_TEX[char])
+        elif char.isspace() or not char.isprintable():
+            found.append(" ")
+        else:
+            found.append(char if ord(char) <= _LAST_LATIN else f"(U+{ord(char):04X})")
+    return "".join(found)
+
+
+def markdown_page(title: str, tables: Sequence[Table]) -> str:
+    """All tables under one heading."""
+    return "\n\n".join([f"# {_md(title)}", *(markdown(table) for table in tables)]) + "\n"
+
+
+def latex_page(title: str, tables: Sequence[Table]) -> str:
+    r"""All tables, ready for ``\input`` in an article."""
+    head = [
+        f"% {' '.join(latex_text(title).split())}",
+        r"% Needs \usepackage[T1]{fontenc}\usepackage{booktabs,longtable}; margins of 2 cm suit the wide tables.",
+        r"\begingroup\footnotesize\setlength{\tabcolsep}{4pt}",
+    ]
+    return "\n".join([*head, *(latex(table) for table in tables), r"\endgroup"]) + "\n"

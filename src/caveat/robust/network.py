@@ -1,0 +1,224 @@
+"""An exported network that certifies without torch: weights in, bounds out.
+
+``nn.export_network(model)`` gives the arrays, and any ``.npz`` or ``.safetensors`` file of them will do. Names
+say what and where: ``<number>.<kind>.<field>``, with kinds dense (weight, bias), conv (weight, bias, args = strides,
+paddings, dilations, groups), affine (scale, shift), relu, flatten, max_pool and avg_pool (args = window, strides,
+paddings), global_avg_pool; a layer without arrays has an empty ``args``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from caveat._blocks import row_blocks
+from caveat._checks import as_real_array, check_finite
+from caveat._files import read_npz
+from caveat.errors import InputError, MissingExtraError
+from caveat.results import ScoreBounds
+from caveat.robust.layers import (
+    Affine,
+    AveragePool,
+    Conv,
+    Dense,
+    Flatten,
+    GlobalAverage,
+    Layer,
+    MaxPool,
+    ReLU,
+    widened,
+)
+
+__all__ = ["Network"]
+
+Array = NDArray[np.float64]
+Clip = tuple[float, float] | None
+_LAST = 8 * np.finfo(np.float64).eps  # rounding of the last step, from differences to a log-probability
+_FIELDS = {
+    "dense": ("weight", "bias"), "conv": ("weight", "bias", "args"), "affine": ("scale", "shift"), "relu": ("args",),
+    "flatten": ("args",), "max_pool": ("args",), "avg_pool": ("args",), "global_avg_pool": ("args",),
+}  # fmt: skip
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A chain of layers that ends in a dense one.
+
+    Examples
+    --------
+    >>> net = Network.of({"0.dense.weight": [[2.0], [0.0]], "0.dense.bias": [0.0, 0.0]})
+    >>> net.logits([[0.5]])
+    array([[1., 0.]])
+    >>> bounds = net.confidence_bounds([[0.5]], 0.25)
+    >>> np.exp(bounds.upper).round(4)  # at x = 0.75: 1 / (1 + exp(-1.5))
+    array([0.8176])
+    """
+
+    layers: tuple[Layer, ...]
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, ArrayLike]) -> Self:
+        """A network from named arrays, as ``nn.export_network`` gives them."""
+        found: dict[int, tuple[str, dict[str, Any]]] = {}
+        for key, value in arrays.items():
+            number, kind, field = [*key.split("."), "", ""][:3]
+            if not number.isdigit() or kind not in _FIELDS or field not in _FIELDS[kind]:
+                raise InputError(f"array '{key}' is not the part of a layer. Names are <number>.<kind>.<field>, "
+                                 f"with kinds {', '.join(_FIELDS)}.")  # fmt: skip
+            array = as_real_array(value, key).astype(np.float64)
+            if array.size:
+                check_finite(array, key)
+            found.setdefault(int(number), (kind, {}))[1][field] = array
+        if sorted(found) != list(range(len(found))) or not found:
+            raise InputError(f"layers must be numbered 0, 1, 2, ... without a gap, got {sorted(found)}.")
+        for place, (kind, fields) in found.items():
+            if missing := set(_FIELDS[kind]) - set(fields):
+                raise InputError(f"layer {place} ({kind}) lacks {', '.join(sorted(missing))}.")
+        layers = tuple(_layer(kind, fields) for _, (kind, fields) in sorted(found.items()))
+        if not isinstance(layers[-1], Dense):
+            raise InputError(f"the last layer must be dense, got {type(layers[-1]).__name__}.")
+        return cls(layers)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """A network from an ``.npz`` or ``.safetensors`` file."""
+        if Path(path).suffix != ".safetensors":
+            return cls.of(read_npz(Path(path)))
+        try:
+            from safetensors.numpy import load_file
+        except ImportError as error:
+            raise MissingExtraError("reading safetensors", extra="serve") from error
+        return cls.of(load_file(path))
+
+    @property
+    def n_classes(self) -> int:
+        return int(self._head.weight.shape[0])
+
+    def logits(self, x: ArrayLike) -> Array:
+        """Logits (n, K) of inputs (n, ...)."""
+        rows = _inputs(x, None)
+        found = []
+        for block in self._blocks(rows):
+            part = rows[block]
+            for layer in self.layers:
+                part = layer.point(part)
+            found.append(part)
+        return np.concatenate(found)
+
+    def difference_bounds(self, x: ArrayLike, epsilon: float, *, clip: Clip = (0.0, 1.0)) -> Array:
+        """Upper bounds (n, K, K) of f_k - f_l over all inputs within epsilon, with the last layer elided."""
+        if not 0 <= float(epsilon) < np.inf:
+            raise InputError(f"epsilon must be a number, 0 or larger, got {epsilon!r}.")
+        rows = _inputs(x, clip)
+        return np.concatenate([self._differences(rows[block], float(epsilon), clip) for block in self._blocks(rows)])
+
+    def confidence_bounds(self, x: ArrayLike, epsilon: float, *, clip: Clip = (0.0, 1.0)) -> ScoreBounds:
+        """Bounds of the log-confidence over all inputs within epsilon in every entry, as ``nn.confidence_bounds``.
+
+        Parameters
+        ----------
+        x
+            Inputs (n, ...), inside ``clip``.
+        epsilon
+            The radius.
+        clip
+            Range of inputs, or None.
+        """
+        differences = self.difference_bounds(x, epsilon, clip=clip)
+        if not np.isfinite(differences).all():
+            raise InputError("a bound is not finite, so nothing is certified. Look for huge weights.")
+        logits = self.logits(x)
+        return ScoreBounds(
+            value=_log_confidence(logits),
+            lower=-_log_one_plus(differences, axis=1).min(axis=1) * (1 + _LAST),
+            upper=-_log_one_plus(-differences, axis=2).min(axis=1) * (1 - _LAST),
+            epsilon=float(epsilon),
+            method="ibp",
+        )
+
+    @property
+    def _head(self) -> Dense:
+        head = self.layers[-1]
+        assert isinstance(head, Dense)
+        return head
+
+    def _blocks(self, rows: Array) -> Any:
+        # im2col multiplies an image by the area of a kernel; this keeps a block within a few hundred megabytes
+        return row_blocks(rows.shape[0], row_bytes=8 * rows[0].size * 16)
+
+    def _differences(self, x: Array, epsilon: float, clip: Clip) -> Array:
+        low, high = x - epsilon, x + epsilon
+        if clip is not None:
+            low, high = np.maximum(low, clip[0]), np.minimum(high, clip[1])
+        middle = (low + high) / 2
+        box = middle, high - middle
+        for layer in self.layers[:-1]:
+            box = layer.box(box)
+        head = self._head
+        centre, radius = widened(box, head.terms)
+        logits = head.point(centre)
+        spread = np.stack([radius @ np.abs(row - head.weight).T for row in head.weight], axis=1)
+        sizes = (np.abs(centre) + radius) @ np.abs(head.weight).T + np.abs(head.bias)
+        slack = 2 * (head.terms + 4) * np.finfo(np.float64).eps * (sizes[:, :, None] + sizes[:, None, :])
+        upper = logits[:, :, None] - logits[:, None, :] + spread + slack
+        upper[:, np.arange(self.n_classes), np.arange(self.n_classes)] = 0
+        return np.asarray(upper)
+
+
+def _layer(kind: str, fields: Mapping[str, Array]) -> Layer:
+    args = tuple(int(value) for value in np.ravel(fields.get("args", np.empty(0))))
+    match kind:
+        case "dense":
+            return Dense(fields["weight"], fields["bias"])
+        case "affine":
+            return Affine(fields["scale"], fields["shift"])
+        case "conv":
+            _demand_args(kind, args, 7)
+            stride, padding, dilation = zip(args[0:6:2], args[1:6:2], strict=True)
+            return Conv(fields["weight"], fields["bias"], stride, padding, dilation, args[6])
+        case "max_pool" | "avg_pool":
+            _demand_args(kind, args, 6)
+            window, stride, padding = zip(args[0::2], args[1::2], strict=True)
+            return (MaxPool if kind == "max_pool" else AveragePool)(window, stride, padding)
+        case "relu":
+            return ReLU()
+        case "flatten":
+            return Flatten()
+    return GlobalAverage()
+
+
+def _demand_args(kind: str, args: tuple[int, ...], count: int) -> None:
+    if len(args) != count:
+        raise InputError(f"a layer '{kind}' needs args of {count} whole numbers, got {len(args)}.")
+
+
+def _inputs(x: ArrayLike, clip: Clip) -> Array:
+    rows = as_real_array(x, "x").astype(np.float64)
+    if rows.ndim < 2 or 0 in rows.shape:
+        raise InputError(f"x must be a non-empty batch of inputs (n, ...), got shape {rows.shape}.")
+    check_finite(rows, "x")
+    if clip is not None and not clip[0] <= rows.min() <= rows.max() <= clip[1]:
+        raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values from {rows.min():g} "
+                         f"to {rows.max():g}. Scale the inputs, or pass clip=None.")  # fmt: skip
+    return rows
+
+
+def _log_one_plus(exponents: Array, axis: int) -> Array:
+    """log(1 + sum over the other classes of exp), for (n, K, K) whose diagonal is the class itself."""
+    masked = exponents.copy()
+    masked[:, np.arange(exponents.shape[1]), np.arange(exponents.shape[1])] = -np.inf
+    return np.asarray(np.logaddexp(logsumexp(masked, axis=axis), 0))
+
+
+def _log_confidence(logits: Array) -> Array:
+    """Log-confidence, as -log(1 + sum over the other classes), which does not saturate."""
+    order = np.sort(logits, axis=1)
+    return np.asarray(-np.logaddexp(logsumexp(order[:, :-1] - order[:, -1:], axis=1), 0))

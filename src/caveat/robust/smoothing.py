@@ -1,0 +1,143 @@
+r"""Certificates for any score, from its values under Gaussian noise. They hold in the Euclidean norm, with confidence.
+
+For a score h and noise N(0, sigma^2 I), let q_p(x) be the p-quantile of h(x + noise). For ||x' - x||_2 <= R:
+
+$$ q_{p^-}(x) \le q_p(x') \le q_{p^+}(x), \qquad p^\pm = \Phi(\Phi^{-1}(p) \pm R / \sigma) $$
+
+Chiang, Curry, Abdelkader, Kumar, Dickerson and Goldstein, "Detection as Regression: Certified Object Detection with
+Median Smoothing", NeurIPS 2020, arXiv:2007.03730, lemma 1. For a score in [0, 1] the mean H(x) obeys
+
+$$ H(x') \le \Phi(\Phi^{-1}(\bar p) + R / \sigma) $$
+
+with an upper confidence bound of H(x): Cohen, Rosenfeld and Kolter, ICML 2019; Salman et al., NeurIPS 2019, lemma 2.
+The certificate is of the *smoothed* score, median or mean, which is also what must be used as score. A change of r in
+every one of d entries has R = r sqrt(d) (``metric_radius``): at r = 0.3 and d = 784 that is 8.4, and says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtrc, betaincinv, ndtr, ndtri
+
+from caveat._checks import as_level, as_matrix, as_positive, check_known
+from caveat.errors import InputError
+from caveat.results import ScoreBounds
+
+__all__ = ["smoothed_mean_bounds", "smoothed_quantile_bounds"]
+
+
+def smoothed_quantile_bounds(
+    samples: ArrayLike, *, sigma: float, radius: float, p: float = 0.5, delta: float = 1e-3, together: bool = False
+) -> ScoreBounds:
+    """Bounds of the smoothed score (its p-quantile under noise) over all inputs within an l2 radius.
+
+    Parameters
+    ----------
+    samples
+        The score at m noisy copies of each input (n, m); any score, in any unit.
+    sigma
+        Standard deviation of the noise in each entry.
+    radius
+        R, in the Euclidean norm.
+    p
+        Which quantile is the smoothed score; 0.5 is the median.
+    delta
+        Allowed failure of the bounds of one input, both sides together. The noise is random, so they are too.
+    together
+        Whether the bounds of all n inputs shall hold at once; delta is then shared among them.
+
+    Returns
+    -------
+    ScoreBounds
+        ``value`` is the empirical p-quantile. A bound for which m is too small is infinite.
+
+    Examples
+    --------
+    >>> noisy = np.random.default_rng(0).normal(2.0, 1.0, size=(1, 10_000))  # h(x) = x, sigma = 1, x = 2
+    >>> bounds = smoothed_quantile_bounds(noisy, sigma=1.0, radius=0.5)
+    >>> bounds.lower.round(2), bounds.upper.round(2)  # the truth: 1.5 and 2.5
+    (array([1.46]), array([2.56]))
+    """
+    rows = np.sort(as_matrix(samples, "samples").astype(np.float64), axis=1)
+    shift = _shift(radius, sigma)
+    n, m = rows.shape
+    each = as_level(delta, "delta") / 2 / (n if together else 1)
+    centre = float(ndtri(as_level(p, "p")))
+    upper_rank = _rank_above(m, float(ndtr(centre + shift)), each)
+    lower_rank = m + 1 - _rank_above(m, float(ndtr(shift - centre)), each)  # the same, counted from the other end
+    return ScoreBounds(
+        value=np.asarray(np.quantile(rows, p, axis=1)),
+        lower=rows[:, lower_rank - 1].copy() if lower_rank >= 1 else np.full(n, -np.inf),
+        upper=rows[:, upper_rank - 1].copy() if upper_rank <= m else np.full(n, np.inf),
+        epsilon=float(radius),
+        method=f"quantile smoothing, sigma {sigma:g}, {m} samples, delta {delta:g}",
+    )
+
+
+def smoothed_mean_bounds(
+    samples: ArrayLike,
+    *,
+    sigma: float,
+    radius: float,
+    delta: float = 1e-3,
+    kind: Literal["votes", "soft"] = "soft",
+    together: bool = False,
+) -> ScoreBounds:
+    """Bounds of the smoothed score (its mean under noise) over all inputs within an l2 radius, for scores in [0, 1].
+
+    Parameters
+    ----------
+    samples, sigma, radius, delta, together
+        As in ``smoothed_quantile_bounds``; samples lie between 0 and 1. If the score is itself a largest of K
+        probabilities, bound each class with delta / K and take the largest bound.
+    kind
+        ``"votes"``: samples are 0 or 1, and Clopper-Pearson bounds their mean. ``"soft"``: Hoeffding's inequality.
+
+    Examples
+    --------
+    >>> votes = np.repeat([[1.0, 0.0]], [9900, 100], axis=1)
+    >>> bounds = smoothed_mean_bounds(votes, sigma=0.5, radius=0.25, kind="votes")
+    >>> bounds.lower.round(3), bounds.value
+    (array([0.956]), array([0.99]))
+    """
+    check_known(kind, ("votes", "soft"), "kind")
+    rows = as_matrix(samples, "samples").astype(np.float64)
+    if rows.min() < 0 or rows.max() > 1 or (kind == "votes" and not np.isin(rows, (0, 1)).all()):
+        span = "be 0 or 1" if kind == "votes" else "lie between 0 and 1"
+        raise InputError(f"samples must {span} for kind '{kind}', got values from {rows.min():g} to {rows.max():g}.")
+    n, m = rows.shape
+    each = as_level(delta, "delta") / 2 / (n if together else 1)
+    shift, mean = _shift(radius, sigma), rows.mean(axis=1)
+    low, high = _exact(rows.sum(axis=1), m, each) if kind == "votes" else _hoeffding(mean, m, each)
+    return ScoreBounds(
+        value=mean, lower=np.asarray(ndtr(ndtri(low) - shift)), upper=np.asarray(ndtr(ndtri(high) + shift)),
+        epsilon=float(radius), method=f"mean smoothing ({kind}), sigma {sigma:g}, {m} samples, delta {delta:g}",
+    )  # fmt: skip
+
+
+def _shift(radius: float, sigma: float) -> float:
+    if not 0 <= float(radius) < math.inf:
+        raise InputError(f"radius must be a number, 0 or larger, got {radius!r}.")
+    return float(radius) / as_positive(sigma, "sigma")
+
+
+def _rank_above(m: int, p: float, delta: float) -> int:
+    """Smallest k with P(Bin(m, p) >= k) <= delta: the k-th smallest of m is below the p-quantile that seldom."""
+    ranks = np.arange(1, m + 1)
+    fails = bdtrc(ranks - 1, m, p)
+    return int(np.argmax(fails <= delta)) + 1 if (fails <= delta).any() else m + 1
+
+
+def _exact(hits: NDArray[np.float64], m: int, delta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), m - hits + 1, delta), 0.0)
+    high = np.where(hits < m, betaincinv(hits + 1, np.maximum(m - hits, 1), 1 - delta), 1.0)
+    return low, high
+
+
+def _hoeffding(mean: NDArray[np.float64], m: int, delta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    off = math.sqrt(math.log(1 / delta) / (2 * m))
+    return np.maximum(mean - off, 0), np.minimum(mean + off, 1)

@@ -1,0 +1,300 @@
+r"""What a classifier can promise about outliers under attack: AUC, AAUC and GAUC on the same samples.
+
+$$ GAUC \le AAUC \le AUC $$
+
+The three differ in the confidence of the outliers: as they are, as an attack within the radius makes them, and as a
+bound says no attack can exceed. The confidence of inliers is that of the clean inputs. Bitterwolf, Meinke and Hein,
+NeurIPS 2020, section 4. The order holds for every pair of samples, so it must hold for the three numbers; where it does
+not, something is broken and an error says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._checks import as_count, as_labels, as_level, as_number
+from caveat.data import Images
+from caveat.errors import CaveatError, InputError
+from caveat.results import Estimate
+from caveat.robust import Sandwich, conformal_guaranteed_auroc, sandwich
+from caveat.study.schema import Row, estimate_row, make_row
+
+__all__ = ["BINS", "Certification", "SetCertificate", "certify"]
+
+Vector = NDArray[np.float64]
+Tell = Callable[[str, int, int], None]
+BINS = 50  # of the confidence histograms, from 1/K to 1, as in the tables of the paper
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SetCertificate:
+    """Log-confidence on one set of outliers: clean, attacked, and its certified upper bound.
+
+    Parameters
+    ----------
+    name
+        Of the set.
+    clean, upper
+        Shape (n,).
+    attacked
+        Shape (n,), or None where nothing was attacked.
+    zero_gradients
+        Share of samples whose gradient is exactly zero, so that a plain attack cannot begin; NaN without an attack.
+    labels, classes
+        Classes of the outliers, where they have some.
+    caveat
+        A sentence where one is due.
+    """
+
+    name: str
+    clean: Vector
+    upper: Vector
+    attacked: Vector | None = None
+    zero_gradients: float = np.nan
+    labels: NDArray[np.intp] | None = None
+    classes: tuple[str, ...] = ()
+    caveat: str = ""
+
+    @property
+    def n(self) -> int:
+        return int(self.clean.size)
+
+    def by_class(self) -> dict[str, tuple[float, float]]:
+        """Class -> mean confidence and mean upper bound, in the order of the classes; empty without labels."""
+        if self.labels is None:
+            return {}
+        found = {}
+        for label in np.unique(self.labels):
+            mine = self.labels == label
+            name = self.classes[label] if label < len(self.classes) else str(label)
+            found[name] = float(np.exp(self.clean[mine]).mean()), float(np.exp(self.upper[mine]).mean())
+        return found
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Certification:
+    """Certificates of one model at one radius.
+
+    Parameters
+    ----------
+    source
+        Name of the model.
+    epsilon
+        Radius in the largest entry of an input.
+    n_classes
+        K.
+    inlier
+        Log-confidence of the inliers (n,).
+    accuracy
+        Share of inliers classified rightly; NaN without labels.
+    sets
+        One for each set of outliers.
+    delta
+        Allowed failure of the guaranteed band.
+    """
+
+    source: str
+    epsilon: float
+    n_classes: int
+    inlier: Vector
+    accuracy: float
+    sets: tuple[SetCertificate, ...] = field(default_factory=tuple)
+    delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        for one in self.sets:
+            self.sandwich(one)
+
+    def sandwich(self, one: SetCertificate) -> Sandwich:
+        """The areas on one set, checked sample by sample; an order that cannot be is an error."""
+        try:
+            return sandwich(
+                inlier=self.inlier, outlier=one.clean, outlier_upper=one.upper,
+                outlier_attacked=one.clean if one.attacked is None else one.attacked,
+            )  # fmt: skip
+        except InputError as error:
+            raise CaveatError(f"the certificate of {self.source} on {one.name} does not hold: {error}") from None
+
+    def auc(self, one: SetCertificate) -> float:
+        """Chance that an inlier is answered with more confidence than an outlier. Higher is better."""
+        return self.sandwich(one).clean
+
+    def aauc(self, one: SetCertificate) -> float:
+        """The same under attack; NaN where none was made."""
+        return np.nan if one.attacked is None else self.sandwich(one).adversarial
+
+    def gauc(self, one: SetCertificate) -> float:
+        """The same with certified upper bounds: no attack within the radius can do better."""
+        return self.sandwich(one).guaranteed
+
+    def band(self, one: SetCertificate) -> Estimate:
+        """GAUC with its guaranteed band: certificate for the outliers, finite-sample bound for the inliers."""
+        return conformal_guaranteed_auroc(inlier=self.inlier, outlier_upper=one.upper, delta=self.delta)
+
+    def rows(self, *, seed: int = 0) -> list[Row]:
+        """Rows of a study's table: kinds ``certificate`` and ``histogram``."""
+        common: dict[str, Any] = {"source": self.source, "seed": seed, "params": f'{{"epsilon": {self.epsilon:g}}}'}
+        rows = []
+        for metric, value in (("accuracy", self.accuracy), ("mean_confidence", float(np.exp(self.inlier).mean()))):
+            if not np.isnan(value):
+                rows.append(make_row("certificate", metric, value, n=self.inlier.size, **common))
+        for one in self.sets:
+            here = common | {"outlier": one.name, "n": one.n}
+            areas = self.sandwich(one)
+            values = {
+                "auc": areas.clean, "aauc": self.aauc(one), "gauc": areas.guaranteed,
+                "conservative_gauc": areas.conservative_guaranteed, "gfpr95_inlier_positive": areas.guaranteed_fpr95,
+                "mean_confidence": float(np.exp(one.clean).mean()),
+                "mean_upper_bound": float(np.exp(one.upper).mean()),
+                "zero_gradient_share": one.zero_gradients,
+            }  # fmt: skip
+            rows += [
+                make_row("certificate", metric, value, x=self.epsilon, **here)
+                | ({"caveat": one.caveat} if metric == "aauc" else {})
+                for metric, value in values.items()
+                if not np.isnan(value)
+            ]
+            band = common | {"outlier": one.name, "x": self.epsilon}
+            rows.append(estimate_row("certificate", "guaranteed_auc_band", self.band(one), **band))
+            rows += self._histogram("upper_bound", one.upper, here)
+        return rows + self._histogram("inlier", self.inlier, common | {"n": self.inlier.size})
+
+    def histogram(self, log_confidence: Vector) -> tuple[Vector, Vector]:
+        """Edges (BINS + 1,) from 1/K to 1 and shares (BINS,) of a log-confidence."""
+        edges = np.linspace(1 / self.n_classes, 1, BINS + 1)
+        # Rounding puts a uniform answer a hair below 1/K.
+        counts, _ = np.histogram(np.exp(log_confidence).clip(edges[0], 1), edges)
+        return edges, counts / log_confidence.size
+
+    def _histogram(self, metric: str, values: Vector, common: Mapping[str, Any]) -> list[Row]:
+        edges, shares = self.histogram(values)
+        return [
+            make_row("histogram", metric, share, x=edge, **common)
+            for edge, share in zip(edges, [*shares, np.nan], strict=True)
+        ]
+
+
+def certify(
+    model: Any,
+    *,
+    inlier: Images | ArrayLike,
+    labels: ArrayLike | None = None,
+    outliers: Mapping[str, Images | ArrayLike],
+    epsilon: float,
+    points: int | None = 300,
+    refine: int = 0,
+    attack: Sequence[str] = ("apgd", "monotone"),
+    starts: Sequence[str] | None = None,
+    steps: int = 100,
+    candidates: Images | ArrayLike | None = None,
+    delta: float = 0.05,
+    source: str = "model",
+    seed: int = 0,
+    progress: Tell | None = None,
+) -> Certification:
+    """Confidence of a model on outliers: clean, attacked and certified, all on the same samples.
+
+    Parameters
+    ----------
+    model
+        A torch classifier whose layers have bounds, or that brings its own (``nn.confidence_bounds``).
+    inlier, labels
+        Held-out inputs, and their classes: images, or an array in [0, 1]. ``Images`` bring their labels.
+    outliers
+        Name -> images or array.
+    epsilon
+        Radius in the largest entry.
+    points
+        At most so many outliers of each set, evenly spread over it; None: all.
+    refine
+        So many outliers of each set, those that interval bounds leave open at the confidence that 95 % of the inliers
+        exceed, get linear bounds: tighter, about half a second each. Models that bring their own bounds have none.
+    attack
+        Optimisers of ``nn.attack_confidence``; empty: no attack, and no AAUC.
+    starts, steps
+        Of the attack, as in ``nn.attack_confidence``.
+    candidates
+        Inputs that attacks may lead to; default: the inliers. The strongest start against flat networks.
+    delta
+        Allowed failure of the guaranteed band.
+    source
+        Name of the model in tables.
+    seed
+        Of the attack.
+    progress
+        Told what is done.
+    """
+    from caveat.nn.attacks import attack_confidence
+    from caveat.nn.bounds import confidence_bounds
+    from caveat.nn.exact import exact_logits
+
+    radius, level = as_number(epsilon, "epsilon", least=0), as_level(delta, "delta")
+    if not outliers:
+        raise InputError("outliers must name at least one set, got none.")
+    known, truth = _inputs(inlier, "inlier")
+    truth = truth if labels is None else as_labels(labels, "labels")
+    tell = progress or (lambda what, done, total: None)
+    tell("inliers", 0, len(outliers))
+    logits = exact_logits(model, known)
+    said = _log_confidence(logits)
+    if hasattr(model, "log_confidence_bounds"):
+        refine = 0
+    right = np.nan if truth is None else float(np.mean(logits.argmax(axis=1) == truth))
+    others = known if candidates is None else _inputs(candidates, "candidates")[0]
+    sets = []
+    for i, (name, given) in enumerate(outliers.items()):
+        tell(name, i, len(outliers))
+        x, classes = _inputs(given, f"outliers '{name}'")
+        some = _spread(len(x), points)
+        bounds = confidence_bounds(model, x[some], radius, refine=refine, threshold=float(np.quantile(said, 0.05)))
+        attacked = None
+        if attack:
+            attacked = attack_confidence(
+                model, x[some], radius, rng=np.random.default_rng([seed, i]), optimisers=attack, starts=starts,
+                steps=steps, candidates=others, progress=False,
+            )  # fmt: skip
+        sets.append(
+            SetCertificate(
+                name=name,
+                clean=bounds.value,
+                upper=bounds.upper,
+                attacked=None if attacked is None else attacked.log_confidence,
+                zero_gradients=np.nan if attacked is None else attacked.zero_gradient_share,
+                labels=None if classes is None else classes[some],
+                classes=given.classes if isinstance(given, Images) else (),
+                caveat="" if attacked is None else attacked.caveat,
+            )
+        )
+    tell("done", len(outliers), len(outliers))
+    return Certification(
+        source=source, epsilon=radius, n_classes=logits.shape[1], inlier=said, accuracy=right,
+        sets=tuple(sets), delta=level,
+    )  # fmt: skip
+
+
+def _inputs(given: Images | ArrayLike, name: str) -> tuple[NDArray[np.float32], NDArray[np.intp] | None]:
+    if isinstance(given, Images):
+        return given.inputs(), given.labels
+    array = np.asarray(given, dtype=np.float32)
+    if array.ndim < 2 or 0 in array.shape:
+        raise InputError(f"{name} must be a non-empty batch of inputs (n, ...), got shape {array.shape}.")
+    return array, None
+
+
+def _spread(n: int, points: int | None) -> NDArray[np.intp]:
+    """At most ``points`` of n rows, evenly spread: sets are often sorted by class."""
+    most = n if points is None else min(n, as_count(points, "points"))
+    return np.linspace(0, n - 1, most).round().astype(np.intp)
+
+
+def _log_confidence(logits: NDArray[np.float64]) -> Vector:
+    from scipy.special import log_softmax
+
+    return np.asarray(log_softmax(logits, axis=1).max(axis=1))

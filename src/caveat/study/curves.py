@@ -1,0 +1,112 @@
+"""Curves and histograms of a score, as few numbers as a picture needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.conformal import FPRBand
+from caveat.metrics import risk_curve
+
+__all__ = ["Histogram", "RocBand", "histogram", "risk_points", "roc_band"]
+
+POINTS = 101  # of a curve
+BINS = 40
+TAIL = 0.005  # share of each sample that may lie beyond the ends of a histogram and counts in its end bins
+
+Floats = NDArray[np.float64]
+
+
+class RocBand(NamedTuple):
+    """True-positive rate over false-positive rate, as observed and as guaranteed."""
+
+    fpr: Floats
+    tpr: Floats
+    lower: Floats
+    upper: Floats
+
+
+class Histogram(NamedTuple):
+    """Shares of each sample in common bins: ``edges`` has one value more than there are bins."""
+
+    edges: Floats
+    shares: Mapping[str, Floats]
+
+
+def roc_band(band: FPRBand, outlier: NDArray[np.float64], points: int = POINTS) -> RocBand:
+    r"""The ROC curve of a score with a band that holds at all thresholds at once, for the outliers at hand.
+
+    At the false-positive rate x the curve reads the outliers above the lowest threshold that lets at most the share x
+    of the inliers through. Of the true rate only $FPR^- \le FPR \le FPR^+$ is known, so that the true-positive rate at
+    a true false-positive rate of x lies between those at the thresholds where $FPR^+ \le x$ and where $FPR^- \le x$.
+
+    The grid is finer at small rates: x is the square of an even grid.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> band = FPRBand(rng.normal(size=1000), delta=0.05, two_sided=True)
+    >>> curve = roc_band(band, rng.normal(2, size=500), points=11)
+    >>> [round(float(part[5]), 3) for part in curve]
+    [0.25, 0.926, 0.894, 0.942]
+    """
+    n, x = band.n, np.linspace(0, 1, points) ** 2
+    inlier = np.asarray(band.inlier)
+    # With k inliers flagged at most, the lowest threshold lies just above the (k + 1)-th largest of them.
+    cuts = np.append(inlier[::-1], -np.inf)
+    caught = 1 - np.searchsorted(np.sort(outlier), cuts, side="right") / outlier.size
+    caught[-1] = 1.0  # every inlier may be flagged: so is every outlier
+    flagged = np.arange(n + 1)
+
+    def read(rates: Floats) -> Floats:
+        most = np.searchsorted(rates, x * (1 + 1e-12), side="right") - 1
+        return np.asarray(np.where(most >= 0, caught[np.maximum(most, 0)], 0.0))
+
+    return RocBand(x, read(flagged / n), read(band.upper_at(flagged)), read(band.lower_at(flagged)))
+
+
+def risk_points(score: Floats, correct: NDArray[np.bool_], points: int = POINTS) -> tuple[Floats, Floats]:
+    """Coverage and selective risk at about ``points`` of the coverages that a threshold can give.
+
+    >>> x, risk = risk_points(np.array([1.0, 2, 3, 4]), np.array([True, True, False, True]), points=3)
+    >>> x.tolist(), risk.tolist()
+    ([0.0, 0.5, 1.0], [0.0, 0.0, 0.25])
+    """
+    curve = risk_curve(score=score, correct=correct)
+    wanted = np.linspace(0, 1, points) * (1 - 1e-12)
+    rows = np.unique(np.searchsorted(curve.coverage, wanted).clip(max=curve.coverage.size - 1))
+    return curve.coverage[rows], curve.selective[rows]
+
+
+def histogram(samples: Mapping[str, Floats], bins: int = BINS) -> Histogram:
+    """Histograms of several samples in common bins; the first sample is that of the inliers.
+
+    The bins are of equal width. Where outliers lie so far out that half of the inliers would share half a bin, the
+    bins widen away from the inliers (equal in asinh). The end bins hold what lies beyond.
+
+    >>> found = histogram({"inlier": np.array([0.0, 1, 2, 3]), "a": np.array([2.5, 4])}, bins=4)
+    >>> found.edges.round(2).tolist(), found.shares["a"].tolist()
+    ([0.02, 1.01, 2.0, 3.0, 3.99], [0.0, 0.0, 0.5, 0.5])
+    """
+    inlier = next(iter(samples.values()))
+    ends = np.array([np.quantile(values, [TAIL, 1 - TAIL]) for values in samples.values()])
+    low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
+    if not high > low:  # a constant score
+        low, high = low - max(1.0, abs(low)) / 2, low + max(1.0, abs(low)) / 2
+    first, centre, last = np.quantile(inlier, [0.25, 0.5, 0.75])
+    unit = float(last - first)
+    crowded = 0 < unit < (high - low) / (2 * bins)
+    if not crowded:
+        shares = {name: _shares(values, low, high, bins) for name, values in samples.items()}
+        return Histogram(np.linspace(low, high, bins + 1), shares)
+    low, high = (float(np.arcsinh((end - centre) / unit)) for end in (low, high))
+    shares = {name: _shares(np.arcsinh((values - centre) / unit), low, high, bins) for name, values in samples.items()}
+    return Histogram(centre + unit * np.sinh(np.linspace(low, high, bins + 1)), shares)
+
+
+def _shares(values: Floats, low: float, high: float, bins: int) -> Floats:
+    place = ((values - low) / (high - low) * bins).clip(0, bins - 1)  # by place: edges near 1e17 are not distinct
+    return np.asarray(np.bincount(place.astype(np.intp), minlength=bins) / values.size)

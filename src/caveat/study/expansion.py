@@ -1,0 +1,262 @@
+"""From a plan to its cells: what exists, in order, each with everything that its answer depends on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+from caveat.scores import Projected, Score, catalogue, make, projections_of
+from caveat.study.cells import Cell, canonical_json
+from caveat.study.fingerprints import fingerprint
+from caveat.study.functions import find_function, function_file
+from caveat.study.plan import Plan, ScoreGrid, Source, TaskPlan, locate
+from caveat.study.sources import check_fields, stand_in
+
+__all__ = ["MODEL_METRICS", "build_score", "expand", "variant_name"]
+
+MODEL_METRICS = ("accuracy", "ece", "brier", "nll")  # of the model, whatever the score
+
+
+def expand(plan: Plan) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
+    """The cells of a plan, and sentences about what it leaves out."""
+    if plan.task is not None:
+        cells = _task_cells(plan.task, plan.folder)
+        notes: list[str] = []
+    else:
+        cells, notes = _source_cells(plan)
+    first: dict[str, Cell] = {}
+    for cell in cells:
+        if first.setdefault(cell.key, cell) is not cell:
+            raise InputError(f"the plan has the cell '{cell.label}' twice. Remove one of them.")
+    return tuple(cells), tuple(dict.fromkeys(notes))
+
+
+def variant_name(score: str, params: str | Mapping[str, Any], projection: str) -> str:
+    """A score with its parameters and projection, as a person would call it.
+
+    >>> variant_name("knn", '{"k": 10}', "global")
+    'knn(k=10) global'
+    """
+    given = json.loads(params) if isinstance(params, str) and params else params or {}
+    called = ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in
+                       dict(given).items())  # fmt: skip
+    name = f"{score}({called})" if called else score
+    return name if projection in ("", "none") else f"{name} {projection}"
+
+
+def build_score(name: str, params: Mapping[str, Any], projection: str, variance: float) -> Score:
+    """The score that a cell computes."""
+    score = make(name, **params)
+    return score if projection == "none" else Projected(score, projection, variance=variance)
+
+
+# -- task studies -----------------------------------------------------------------------------------------------------
+
+
+def _task_cells(task: TaskPlan, folder: Path) -> list[Cell]:
+    paths, prints = _function(task.run, folder)
+    for name in task.data:
+        where = locate(name, folder)
+        paths[name], prints[name] = str(where), fingerprint(where)
+    if task.grid_function:
+        file = function_file(task.grid_function, folder)
+        grid = find_function(task.grid_function, str(file or ""))()
+        if not isinstance(grid, Iterable):
+            raise InputError(f"task.grid must give a list of dicts, got {type(grid).__name__}.")
+        choices = list(grid)
+    else:
+        choices = [dict(zip(task.grid, values, strict=True)) for values in itertools.product(*task.grid.values())]
+    cells = []
+    for params in choices:
+        if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
+            raise InputError(f"task.grid must give dicts of parameters by name, got {params!r}.")
+        try:
+            plain = json.loads(canonical_json(dict(params)))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the parameters of a task must be plain values ({error}), got {params!r}.") from None
+        plain = {key: plain[key] for key in params}  # in the order given
+        seed = plain.get("seed", 0)
+        label = ", ".join(f"{key}={value}" for key, value in plain.items()) or task.run
+        cells.append(Cell(task.run, plain, seed if isinstance(seed, int) else 0, prints, paths, label))
+    if not cells:
+        raise InputError("task.grid gives no parameters, so that there is nothing to run.")
+    return cells
+
+
+def _function(name: str, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Where the file of a function is and what it holds: editing it computes its cells again."""
+    file = function_file(name, folder)
+    if file is None:
+        return {}, {}
+    return {"task": str(file)}, {"task": fingerprint(file)}
+
+
+# -- score studies ----------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class _Base:
+    """What all cells of one source and seed share."""
+
+    source: str
+    seed: int
+    label: str
+    sets: Mapping[str, Any]
+    paths: Mapping[str, str]
+    fingerprints: Mapping[str, str]
+    needs: str
+
+    def cell(self, task: str, name: str, roles: Iterable[str], **params: Any) -> Cell:
+        wanted = set(roles)
+        keep = [role for role in self.sets if role in wanted or (role.startswith("outlier:") and "outliers" in wanted)]
+        files = [*keep, "head"] if keep else []
+        told = {"source": self.source, "sets": {role: self.sets[role] for role in keep}} | params
+        return Cell(
+            task, told, self.seed,
+            {name: self.fingerprints[name] for name in files if name in self.fingerprints},
+            {name: self.paths[name] for name in files if name in self.paths},
+            f"{self.label} {name}", self.needs,
+        )  # fmt: skip
+
+
+def _source_cells(plan: Plan) -> tuple[list[Cell], list[str]]:
+    cells: list[Cell] = []
+    notes: list[str] = []
+    for source in plan.sources.values():
+        seeds = plan.seeds
+        if len(seeds) > 1 and not source.depends_on_seed:
+            seeds = seeds[:1]
+            notes.append(f"Source {source.name} is the same for every seed and is measured once, with seed {seeds[0]}.")
+        for seed in seeds:
+            label = source.name if len(plan.seeds) == 1 else f"{source.name} seed {seed}"
+            made = _made_cells if source.task else _file_cells
+            cells += made(plan, source, seed, label, notes)
+    return cells, notes
+
+
+def _made_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[str]) -> list[Cell]:
+    """Cells of a source that a task makes. What its outputs allow is known only then: a score that they do not allow
+    gives an empty table that says so."""
+    paths, prints = _function(source.task, plan.folder)
+    first = Cell(
+        "outputs", {"source": source.name, "function": source.task, "params": dict(source.params)}, seed, prints,
+        paths, f"{label} outputs",
+    )  # fmt: skip
+    base = _Base(source.name, seed, label, {}, {}, {}, first.key)
+    return [first, *_about_the_model(plan, base, None, notes), *_score_cells(plan, base, None, notes)]
+
+
+def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[str]) -> list[Cell]:
+    paths = {role: locate(file.path, plan.folder, seed) for role, file in source.files.items()}
+    if source.head:
+        paths["head"] = locate(source.head, plan.folder, seed)
+    fields = {}
+    for role, file in source.files.items():
+        check_fields(file.keys, f"keys of {source.name} {role}")
+        fields[role] = stand_in(paths[role], file.keys, file.rows, paths.get("head"))
+    base = _Base(
+        source.name, seed, label,
+        {role: _how(file.keys, file.rows) for role, file in source.files.items()},
+        {role: str(path) for role, path in paths.items()},
+        {role: fingerprint(path) for role, path in paths.items()},
+        "",
+    )  # fmt: skip
+    if plan.by_proximity and len(source.outliers) < 3:
+        raise InputError(
+            f"regimes by proximity need at least 3 outlier sets, got {len(source.outliers)} in source "
+            f"{source.name}. Give each set its regime instead."
+        )
+    return [*_about_the_model(plan, base, fields, notes), *_score_cells(plan, base, fields, notes)]
+
+
+def _how(keys: Mapping[str, str], rows: str) -> dict[str, Any]:
+    return ({"keys": dict(keys)} if keys else {}) | ({"rows": rows} if rows else {})
+
+
+def _about_the_model(plan: Plan, base: _Base, fields: Mapping[str, Outputs] | None, notes: list[str]) -> list[Cell]:
+    """The sets, collapse and proximity cells that the outputs allow."""
+    chosen = [name for name in MODEL_METRICS if name in plan.metrics]
+    sets = base.cell(
+        "sets", "sets", ("train", "calibration", "inlier", "outliers"), methods=list(plan.sets), metrics=chosen,
+        alpha=plan.alpha, delta=plan.delta, resamples=plan.resamples,
+    )  # fmt: skip
+    collapse, proximity = (
+        base.cell("collapse", "collapse", ("train",)),
+        base.cell("proximity", "proximity", ("train", "outliers")),
+    )
+    if fields is None:
+        return [sets, collapse, proximity]
+    train, outliers = fields.get("train"), [fields[role] for role in fields if role.startswith("outlier:")]
+    found = [sets]
+    if train is not None and train.has("features") and train.has("labels"):
+        found.append(collapse)
+    else:
+        notes.append(f"Source {base.source}: neural collapse needs features and labels of the training outputs.")
+    sides = [] if train is None else [train, *outliers]
+    if outliers and any(sides and all(side.has(name) for side in sides) for name in ("embeddings", "features")):
+        found.append(proximity)
+    elif plan.by_proximity:
+        raise InputError(
+            f"regimes by proximity need features or embeddings of the training outputs and of every outlier set in "
+            f"source {base.source}. Store them, or give each set its regime."
+        )
+    return found
+
+
+def _score_cells(plan: Plan, base: _Base, fields: Mapping[str, Outputs] | None, notes: list[str]) -> list[Cell]:
+    named = plan.scores is not None
+    choices = plan.scores if plan.scores is not None else tuple(ScoreGrid(entry.name) for entry in catalogue())
+    metrics = [name for name in plan.metrics if name not in MODEL_METRICS]
+    cells: list[Cell] = []
+    lacking: dict[str, list[str]] = {}  # projection -> scores without it
+    absent: dict[str, list[str]] = {}  # reason -> scores that the outputs do not allow
+    for choice, projection in itertools.product(choices, plan.projections):
+        if projection != "none" and projection not in projections_of(choice.name):
+            lacking.setdefault(projection, []).append(choice.name)
+            continue
+        for params in choice.variants():
+            name = variant_name(choice.name, params, projection)
+            score = build_score(choice.name, params, projection, plan.variance)
+            reason = "" if fields is None else _cannot(score, fields)
+            if reason and named:
+                raise InputError(
+                    f"score '{name}' {reason} in source {base.source}. Add it to the outputs, or leave the score out."
+                )
+            if reason:
+                absent.setdefault(reason, []).append(name)
+                continue
+            roles = ("train", "inlier", "outliers", *(["calibration"] if score.held_out else []))
+            told: dict[str, Any] = {
+                "score": choice.name,
+                "params": params,
+                "projection": projection,
+                "metrics": metrics,
+            }
+            told |= {"delta": plan.delta, "resamples": plan.resamples}
+            told |= {} if projection == "none" else {"variance": plan.variance}
+            told |= {"named": named} if fields is None else {}  # whether to fail where the outputs do not allow it
+            cells.append(base.cell("score", name, roles, **told))
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for projection, names in lacking.items():
+        alike.setdefault(tuple(names), []).append(projection)
+    notes += [f"No {' or '.join(which)} projection exists of {', '.join(names)}." for names, which in alike.items()]
+    notes += [f"Source {base.source}: {', '.join(names)} left out ({reason})." for reason, names in absent.items()]
+    if not cells:
+        raise InputError(f"no score can be computed in source {base.source}. {' '.join(notes)}")
+    return cells
+
+
+def _cannot(score: Score, fields: Mapping[str, Outputs]) -> str:
+    """Why a score cannot be computed on every set of a source; empty if it can."""
+    train = fields.get("train")
+    for role, outputs in fields.items():
+        if role not in ("train", "calibration") and (reason := score.missing(train=train, outputs=outputs)):
+            return reason
+    return ""

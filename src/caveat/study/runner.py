@@ -1,0 +1,297 @@
+"""The runner: computes the cells that a store lacks, here, in processes, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import threading
+import time
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, final
+
+from caveat._checks import as_count
+from caveat.errors import CaveatWarning, InputError, MissingExtraError, StoreError
+from caveat.study.cells import Cell
+from caveat.study.expansion import expand
+from caveat.study.plan import Plan
+from caveat.study.store import Failure, Store
+from caveat.study.study_results import StudyResults
+from caveat.study.tasks import compute
+from caveat.study.versions import versions
+
+__all__ = ["Outcome", "StudyProgress", "run"]
+
+_DASK_PATIENCE = 10.0  # seconds to wait for a scheduler
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """How one cell ended: computed, found finished by another run, or failed."""
+
+    key: str
+    label: str
+    status: Literal["done", "found", "failed"]
+    seconds: float
+    error: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class StudyProgress:
+    """How far a run is. ``already`` counts the cells that were there before, ``latest`` is the one that just ended."""
+
+    total: int
+    already: int
+    done: int
+    failed: int
+    running: tuple[str, ...]
+    seconds: float
+    latest: Outcome | None = None
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that the rest may take at the pace so far; None before the first cell."""
+        ended = self.done + self.failed
+        if not ended:
+            return None
+        return self.seconds / ended * (self.total - self.already - ended)
+
+
+def run(
+    plan: Plan | str | os.PathLike[str],
+    *,
+    store: str | os.PathLike[str],
+    jobs: int = 1,
+    scheduler: str | None = None,
+    progress: Callable[[StudyProgress], None] | None = None,
+) -> StudyResults:
+    """Compute every cell of a plan that the store does not hold yet.
+
+    May be stopped or killed at any moment and called again: finished cells are kept, those that failed are tried again.
+    A failing cell is recorded with its error and stops nothing else. Two runs on one store share the work.
+
+    Parameters
+    ----------
+    plan
+        A plan, or the path of one.
+    store
+        Folder for the results, such as ``runs/x``.
+    jobs
+        Processes on this machine; 1 computes here.
+    scheduler
+        Address of a Dask scheduler, such as ``"tcp://127.0.0.1:8786"``, in place of ``jobs``. Its workers must see the
+        plan's files and the store under the same paths.
+    progress
+        Told at the start and when a cell begins or ends how far the run is; one call at a time, from any thread.
+
+    Returns
+    -------
+    StudyResults
+        Everything the store now holds for this plan; ``failures`` says what did not work.
+    """
+    as_count(jobs, "jobs")
+    if not isinstance(plan, Plan):
+        plan = Plan.read(plan)
+    cells, notes = expand(plan)
+    kept = Store(Path(store).resolve())
+    kept.prepare(plan, cells, notes)
+    missing = _missing(kept, cells)
+    if not missing:  # a finished study may be read-only
+        _Teller(len(cells), len(cells), progress)
+        return StudyResults.read(kept.folder)
+    with kept.at_work() as others:
+        if others:  # from the other end, so that two runs meet in the middle
+            missing.reverse()
+        tell = _Teller(len(cells), len(cells) - len(missing), progress)
+        # What a task makes comes first: other cells read it.
+        makers = [cell for cell in missing if cell.task == "outputs"]
+        _compute(makers, kept, jobs, scheduler, tell)
+        ready, waiting = _split(kept, cells, [cell for cell in missing if cell.task != "outputs"])
+        for cell, why in waiting:
+            kept.write_failure(Failure(cell.key, cell.label, "SourceError", why, ""))
+            tell.ended(Outcome(cell.key, cell.label, "failed", 0.0, why))
+        _compute(ready, kept, jobs, scheduler, tell)
+    return StudyResults.read(kept.folder)
+
+
+def work(cell: Cell, folder: str) -> Outcome:
+    """Compute one cell and write it, in whatever process this is. Only a store that cannot be written raises."""
+    store, started = Store(folder), time.perf_counter()
+    if store.has(cell.key):
+        return Outcome(cell.key, cell.label, "found", 0.0)
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", CaveatWarning)
+            rows, facts = compute(cell, store)
+        seconds = time.perf_counter() - started
+        caveats = list(dict.fromkeys(str(warning.message) for warning in said))
+        store.write(
+            cell, rows, {"seconds": round(seconds, 3), "versions": dict(versions()), "caveats": caveats} | facts
+        )
+    except StoreError:
+        raise
+    except (Exception, SystemExit) as error:
+        name, message = type(error).__name__, str(error) or type(error).__name__
+        store.write_failure(Failure(cell.key, cell.label, name, message, traceback.format_exc()))
+        return Outcome(cell.key, cell.label, "failed", time.perf_counter() - started, f"{name}: {message}")
+    return Outcome(cell.key, cell.label, "done", seconds)
+
+
+def _missing(store: Store, cells: Sequence[Cell]) -> list[Cell]:
+    """Cells to compute. A damaged file counts as missing; outputs that were cleared away are made again if needed."""
+    missing = []
+    for cell in cells:
+        if store.has(cell.key) and not store.is_sound(cell.key):
+            warnings.warn(f"the cell '{cell.label}' was damaged and is computed again.", CaveatWarning, stacklevel=3)
+            store.forget(cell.key)
+        if not store.has(cell.key):
+            missing.append(cell)
+    needed = {cell.needs for cell in missing}
+    for cell in cells:
+        if cell.task == "outputs" and cell.key in needed and store.has(cell.key):
+            if store.outputs(cell.key).is_dir():
+                continue
+            store.forget(cell.key)
+            missing.insert(0, cell)
+    return missing
+
+
+def _split(store: Store, cells: Sequence[Cell], missing: list[Cell]) -> tuple[list[Cell], list[tuple[Cell, str]]]:
+    """The missing cells whose outputs are there, and the others with the reason."""
+    makers = {cell.key: cell for cell in cells if cell.task == "outputs"}
+    ready, waiting = [], []
+    for cell in missing:
+        if not cell.needs or store.has(cell.needs):
+            ready.append(cell)
+            continue
+        failure = store.failure(cell.needs)
+        why = failure.message if failure else "they were not made"
+        waiting.append((cell, f"the outputs of {makers[cell.needs].params['source']} failed: {why}"))
+    return ready, waiting
+
+
+class _Teller:
+    """Counts cells and tells whoever wants to know."""
+
+    def __init__(self, total: int, already: int, progress: Callable[[StudyProgress], None] | None) -> None:
+        self.total, self.already, self.progress = total, already, progress
+        self.done = self.failed = 0
+        self.started = time.perf_counter()
+        self.under_way: dict[str, str] = {}
+        self.jobs = 1
+        self.lock = threading.Lock()
+        self._tell(None)
+
+    def begun(self, cell: Cell) -> None:
+        self.under_way[cell.key] = cell.label
+        self._tell(None)
+
+    def ended(self, outcome: Outcome) -> None:
+        self.under_way.pop(outcome.key, None)
+        self.failed += outcome.status == "failed"
+        self.done += outcome.status != "failed"
+        self._tell(outcome)
+
+    def _tell(self, latest: Outcome | None) -> None:
+        if self.progress is None:
+            return
+        with self.lock:  # joblib begins cells from a thread of its own
+            running = tuple(list(self.under_way.values())[: self.jobs])
+            seconds = time.perf_counter() - self.started
+            self.progress(StudyProgress(self.total, self.already, self.done, self.failed, running, seconds, latest))
+
+
+def _compute(cells: list[Cell], store: Store, jobs: int, scheduler: str | None, tell: _Teller) -> None:
+    if not cells:
+        return
+    tell.jobs = jobs
+    if scheduler is not None:
+        outcomes = _on_dask(cells, store, scheduler, tell)
+    elif jobs == 1 or len(cells) == 1:
+        outcomes = _here(cells, store, tell)
+    else:
+        outcomes = _in_processes(cells, store, jobs, tell)
+    with contextlib.closing(outcomes):
+        for outcome in outcomes:
+            tell.ended(outcome)
+
+
+def _here(cells: list[Cell], store: Store, tell: _Teller) -> Generator[Outcome]:
+    for cell in cells:
+        tell.begun(cell)
+        yield work(cell, str(store.folder))
+
+
+def _in_processes(cells: list[Cell], store: Store, jobs: int, tell: _Teller) -> Generator[Outcome]:
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    waiting = deque(cells)
+
+    def calls() -> Iterator[Any]:
+        while waiting:
+            cell = waiting.popleft()
+            tell.begun(cell)
+            yield delayed(work)(cell, str(store.folder))
+
+    while waiting:
+        pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=2 * jobs)
+        try:
+            yield from pool(calls())
+        except TerminatedWorkerError:  # which cell it was cannot be said: each that was under way gets its own process
+            for cell in [cell for cell in cells if cell.key in tell.under_way]:
+                yield _alone(cell, store)
+
+
+def _alone(cell: Cell, store: Store) -> Outcome:
+    """Compute a cell that may take its process with it."""
+    from joblib.externals.loky import ProcessPoolExecutor
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    started = time.perf_counter()
+    with ProcessPoolExecutor(max_workers=1) as process:
+        try:
+            outcome: Outcome = process.submit(work, cell, str(store.folder)).result()
+        except BrokenProcessPool:
+            why = "its process was killed, most likely for want of memory"
+            store.write_failure(Failure(cell.key, cell.label, "ProcessKilled", why, ""))
+            return Outcome(cell.key, cell.label, "failed", time.perf_counter() - started, f"ProcessKilled: {why}")
+    return outcome
+
+
+def _on_dask(cells: list[Cell], store: Store, address: str, tell: _Teller) -> Generator[Outcome]:
+    try:
+        dask: Any = importlib.import_module("distributed")
+    except ImportError:
+        raise MissingExtraError("a Dask scheduler", extra="scale") from None
+    try:
+        client = dask.Client(address, timeout=_DASK_PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"there is no Dask scheduler at {address} ({error}). Check the address.") from None
+    with client:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise InputError(f"the Dask scheduler at {address} has no workers. Start some.")
+        tell.jobs = threads
+        waiting = deque(cells)
+        done = dask.as_completed([], loop=client.loop)
+
+        def send() -> None:
+            cell = waiting.popleft()
+            tell.begun(cell)
+            done.add(client.submit(work, cell, str(store.folder), pure=False, retries=2))
+
+        for _ in range(min(len(waiting), 2 * threads)):  # a few ahead, never all of them at once
+            send()
+        for future in done:
+            yield future.result()
+            if waiting:
+                send()

@@ -1,0 +1,207 @@
+"""From a plan's source to outputs: files with renamed keys, folders that stay memory-mapped, outputs that a task made.
+
+A process keeps what it has read of the last source, so that the cells of one source read its files once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from caveat import _files
+from caveat._checks import check_known
+from caveat.errors import InputError
+from caveat.outputs import _FILE_KEYS as FIELDS
+from caveat.outputs import Head, Outputs
+from caveat.study.cells import Cell, canonical_json
+from caveat.study.plan import as_slice
+from caveat.study.store import Store
+
+__all__ = ["FIELDS", "Parts", "SourceOutputs", "check_fields", "load_source", "save_source", "stand_in"]
+
+_LAYER, _OUTLIER, _MANIFEST = "layer.", "outlier:", "caveat.json"
+_lock = threading.Lock()
+_kept: dict[str, Any] = {"source": None, "files": {}}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SourceOutputs:
+    """What one model said about everything it was shown. A task that makes outputs returns this."""
+
+    inlier: Outputs
+    outliers: Mapping[str, Outputs]
+    train: Outputs | None = None
+    calibration: Outputs | None = None
+
+    def roles(self) -> dict[str, Outputs]:
+        """Role -> outputs; an outlier set's role is ``outlier:name``."""
+        found = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
+        return {role: outputs for role, outputs in found.items() if outputs is not None} | {
+            f"{_OUTLIER}{name}": outputs for name, outputs in self.outliers.items()
+        }
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The sets of a source that one cell reads; any may be missing."""
+
+    train: Outputs | None = None
+    calibration: Outputs | None = None
+    inlier: Outputs | None = None
+    outliers: Mapping[str, Outputs] = field(default_factory=dict)
+
+    @property
+    def held_out(self) -> Outputs:
+        """The inliers that everything is measured on."""
+        if self.inlier is None:
+            raise InputError("the source has no inlier outputs. Add held-out inliers.")
+        return self.inlier
+
+
+def check_fields(keys: Mapping[str, str], path: str) -> None:
+    """Raise InputError unless each renamed field exists."""
+    for name in keys:
+        if not name.startswith(_LAYER):
+            check_known(name, FIELDS, f"field in {path}")
+
+
+def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Path | None = None) -> Outputs:
+    """Outputs of the shapes in a file and without content, to ask which scores could be computed from it.
+
+    Only headers are read, and the arrays take no room: one zero stands for all of their elements.
+    """
+    shapes = _shapes(path)
+    for key in keys.values():
+        if key not in shapes:
+            raise InputError(f"{path} has no array '{key}'. It has {', '.join(sorted(shapes)) or 'none'}.")
+    there = {name: shapes[key] for name, key in keys.items()} if keys else shapes
+    arrays = {
+        name: np.broadcast_to(np.zeros((), dtype=np.intp if name == "labels" else np.float64), shape)
+        for name, shape in there.items()
+        if name in FIELDS or name.startswith(_LAYER)
+    }
+    if head_path is not None and "head_weight" not in arrays:
+        arrays["head_weight"] = np.zeros(_head_of(_shapes(head_path), head_path))
+    if not arrays:
+        raise InputError(f"{path} holds none of the keys {', '.join(FIELDS)}; found {', '.join(sorted(shapes))}.")
+    outputs = _assemble(arrays, path, check=False)
+    return outputs[as_slice(rows, "rows")] if rows else outputs
+
+
+def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    if path.is_dir():
+        return {unquote(file.stem): _files.read_npy(file).shape for file in sorted(path.glob("*.npy"))}
+    return {unquote(name): shape for name, shape in _files.npz_shapes(path).items()}
+
+
+def _assemble(arrays: dict[str, Any], path: Path, *, check: bool) -> Outputs:
+    """Outputs from arrays by their key in a file."""
+    layers = {name.removeprefix(_LAYER): arrays.pop(name) for name in list(arrays) if name.startswith(_LAYER)}
+    weight, bias = arrays.pop("head_weight", None), arrays.pop("head_bias", None)
+    try:
+        head = None if weight is None else Head(weight, bias)
+        return Outputs(**arrays, layers=layers, head=head, check=check)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def load_source(cell: Cell, store: Store) -> Parts:
+    """The outputs that a cell reads. Those of the last source are kept for the next cell."""
+    source = canonical_json([cell.params.get("source"), cell.seed, cell.needs])
+    with _lock:
+        if _kept["source"] != source:
+            _kept.update(source=source, files={})
+        if cell.needs:
+            found = _read_made(store.outputs(cell.needs), _kept["files"])
+        else:
+            found = _read_files(cell, _kept["files"])
+    outliers = {role.removeprefix(_OUTLIER): found[role] for role in found if role.startswith(_OUTLIER)}
+    return Parts(found.get("train"), found.get("calibration"), found.get("inlier"), outliers)
+
+
+def save_source(made: Any, folder: Path) -> SourceOutputs:
+    """Write what a task made, each set as a folder for memory-mapping. What another run has written is left alone."""
+    sets = SourceOutputs(
+        **{name: _part(made, name) for name in ("inlier", "outliers")},
+        **{name: _part(made, name, None) for name in ("train", "calibration")},
+    )
+    if not isinstance(sets.outliers, Mapping):
+        raise InputError(f"a source's outliers must be a dict of Outputs, got {type(sets.outliers).__name__}.")
+    for role, outputs in sets.roles().items():
+        if not isinstance(outputs, Outputs):
+            raise InputError(f"a task that makes a source must give Outputs, got {type(outputs).__name__} as {role}.")
+    if (folder / _MANIFEST).exists():
+        return sets
+    with _files.replacing_folder(folder, marker=_MANIFEST) as temporary:
+        for role, outputs in sets.roles().items():
+            outputs.save(temporary / quote(role, safe=""))
+        _files.write_json(temporary / _MANIFEST, {"format": "caveat-source", "version": 1, "roles": list(sets.roles())})
+    return sets
+
+
+def _part(made: Any, name: str, *default: Any) -> Any:
+    if isinstance(made, Mapping):
+        made = type("Made", (), {str(key): value for key, value in made.items()})
+    if not default and not hasattr(made, name):
+        raise InputError(f"a task that makes a source must return SourceOutputs with {name}, "
+                         f"got {type(made).__name__}.")  # fmt: skip
+    return getattr(made, name, *default)
+
+
+def _read_made(folder: Path, kept: dict[str, Outputs]) -> dict[str, Outputs]:
+    if not kept:
+        for role in _files.read_json(folder / _MANIFEST)["roles"]:
+            kept[role] = Outputs.load(folder / quote(role, safe=""), check=False)
+    return dict(kept)
+
+
+def _read_files(cell: Cell, kept: dict[str, Outputs]) -> dict[str, Outputs]:
+    found = {}
+    for role, how in cell.params["sets"].items():
+        what = canonical_json([role, cell.fingerprints.get(role), cell.fingerprints.get("head"), how])
+        if what not in kept:
+            kept[what] = _read_set(
+                Path(cell.paths[role]), how.get("keys", {}), how.get("rows", ""), cell.paths.get("head", "")
+            )
+        found[role] = kept[what]
+    return found
+
+
+def _read_set(path: Path, keys: Mapping[str, str], rows: str, head_path: str) -> Outputs:
+    if not keys:
+        outputs = Outputs.load(path)
+    else:
+        if path.is_dir():
+            arrays = {name: _files.read_npy(path / f"{quote(key, safe='')}.npy") for name, key in keys.items()}
+        else:
+            stored = _files.read_npz(path, keys.values())
+            arrays = {name: stored[key] for name, key in keys.items()}
+        outputs = _assemble(arrays, path, check=True)
+    if head_path and outputs.head is None:
+        outputs = _with_head(outputs, Path(head_path))
+    return outputs[as_slice(rows, "rows")] if rows else outputs
+
+
+def _head_of(stored: Mapping[str, Any], path: Path) -> Any:
+    if "head_weight" not in stored:
+        raise InputError(f"{path} has no array 'head_weight'. Store head_weight (C, D) and head_bias (C,).")
+    return stored["head_weight"]
+
+
+def _with_head(outputs: Outputs, path: Path) -> Outputs:
+    stored = _files.read_npz(path)
+    head = Head(_head_of(stored, path), stored.get("head_bias"))
+    fields = [name for name in outputs.stored() if not name.startswith((_LAYER, "head_"))]
+    arrays = {name: getattr(outputs, name) for name in fields}
+    try:
+        return Outputs(**arrays, layers=dict(outputs.layers), head=head, check=False)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None

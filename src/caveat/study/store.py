@@ -1,0 +1,287 @@
+"""Where a study keeps its cells: a folder of small Parquet files that are never half written.
+
+::
+
+    runs/x/plan.toml            the plan as it was read
+    runs/x/plan.json            the same, resolved, with the cells in order
+    runs/x/cells/KEY.parquet    one table per finished cell
+    runs/x/failures/KEY.json    why a cell failed; gone once it succeeds
+    runs/x/outputs/KEY/         outputs that a task made
+    runs/x/active/              which runs are at work
+
+A cell's file is written under another name and renamed, so that a run may be killed at any moment. Nothing is locked:
+two runs on one store compute what neither has finished, and a cell that both finish has the same content twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from caveat._files import read_json, replacing_file, write_json
+from caveat.errors import CaveatError, InputError, MissingExtraError, StoreError
+from caveat.study.cells import Cell
+from caveat.study.plan import Plan
+from caveat.study.schema import COLUMNS, Row
+
+__all__ = ["Failure", "Store", "StoredCell"]
+
+_META = b"caveat"
+_LONG_AGO = 7 * 24 * 3600.0  # seconds
+
+
+@final
+@dataclass(frozen=True)
+class Failure:
+    """A cell that failed, and why."""
+
+    key: str
+    label: str
+    error: str
+    message: str
+    traceback: str
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StoredCell:
+    """The table of one cell as a ``pyarrow.Table``, and what is known of how it came about."""
+
+    table: Any
+    facts: Mapping[str, Any]
+
+
+@final
+class Store:
+    """The folder of one study.
+
+    Parameters
+    ----------
+    folder
+        Made by :meth:`prepare` where it does not exist.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        _need_pyarrow()
+        self.folder = Path(folder)
+
+    # -- the plan -----------------------------------------------------------------------------------------------------
+
+    def prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str] = ()) -> None:
+        """Make the folder and write the plan into it. What is there already is left alone."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
+        if self.folder.is_dir() and not (self.folder / "plan.json").exists() and any(self.folder.iterdir()):
+            known = {"cells", "failures", "outputs", "active", "plan.toml"}
+            strange = [p.name for p in self.folder.iterdir() if p.name not in known and not p.name.startswith(".plan")]
+            if strange:
+                raise StoreError(
+                    f"{self.folder} exists and is no study (it holds {strange[0]}). Choose another folder."
+                )
+        content = {
+            "format": 1, "title": plan.title, "folder": str(plan.folder), "plan": dict(plan.content),
+            "notes": list(notes), "cells": [cell.to_json() for cell in cells],
+        }  # fmt: skip
+        with self.writing():
+            for part in ("cells", "failures", "active"):
+                (self.folder / part).mkdir(parents=True, exist_ok=True)
+            if plan.text and _text(self.folder / "plan.toml") != plan.text:
+                with replacing_file(self.folder / "plan.toml") as temporary:
+                    temporary.write_text(plan.text, encoding="utf-8")
+            elif not plan.text:  # that of an earlier plan, if any
+                (self.folder / "plan.toml").unlink(missing_ok=True)
+            if _text(self.folder / "plan.json") != json.dumps(content, indent=2) + "\n":
+                write_json(self.folder / "plan.json", content)
+
+    def plan(self) -> dict[str, Any]:
+        """What ``plan.json`` holds."""
+        if not self.folder.is_dir():
+            raise InputError(f"{self.folder} does not exist. Run caveat study first, or check the path.")
+        if not (self.folder / "plan.json").exists():
+            raise InputError(f"{self.folder} is no study: it has no plan.json.")
+        return read_json(self.folder / "plan.json")
+
+    # -- cells --------------------------------------------------------------------------------------------------------
+
+    def path(self, key: str) -> Path:
+        """The file of a cell."""
+        return self.folder / "cells" / f"{key}.parquet"
+
+    def outputs(self, key: str) -> Path:
+        """The folder of the outputs that a cell made."""
+        return self.folder / "outputs" / key
+
+    def has(self, key: str) -> bool:
+        """Whether the cell is finished, going by its name alone."""
+        return self.path(key).exists()
+
+    def write(self, cell: Cell, rows: Sequence[Row], facts: Mapping[str, Any] | None = None) -> None:
+        """Write the table of a cell under its final name in one step; forget that it ever failed."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = _as_table(pa, rows)
+        said = cell.to_json() | {"rows": table.num_rows} | dict(facts or {})
+        table = table.replace_schema_metadata({_META: json.dumps(said, ensure_ascii=False).encode()})
+        with self.writing():
+            with replacing_file(self.path(cell.key)) as temporary:
+                pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+            (self.folder / "failures" / f"{cell.key}.json").unlink(missing_ok=True)
+
+    def read(self, key: str, *, kind: str | None = None) -> StoredCell:
+        """The table of a finished cell; ``kind`` keeps only such rows. A damaged file is an InputError."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with pq.ParquetFile(self.path(key), page_checksum_verification=True) as file:
+                facts = json.loads((file.schema_arrow.metadata or {}).get(_META, b"{}"))
+                table = file.read()
+            if facts.get("key") != key or facts.get("rows") != table.num_rows:
+                raise InputError(f"the cell {self.path(key)} is not what its name says. Run the study again.")
+        except FileNotFoundError:
+            raise InputError(f"the cell {key} is not in {self.folder}. Run the study again.") from None
+        except (OSError, pa.ArrowException, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"the cell {self.path(key)} is damaged ({error}). Run the study again.") from None
+        if kind is not None:
+            import pyarrow.compute as pc
+
+            if "kind" not in table.column_names:
+                return StoredCell(table.slice(0, 0), facts)
+            table = table.filter(pc.equal(table["kind"], kind))
+        return StoredCell(table, facts)
+
+    def facts(self, key: str) -> Mapping[str, Any]:
+        """What is known of a finished cell besides its table."""
+        import pyarrow.parquet as pq
+
+        try:
+            metadata = pq.read_schema(self.path(key)).metadata or {}
+            return dict(json.loads(metadata.get(_META, b"{}")))
+        except (OSError, ValueError) as error:
+            raise InputError(f"the cell {self.path(key)} is damaged ({error}). Run the study again.") from None
+
+    def is_sound(self, key: str) -> bool:
+        """Whether the cell is finished and its file can be read to the last byte."""
+        if not self.has(key):
+            return False
+        try:
+            self.read(key)
+        except InputError:
+            return False
+        return True
+
+    def forget(self, key: str) -> None:
+        """Remove a cell that cannot be used."""
+        with self.writing():
+            self.path(key).unlink(missing_ok=True)
+
+    # -- failures -----------------------------------------------------------------------------------------------------
+
+    def write_failure(self, failure: Failure) -> None:
+        """Keep why a cell failed."""
+        with self.writing():
+            write_json(self.folder / "failures" / f"{failure.key}.json", dict(vars(failure)))
+
+    def failure(self, key: str) -> Failure | None:
+        """Why a cell failed; None if it did not, or has succeeded since."""
+        path = self.folder / "failures" / f"{key}.json"
+        if not path.exists() or self.has(key):
+            return None
+        try:
+            return Failure(**{name: str(value) for name, value in read_json(path).items()})
+        except (InputError, TypeError):
+            return Failure(key, key, "unknown", "its record cannot be read", "")
+
+    # -- runs at work -------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[int]:
+        """While inside, this run counts as active. Gives how many others are; alone, it clears away leftovers."""
+        mine = self.folder / "active" / f"{socket.gethostname()}-{os.getpid()}"
+        with self.writing():
+            mine.parent.mkdir(parents=True, exist_ok=True)
+            others = sum(_alive(note) for note in mine.parent.iterdir() if note != mine)
+            mine.touch()
+            self._clear_leftovers(older=_LONG_AGO if others else 0.0)
+        try:
+            yield others
+        finally:
+            mine.unlink(missing_ok=True)
+
+    def _clear_leftovers(self, older: float) -> None:
+        """Remove what killed runs left half written. What is new may belong to a run that is still at work."""
+        for part, name in ((".", ".plan.*"), ("cells", ".*"), ("failures", ".*"), ("outputs", ".*")):
+            for leftover in (self.folder / part).glob(name):
+                if _age(leftover) >= older:
+                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turn trouble of the operating system into a StoreError that says what to do."""
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, CaveatError):
+                raise
+            reason = error.strerror or str(error)
+            raise StoreError(
+                f"{self.folder} cannot be written ({reason}). What is finished is kept: mend this and run again."
+            ) from None
+
+
+def _need_pyarrow() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        raise MissingExtraError("a study's store", extra="stats")
+
+
+def _as_table(pa: Any, rows: Sequence[Row]) -> Any:
+    if not rows or "kind" in rows[0]:
+        types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+        fields = [pa.field(name, types[kind]) for name, kind in COLUMNS.items()]
+        return pa.Table.from_pydict({name: [row[name] for row in rows] for name in COLUMNS}, schema=pa.schema(fields))
+    try:
+        return pa.Table.from_pydict({name: [row[name] for row in rows] for name in rows[0]})
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(f"each column of a task's rows must hold one type ({error}).") from None
+
+
+def _alive(note: Path) -> bool:
+    """Whether the run that left this note is still there; one on another machine is believed for a while."""
+    host, _, pid = note.name.rpartition("-")
+    if host != socket.gethostname() or not pid.isdigit():
+        return _age(note) < _LONG_AGO
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        note.unlink(missing_ok=True)
+        return False
+    except OSError:  # it belongs to somebody else
+        return True
+    return True
+
+
+def _age(path: Path) -> float:
+    try:
+        return max(0.0, time.time() - path.stat().st_mtime)
+    except FileNotFoundError:
+        return 0.0
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None

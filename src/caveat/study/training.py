@@ -1,0 +1,203 @@
+"""Run a training plan: a model on disk, and what it said about every set that was asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat import data
+from caveat._files import read_json, write_json
+from caveat.data.strange import noise, smooth_noise
+from caveat.errors import InputError
+from caveat.study.train_plan import Source, TrainPlan
+
+if TYPE_CHECKING:
+    from caveat.nn.training import Trained
+
+__all__ = ["Training", "fit_to", "run_training"]
+
+_MADE = 1000  # images of a set that is made, where the plan says nothing
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A finished training: the network, and the folders of its outputs by set."""
+
+    trained: Trained
+    folder: Path
+    outputs: Mapping[str, Path]
+
+
+def run_training(plan: TrainPlan, out: str | os.PathLike[str], *, progress: bool | None = None) -> Training:
+    """Train as the plan says and write into ``out``: ``model.safetensors``, ``model.json``, ``outputs/<set>``.
+
+    The same plan and folder again go on where they stopped; what is finished is not done again. Another plan in the
+    same folder is refused.
+    """
+    from caveat.nn import architectures, fit_classifier
+    from caveat.nn.training import EarlyStopping, make_paradigm, save_model
+
+    folder = Path(out)
+    _claim(folder, plan)
+    parts, classes = load_parts(plan)
+    train = parts["train"]
+    pixels = train.inputs()
+    normalise = None
+    if plan.normalise:
+        normalise = (pixels.mean(axis=(0, 2, 3)).tolist(), pixels.std(axis=(0, 2, 3)).tolist())
+    architecture = {
+        "name": plan.model,
+        "in_shape": list(pixels.shape[1:]),
+        "classes": classes,
+        "normalise": normalise,
+        **plan.model_options,
+    }
+    trained = fit_classifier(
+        architectures.make(**architecture, seed=plan.seed),
+        (train.pixels if train.pixels.dtype == np.uint8 else pixels, train.labels),
+        make_paradigm(plan.paradigm, **plan.paradigm_options),
+        outliers=_exposure(plan, pixels),
+        validation=(parts["validation"].inputs(), parts["validation"].labels),
+        n_classes=classes,
+        early_stopping=None if plan.early_stopping is None else EarlyStopping(**plan.early_stopping),
+        checkpoint=folder / "checkpoint",
+        seed=plan.seed,
+        threads=plan.threads,
+        progress=progress,
+        **plan.training,
+    )
+    about = {"classes": list(train.classes), "plan": plan.as_dict()}
+    save_model(trained, folder, architecture=architecture, about=about)
+
+    found = {}
+    for name in (*plan.sets, *plan.outliers):
+        found[name] = folder / "outputs" / name
+        if found[name].exists():
+            continue
+        how = {"mc": plan.mc} if plan.mc else {}
+        if name in plan.outliers:
+            rng = np.random.default_rng([plan.seed, sum(name.encode())])
+            strange = fit_to(_outliers(plan.outliers[name], parts, rng), tuple(pixels.shape[1:]))
+            said = trained.outputs(strange, progress=progress, **how)
+        else:
+            part = parts[name]
+            said = trained.outputs((part.inputs(), part.labels), progress=progress, **how)
+        said.save(found[name])
+    return Training(trained, folder, found)
+
+
+def load_parts(plan: TrainPlan) -> tuple[dict[str, data.Images], int]:
+    """Images to learn from, to validate on and to test on, and the number of classes."""
+    known = load_images(plan.train)
+    order = np.random.default_rng(plan.seed).permutation(len(known))
+    parts = {}
+    if isinstance(plan.test, float):
+        cut = round(plan.test * len(known))
+        parts["test"], order = known[order[:cut]], order[cut:]
+    elif plan.test is not None:
+        parts["test"] = load_images(Source(name=plan.train.name, path=plan.train.path, split=plan.test))
+    if "test" in plan.sets and "test" not in parts:
+        raise InputError("outputs.sets has 'test', but data.test names no split and no share. Add it.")
+    cut = max(1, round(plan.validation * order.size))
+    parts["validation"], parts["train"] = known[order[:cut]], known[order[cut:]]
+    for name, part in parts.items():
+        if not len(part):
+            raise InputError(f"the {name} part of the data is empty. Give it more images.")
+    return parts, int(known.labels.max()) + 1
+
+
+def load_images(source: Source) -> data.Images:
+    """Images by name or path, at most as many as the source allows."""
+    if source.name:
+        found = data.load(source.name, source.split)
+    elif source.path:
+        found = data.read(source.path, source.split)
+    else:
+        raise InputError("data must have a name or a path. Add one.")
+    return found if source.limit is None else found[slice(source.limit)]
+
+
+def fit_to(pixels: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Images as inputs of a network of another size: channels as brightness or repeated, sides cropped or padded.
+
+    Brightness is 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601). The middle is kept; what is added around it is 0.
+
+    Examples
+    --------
+    >>> fit_to(np.full((2, 32, 32, 3), 255, dtype=np.uint8), (1, 28, 28)).shape
+    (2, 1, 28, 28)
+    >>> fit_to(np.ones((2, 16, 16)), (3, 28, 28)).mean().round(4)  # 256 of 784 pixels
+    np.float32(0.3265)
+    """
+    values = data.Images(pixels, np.zeros(len(pixels), dtype=np.intp)).inputs()
+    channels = shape[0]
+    if values.shape[1] == 3 and channels == 1:
+        values = np.einsum("nchw,c->nhw", values, np.array([0.299, 0.587, 0.114], dtype=np.float32))[:, None]
+    elif values.shape[1] == 1 and channels > 1:
+        values = np.repeat(values, channels, axis=1)
+    if values.shape[1] != channels:
+        raise InputError(f"images with {values.shape[1]} channels cannot become images with {channels}.")
+    for axis, size in ((2, shape[1]), (3, shape[2])):
+        spare = values.shape[axis] - size
+        if spare > 0:
+            values = values.take(range(spare // 2, spare // 2 + size), axis=axis)
+        elif spare < 0:
+            around = [(0, 0)] * 4
+            around[axis] = (-spare // 2, -spare - -spare // 2)
+            values = np.pad(values, around)
+    return np.ascontiguousarray(values)
+
+
+def _outliers(source: Source, parts: Mapping[str, data.Images], rng: np.random.Generator) -> NDArray[Any]:
+    if not source.made:
+        found = load_images(Source(name=source.name, path=source.path, split=source.split))
+        rows = slice(None)
+        if source.limit is not None and source.limit < len(found):  # files may be grouped by class
+            rows = np.sort(rng.choice(len(found), size=source.limit, replace=False))  # type: ignore[assignment]
+        return found[rows].pixels
+    n = source.limit or _MADE
+    like = parts.get("test", parts["validation"])
+    height, width = like.pixels.shape[1:3]
+    channels = like.pixels.shape[3] if like.pixels.ndim == 4 else None
+    if source.made == "uniform_noise":
+        return noise(n, rng, height=height, width=width, channels=channels)
+    if source.made == "smooth_noise":
+        return smooth_noise(n, rng, height=height, width=width, channels=channels)
+    change = getattr(data, source.made)
+    given = like[rng.choice(len(like), size=min(n, len(like)), replace=False)].pixels
+    return change(given) if source.made == "inverted" else change(given, rng)  # type: ignore[no-any-return]
+
+
+def _exposure(plan: TrainPlan, pixels: NDArray[np.float32]) -> Any:
+    """What the paradigm may learn outliers from: kinds that are made on the way, or images of another set."""
+    if not plan.exposure:
+        return None
+    if isinstance(plan.exposure, Source):
+        return fit_to(load_images(plan.exposure).pixels, tuple(pixels.shape[1:]))
+    from caveat.nn.training.outlier_mix import OutlierMix
+    from caveat.nn.training.rows import as_inputs
+
+    return OutlierMix(as_inputs(pixels, "images"), plan.exposure)
+
+
+def _claim(folder: Path, plan: TrainPlan) -> None:
+    """Leave the plan in the folder; refuse a folder that has another one."""
+    content = json.loads(json.dumps(plan.as_dict()))
+    path = folder / "plan.json"
+    if path.exists():
+        before = read_json(path)
+        if differing := sorted(key for key in content | before if content.get(key) != before.get(key)):
+            raise InputError(
+                f"{folder} holds a training of another plan: {differing[0]} differs. Choose another folder."
+            )
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(path, content)

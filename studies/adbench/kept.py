@@ -1,0 +1,35 @@
+"""The runs that were made, on whatever machine: one line each in ``runs.csv``."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from caveat.study.tables import write_csv
+
+RUNS = Path(__file__).parent / "runs.csv"
+COLUMNS = ("set", "detector", "seed", "n", "m", "auroc", "lower", "upper", "resampled", "seconds", "failure")
+
+
+def kept() -> list[dict[str, Any]]:
+    """The runs that stand in ``runs.csv``; none if there is no such file."""
+    if not RUNS.exists():
+        return []
+    with RUNS.open(encoding="utf-8") as stream:
+        lines = list(csv.DictReader(stream))
+    numbers, counts = ("auroc", "lower", "upper", "seconds"), ("seed", "n", "m")
+    return [
+        line
+        | {name: float(line[name]) for name in numbers}
+        | {name: int(line[name]) for name in counts}
+        | {"resampled": line["resampled"] == "True"}
+        for line in lines
+    ]
+
+
+def write_runs(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """Write runs in the order of set, detector and seed."""
+    ordered = sorted(rows, key=lambda row: (row["set"], row["detector"], row["seed"]))
+    write_csv([{k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in COLUMNS} for row in ordered], path)

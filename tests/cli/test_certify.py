@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from caveat import data
+
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+PLAN = """
+[data]
+name = "digits"
+test = 0.2
+[model]
+name = "xs"
+[paradigm]
+name = "good"
+kappa = 0.1
+[training]
+epochs = 4
+batch_size = 50
+learning_rate = 2e-3
+outliers = ["uniform", "permuted"]
+[outputs]
+sets = ["test"]
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    from caveat.study.train_plan import TrainPlan
+    from caveat.study.training import run_training
+
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "plan.toml").write_text(PLAN)
+    run_training(TrainPlan.read(folder / "plan.toml"), folder / "certified", progress=False)
+    return folder / "certified"
+
+
+def test_a_trained_folder_is_certified(run, model, tmp_path):
+    images = data.digits()
+    np.savez(tmp_path / "turned.npz", x=images.pixels[:40, ::-1].astype(np.float32), y=images.labels[:40])
+    flipped = f"flipped={tmp_path}/turned.npz"
+    code, out, err = run(
+        "certify", model, "--data", "digits", "--outlier", "uniform_noise", "--outlier", flipped,
+        "--epsilon", 0.1, "--points", 30, "--steps", 5, "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "certified: radius 0.1" in out
+    assert "uniform_noise" in out
+    with (tmp_path / "out" / "certificates.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for name in ("uniform_noise", "flipped"):
+        found = {row["metric"]: float(row["value"]) for row in rows if row["outlier"] == name}
+        assert found["gauc"] <= found["aauc"] <= found["auc"]
+        assert {row["n"] for row in rows if row["outlier"] == name and row["metric"] == "gauc"} == {"30"}
+    assert "| certified |" in (tmp_path / "out" / "certificates.md").read_text(encoding="utf-8")
+    page = (tmp_path / "out" / "certificates.html").read_text(encoding="utf-8")
+    assert "certified: flipped" in page
+    assert list((tmp_path / "out").glob("rows.*"))
+
+
+def test_without_an_attack_it_writes_into_the_model(run, model):
+    code, out, _ = run("certify", model, "--data", "digits", "--points", 10, "--steps", 0)
+    assert code == 0
+    assert "smooth_noise" in out
+    assert (model / "certificates" / "certificates.html").exists()
+
+
+def test_what_cannot_be_certified_is_said_in_one_sentence(run, model, tmp_path):
+    code, _, err = run("certify", tmp_path, "--data", "digits")
+    assert code == 2
+    assert "model.json does not exist" in err.replace("\n", " ")
+    code, _, err = run("certify", model, "--data", "digit")
+    assert code == 2
+    assert "Did you mean 'digits'" in err
+    code, _, err = run("certify", model, "--data", "digits", "--outlier", "permuted", "--outlier", "permuted")
+    assert code == 2
+    assert "got 'permuted' twice" in err
+    code, _, err = run("certify", model, "--data", "digits", "--epsilon", -1)
+    assert code == 2
+    assert "epsilon must be a finite number, at least 0" in err

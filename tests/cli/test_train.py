@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+PLAN = """
+[data]
+name = "digits"
+test = 0.3
+[model]
+name = "small_cnn"
+width = 4
+[training]
+epochs = 6
+learning_rate = 0.01
+[outputs.outliers]
+noise = {made = "uniform_noise", n = 30}
+"""
+
+
+def test_a_plan_becomes_a_model_that_can_be_evaluated(tmp_path, run):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN, encoding="utf-8")
+    code, out, _ = run("train", str(plan), "--out", str(tmp_path / "model"))
+    assert code == 0
+    assert "small_cnn by cross_entropy: 6 epochs in" in out
+    assert (tmp_path / "model" / "model.safetensors").exists()
+    command = out[out.index("caveat evaluate") :].split()[1:]
+    code, out, _ = run(*command, "--out", str(tmp_path / "report"), "--scores", "msp,energy")
+    assert code == 0
+    assert (tmp_path / "report" / "report.html").exists()
+
+
+def test_a_wrong_key_ends_with_one_sentence(tmp_path, run):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN.replace("epochs", "epoch"), encoding="utf-8")
+    code, _, err = run("train", str(plan), "--out", str(tmp_path / "model"))
+    assert code == 2
+    assert "unknown key 'training.epoch'" in err

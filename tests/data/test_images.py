@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from caveat import InputError, data
+from caveat.data.images import unit
+
+
+def test_inputs_are_floats_with_channels_first():
+    pixels = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
+    read = data.Images(pixels, np.array([0, 1])).inputs()
+    assert read.shape == (2, 3, 4, 5)
+    assert read.dtype == np.float32
+    assert read[1, 2, 3, 4] == np.float32(119 / 255)  # the last byte: 2 * 4 * 5 * 3 - 1
+    assert data.Images(np.ones((2, 4, 5)), np.array([0, 1])).inputs().shape == (2, 1, 4, 5)
+
+
+def test_floats_stay_and_integers_are_refused():
+    half = np.full((1, 2, 2), 0.5)
+    assert unit(half) is half
+    with pytest.raises(InputError, match="bytes or floats from 0 to 1, got dtype int64"):
+        unit(np.zeros((1, 2, 2), dtype=np.int64))
+
+
+def test_rows_and_labels_must_agree():
+    with pytest.raises(InputError, match=r"one label per image, got \(2, 4, 4\) and \(3,\)"):
+        data.Images(np.zeros((2, 4, 4)), np.zeros(3, dtype=np.intp))
+
+
+def test_a_selection_keeps_the_names_of_the_classes():
+    images = data.Images(np.zeros((2, 4, 4)), np.array([0, 1]), ("cat", "dog"))
+    assert images[1:].classes == ("cat", "dog")
+    assert images[np.array([False, True])].labels.tolist() == [1]

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from caveat import InputError, data
+
+
+def test_the_last_axis_counts_images_and_ten_is_zero(tmp_path):
+    x = np.random.default_rng(0).integers(0, 256, size=(32, 32, 3, 4), dtype=np.uint8)
+    savemat(tmp_path / "test_32x32.mat", {"X": x, "y": np.array([[10], [1], [9], [10]], dtype=np.uint8)})
+    images = data.read_svhn(tmp_path / "test_32x32.mat")
+    assert images.labels.tolist() == [0, 1, 9, 0]
+    assert images.pixels.shape == (4, 32, 32, 3)
+    assert images.pixels[2, 5, 6, 1] == x[5, 6, 1, 2]
+
+
+def test_wrong_files_are_explained(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        data.read_svhn(tmp_path / "nothing.mat")
+    savemat(tmp_path / "other.mat", {"Z": np.zeros(3)})
+    with pytest.raises(InputError, match=r"must hold X .* and y"):
+        data.read_svhn(tmp_path / "other.mat")
+    (tmp_path / "broken.mat").write_bytes(b"not matlab at all" * 20)
+    with pytest.raises(InputError, match="damaged or not a MATLAB file"):
+        data.read_svhn(tmp_path / "broken.mat")

@@ -1,0 +1,46 @@
+"""The page on training: its code runs, its plan trains, its numbers are those of the networks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from caveat.nn.architectures import ARCHITECTURES, make  # noqa: E402
+from caveat.nn.training import PARADIGMS  # noqa: E402
+from caveat.study.train_plan import TrainPlan  # noqa: E402
+
+PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+
+
+def test_the_code_runs(capsys):
+    space: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        exec(compile(block, "docs/training.md", "exec"), space)
+    assert "confidence 497" in capsys.readouterr().out
+    assert space["trained"].outputs((space["x"], space["y"])).correct.mean() > 0.9
+
+
+def test_the_plan_is_read(tmp_path):
+    (block,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "plan.toml").write_text(block, encoding="utf-8")
+    plan = TrainPlan.read(tmp_path / "plan.toml")
+    assert plan.paradigm == "deep_gamblers"
+    assert plan.early_stopping == {"monitor": "augrc", "patience": 5}
+
+
+def test_every_network_is_listed_with_its_size():
+    listed = dict(re.findall(r"^\| `(\w+)` \|.*\| ([\d,]+) \|$", PAGE, re.MULTILINE))
+    assert set(listed) == set(ARCHITECTURES)
+    for name, size in listed.items():
+        with torch.device("meta"):
+            assert sum(p.numel() for p in make(name).parameters()) == int(size.replace(",", "")), name
+
+
+def test_every_listed_paradigm_exists():
+    listed = re.findall(r"^\| `(\w+)` \|", PAGE[PAGE.index("## Paradigms") : PAGE.index("## Dropout")], re.MULTILINE)
+    assert listed
+    assert set(listed) <= set(PARADIGMS)

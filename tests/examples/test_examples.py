@@ -1,0 +1,106 @@
+"""Every example runs as a reader would run it, and what it prints is what it promises."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def run(name, *args):
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *args], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "CaveatWarning" not in done.stderr
+    return done.stdout
+
+
+def shares(text):
+    return [float(share) / 100 for share in re.findall(r"([\d.]+)\s?%", text)]
+
+
+def test_every_example_is_run_here_and_listed():
+    scripts = {path.name for path in EXAMPLES.glob("*.py")}
+    here, listed = Path(__file__).read_text(encoding="utf-8"), (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    for script in scripts:
+        assert f'run("{script}"' in here, f"{script} is not run by this test"
+        assert f"`{script}`" in listed, f"{script} is not listed in examples/README.md"
+
+
+def test_own_logits():
+    out = run("own_logits.py")
+    inliers, outliers = shares(next(line for line in out.splitlines() if line.startswith("flag ")))
+    # 2,000 + 2,000 samples: the promise of 5 % and the noise of the test file, 4 standard errors
+    assert inliers < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 2000)
+    assert outliers > 0.4
+    assert abs(float(re.search(r"coverage on the test file ([\d.]+)", out)[1]) - 0.9) < 4 * np.sqrt(0.09 / 1000)
+
+
+def test_sklearn_model():
+    out = run("sklearn_model.py")
+    assert float(re.search(r"right [\d.]+, covered ([\d.]+)", out)[1]) > 0.9 - 4 * np.sqrt(0.09 / 58 * 2)
+    widths = re.findall(r"widths from (\d+) to (\d+)", out)
+    assert widths[0][0] == widths[0][1]
+    assert float(widths[1][0]) < float(widths[1][1])
+    for line in out.splitlines():
+        if " flags " in line:
+            possible, impossible = shares(line)
+            assert possible < 0.3 < impossible
+
+
+def test_torch_model():
+    pytest.importorskip("torch")
+    out = run("torch_model.py")
+    digits, near, noise = shares(out.split("flags")[1])[:3]
+    assert digits < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 443)
+    assert digits < near < noise
+
+
+def test_pyod_detector():
+    pytest.importorskip("pyod")
+    out = run("pyod_detector.py")
+    for value, least in re.findall(r"^\S.*?(\d\.\d+)\s+(\d\.\d+)\s+\d\.\d+$", out, re.MULTILINE):
+        assert float(least) < float(value)
+    found = [shares(line)[1] for line in out.splitlines() if "in vain" in line]
+    assert len(found) == 3
+    assert found == sorted(found)
+    assert found[-1] > 0.5
+
+
+def test_magika_files():
+    pytest.importorskip("magika")
+    out = run("magika_files.py", "--files", "10")
+    assert float(re.search(r"give the logits to (\S+)", out)[1]) < 1e-3
+    assert float(re.search(r"types; ([\d.]+)%", out)[1]) > 75
+    bytes_called = next(line for line in out.splitlines() if line.startswith("  random bytes"))
+    assert "randombytes" in bytes_called
+    _, flagged = out.split("Share flagged")
+    assert len(flagged.strip().splitlines()) == 2 + 8
+
+
+def test_magika_is_read_as_magika_reads():
+    """Our bytes-to-input and the opened graph give Magika's own probability of its own answer."""
+    magika = pytest.importorskip("magika")
+    spec = importlib.util.spec_from_file_location("magika_files", EXAMPLES / "magika_files.py")
+    example = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = example
+    spec.loader.exec_module(example)
+    rng = np.random.default_rng(0)
+    contents = [
+        Path(__file__).read_bytes(), (EXAMPLES / "README.md").read_bytes(), b"  \n" * 9 + b"a,b\n1,2\n" * 700,
+        rng.bytes(9000), b"\x7fELF" + rng.bytes(300),
+    ]  # fmt: skip
+    model, theirs = example.FileTypes(), magika.Magika()
+    for content in contents:
+        ours = model([content])  # one by one, as Magika does: a batch changes the order of sums, and the fifth digit
+        said = theirs.identify_bytes(content).prediction
+        assert said.dl.label == example.TYPES[ours.predictions[0]]
+        assert said.score == pytest.approx(ours.probs.max(), abs=1e-6)

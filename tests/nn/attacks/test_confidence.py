@@ -1,0 +1,205 @@
+"""The worst of all attacks: inside the ball, never better than clean, never above the certificate."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+from caveat import InputError
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from caveat.nn import attack_confidence, confidence_bounds  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A small network on two stripes of the unit square, its data, and points off the data."""
+    torch.manual_seed(0)
+    x = torch.rand(400, 6)
+    y = (x[:, 0] > 0.5).long() + (x[:, 1] > 0.5).long()
+    net = nn.Sequential(nn.Linear(6, 24), nn.ReLU(), nn.Dropout(0.2), nn.Linear(24, 16), nn.ReLU(), nn.Linear(16, 3))
+    optimiser = torch.optim.Adam(net.parameters(), 0.02)
+    for _ in range(60):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimiser.step()
+    return net, x, torch.rand(40, 6)
+
+
+def attack(net, x, epsilon=0.1, seed=0, **options):
+    return attack_confidence(net, x, epsilon, rng=np.random.default_rng(seed), **{"steps": 20, **options})
+
+
+@pytest.mark.parametrize("direction", ["raise", "lower"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.3])
+def test_attacked_values_lie_between_clean_and_certificate(trained, epsilon, direction):
+    net, train, x = trained
+    found = attack(net, x, epsilon, direction=direction, candidates=train, restarts=2)
+    bounds = confidence_bounds(net, x, epsilon)
+    np.testing.assert_array_equal(found.clean, bounds.value)
+    if direction == "raise":
+        assert (found.log_confidence >= found.clean).all()
+        assert (found.log_confidence <= bounds.upper).all()
+    else:
+        assert (found.log_confidence <= found.clean).all()
+        assert (found.log_confidence >= bounds.lower).all()
+
+
+def test_linear_bounds_are_not_passed_either(trained):
+    net, train, x = trained
+    found = attack(net, x[:12], 0.1, candidates=train)
+    bounds = confidence_bounds(net, x[:12], 0.1, method="crown")
+    assert (found.log_confidence <= bounds.upper).all()
+    assert (attack(net, x[:12], 0.1, direction="lower").log_confidence >= bounds.lower).all()
+
+
+def test_no_sample_is_spared_for_its_class(trained):
+    # Pitfall 8: public code attacks only points predicted as the outliers' own label and keeps misclassified iterates
+    net, _, x = trained
+    found = attack(net, x, 0.1, starts=["point"], optimisers=["apgd"])
+    predicted = net(x).argmax(dim=1).numpy()
+    for label in np.unique(predicted):
+        assert (found.log_confidence > found.clean)[predicted == label].mean() > 0.8
+
+
+def test_points_are_inside_and_score_what_is_said(trained):
+    net, train, x = trained
+    found = attack(net, x, 0.1, candidates=train)
+    original = x.double().numpy()
+    assert (np.abs(found.points - original) <= 0.1).all()
+    assert ((found.points >= 0) & (found.points <= 1)).all()
+    with torch.no_grad():
+        said = torch.log_softmax(copy.deepcopy(net).double().eval()(torch.tensor(found.points)), 1).amax(1)
+    np.testing.assert_allclose(found.log_confidence, said.numpy(), atol=1e-12)
+
+
+def test_the_worst_of_all_attacks_is_given(trained):
+    net, train, x = trained
+    found = attack(net, x, candidates=train)
+    assert set(found.per_attack) == {f"{o} from {s}" for o in ("apgd", "monotone")
+                                     for s in ("point", "small", "contrast", "toward_id")}  # fmt: skip
+    np.testing.assert_array_equal(found.log_confidence, np.max(list(found.per_attack.values()), axis=0))
+    lower = attack(net, x, direction="lower", starts=["point", "full"])
+    np.testing.assert_array_equal(lower.log_confidence, np.min(list(lower.per_attack.values()), axis=0))
+
+
+def test_it_finds_what_a_grid_finds():
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(2, 12), nn.ReLU(), nn.Linear(12, 3))
+    for weight in net.parameters():
+        weight.data.mul_(3)
+    x = torch.rand(12, 2)
+    found = attack(net, x, 0.15, steps=60, restarts=5, starts=["point", "full", "contrast"])
+    side = torch.linspace(-0.15, 0.15, 61, dtype=torch.float64)
+    grid = torch.cartesian_prod(side, side)
+    with torch.no_grad():
+        points = (x.double()[:, None] + grid).clamp(0, 1)
+        values = torch.log_softmax(copy.deepcopy(net).double()(points), -1).amax(-1).amax(1).numpy()
+    assert (found.log_confidence > values - 0.02).all()
+
+
+def test_a_seed_gives_the_same_attack_and_the_batch_size_does_not_matter(trained):
+    net, train, x = trained
+    one, two = (attack(net, x, candidates=train, restarts=2) for _ in range(2))
+    np.testing.assert_array_equal(one.points, two.points)
+    small = attack(net, x, candidates=train, restarts=2, batch_size=7)
+    np.testing.assert_allclose(small.log_confidence, one.log_confidence, atol=1e-4)
+    assert not np.array_equal(attack(net, x, seed=1, starts=["full"]).points, attack(net, x, starts=["full"]).points)
+
+
+def test_the_model_is_left_as_it_was(trained):
+    net, _, x = trained
+    net = copy.deepcopy(net).train()
+    before = copy.deepcopy(net.state_dict())
+    attack(net, x)
+    assert net.training
+    assert all(p.requires_grad and p.grad is None for p in net.parameters())
+    for name, value in net.state_dict().items():
+        torch.testing.assert_close(value, before[name])
+
+
+def test_transfer_never_hurts_the_attacker(trained):
+    net, _train, x = trained
+    torch.manual_seed(9)
+    sibling = copy.deepcopy(net)
+    for weight in sibling.parameters():
+        weight.data.add_(0.05 * torch.randn_like(weight))
+    alone = attack(net, x, starts=["point"], optimisers=["apgd"])
+    helped = attack(net, x, starts=["point"], optimisers=["apgd"], transfer=[sibling])
+    assert set(helped.per_attack) == {"apgd from point", "transfer 0: apgd from point"}
+    assert (helped.log_confidence >= alone.log_confidence).all()
+
+
+def test_zero_gradients_are_counted_and_said():
+    # dead at every input: all hidden units off, so the gradient is exactly zero
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    net[0].bias.data.fill_(-100)
+    found = attack(net, torch.rand(10, 3), steps=3)
+    assert found.zero_gradient_share == 1
+    assert set(found.zero_gradients.values()) == {1.0}
+    assert "100 % of the gradients are zero" in found.caveat
+    assert found.caveat in str(found)
+    live = attack(nn.Linear(3, 2), torch.rand(10, 3), steps=3, starts=["full"])
+    assert live.zero_gradient_share == 0
+    assert live.caveat == ""
+
+
+def test_samples_without_a_slope_are_not_climbed_in_vain():
+    # half of the samples are dead, and only the others cost passes
+    calls = []
+
+    class Net(nn.Module):
+        def forward(self, x):
+            calls.append(x.shape[0])
+            return torch.cat([torch.relu(x[:, :1] - 0.5), torch.zeros_like(x[:, :1])], dim=1)
+
+    x = torch.tensor([[0.1, 0.5], [0.9, 0.5], [0.2, 0.5], [0.8, 0.5]])
+    found = attack(Net(), x, 0.05, starts=["point"], optimisers=["apgd"], steps=5)
+    assert found.zero_gradient_share == 0.5
+    np.testing.assert_allclose(found.points[:, 0], [0.1, 0.95, 0.2, 0.85], atol=1e-7)
+    assert calls.count(2) == 6  # the start and five steps, of two samples
+
+
+def test_saturated_confidence_is_still_attacked():
+    # Pitfall: float32 softmax is exactly 1 here and has no slope; the log-confidence has one
+    net = nn.Linear(2, 2, bias=False)
+    net.weight.data = torch.tensor([[100.0, 0.0], [0.0, 0.0]])
+    x = torch.tensor([[0.5, 0.5]])
+    assert torch.softmax(net(x), 1).max() == 1
+    found = attack(net, x, 0.1, direction="lower", starts=["point"])
+    assert found.zero_gradient_share == 0
+    assert found.points[0, 0] == pytest.approx(0.4)
+
+
+def test_another_objective_can_be_attacked():
+    # a detector g = z0 - z1: its largest value in the ball is at the corner
+    net = nn.Linear(2, 1, bias=False)
+    net.weight.data = torch.tensor([[1.0, -1.0]])
+    found = attack(net, torch.tensor([[0.5, 0.5]]), 0.25, objective=lambda out: out[:, 0], starts=["point"])
+    assert found.log_confidence.tolist() == [pytest.approx(0.5)]
+
+
+@pytest.mark.parametrize(("options", "what"), [
+    ({"direction": "up"}, "unknown direction 'up'"), ({"starts": ["pont"]}, "Did you mean 'point'"),
+    ({"optimisers": ["pgd"]}, "Did you mean 'apgd'"), ({"objective": "confidence"}, "unknown objective"),
+    ({"epsilon": -1}, "epsilon must be"), ({"restarts": 0}, "restarts must be"), ({"steps": 0}, "steps must be"),
+])  # fmt: skip
+def test_wrong_arguments_are_named(options, what):
+    with pytest.raises(InputError, match=what):
+        attack(nn.Linear(2, 2), torch.rand(3, 2), **options)
+
+
+def test_a_model_that_gives_nan_is_refused():
+    net = nn.Linear(2, 2)
+    net.weight.data[0, 0] = np.nan
+    with pytest.raises(InputError, match="gives NaN"):
+        attack(net, torch.rand(3, 2))
+
+
+def test_inputs_outside_the_range_are_named():
+    with pytest.raises(InputError, match="must lie between 0 and 1"):
+        attack(nn.Linear(2, 2), torch.full((1, 2), 2.0))

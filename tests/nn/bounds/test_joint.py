@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from caveat._density_ratio import gated_log_confidence as on_arrays  # noqa: E402
+from caveat.nn.bounds import (  # noqa: E402
+    difference_bounds,
+    gated_log_confidence,
+    input_box,
+    joint_log_probabilities,
+    log_confidence_lower,
+    log_confidence_upper,
+    propagate,
+)
+
+
+def test_the_mixture_by_hand():
+    # sigma(g) = 0.75, p_in = (0.8, 0.2): 0.75 * 0.8 + 0.25 / 2 = 0.725
+    found = joint_log_probabilities(torch.tensor([[math.log(4), 0.0]]), torch.tensor([math.log(3)])).exp()
+    assert found.tolist() == [[pytest.approx(0.725), pytest.approx(0.275)]]
+
+
+def test_the_bound_of_the_paper():
+    # (K - 1)/K sigma(ub) + 1/K
+    gate = torch.tensor([-3.0, 0.5, 4.0], dtype=torch.float64)
+    want = 0.9 * torch.sigmoid(gate) + 0.1
+    torch.testing.assert_close(gated_log_confidence(gate, 10).exp(), want)
+
+
+@given(gate=st.floats(-30, 30), confidence=st.floats(0.1, 1))
+def test_arrays_and_tensors_agree_and_the_mixture_attains_it(gate, confidence):
+    g, c = torch.tensor([gate], dtype=torch.float64), torch.tensor([math.log(confidence)], dtype=torch.float64)
+    found = gated_log_confidence(g, 10, c).item()
+    assert found == pytest.approx(float(on_arrays([gate], 10, [math.log(confidence)])[0]), abs=1e-14)
+    share = 1 / (1 + math.exp(-gate))
+    assert math.exp(found) == pytest.approx(share * confidence + (1 - share) / 10)
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**31), epsilon=st.floats(0, 0.5))
+def test_no_attacker_passes_the_bounds(make_net, everywhere, seed, epsilon):
+    classifier, detector = make_net("dense", seed), make_net("conv", seed + 1)
+    detector[-1] = nn.Linear(12, 1).double()
+    x = torch.rand(1, 1, 2, 2, dtype=torch.float64)
+    with torch.no_grad():
+        points = everywhere(x[0], epsilon)
+        found = joint_log_probabilities(classifier(points), detector(points)[:, 0]).amax(dim=1)
+        gate = propagate(detector, input_box(x, epsilon), slack=True)
+        differences = difference_bounds(classifier, x, epsilon, slack=True)
+        free = gated_log_confidence(gate.upper[:, 0], 3)
+        tight = gated_log_confidence(gate.upper[:, 0], 3, log_confidence_upper(differences))
+        lower = gated_log_confidence(gate.lower[:, 0], 3, log_confidence_lower(differences))
+    assert found.max() <= tight + 1e-12
+    assert (tight <= free).all()
+    assert found.min() >= lower - 1e-12
+
+
+def test_a_closed_gate_gives_the_uniform_distribution():
+    assert np.exp(gated_log_confidence(torch.tensor([-800.0], dtype=torch.float64), 7).item()) == pytest.approx(1 / 7)

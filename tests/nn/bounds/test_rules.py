@@ -1,0 +1,181 @@
+"""Each rule against what the layer really does at the ends of the box."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from caveat import InputError
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+from caveat.nn.bounds import Box, propagate, register_rule  # noqa: E402
+from caveat.nn.bounds.rules import MODULE_RULES  # noqa: E402
+
+
+def a_box(*shape, seed=0):
+    torch.manual_seed(seed)
+    return Box(torch.randn(shape, dtype=torch.float64), torch.rand(shape, dtype=torch.float64))
+
+
+def test_linear_equals_the_four_products_of_the_paper():
+    box, layer = a_box(6, 4), nn.Linear(4, 3).double()
+    plus, minus = layer.weight.clamp(min=0), layer.weight.clamp(max=0)
+    upper = box.upper @ plus.T + box.lower @ minus.T + layer.bias
+    lower = box.upper @ minus.T + box.lower @ plus.T + layer.bias
+    found = propagate(layer, box)
+    torch.testing.assert_close(found.upper, upper)
+    torch.testing.assert_close(found.lower, lower)
+
+
+@pytest.mark.parametrize("slack", [False, True])
+@pytest.mark.parametrize("layer", [
+    nn.Conv2d(2, 3, 3, padding=1), nn.Conv2d(2, 4, 2, stride=2, groups=2, bias=False), nn.BatchNorm2d(2), nn.ReLU(),
+    nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(1), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.9), nn.Identity(),
+], ids=lambda layer: type(layer).__name__)  # fmt: skip
+def test_no_point_of_the_box_leaves_the_box(layer, slack):
+    layer = layer.double().eval()
+    if isinstance(layer, nn.BatchNorm2d):
+        layer.running_mean.normal_()
+        layer.weight.data.normal_()
+    box = a_box(3, 2, 4, 4)
+    out = propagate(layer, box, slack=slack)
+    torch.manual_seed(1)
+    for _ in range(200):
+        sign = torch.randint(-1, 2, box.shape)
+        got = layer(box.centre + sign * box.radius)
+        assert (got <= out.upper + 1e-12).all()
+        assert (got >= out.lower - 1e-12).all()
+
+
+@pytest.mark.parametrize("layer", [nn.Conv2d(2, 3, 3), nn.BatchNorm2d(2), nn.AvgPool2d(2), nn.MaxPool2d(2), nn.ReLU()],
+                         ids=lambda layer: type(layer).__name__)  # fmt: skip
+def test_a_box_of_one_point_gives_what_the_layer_gives(layer):
+    layer = layer.double().eval()
+    box = a_box(3, 2, 4, 4)
+    out = propagate(layer, Box(box.centre, torch.zeros_like(box.centre)))
+    torch.testing.assert_close(out.centre, layer(box.centre))
+    torch.testing.assert_close(out.radius, torch.zeros_like(out.radius))
+
+
+@pytest.mark.parametrize("terms", [3, 800])
+def test_slack_encloses_sums_that_cancel(terms):
+    # 1e8 - 1e8 + ...: the float64 sum is off by far more than its own size times the unit roundoff
+    torch.manual_seed(0)
+    x = torch.randn(1, terms, dtype=torch.float64) * 1e8
+    layer = nn.Linear(terms, 1, bias=False).double()
+    layer.weight.data[0, -1] = 0
+    layer.weight.data[0, -1] = -(layer(x).item() - 1e-3) / x[0, -1]
+    pairs = zip(x[0].tolist(), layer.weight.data[0].tolist(), strict=True)
+    exact = sum(Fraction(a) * Fraction(b) for a, b in pairs)
+    out = propagate(layer, Box(x, torch.zeros_like(x)), slack=True)
+    assert out.lower.item() <= exact <= out.upper.item()
+    assert out.radius.item() < 1e-3
+
+
+def test_the_relu_gradient_is_that_of_its_two_ends():
+    box = a_box(40, 3)
+    centre, radius = (t.clone().requires_grad_() for t in (box.centre, box.radius))
+    weights = torch.randn(2, 40, 3, dtype=torch.float64)
+    out = propagate(nn.ReLU(), Box(centre, radius))
+    found = torch.autograd.grad((out.centre * weights[0] + out.radius * weights[1]).sum(), [centre, radius])
+    upper, lower = F.relu(centre + radius), F.relu(centre - radius)
+    plain = ((upper + lower) / 2 * weights[0] + (upper - lower) / 2 * weights[1]).sum()
+    for got, want in zip(found, torch.autograd.grad(plain, [centre, radius]), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("layer", [nn.Sigmoid(), nn.GELU(), nn.LayerNorm(4), nn.LSTM(4, 4)],
+                         ids=lambda layer: type(layer).__name__)  # fmt: skip
+def test_a_layer_without_a_rule_is_named(layer):
+    with pytest.raises(InputError, match=f"layer '1' of type {type(layer).__name__}"):
+        propagate(nn.Sequential(nn.Linear(4, 4), layer), Box(torch.zeros(1, 4), torch.zeros(1, 4)))
+
+
+def test_other_padding_has_no_rule():
+    layer = nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect")
+    with pytest.raises(InputError, match="padding_mode 'reflect'"):
+        propagate(layer, Box(torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 4, 4)))
+
+
+def test_batch_normalisation_without_statistics_has_no_rule():
+    layer = nn.BatchNorm2d(1, track_running_stats=False)
+    with pytest.raises(InputError, match="needs running statistics"):
+        propagate(layer, Box(torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 4, 4)))
+
+
+def test_a_module_of_ones_own_can_bring_a_rule():
+    class Negate(nn.Module):
+        def forward(self, x):
+            return torch.special.erf(x)  # never read: the rule speaks for the module
+
+    @register_rule(Negate)
+    def negate(module, box, slack):
+        return Box(-box.centre, box.radius)
+
+    try:
+        out = propagate(nn.Sequential(Negate(), nn.ReLU()), Box(torch.tensor([[-1.0]]), torch.tensor([[0.5]])))
+    finally:
+        del MODULE_RULES[Negate]
+    assert (out.lower.item(), out.upper.item()) == (0.5, 1.5)
+
+
+def test_arithmetic_written_in_forward():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.tensor([0.5, -1.0]))
+            self.weight = nn.Parameter(torch.tensor([[1.0, -1.0]]))
+
+        def forward(self, x):
+            x = ((x - self.mean) / 0.5).reshape(x.shape[0], -1)
+            return 2 - F.linear(-1.0 * x, self.weight)
+
+    out = propagate(Scaled(), Box(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.5, 0.25]])))
+    # x -> (x - mean)/0.5 = (1 +- 1, 2 +- 0.5); 2 + (first - second) = 2 + (-1) +- 1.5
+    assert (out.lower.item(), out.upper.item()) == (-0.5, 2.5)
+
+
+def test_pools_and_activations_called_as_functions():
+    class Net(nn.Module):
+        def forward(self, x):
+            x = F.relu(F.max_pool2d(x, 2, stride=1), inplace=True)
+            x = F.dropout(F.avg_pool2d(x, kernel_size=2), training=self.training)
+            return F.adaptive_avg_pool2d(x, (1, 1)).squeeze(-1).squeeze(-1).add_(1.0).relu_()
+
+    box = a_box(3, 2, 5, 5)
+    out = propagate(Net().eval(), box)
+    torch.manual_seed(1)
+    for _ in range(50):
+        got = Net().eval()(box.centre + torch.randint(-1, 2, box.shape) * box.radius)
+        assert (got <= out.upper + 1e-12).all()
+        assert (got >= out.lower - 1e-12).all()
+
+
+def test_slices_and_padding_written_in_forward():
+    class Shortcut(nn.Module):
+        def forward(self, x):
+            return F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 1, 1), value=2.0)
+
+    box = a_box(2, 1, 4, 4)
+    out = propagate(Shortcut(), box)
+    torch.testing.assert_close(out.centre, Shortcut()(box.centre))
+    torch.testing.assert_close(out.radius[:, 1], box.radius[:, 0, ::2, ::2])
+    assert (out.radius[:, [0, 2]] == 0).all()
+
+
+@pytest.mark.parametrize(("forward", "what"), [
+    (lambda x: x * x, "product of two parts"), (lambda x: 1 / x, "division by a part"),
+    (lambda x: torch.add(x, x, alpha=2), "'add' with these arguments"),
+    (torch.sigmoid, "operation 'sigmoid'"), (lambda x: x.abs(), "operation 'abs'"),
+])  # fmt: skip
+def test_arithmetic_without_a_rule_is_named(forward, what):
+    class Net(nn.Module):
+        def forward(self, x):
+            return forward(x)
+
+    with pytest.raises(InputError, match=what):
+        propagate(Net(), Box(torch.ones(1, 2), torch.zeros(1, 2)))

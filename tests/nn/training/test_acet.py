@@ -1,0 +1,112 @@
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from caveat import InputError  # noqa: E402
+from caveat.nn.training.acet import ACET, worst_in_ball  # noqa: E402
+
+
+def line():
+    net = nn.Linear(1, 2, bias=False)
+    net.weight.data.copy_(torch.tensor([[1.0], [0.0]]))
+    return net
+
+
+class Bump(nn.Module):
+    """Logits (g(x), 0) with g highest at 0.6: a walk upwards from 0.5 passes it."""
+
+    def forward(self, x):
+        return torch.cat([10 - 100 * (x - 0.6).square(), torch.zeros_like(x)], dim=1)
+
+
+def log_confidence(logits):
+    return logits.log_softmax(dim=1).amax(dim=1)
+
+
+def test_the_steps_of_the_appendix():
+    # 40 steps of 2 epsilon / 41 reach the border 0.5 + 0.2 after 21; from 0.9 the range ends at 1.
+    found = worst_in_ball(line(), torch.tensor([[0.5], [0.9]]), 0.2, log_confidence)
+    assert found.flatten().tolist() == pytest.approx([0.7, 1.0])
+    # One step of 2 epsilon / 2 = epsilon.
+    assert worst_in_ball(line(), torch.tensor([[0.5]]), 0.2, log_confidence, steps=1).item() == pytest.approx(0.7)
+
+
+def test_the_last_iterate_counts():
+    # Each step climbs, so the last of all is the best; with three steps of 0.1 from 0.5 that is 0.8, unevaluated by a
+    # loop that stops looking before it.
+    found = worst_in_ball(line(), torch.tensor([[0.2]]), 0.2, log_confidence, steps=3)
+    assert found.item() == pytest.approx(0.4)
+    short = worst_in_ball(line(), torch.tensor([[0.2]]), 0.5, log_confidence, steps=1)
+    assert short.item() == pytest.approx(0.7)
+
+
+def test_the_best_of_all_iterates_not_the_last():
+    # Steps of 2 * 0.4 / 2 = 0.4 jump from 0.5 to 0.9, far beyond the top at 0.6: the start stays the best.
+    found = worst_in_ball(Bump(), torch.tensor([[0.5]]), 0.4, log_confidence, steps=1)
+    assert found.item() == pytest.approx(0.5)
+    # Small steps come near the top and pass it; the nearest iterate is kept.
+    found = worst_in_ball(Bump(), torch.tensor([[0.5]]), 0.2, log_confidence)
+    assert found.item() == pytest.approx(0.6, abs=0.4 / 41)
+
+
+def test_a_flat_network_leaves_the_start():
+    net = nn.Linear(3, 2)
+    net.weight.data.zero_()
+    x = torch.rand(4, 3)
+    assert torch.equal(worst_in_ball(net, x, 0.3, log_confidence), x)
+
+
+def test_the_attack_never_leaves_the_ball_or_the_range_and_never_lowers_the_objective():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4))
+    x = torch.rand(50, 6)
+    found = worst_in_ball(net, x, 0.3, log_confidence)
+    assert (found - x).abs().max() <= 0.3 + 1e-6
+    assert found.min() >= 0
+    assert found.max() <= 1
+    assert (log_confidence(net(found)) >= log_confidence(net(x))).all()
+
+
+def test_modes_and_weights_are_left_alone():
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(), nn.Linear(4, 2))
+    net[2].eval()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    worst_in_ball(net, torch.rand(5, 3), 0.1, log_confidence, steps=2)
+    assert [module.training for module in net] == [True, True, False, True]
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    assert all(parameter.grad is None for parameter in net.parameters())
+
+
+def test_the_objective_by_hand():
+    # The outlier 0.5 is moved to 0.7, where the logits are (0.7, 0): cross-entropy to uniform is
+    # log(1 + e^0.7) - 0.35. The inlier 0 has logits (0, 0): log 2.
+    x, y, out = torch.tensor([[0.0]]), torch.tensor([0]), torch.tensor([[0.5]])
+    loss, parts = ACET(epsilon=0.2).loss(line(), x, y, out, progress=1.0, generator=torch.Generator())
+    uniform = math.log(1 + math.exp(0.7)) - 0.35
+    assert loss.item() == pytest.approx(math.log(2) + uniform)
+    assert parts == pytest.approx({"in": math.log(2), "out": uniform})
+    # The original objective: log-confidence, 0.7 - log(1 + e^0.7).
+    paradigm = ACET(epsilon=0.2, objective="confidence")
+    loss, _ = paradigm.loss(line(), x, y, out, progress=1.0, generator=torch.Generator())
+    assert loss.item() == pytest.approx(math.log(2) + 0.7 - math.log(1 + math.exp(0.7)))
+
+
+def test_first_inliers_then_outliers_then_their_attack():
+    x, y, out = torch.tensor([[0.0]]), torch.tensor([0]), torch.tensor([[0.5]])
+    found = [
+        ACET(epsilon=0.2).loss(line(), x, y, out, progress=p, generator=torch.Generator())[0].item()
+        for p in (0.0, 0.1, 0.5)
+    ]
+    still = math.log(1 + math.exp(0.5)) - 0.25
+    moved = math.log(1 + math.exp(0.7)) - 0.35
+    assert found == pytest.approx([math.log(2), math.log(2) + still, math.log(2) + moved])
+
+
+def test_wrong_parameters():
+    with pytest.raises(InputError, match="unknown objective 'unifrm'. Did you mean 'uniform'"):
+        ACET(objective="unifrm")
+    with pytest.raises(InputError, match="epsilon must be a finite number, at least 0"):
+        ACET(epsilon=-0.1)

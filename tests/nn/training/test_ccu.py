@@ -1,0 +1,150 @@
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from caveat import CaveatWarning, InputError  # noqa: E402
+from caveat._density_ratio import DensityRatio  # noqa: E402
+from caveat._mixtures import Mixture  # noqa: E402
+from caveat.nn.bounds import confidence_bounds  # noqa: E402
+from caveat.nn.training import CCU, OutlierMix, fit_classifier  # noqa: E402
+from caveat.nn.training.ccu import CCUModel  # noqa: E402
+from caveat.nn.training.rows import Rows  # noqa: E402
+
+
+def ratio(seed=0):
+    rng = np.random.default_rng(seed)
+    inside = Mixture([0.4, 0.6], rng.uniform(0.3, 0.7, (2, 4)), [0.02, 0.03])
+    outside = Mixture([0.5, 0.5], rng.random((2, 4)), [0.1, 0.2])
+    return DensityRatio(inside, outside)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    net = CCUModel(nn.Sequential(nn.Flatten(), nn.Linear(4, 3)), 3)
+    net.set_ratio(ratio(), log_out_weight=0.5)
+    return net.eval()
+
+
+def test_the_probabilities_are_those_of_the_appendix(model):
+    # Eq. (12): (p(y|x,i) p(x|i) + lambda p(x|o) / K) / (p(x|i) + lambda p(x|o)), with lambda = e^0.5.
+    x = torch.rand(6, 1, 2, 2).double()
+    model.double()
+    flat, both = x.flatten(1).numpy(), ratio()
+    inside = np.exp(both.inside.log_density(flat))[:, None]
+    outside = math.exp(0.5) * np.exp(both.outside.log_density(flat))[:, None]
+    softmax = model.classifier(x).softmax(dim=1).detach().numpy()
+    expected = (softmax * inside + outside / 3) / (inside + outside)
+    np.testing.assert_allclose(model(x).exp().detach().numpy(), expected, rtol=1e-9)
+
+
+def test_the_gate_has_the_gradient_of_autograd(model):
+    x = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(model.gate, (x,))
+
+
+def test_no_corner_passes_the_bound(model):
+    rng = np.random.default_rng(1)
+    x = rng.random((20, 1, 2, 2))
+    bounds = confidence_bounds(model, x, 0.2)
+    corners = np.clip(x + rng.choice([-0.2, 0.2], size=(300, *x.shape)), 0, 1)
+    with torch.no_grad():
+        reached = model.double()(torch.from_numpy(corners).flatten(0, 1)).amax(dim=1).view(300, 20).numpy()
+    assert (reached <= bounds.upper).all()
+    np.testing.assert_allclose(bounds.lower, -math.log(3))
+    # The pair bound is the default and never looser than the box or the ball.
+    for how in ("box", "ball"):
+        looser = model.log_confidence_bounds(torch.from_numpy(x), 0.2, how=how)[1].numpy()
+        assert (bounds.upper <= looser + 1e-12).all()
+
+
+def test_weights_go_into_a_file_and_come_back(model):
+    other = CCUModel(nn.Sequential(nn.Flatten(), nn.Linear(4, 3)), 3)
+    other.load_state_dict(model.state_dict())
+    x = torch.rand(5, 1, 2, 2)
+    assert torch.equal(other(x), model(x))
+
+
+def test_a_model_without_densities_says_so():
+    net = CCU().build(nn.Linear(4, 3), 3)
+    assert torch.equal(net.gate(torch.rand(2, 4)), torch.zeros(2))
+    with pytest.raises(InputError, match="the mixtures are not fitted yet"):
+        net.ratio()
+    diagonal = Mixture([1.0], [[0.5, 0.5]], [[0.1, 0.2]])
+    with pytest.raises(InputError, match="CCU takes spherical mixtures"):
+        net.set_ratio(DensityRatio(diagonal, diagonal))
+
+
+def clusters(n=400):
+    """Two classes of small images, and outliers of noise."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(n) % 2
+    x = torch.full((n, 1, 4, 4), 0.2) + 0.6 * y[:, None, None, None] * torch.eye(4)
+    x = (x + 0.05 * torch.randn(x.shape, generator=generator)).clamp(0, 1)
+    return x, y, lambda m, g: torch.rand(m, 1, 4, 4, generator=g)
+
+
+def test_lambda_gives_the_share_that_was_asked_for():
+    x, y, draw = clusters()
+    paradigm = CCU(components=4, rows=400, inlier_share=0.9)
+    net = paradigm.build(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), 2)
+    paradigm.prepare(net, Rows.of((x, y), "data"), draw, torch.Generator().manual_seed(0))
+    assert (net.gate(x.double()) >= 0).double().mean().item() == pytest.approx(0.9, abs=1 / 400)
+
+
+def test_training_makes_a_model_that_knows_what_it_does_not_know(tmp_path):
+    x, y, draw = clusters()
+    made = []
+    for _ in range(2):  # the second run finds the first one's state, densities included
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+        trained = fit_classifier(
+            net, (x, y), CCU(components=4, rows=400), outliers=draw, epochs=5, learning_rate=0.1, checkpoint=tmp_path
+        )
+        made.append(trained)
+    model = made[0].model
+    assert (model(x).argmax(dim=1) == y).double().mean() > 0.99
+    noise = torch.rand(50, 1, 4, 4)
+    bounds = confidence_bounds(model, noise, 0.05)
+    assert np.exp(bounds.upper).max() < 0.6
+    assert made[1].resumed
+    assert torch.equal(made[1].model(noise), model(noise))
+
+
+def test_outliers_that_are_narrower_than_inliers_are_warned_of():
+    x, y, _ = clusters()
+    paradigm = CCU(components=1, rows=200)
+    net = paradigm.build(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), 2)
+    narrow = OutlierMix(torch.full((5, 1, 4, 4), 0.5), ["permuted"])
+    with pytest.warns(CaveatWarning, match="the widest Gaussian is inside"):
+        paradigm.prepare(net, Rows.of((x, y), "data"), narrow, torch.Generator().manual_seed(0))
+
+
+def test_wrong_parameters():
+    with pytest.raises(InputError, match="components must be a whole number"):
+        CCU(components=0)
+    with pytest.raises(InputError, match="inlier_share must be above 0 and at most 1"):
+        CCU(inlier_share=1.5)
+
+
+def test_every_outlier_of_a_batch_counts():
+    # Slicing a joined batch at n + 1 would drop one. Two inliers and three outliers, classifier logits (2x, 0), gate 0:
+    # p = softmax / 2 + 1/4, so that -log p has a value of its own for each x.
+    classifier = nn.Linear(1, 2, bias=False)
+    classifier.weight.data.copy_(torch.tensor([[2.0], [0.0]]))
+    net = CCUModel(classifier, 2)
+    x, out = torch.tensor([[0.1], [0.4]]), torch.tensor([[0.2], [0.5], [0.9]])
+    loss, parts = CCU(kappa=0.5).loss(net, x, torch.tensor([0, 1]), out, progress=1.0, generator=torch.Generator())
+
+    def p(value):
+        first = math.exp(2 * value) / (1 + math.exp(2 * value))
+        return first / 2 + 0.25, (1 - first) / 2 + 0.25
+
+    inside = -(math.log(p(0.1)[0]) + math.log(p(0.4)[1])) / 2
+    outside = -sum(math.log(p(v)[0]) + math.log(p(v)[1]) for v in (0.2, 0.5, 0.9)) / 6
+    assert parts == pytest.approx({"in": inside, "out": outside}, rel=1e-5)
+    assert loss.item() == pytest.approx(inside + 0.5 * outside, rel=1e-5)

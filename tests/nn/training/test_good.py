@@ -1,0 +1,120 @@
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from caveat import InputError  # noqa: E402
+from caveat.nn.bounds import confidence_loss, difference_bounds  # noqa: E402
+from caveat.nn.training.good import GOOD  # noqa: E402
+from caveat.nn.training.quantile import quantile_loss  # noqa: E402
+
+
+def line():
+    """f(x) = (2x, 0): with x = 0.5 and epsilon 0.25 the difference is at most 1.5."""
+    net = nn.Linear(1, 2, bias=False)
+    net.weight.data.copy_(torch.tensor([[2.0], [0.0]]))
+    return net
+
+
+def one(paradigm, progress, net=None, outliers=None):
+    x, y = torch.tensor([[0.0]]), torch.tensor([0])  # logits (0, 0): cross-entropy log 2
+    outliers = torch.tensor([[0.5]]) if outliers is None else outliers
+    return paradigm.loss(net or line(), x, y, outliers, progress=progress, generator=torch.Generator())
+
+
+def test_the_objective_by_hand():
+    # log 2 + 0.3 log(1 + 1.5^2 / 2) at the end of the ramps.
+    loss, parts = one(GOOD(epsilon=0.25), 1.0)
+    assert loss.item() == pytest.approx(math.log(2) + 0.3 * math.log(1 + 1.5**2 / 2))
+    assert parts == pytest.approx({"in": math.log(2), "out": math.log(1 + 1.5**2 / 2), "kappa": 0.3, "epsilon": 0.25})
+
+
+def test_the_ramps_by_hand():
+    # At 0.25 kappa is half way from 0.1 to 0.4 and epsilon 0.3 of the way from 0.1 to 0.6: 0.15 and 0.09.
+    loss, parts = one(GOOD(epsilon=0.3), 0.25)
+    assert (parts["kappa"], parts["epsilon"]) == pytest.approx((0.15, 0.09))
+    assert loss.item() == pytest.approx(math.log(2) + 0.15 * math.log(1 + (2 * 0.59) ** 2 / 2))
+
+
+def test_first_the_inliers_alone():
+    loss, parts = one(GOOD(), 0.05)
+    assert loss.item() == pytest.approx(math.log(2))
+    assert parts["out"] == 0
+
+
+def test_good_0_looks_at_the_outliers_only():
+    # No ball: the difference at 0.5 is 1, whatever epsilon is.
+    loss, _ = one(GOOD(quantile=0), 1.0)
+    assert loss.item() == pytest.approx(math.log(2) + 0.3 * math.log(1 + 1 / 2))
+
+
+def test_the_ball_is_cut_off_at_the_range_of_inputs():
+    # x = 0.9 with epsilon 0.3 reaches 1, not 1.2: the difference is at most 2.
+    loss, _ = one(GOOD(), 1.0, outliers=torch.tensor([[0.9]]))
+    assert loss.item() == pytest.approx(math.log(2) + 0.3 * math.log(1 + 2**2 / 2))
+
+
+def test_good_80_joins_ball_and_point():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    x, y, out = torch.rand(6, 4), torch.tensor([0, 1, 2, 0, 1, 2]), torch.rand(10, 4)
+    loss, _ = GOOD(quantile=0.8).loss(net, x, y, out, progress=1.0, generator=torch.Generator())
+    expected = nn.functional.cross_entropy(net(x), y) + 0.3 * quantile_loss(
+        difference_bounds(net, out, 0.3), net(out), 0.8
+    )
+    torch.testing.assert_close(loss, expected)
+
+
+def test_the_gradient_is_that_of_autograd_on_the_formula():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).double()
+    x, y, out = (torch.rand(4, 3).double(), torch.tensor([0, 1, 1, 0]), torch.rand(4, 3).double())
+    loss, _ = GOOD(kappa=1.0).loss(net, x, y, out, progress=1.0, generator=torch.Generator())
+    loss.backward()
+    # By finite differences in one weight of the first layer.
+    step, weight = 1e-6, net[0].weight
+    values = []
+    for sign in (1, -1):
+        with torch.no_grad():
+            weight[1, 2] += sign * step
+            value = nn.functional.cross_entropy(net(x), y) + confidence_loss(difference_bounds(net, out, 0.3)).mean()
+            values.append(value.item())
+            weight[1, 2] -= sign * step
+    assert weight.grad[1, 2].item() == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-4, abs=1e-8)
+
+
+def test_every_layer_is_drawn_anew_unless_told_otherwise():
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    assert not GOOD().build(net, 3)[2].bias.any()
+    net = nn.Sequential(nn.Linear(4, 3))
+    before = net[0].bias.clone()
+    assert torch.equal(GOOD(interval_init=False).build(net, 3)[0].bias, before)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"quantile": 80}, "quantile must be a finite number, at least 0 and at most 1, got 80"),
+        ({"kappa": -1}, "kappa must be a finite number, at least 0"),
+        ({"epsilon": math.nan}, "epsilon must be a finite number"),
+        ({"epsilon_ramp": (0.6, 0.1)}, "the ramp of epsilon must start"),
+    ],
+)
+def test_wrong_parameters(wrong, message):
+    with pytest.raises(InputError, match=message):
+        GOOD(**wrong)
+
+
+def test_too_strong_too_soon_collapses_and_is_reported():
+    from caveat import CaveatWarning, data
+    from caveat.nn.training import OutlierMix, fit_classifier
+
+    images = data.digits()[slice(0, 300)]
+    x = torch.from_numpy(images.inputs())
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    at_once = GOOD(kappa=30.0, kappa_ramp=(0.0, 0.0), epsilon_ramp=(0.0, 0.0))
+    with pytest.warns(CaveatWarning, match="training collapsed"):
+        fit_classifier(net, (x, images.labels), at_once, outliers=OutlierMix(x), epochs=3, batch_size=50)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from caveat import InputError
+
+torch = pytest.importorskip("torch")
+
+from caveat.nn import architectures, fit_classifier, load_model  # noqa: E402
+from caveat.nn.training import ConfidNet, CrossEntropy, DeepGamblers, DeVries, save_model  # noqa: E402
+
+ARCHITECTURE = {"name": "small_cnn", "in_shape": [1, 8, 8], "classes": 3, "dropout": 0.2, "width": 4,
+                "normalise": [[0.4], [0.3]]}  # fmt: skip
+
+
+@pytest.fixture
+def images():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=120)
+    return (rng.random((120, 1, 8, 8)) * 0.3 + 0.3 * y[:, None, None, None]).astype(np.float32), y
+
+
+@pytest.mark.parametrize(
+    "paradigm",
+    [CrossEntropy(), ConfidNet(hidden=4, layers=1, shares=(3, 1, 1)), DeVries(budget=None), DeepGamblers(reward=1.5)],
+    ids=lambda paradigm: paradigm.name,
+)
+def test_what_is_saved_is_loaded(tmp_path, images, paradigm):
+    trained = fit_classifier(
+        architectures.make(**ARCHITECTURE, seed=0), images, paradigm, epochs=15, learning_rate=0.01
+    )
+    save_model(trained, tmp_path, architecture={**ARCHITECTURE, "seed": 0}, about={"classes": ["a", "b", "c"]})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "model.safetensors"]
+    loaded = load_model(tmp_path)
+    assert loaded.paradigm == paradigm
+    assert loaded.history == trained.history
+    one, two = trained.outputs(images), loaded.outputs(images)
+    np.testing.assert_array_equal(one.logits, two.logits)
+    if one.confidence is not None:
+        np.testing.assert_array_equal(one.confidence, two.confidence)
+
+
+def test_damage_is_named(tmp_path, images):
+    with pytest.raises(InputError, match=r"model.json does not exist"):
+        load_model(tmp_path)
+    trained = fit_classifier(architectures.make(**ARCHITECTURE, seed=0), images, epochs=15, learning_rate=0.01)
+    save_model(trained, tmp_path, architecture=ARCHITECTURE)
+    about = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+
+    def write(**change):
+        (tmp_path / "model.json").write_text(json.dumps(about | change), encoding="utf-8")
+
+    write(format="other")
+    with pytest.raises(InputError, match="does not describe a model of Caveat"):
+        load_model(tmp_path)
+    write(version=99)
+    with pytest.raises(InputError, match="Upgrade Caveat"):
+        load_model(tmp_path)
+    write(history=[{"number": 1}])
+    with pytest.raises(InputError, match="is damaged"):
+        load_model(tmp_path)
+    write(architecture={**ARCHITECTURE, "width": 8})
+    with pytest.raises(InputError, match="does not fit"):
+        load_model(tmp_path)
+    write(architecture={**ARCHITECTURE, "name": "smallcnn"})
+    with pytest.raises(InputError, match="unknown architecture 'smallcnn'. Did you mean 'small_cnn'"):
+        load_model(tmp_path)
+
+
+def test_normalising_is_the_first_layer(images):
+    x, _ = images
+    plain = architectures.make("small_cnn", (1, 8, 8), 3, seed=1).eval()
+    normal = architectures.make("small_cnn", (1, 8, 8), 3, seed=1, normalise=([0.4], [0.3])).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(normal(torch.from_numpy(x)), plain((torch.from_numpy(x) - 0.4) / 0.3))
+    with pytest.raises(InputError, match=r"one mean per channel \(1\), got 2"):
+        architectures.make("small_cnn", (1, 8, 8), 3, normalise=([0, 0], [1, 1]))
+    with pytest.raises(InputError, match="std must be a positive number, got 0"):
+        architectures.make("small_cnn", (1, 8, 8), 3, normalise=([0.0], [0.0]))

@@ -1,0 +1,93 @@
+"""The committed comparisons are what the committed tables say."""
+
+import csv
+import json
+import re
+
+from caveat.study.agreement import Agreement
+
+
+def read(path):
+    with path.open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def same(found, folder):
+    committed = Agreement.read(folder / "comparison.json")
+    assert [(p.title, p.rule, p.compared, p.agree, p.checks) for p in found.parts] == [
+        (p.title, p.rule, p.compared, p.agree, p.checks) for p in committed.parts
+    ]
+
+
+def test_openood_corrections(study, studies):
+    lines = read(studies / "openood_corrections" / "corrections.csv")
+    numbers = ("marginal", "published", "reproduced", "difference", "promised_level", "exact_level", "exact_band")
+    rows = [row | {name: float(row[name]) for name in numbers} | {"table": int(row["table"])} for row in lines]
+    same(study("openood_corrections", "summary").agreement(rows), studies / "openood_corrections")
+
+
+def test_adbench(study, studies):
+    runs = study("adbench", "kept").kept()
+    same(study("adbench", "summary").agreement(runs), studies / "adbench")
+
+
+def test_usps(study, studies):
+    lines = read(studies / "usps" / "results.csv")
+    rows = [
+        {k: v if k in ("metric", "measure") else int(v) if k == "K" else float(v) for k, v in row.items()}
+        for row in lines
+    ]
+    same(study("usps", "summary").agreement(rows), studies / "usps")
+
+
+def test_nonconformity_scores(study, studies):
+    folder = studies / "ood_scores_as_nonconformity"
+    size = {(r["score"], r["method"], float(r["alpha"])): float(r["size"]) for r in read(folder / "results.csv")}
+    same(study("ood_scores_as_nonconformity", "summary").agreement(size), folder)
+
+
+def test_adaptivity(study, studies):
+    folder, found = studies / "adaptivity", {"tables": {}, "validation": {}}
+    for row in read(folder / "results.csv"):
+        network, alpha, method = row.pop("network"), row.pop("alpha"), row.pop("method")
+        here = found["tables"].setdefault(network, {"accuracy": float(row.pop("accuracy")), "alpha": {}})
+        here["alpha"].setdefault(alpha, {})[method] = {metric: float(value) for metric, value in row.items()}
+    places = {}
+    for row in read(folder / "validation.csv"):
+        places.setdefault(row["network"], {}).setdefault(row["method"], {})[row["metric"]] = int(row["place"])
+    for network, by_method in places.items():
+        found["validation"][network] = {m: {"order": sorted(p, key=p.get)} for m, p in by_method.items()}
+    same(study("adaptivity", "summary").agreement(found), folder)
+
+
+def test_regression(study, studies):
+    module = study("regression", "summary")
+    same(
+        module.agreement(module.means_over_seeds(read(studies / "regression" / "results.csv"))), studies / "regression"
+    )
+
+
+def test_cnn_scores(study, studies):
+    layers, metric, regime = {}, "", ""
+    for line in (studies / "scores_on_cnn" / "tables.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            metric = line.split()[1]
+        elif line.startswith("### "):
+            regime = line.removeprefix("### ")
+        elif metric == "AUGRC" and (row := re.match(r"\| (\d) \| (.+?) \|", line)):
+            layers.setdefault(regime, [[], []])[int(row[1]) - 1].append(row[2])
+    same(study("scores_on_cnn", "summary").agreement(layers), studies / "scores_on_cnn")
+
+
+def test_fpr_fluctuation(study, studies):
+    numbers = json.loads((studies / "fpr_fluctuation" / "numbers.json").read_text(encoding="utf-8"))
+    same(study("fpr_fluctuation", "summary").agreement(numbers), studies / "fpr_fluctuation")
+
+
+def test_a_changed_table_changes_the_comparison(study, studies):
+    """The comparison is computed: with the curves turned over, nothing that the paper says of them holds."""
+    rows = [
+        {k: v if k in ("metric", "measure") else int(v) if k == "K" else -float(v) for k, v in row.items()}
+        for row in read(studies / "usps" / "results.csv")
+    ]
+    assert study("usps", "summary").agreement(rows).agree == 0

@@ -1,0 +1,121 @@
+import math
+
+import numpy as np
+import pytest
+
+from caveat import InputError
+from caveat.data import Images
+from caveat.errors import CaveatError
+from caveat.study.certification import BINS, Certification, SetCertificate
+
+
+def logs(*values):
+    return np.log(np.array(values))
+
+
+@pytest.fixture
+def small():
+    # Inliers 0.9 and 0.6. Outliers: clean 0.2, 0.5; attacked 0.5, 0.7; bounds 0.7, 0.95.
+    one = SetCertificate(
+        name="noise", clean=logs(0.2, 0.5), attacked=logs(0.5, 0.7), upper=logs(0.7, 0.95), zero_gradients=0.5,
+        labels=np.array([1, 0]), classes=("a", "b"),
+    )  # fmt: skip
+    return Certification("net", 0.3, 4, logs(0.9, 0.6), accuracy=0.5, sets=(one,))
+
+
+def test_the_three_areas_by_hand(small):
+    # Pairs (inlier above outlier) of four: clean all; attacked (0.9 > both, 0.6 > 0.5): 3; bounds (0.9 > 0.7): 1.
+    (one,) = small.sets
+    assert (small.auc(one), small.aauc(one), small.gauc(one)) == (1.0, 0.75, 0.25)
+    assert small.band(one).lower <= 0.25
+
+
+def test_rows_of_a_study(small):
+    rows = small.rows(seed=3)
+    values = {row["metric"]: row["value"] for row in rows if row["kind"] == "certificate" and row["outlier"]}
+    assert values["gauc"] == 0.25
+    assert values["mean_upper_bound"] == pytest.approx(0.825)
+    assert values["zero_gradient_share"] == 0.5
+    assert {row["seed"] for row in rows} == {3}
+    assert {row["source"] for row in rows} == {"net"}
+    alone = {row["metric"]: row["value"] for row in rows if row["kind"] == "certificate" and not row["outlier"]}
+    assert alone == pytest.approx({"accuracy": 0.5, "mean_confidence": 0.75})
+    bounds = [row for row in rows if row["metric"] == "upper_bound"]
+    assert len(bounds) == BINS + 1
+    assert sum(row["value"] for row in bounds[:-1]) == pytest.approx(1)
+    assert math.isnan(bounds[-1]["value"])
+    assert (bounds[0]["x"], bounds[-1]["x"]) == (0.25, 1.0)
+
+
+def test_a_uniform_answer_lies_in_the_first_bin(small):
+    _, shares = small.histogram(np.full(3, -math.log(4) - 1e-12))
+    assert shares[0] == 1
+
+
+def test_means_by_class_keep_the_names(small):
+    (one,) = small.sets
+    assert one.by_class() == {
+        "a": (pytest.approx(0.5), pytest.approx(0.95)),
+        "b": (pytest.approx(0.2), pytest.approx(0.7)),
+    }
+
+
+@pytest.mark.parametrize(("clean", "attacked", "upper"), [((0.6,), (0.5,), (0.7,)), ((0.4,), (0.8,), (0.7,))])
+def test_a_certificate_that_does_not_hold_is_refused(clean, attacked, upper):
+    broken = SetCertificate("noise", clean=logs(*clean), attacked=logs(*attacked), upper=logs(*upper))
+    with pytest.raises(CaveatError, match="the certificate of net on noise does not hold: .* at row 0"):
+        Certification("net", 0.3, 4, logs(0.9), 1.0, (broken,))
+
+
+def test_a_small_network_end_to_end():
+    torch = pytest.importorskip("torch")
+    from caveat.study.certification import certify
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    rng = np.random.default_rng(0)
+    known = Images(rng.random((30, 2, 2)), rng.integers(3, size=30))
+    told = []
+    found = certify(
+        net, inlier=known, outliers={"a": rng.random((40, 1, 2, 2)), "b": known}, epsilon=0.1, points=10, steps=5,
+        progress=lambda *what: told.append(what),
+    )  # fmt: skip
+    assert [one.n for one in found.sets] == [10, 10]
+    assert found.n_classes == 3
+    assert 0 <= found.accuracy <= 1
+    assert [what for what, _, _ in told] == ["inliers", "a", "b", "done"]
+    for one in found.sets:
+        assert found.gauc(one) <= found.aauc(one) <= found.auc(one)
+    # The radius 0 certifies the points themselves.
+    still = certify(net, inlier=known, outliers={"a": known}, epsilon=0.0, attack=())
+    np.testing.assert_allclose(still.sets[0].upper, still.sets[0].clean, atol=1e-9)
+    assert still.sets[0].attacked is None
+    assert math.isnan(still.aauc(still.sets[0]))
+    assert not [row for row in still.rows() if row["metric"] in ("aauc", "zero_gradient_share")]
+
+
+def test_linear_bounds_are_never_looser():
+    torch = pytest.importorskip("torch")
+    from caveat.study.certification import certify
+
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.ReLU(), torch.nn.Linear(12, 12), torch.nn.ReLU(),
+                              torch.nn.Linear(12, 3))  # fmt: skip
+    rng = np.random.default_rng(0)
+    known, strange = rng.random((40, 6)), {"a": rng.random((30, 6))}
+    quick, slow = (certify(net, inlier=known, outliers=strange, epsilon=0.05, attack=(), refine=n) for n in (0, 30))
+    assert (slow.sets[0].upper <= quick.sets[0].upper).all()
+    assert (slow.sets[0].upper < quick.sets[0].upper - 1e-6).any()
+    assert slow.gauc(slow.sets[0]) >= quick.gauc(quick.sets[0])
+
+
+def test_inputs_that_cannot_be_certified():
+    pytest.importorskip("torch")
+    from caveat.study.certification import certify
+
+    with pytest.raises(InputError, match="outliers must name at least one set"):
+        certify(None, inlier=np.zeros((2, 2)), outliers={}, epsilon=0.1)
+    with pytest.raises(InputError, match="epsilon must be a finite number, at least 0"):
+        certify(None, inlier=np.zeros((2, 2)), outliers={"a": np.zeros((2, 2))}, epsilon=-1)
+    with pytest.raises(InputError, match=r"inlier must be a non-empty batch of inputs \(n, ...\), got shape \(2,\)"):
+        certify(None, inlier=np.zeros(2), outliers={"a": np.zeros((2, 2))}, epsilon=0.1)

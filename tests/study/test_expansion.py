@@ -1,0 +1,157 @@
+"""From a plan to cells: what exists is there once, what does not is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from caveat import InputError, Outputs
+from caveat.scores import catalogue, projections_of
+from caveat.study import Plan
+from caveat.study.expansion import expand, variant_name
+
+
+def plan_of(folder, old="", new=""):
+    text = (folder / "plan.toml").read_text()
+    assert old in text
+    return Plan.parse(text.replace(old, new), folder=folder)
+
+
+def labels(plan):
+    return [cell.label for cell in expand(plan)[0]]
+
+
+def test_scores_parameters_and_projections(score_study):
+    plan = Plan.read(score_study / "plan.toml")
+    assert [cell.label for cell in plan.cells()] == [
+        "net sets", "net collapse", "net proximity", "net msp", "net msp global", "net energy", "net energy global",
+        "net knn(k=5)", "net knn(k=10)",
+    ]  # fmt: skip
+    assert plan.notes() == ("No global projection exists of knn.",)
+    assert {cell.seed for cell in plan.cells()} == {3}
+
+
+def test_by_default_every_score_that_the_files_allow(score_study):
+    plan = plan_of(score_study, 'scores = ["msp", "energy", {name = "knn", k = [5, 10]}]\n')
+    found, notes = expand(plan)
+    able = [e for e in catalogue() if not {"mc_logits", "layers", "confidence"} & {*e.needs, *e.fits_on}]
+    expected = len(able) + sum("global" in projections_of(e.name) for e in able)
+    assert sum(cell.task == "score" for cell in found) == expected
+    assert any("left out (needs mc_logits)" in note for note in notes)
+
+
+def test_a_named_score_that_the_files_do_not_allow_is_an_error(score_study):
+    with pytest.raises(InputError, match=r"score 'mc_msp' needs mc_logits in source net"):
+        labels(plan_of(score_study, '"msp"', '"mc_msp"'))
+    with pytest.raises(InputError, match=r"score 'knn\(k=999\)' needs at least k = 999 training rows, got 240"):
+        labels(plan_of(score_study, "k = [5, 10]", "k = [999]"))
+
+
+def test_rows_of_a_file_count(score_study):
+    with pytest.raises(InputError, match="training rows, got 4 in source net"):
+        labels(plan_of(score_study, 'train = "train.npz"', 'train = {path = "train.npz", rows = "0:4"}'))
+
+
+def test_without_training_outputs_there_is_no_geometry(score_study):
+    plan = plan_of(score_study, 'train = "train.npz"\n')
+    plan = Plan.parse(plan.text.replace(', {name = "knn", k = [5, 10]}', "").replace('"none", "global"', '"none"'),
+                      folder=score_study)  # fmt: skip
+    assert labels(plan) == ["net sets", "net msp", "net energy"]
+    assert any("neural collapse needs" in note for note in expand(plan)[1])
+
+
+def test_files_that_are_the_same_for_every_seed_are_measured_once(score_study):
+    plan = plan_of(score_study, "seeds = [3]", "seeds = [3, 4]")
+    cells, notes = expand(plan)
+    assert {cell.seed for cell in cells} == {3}
+    assert any("is the same for every seed and is measured once, with seed 3" in note for note in notes)
+
+
+def test_a_seed_in_a_path_gives_cells_for_each_seed(score_study):
+    (score_study / "test.npz").rename(score_study / "test3.npz")
+    (score_study / "test4.npz").write_bytes((score_study / "test3.npz").read_bytes())
+    plan = plan_of(score_study, "seeds = [3]", "seeds = [3, 4]")
+    plan = Plan.parse(plan.text.replace('"test.npz"', '"test{seed}.npz"'), folder=score_study)
+    assert sorted({cell.label for cell in plan.cells() if cell.params.get("score") == "msp"}) == [
+        "net seed 3 msp", "net seed 3 msp global", "net seed 4 msp", "net seed 4 msp global",
+    ]  # fmt: skip
+
+
+def test_moved_data_keep_their_keys_and_changed_data_do_not(score_study, tmp_path):
+    before = {cell.label: cell.key for cell in Plan.read(score_study / "plan.toml").cells()}
+    moved = score_study.rename(tmp_path / "moved")
+    assert {cell.label: cell.key for cell in Plan.read(moved / "plan.toml").cells()} == before
+    outputs = Outputs.load(moved / "held.npz")
+    Outputs(logits=outputs.logits + 1, labels=outputs.labels).save(moved / "held.npz")
+    after = {cell.label: cell.key for cell in Plan.read(moved / "plan.toml").cells()}
+    # Held-out inliers calibrate prediction sets; these scores do not read them.
+    assert {label for label in before if before[label] != after[label]} == {"net sets"}
+
+
+def test_the_regime_and_the_title_are_not_part_of_the_key(score_study):
+    before = [cell.key for cell in Plan.read(score_study / "plan.toml").cells()]
+    other = plan_of(score_study, 'regime = "near"', 'regime = "mid"')
+    assert [cell.key for cell in other.cells()] == before
+
+
+def test_regimes_by_proximity_need_three_sets(score_study):
+    with pytest.raises(InputError, match="regimes by proximity need at least 3 outlier sets, got 2"):
+        labels(plan_of(score_study, "[sources.net]", '[regimes]\nby = "proximity"\n[sources.net]'))
+
+
+def test_what_a_file_lacks_is_named(score_study):
+    with pytest.raises(InputError, match=r"gone\.npz does not exist"):
+        labels(plan_of(score_study, "train.npz", "gone.npz"))
+    with pytest.raises(InputError, match="has no array 'feat'. It has features, head_bias, head_weight"):
+        labels(plan_of(score_study, '"train.npz"', '{path = "train.npz", keys = {features = "feat"}}'))
+    with pytest.raises(InputError, match="unknown field in keys of net train 'feature'. Did you mean 'features'"):
+        labels(plan_of(score_study, '"train.npz"', '{path = "train.npz", keys = {feature = "features"}}'))
+    np.savez(score_study / "train.npz", a=np.zeros(3))
+    with pytest.raises(InputError, match="holds none of the keys logits"):
+        labels(Plan.read(score_study / "plan.toml"))
+    (score_study / "train.npz").write_bytes(b"not a zip")
+    with pytest.raises(InputError, match=r"train\.npz is damaged or not an \.npz file"):
+        labels(Plan.read(score_study / "plan.toml"))
+
+
+def test_a_grid_of_a_task(task_study):
+    plan = Plan.read(task_study())
+    assert [cell.params for cell in plan.cells()] == [{"a": a, "b": b} for a in (1, 2, 3) for b in (0, 5)]
+    assert plan.cells()[1].label == "a=1, b=5"
+
+
+def test_a_grid_from_a_function(task_study):
+    path = task_study("def one(**k): return []\ndef grid(): return [{'seed': 4, 'k': 2}, {'k': 3}]",
+                      '[task]\nrun = "run.py:one"\ngrid = "run.py:grid"')  # fmt: skip
+    assert [(cell.params, cell.seed) for cell in Plan.read(path).cells()] == [({"seed": 4, "k": 2}, 4), ({"k": 3}, 0)]
+
+
+@pytest.mark.parametrize(
+    ("grid", "said"),
+    [("[1]", "must give dicts of parameters"), ("3", "must give a list of dicts"), ("[]", "nothing to run"),
+     ("[{'a': object()}]", "must be plain values"), ("[{'a': 1}, {'a': 1}]", "has the cell 'a=1' twice")],
+)  # fmt: skip
+def test_a_wrong_grid_function(task_study, grid, said):
+    path = task_study(f"def one(**k): return []\ndef grid(): return {grid}",
+                      '[task]\nrun = "run.py:one"\ngrid = "run.py:grid"')  # fmt: skip
+    with pytest.raises(InputError, match=said):
+        Plan.read(path).cells()
+
+
+def test_editing_the_task_or_its_data_changes_the_keys(task_study, tmp_path):
+    path = task_study(plan='[task]\nrun = "run.py:one"\ndata = ["d.csv"]\n[grid]\na = 1\nb = 2')
+    (path.parent / "d.csv").write_text("1")
+    keys = [Plan.read(path).cells()[0].key]
+    (path.parent / "d.csv").write_text("2")
+    keys.append(Plan.read(path).cells()[0].key)
+    (path.parent / "run.py").write_text("def one(a, b): return []")
+    keys.append(Plan.read(path).cells()[0].key)
+    assert len(set(keys)) == 3
+
+
+def test_names_of_variants():
+    assert variant_name("knn", {"k": 10}, "none") == "knn(k=10)"
+    assert (
+        variant_name("gen", '{"gamma":0.10000000000000001,"top":3}', "class_pred") == "gen(gamma=0.1, top=3) class_pred"
+    )
+    assert variant_name("msp", "", "") == "msp"

@@ -1,0 +1,101 @@
+"""Outputs of a source: renamed keys, row ranges, a head of its own file, and what a task made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from caveat import InputError, Outputs
+from caveat.study import Plan, SourceOutputs, Store, sources
+from caveat.study.sources import load_source, save_source, stand_in
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept():
+    sources._kept.update(source=None, files={})
+
+
+def test_a_stand_in_has_the_shapes_and_takes_no_room(tmp_path, inlier):
+    inlier.save(tmp_path / "a.npz")
+    found = stand_in(tmp_path / "a.npz", {})
+    assert found.stored().keys() == inlier.stored().keys()
+    assert {k: s for k, (s, _) in found.stored().items()} == {k: s for k, (s, _) in inlier.stored().items()}
+    assert found.logits.strides == (0, 0)
+    inlier.save(tmp_path / "folder")
+    assert stand_in(tmp_path / "folder", {}, "::2").n == 75
+
+
+def test_renamed_keys_rows_and_a_head_in_another_file(tmp_path, inlier):
+    np.savez(tmp_path / "all.npz", feat_test=inlier.features, y=inlier.labels.astype(np.uint8), other=np.zeros(2))
+    np.savez(tmp_path / "head.npz", head_weight=inlier.head.weight, head_bias=inlier.head.bias)
+    plan = Plan.parse(
+        """
+        scores = ["msp"]
+        [sources.net]
+        inlier = {path = "all.npz", keys = {features = "feat_test", labels = "y"}, rows = "10:40"}
+        head = "head.npz"
+        """,
+        folder=tmp_path,
+    )
+    cell = plan.cells()[-1]
+    found = load_source(cell, Store(tmp_path / "runs")).held_out
+    np.testing.assert_array_equal(found.features, inlier.features[10:40])
+    np.testing.assert_array_equal(found.labels, inlier.labels[10:40])
+    np.testing.assert_allclose(found.logits, inlier.logits[10:40])
+    assert load_source(cell, Store(tmp_path / "runs")).train is None
+
+
+def test_a_folder_with_renamed_keys_stays_memory_mapped(tmp_path, inlier):
+    (tmp_path / "d").mkdir()
+    np.save(tmp_path / "d" / "z.npy", inlier.logits)
+    plan = Plan.parse('scores = ["msp"]\n[sources.net]\ninlier = {path = "d", keys = {logits = "z"}}', folder=tmp_path)
+    found = load_source(plan.cells()[-1], Store(tmp_path / "runs")).held_out
+    assert isinstance(found.logits.base, np.memmap)
+
+
+def test_files_of_one_source_are_read_once(score_study, monkeypatch):
+    plan, store = Plan.read(score_study / "plan.toml"), Store(score_study / "runs")
+    read = []
+    monkeypatch.setattr(sources, "_read_set", lambda path, *rest: read.append(path.name) or Outputs.load(path))
+    for cell in plan.cells():
+        load_source(cell, store)
+    assert sorted(read) == ["far.npz", "held.npz", "near.npz", "test.npz", "train.npz"]
+
+
+def test_a_head_that_does_not_fit_is_named(tmp_path, inlier):
+    np.savez(tmp_path / "a.npz", features=inlier.features)
+    np.savez(tmp_path / "head.npz", head_weight=np.ones((4, 3)))
+    plan = Plan.parse('scores = ["msp"]\n[sources.n]\ninlier = "a.npz"\nhead = "head.npz"', folder=tmp_path)
+    with pytest.raises(InputError, match=r"a\.npz: features must have as many columns as head.weight \(3\), got 12"):
+        plan.cells()
+    np.savez(tmp_path / "head.npz", weight=np.ones((4, 3)))
+    with pytest.raises(InputError, match="no array 'head_weight'"):
+        plan.cells()
+
+
+def test_what_a_task_makes_is_kept_and_read_back(tmp_path, train, inlier, outlier):
+    made = SourceOutputs(inlier=inlier, outliers={"far: shifted/1": outlier}, train=train)
+    save_source(made, tmp_path / "s")
+    found = sources._read_made(tmp_path / "s", {})
+    assert list(found) == ["train", "inlier", "outlier:far: shifted/1"]
+    np.testing.assert_array_equal(found["outlier:far: shifted/1"].logits, outlier.logits)
+    assert all(Path(p).parent == tmp_path / "s" for p in (tmp_path / "s").iterdir())
+
+
+def test_what_another_run_has_made_is_left_alone(tmp_path, inlier, outlier):
+    save_source(SourceOutputs(inlier=inlier, outliers={}), tmp_path / "s")
+    before = {path: path.stat().st_ino for path in (tmp_path / "s").rglob("*")}
+    save_source(SourceOutputs(inlier=outlier, outliers={}), tmp_path / "s")
+    assert {path: path.stat().st_ino for path in (tmp_path / "s").rglob("*")} == before
+
+
+def test_a_task_may_give_a_dict(tmp_path, inlier):
+    assert save_source({"inlier": inlier, "outliers": {}}, tmp_path / "s").train is None
+    with pytest.raises(InputError, match="must return SourceOutputs with outliers"):
+        save_source({"inlier": inlier}, tmp_path / "t")
+    with pytest.raises(InputError, match="must give Outputs, got ndarray as inlier"):
+        save_source({"inlier": np.zeros(3), "outliers": {}}, tmp_path / "t")
+    with pytest.raises(InputError, match="outliers must be a dict of Outputs, got list"):
+        save_source({"inlier": inlier, "outliers": [inlier]}, tmp_path / "t")

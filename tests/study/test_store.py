@@ -1,0 +1,210 @@
+"""The store holds whole cells or none, and says clearly when it cannot be written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from caveat import InputError, MissingExtraError
+from caveat.errors import StoreError
+from caveat.study import Cell, Failure, Plan, Store
+from caveat.study import store as module
+from caveat.study.schema import make_row
+
+CELL = Cell("run.py:one", {"a": 1}, label="a=1")
+ROWS = [make_row("metric", "auroc", i / 7, outlier=f"o{i}") for i in range(50)]
+PLAN = Plan.parse('[task]\nrun = "run.py:one"\n[grid]\na = [1]')
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store(tmp_path / "runs" / "x")
+    made.prepare(PLAN, [CELL])
+    return made
+
+
+@contextlib.contextmanager
+def not_writable(folder):
+    """A folder that really cannot be written, also where the tests run as root."""
+    folder.chmod(0o555)
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+def test_a_cell_is_written_and_read_back_with_its_facts(store):
+    assert not store.has(CELL.key)
+    store.write(CELL, ROWS, {"seconds": 1.5})
+    found = store.read(CELL.key)
+    assert found.table.to_pylist()[3]["outlier"] == "o3"
+    assert found.table["value"].to_pylist() == [i / 7 for i in range(50)]
+    assert (found.facts["key"], found.facts["params"], found.facts["seconds"]) == (CELL.key, {"a": 1}, 1.5)
+    assert store.facts(CELL.key) == found.facts
+    assert store.is_sound(CELL.key)
+
+
+def test_one_kind_of_rows(store):
+    store.write(CELL, [*ROWS, make_row("risk", "selective", 0.5)])
+    assert store.read(CELL.key, kind="risk").table.num_rows == 1
+    assert store.read(CELL.key, kind="sets").table.num_rows == 0
+
+
+def test_rows_of_a_task_and_no_rows_at_all(store):
+    store.write(CELL, [{"name": "a", "ok": True, "k": 3, "auc": 0.5}, {"name": "b", "ok": False, "k": 4, "auc": None}])
+    assert store.read(CELL.key).table.to_pylist()[1] == {"name": "b", "ok": False, "k": 4, "auc": None}
+    assert store.read(CELL.key, kind="metric").table.num_rows == 0
+    store.write(CELL, [])
+    assert store.read(CELL.key).table.num_rows == 0
+    with pytest.raises(InputError, match="each column of a task's rows must hold one type"):
+        store.write(CELL, [{"a": 1}, {"a": "text"}])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+def test_a_truncated_cell_is_noticed(store, share):
+    store.write(CELL, ROWS)
+    content = store.path(CELL.key).read_bytes()
+    store.path(CELL.key).write_bytes(content[: int(share * len(content))])
+    assert not store.is_sound(CELL.key)
+    with pytest.raises(InputError, match="is damaged"):
+        store.read(CELL.key)
+
+
+def test_a_flipped_bit_in_the_data_is_noticed(store):
+    store.write(CELL, ROWS)
+    content = bytearray(store.path(CELL.key).read_bytes())
+    content[200] ^= 1  # within the first pages
+    store.path(CELL.key).write_bytes(bytes(content))
+    assert not store.is_sound(CELL.key)
+
+
+def test_a_cell_under_a_wrong_name_is_noticed(store):
+    store.write(CELL, ROWS)
+    store.path(CELL.key).rename(store.path("0" * 32))
+    assert not store.is_sound("0" * 32)
+    with pytest.raises(InputError, match="is not what its name says"):
+        store.read("0" * 32)
+
+
+def test_what_is_not_there_is_named(store, tmp_path):
+    with pytest.raises(InputError, match="is not in"):
+        store.read("abc")
+    with pytest.raises(InputError, match="does not exist. Run caveat study first"):
+        Store(tmp_path / "gone").plan()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="is no study"):
+        Store(tmp_path / "empty").plan()
+
+
+def test_a_failure_is_kept_until_the_cell_succeeds(store):
+    failure = Failure(CELL.key, "a=1", "ValueError", "no", "Traceback ...")
+    store.write_failure(failure)
+    assert store.failure(CELL.key) == failure
+    store.write(CELL, ROWS)
+    assert store.failure(CELL.key) is None
+    assert not list((store.folder / "failures").iterdir())
+
+
+def test_a_damaged_record_of_a_failure_is_still_a_failure(store):
+    (store.folder / "failures" / f"{CELL.key}.json").write_text("{")
+    assert store.failure(CELL.key).message == "its record cannot be read"
+
+
+def test_preparing_twice_writes_nothing(store):
+    before = {path: path.stat().st_mtime_ns for path in store.folder.iterdir() if path.is_file()}
+    store.prepare(PLAN, [CELL])
+    assert {path: path.stat().st_mtime_ns for path in store.folder.iterdir() if path.is_file()} == before
+    assert store.plan()["cells"][0]["key"] == CELL.key
+    assert (store.folder / "plan.toml").read_text() == PLAN.text
+
+
+def test_a_plan_that_was_no_file_leaves_no_file_of_another(store):
+    store.prepare(Plan.from_dict(PLAN.content), [CELL])
+    assert not (store.folder / "plan.toml").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(StoreError, match=r"is no study \(it holds thesis\.tex\)"):
+        Store(tmp_path).prepare(PLAN, [CELL])
+    with pytest.raises(StoreError, match="is a file"):
+        Store(tmp_path / "thesis.tex").prepare(PLAN, [CELL])
+
+
+def test_a_read_only_store_gives_one_sentence_and_loses_nothing():
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        store = Store(Path(name) / "x")
+        store.prepare(PLAN, [CELL])
+        store.write(CELL, ROWS)
+        for part in (store.folder, store.folder / "cells", store.folder / "failures", store.folder / "active"):
+            part.chmod(0o755)
+        other = Cell("run.py:one", {"a": 2})
+        with not_writable(store.folder / "cells"), pytest.raises(StoreError, match=r"cannot be written \(Permission"):
+            store.write(other, ROWS)
+        with not_writable(store.folder), pytest.raises(StoreError, match=r"cannot be written \(Permission denied\)"):
+            store.prepare(PLAN, [CELL, other])
+        assert store.is_sound(CELL.key)
+        assert [path.name for path in (store.folder / "cells").iterdir()] == [f"{CELL.key}.parquet"]
+
+
+def test_a_full_disk_gives_one_sentence_and_loses_nothing(store, monkeypatch, tmp_path):
+    store.write(CELL, ROWS)
+    # The kernel answers every write with "no space left on device". A link, because pyarrow removes what it could not
+    # finish: under its own name the device itself would be gone.
+    (tmp_path / "full").symlink_to("/dev/full")
+
+    @contextlib.contextmanager
+    def on_a_full_disk(path):
+        yield tmp_path / "full"
+
+    monkeypatch.setattr(module, "replacing_file", on_a_full_disk)
+    with pytest.raises(StoreError, match=r"cannot be written \(.*No space left on device"):
+        store.write(Cell("run.py:one", {"a": 2}), ROWS)
+    assert store.is_sound(CELL.key)
+    assert Path("/dev/full").is_char_device()
+
+
+def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
+    leftover = store.folder / "cells" / ".abc.parquet.x1"
+    leftover.write_text("half")
+    (store.folder / ".plan.json.x2").write_text("half")
+    (store.folder / "outputs").mkdir()
+    (store.folder / "outputs" / ".abc.x").mkdir()
+    note = store.folder / "active" / f"{socket.gethostname()}-{os.getppid()}"
+    note.touch()
+    with store.at_work() as others:
+        assert others == 1
+        assert leftover.exists()
+    note.unlink()
+    with store.at_work() as others:
+        assert others == 0
+    assert not leftover.exists()
+    assert not list(store.folder.glob(".*"))
+    assert not list((store.folder / "outputs").iterdir())
+    assert not list((store.folder / "active").iterdir())
+
+
+def test_a_killed_run_does_not_count_as_active(store):
+    dead = store.folder / "active" / f"{socket.gethostname()}-4194999"  # above any process number
+    dead.touch()
+    with store.at_work() as others:
+        assert others == 0
+    assert not dead.exists()
+
+
+def test_without_pyarrow_the_extra_is_named_at_once(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'caveat\[stats\]'"):
+        Store(tmp_path)

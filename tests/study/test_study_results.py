@@ -1,0 +1,113 @@
+"""What a store gives back."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from caveat import InputError
+from caveat.stats import compare
+from caveat.study import Plan, StudyResults, run
+
+
+@pytest.fixture
+def results(score_study):
+    return run(score_study / "plan.toml", store=score_study / "runs")
+
+
+def test_rows_and_columns_are_the_same_numbers(results):
+    rows = list(results.rows("metric", metric="auroc", outlier="far"))
+    columns = results.columns("metric", metric="auroc", outlier="far")
+    assert [row["value"] for row in rows] == columns["value"].tolist()
+    assert len(rows) == 6  # msp, energy, each plain and global; knn with two k
+    assert {row["regime"] for row in rows} == {"far"}
+    assert results.columns("certificate") == {}
+    with pytest.raises(InputError, match="unknown kind of row 'metrics'"):
+        results.columns("metrics")
+    with pytest.raises(InputError, match="unknown column 'outliers'. Did you mean 'outlier'"):
+        list(results.rows("metric", outliers="far"))
+
+
+def test_a_table_for_comparison(results):
+    table = results.table("augrc")
+    assert sorted(set(table["method"])) == ["energy", "energy global", "knn(k=10)", "knn(k=5)", "msp", "msp global"]
+    assert set(zip(table["outlier"], table["regime"], strict=True)) == {("near", "near"), ("far", "far")}
+    found = compare(table, block=["source", "seed", "outlier"], method="method", value="value")
+    assert (found.n_blocks, len(found.methods)) == (2, 6)
+    assert set(table["method"]) == set(results.table("aurc", errors=True)["method"])
+    with pytest.raises(InputError, match="unknown metric in this study 'augcr'. Did you mean 'augrc'"):
+        results.table("augcr")
+    with pytest.raises(InputError, match="no score of this study has the metric 'accuracy'"):
+        results.table("accuracy")
+
+
+def test_regimes_follow_the_plan_without_computing_again(results, score_study):
+    text = (score_study / "plan.toml").read_text().replace('regime = "near"', 'regime = "mid"')
+    seen = []
+    again = run(Plan.parse(text, folder=score_study), store=score_study / "runs", progress=seen.append)
+    assert seen[0].already == seen[0].total
+    assert set(again.table("auroc")["regime"]) == {"mid", "far"}
+
+
+def test_regimes_by_proximity(score_study, make_outputs):
+    make_outputs(seed=9, n=60, shift=1.5).save(score_study / "third.npz")  # has embeddings; the others have none
+    text = (score_study / "plan.toml").read_text() + 'third = "third.npz"\n[regimes]\nby = "proximity"\n'
+    found = run(Plan.parse(text, folder=score_study), store=score_study / "by")
+    assert found.failures == ()
+    assert set(found.regimes().values()) == {"near", "mid", "far"}
+    table = found.table("auroc")
+    assert dict(zip(table["outlier"], table["regime"], strict=True)) == {
+        outlier: regime for (_, _, outlier), regime in found.regimes().items()
+    }
+
+
+def test_the_plan_comes_back(results, score_study):
+    assert results.plan == Plan.read(score_study / "plan.toml")
+    assert results.title == "Small"
+    assert results.notes == results.plan.notes()
+    assert [cell["key"] for cell in results.cells] == [cell.key for cell in results.plan.cells()]
+    assert repr(results) == "StudyResults('Small', 9 of 9 cells, 0 failed)"
+
+
+def test_facts_say_how_each_cell_came_about(results):
+    facts = list(results.facts())
+    assert [fact["label"] for fact in facts] == [cell["label"] for cell in results.cells]
+    assert all(fact["seconds"] >= 0 and fact["versions"]["caveat"] for fact in facts)
+    assert all(len(value) == 64 for fact in facts for value in fact["fingerprints"].values())
+
+
+def test_csv_is_the_table(results, tmp_path):
+    path = results.to_csv(tmp_path / "all.csv")
+    with path.open(newline="") as stream:
+        read = list(csv.DictReader(stream))
+    rows = list(results.rows())
+    assert len(read) == len(rows)
+    assert [float(r["value"]) if r["value"] else np.nan for r in read] == pytest.approx(
+        [r["value"] for r in rows], nan_ok=True, rel=0, abs=0
+    )
+    assert results.to_csv(tmp_path / "again.csv").read_bytes() == path.read_bytes()
+
+
+def test_results_of_a_task(task_study, tmp_path):
+    found = run(task_study(), store=tmp_path / "runs")
+    assert found.columns()["value"].tolist() == [row["value"] for row in found.rows()]
+    assert found.columns(a=2)["b"].tolist() == [0, 0, 0, 5, 5, 5]
+    assert found.to_csv(tmp_path / "t.csv").read_text().splitlines()[:2] == ["a,b,step,value", "1,0,0,10.0"]
+
+
+def test_cells_with_different_columns_are_read_row_by_row(task_study, tmp_path):
+    path = task_study("def one(a): return [{f'c{a}': True}]", '[task]\nrun = "run.py:one"\n[grid]\na = [1, 2]')
+    found = run(path, store=tmp_path / "runs")
+    with pytest.raises(InputError, match="the cells have different columns"):
+        found.columns()
+    assert list(found.rows()) == [{"a": 1, "c1": True}, {"a": 2, "c2": True}]
+    assert found.to_csv(tmp_path / "t.csv").read_text() == "a,c1,c2\n1,true,\n2,,true\n"
+
+
+def test_a_store_is_read_where_it_was_moved_to(results, score_study, tmp_path):
+    (score_study / "runs").rename(tmp_path / "elsewhere")
+    (score_study / "test.npz").unlink()  # the data are not needed any more
+    moved = StudyResults.read(tmp_path / "elsewhere")
+    assert len(moved.table("auroc")["value"]) == 12

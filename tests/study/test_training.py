@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from caveat import InputError, Outputs
+
+pytest.importorskip("torch")
+
+from caveat.nn import load_model
+from caveat.study.train_plan import Source, TrainPlan
+from caveat.study.training import fit_to, run_training
+
+
+def plan(**change):
+    usual = {
+        "train": Source(name="digits"), "validation": 0.2, "test": 0.3, "model": "small_cnn",
+        "model_options": {"width": 4, "dropout": 0.2}, "seed": 1, "threads": 1,
+        "training": {"epochs": 6, "learning_rate": 0.01, "batch_size": 64},
+        "outliers": {"noise": Source(made="uniform_noise", limit=30), "turned": Source(made="rotated", limit=40)},
+    }  # fmt: skip
+    return TrainPlan(**usual | change)
+
+
+def test_a_model_and_its_outputs(tmp_path):
+    done = run_training(plan(mc=3), tmp_path)
+    assert set(done.outputs) == {"train", "validation", "test", "noise", "turned"}
+    said = {name: Outputs.load(path) for name, path in done.outputs.items()}
+    # 1797 digits: 539 for the test, 252 of the rest for validation
+    assert {name: outputs.n for name, outputs in said.items()} == {
+        "train": 1006, "validation": 252, "test": 539, "noise": 30, "turned": 40,
+    }  # fmt: skip
+    assert said["test"].correct.mean() > 0.9
+    assert said["noise"].labels is None
+    assert said["noise"].mc_logits.shape == (3, 30, 10)
+    loaded = load_model(tmp_path)
+    assert loaded.history == done.trained.history
+    assert {"number", "phase", "loss"} <= set(loaded.history[0].as_dict())
+
+    before = {name: path.stat().st_mtime_ns for name, path in done.outputs.items()}
+    again = run_training(plan(mc=3), tmp_path)  # finished: nothing is done twice
+    assert again.trained.resumed
+    assert {name: path.stat().st_mtime_ns for name, path in again.outputs.items()} == before
+    with pytest.raises(InputError, match="another plan: seed differs"):
+        run_training(plan(mc=3, seed=2), tmp_path)
+
+
+def test_bytes_normalising_and_outliers_to_learn_from(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=80)
+    x = (rng.random((80, 12, 12, 3)) * 80 + 150 * y[:, None, None, None]).astype(np.uint8)
+    np.savez(tmp_path / "own.npz", x=x, y=y)
+    own = Source(path=str(tmp_path / "own.npz"))
+    done = run_training(
+        plan(train=own, normalise=True, paradigm="oe", exposure=("uniform", "permuted"), outliers={}, sets=("test",)),
+        tmp_path / "out",
+    )
+    first = done.trained.model[0]
+    assert first.mean.shape == (3, 1, 1)
+    assert 0.2 < float(first.mean.mean()) < 0.8
+    assert done.trained.history[0].parts.keys() == {"in", "out", "kappa"}
+    assert Outputs.load(done.outputs["test"]).n == 24
+    np.savez(
+        tmp_path / "strange.npz", x=rng.integers(0, 256, size=(60, 20, 20)).astype(np.uint8), y=np.zeros(60, dtype=int)
+    )
+    strange = Source(path=str(tmp_path / "strange.npz"))
+    done = run_training(
+        plan(train=own, normalise=True, paradigm="ceda", exposure=strange, outliers={}, sets=()), tmp_path / "other"
+    )
+    assert done.trained.paradigm.name == "ceda"
+
+
+def test_images_of_another_size_are_made_to_fit():
+    rng = np.random.default_rng(0)
+    colours = rng.random((2, 32, 32, 3)).astype(np.float32)
+    grey = fit_to(colours, (1, 28, 28))
+    np.testing.assert_allclose(grey[:, 0], (colours @ [0.299, 0.587, 0.114])[:, 2:30, 2:30], rtol=1e-5)
+    small = rng.random((2, 5, 5))
+    padded = fit_to(small, (3, 8, 8))
+    np.testing.assert_allclose(padded[:, 1, 1:6, 1:6], small, rtol=1e-6)
+    assert padded.sum() == pytest.approx(3 * small.sum(), rel=1e-5)
+    with pytest.raises(InputError, match="3 channels cannot become images with 2"):
+        fit_to(colours, (2, 28, 28))
+
+
+def test_a_test_set_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match="outputs.sets has 'test', but data.test names no split"):
+        run_training(plan(test=None), tmp_path)
