@@ -70,7 +70,7 @@ def test_ties_are_named_and_the_rest_is_counted(evaluation):
     second, third, fourth = (line.score for line in evaluation.ranking[1:])
     said = words.best_score(with_ties(evaluation, second, third))
     assert f"Its guaranteed band overlaps those of {second} and {third}: they are tied with it." in said
-    assert f"cannot tell it apart from {second} and {third} and finds the other one worse (paired DeLong" in said
+    assert f"cannot tell it apart from {second} and {third} and finds the other one worse (DeLong" in said
     assert fourth not in said
     assert "better than every other" not in said
 
@@ -79,7 +79,7 @@ def test_ties_by_band_are_said_beside_what_the_paired_test_says(evaluation):
     second, third, fourth = (line.score for line in evaluation.ranking[1:])
     said = words.best_score(with_overlaps(evaluation, second))
     assert f"Its guaranteed band overlaps that of {second}: it is tied with it." in said
-    assert "sharper but without that guarantee, finds it better than every other score (paired DeLong" in said
+    assert "without that guarantee, finds it better than every other score (DeLong" in said
     said = words.best_score(with_overlaps(evaluation, second, third, fourth))
     assert "overlaps those of all 3 others: they are tied with it." in said
 
@@ -103,7 +103,7 @@ def test_all_tied_leaves_nobody_worse(evaluation):
 def test_no_ties_is_said(evaluation):
     said = words.best_score(with_ties(evaluation))
     assert "Its guaranteed band lies above those of all others." in said
-    assert "finds it better than every other score (paired DeLong" in said
+    assert "finds it better than every other score (DeLong" in said
 
 
 def test_a_coin_is_called_a_coin(evaluation):

@@ -221,10 +221,10 @@ def _by_bands(evaluation: Evaluation) -> str:
 
 
 def _by_pairs(evaluation: Evaluation) -> str:
-    """Which scores a paired test tells from the best: sharper than the bands, and without their guarantee."""
+    """Which scores a paired test tells from the best. It is sharper than the bands where there are many outliers."""
     same, others = evaluation.not_told_apart, len(evaluation.ranking) - 1
-    test = f"paired DeLong test, Holm-adjusted, {level(evaluation.delta)} level"
-    who = "A test of the same samples, sharper but without that guarantee,"
+    test = f"DeLong, Holm-adjusted, {level(evaluation.delta)} level"
+    who = "A paired test of the same samples, mostly sharper but without that guarantee,"
     if not same:
         return f"{who} finds it better than {'every other score' if others > 1 else 'the other one'} ({test})."
     named, rest = listing([shorten(name) for name in same]), others - len(same)

@@ -14,7 +14,7 @@ from caveat.scores._statistics import Statistic
 
 __all__ = ["LeastConfident", "size_for"]
 
-_LEAST = 128
+_LEAST, _MOST = 128, 2048
 
 
 @final
@@ -59,9 +59,9 @@ class LeastConfident(Statistic):
 
 
 def size_for(width: int) -> int:
-    """Landmarks or frequencies for features of this width: two for each feature, and no fewer than 128.
+    """Landmarks or frequencies for features of this width: two for each feature, from 128 to 2048.
 
     >>> [size_for(width) for width in (12, 64, 512, 2048)]
-    [128, 128, 1024, 4096]
+    [128, 128, 1024, 2048]
     """
-    return max(_LEAST, 2 * width)
+    return min(max(_LEAST, 2 * width), _MOST)

@@ -20,7 +20,6 @@ from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from caveat._checks import as_count, as_matrix, as_positive
 from caveat.errors import InputError, NotFittedError
@@ -152,13 +151,14 @@ class DAGMM:
         lam = self.energy_weight / n
         size = members.sum(axis=0)
         offset = latent[:, None, :] - mu
-        to_latent = lam * np.einsum("nk,nkd->nd", blame, pull)
-        to_mu = -lam * np.einsum("nk,nkd->kd", blame, pull)
+        blamed = blame[:, :, None] * pull
+        to_latent = lam * blamed.sum(axis=1)
+        to_mu = -lam * blamed.sum(axis=0)
         blames = blame.sum(axis=0)
-        to_cov = lam / 2 * (blames[:, None, None] * inverse - np.einsum("nk,nkd,nke->kde", blame, pull, pull))
+        to_cov = lam / 2 * (blames[:, None, None] * inverse - blamed.transpose(1, 2, 0) @ pull.transpose(1, 0, 2))
         to_cov -= self.covariance_weight * np.einsum("kj,jl->kjl", 1 / diagonal**2, np.eye(diagonal.shape[1]))
         # Through weights, means and covariances to the memberships and the latent vectors they were made from.
-        turned = np.einsum("kde,nke->nkd", to_cov, offset)
+        turned = _apply(to_cov, offset)
         plain = cov - _RIDGE * np.eye(cov.shape[1])
         to_members = -lam * blames / phi / n + np.einsum("kd,nkd->nk", to_mu, offset) / size
         to_members += (np.einsum("nkd,nkd->nk", offset, turned) - np.einsum("kde,kde->k", to_cov, plain)) / size
@@ -185,7 +185,9 @@ class DAGMM:
             if i == 4:
                 back = back + to_latent[:, :width]  # the code feeds the decoder and the mixture; it has no tanh
             elif i:
-                back = back * (1 - states[i] ** 2)
+                slope = np.square(states[i])
+                np.subtract(1, slope, out=slope)
+                back *= slope
         return loss, np.concatenate([part.ravel() for pair in slopes for part in pair])
 
 
@@ -218,8 +220,9 @@ def _autoencode(layers: list[tuple[Array, Array]], rows: Array) -> list[Array]:
     """The input of every layer and, last, the reconstruction; the code is state 4."""
     states = [rows]
     for i, (matrix, bias) in enumerate(layers[:8]):
-        value = states[-1] @ matrix + bias
-        states.append(value if i in (3, 7) else np.tanh(value))
+        value = states[-1] @ matrix
+        value += bias
+        states.append(value if i in (3, 7) else np.tanh(value, out=value))
     return states
 
 
@@ -237,7 +240,8 @@ def _gaussians(latent: Array, members: Array) -> tuple[Array, Array, Array]:
     size = members.sum(axis=0)
     mu = (members.T @ latent) / size[:, None]
     offset = latent[:, None, :] - mu
-    cov = np.einsum("nk,nkd,nke->kde", members, offset, offset) / size[:, None, None]
+    weighted = members[:, :, None] * offset
+    cov = weighted.transpose(1, 2, 0) @ offset.transpose(1, 0, 2) / size[:, None, None]
     return size / latent.shape[0], mu, cov + _RIDGE * np.eye(latent.shape[1])
 
 
@@ -245,12 +249,20 @@ def _energies(latent: Array, phi: Array, mu: Array, cov: Array) -> tuple[Array, 
     """Energy of each point, eq. (6); each Gaussian's share of it; S^-1 (z - mu); and S^-1."""
     inverse: Array = np.linalg.inv(cov).astype(np.float64)
     offset = latent[:, None, :] - mu
-    pull = np.einsum("kde,nke->nkd", inverse, offset)
+    pull = _apply(inverse, offset)
     _, log_det = np.linalg.slogdet(cov)
     distance = np.einsum("nkd,nkd->nk", offset, pull)
     log_joint = np.log(phi) - (distance + log_det + latent.shape[1] * np.log(2 * np.pi)) / 2
-    total = logsumexp(log_joint, axis=1)
-    return -total, np.exp(log_joint - total[:, None]), pull, inverse
+    top = log_joint.max(axis=1, keepdims=True)
+    share = np.exp(log_joint - top)
+    total = share.sum(axis=1, keepdims=True)
+    return -(np.log(total) + top)[:, 0], share / total, pull, inverse
+
+
+def _apply(matrices: Array, vectors: Array) -> Array:
+    """Matrix k times vector (n, k), shape (n, K, d); the matrices are symmetric."""
+    product: Array = (vectors.transpose(1, 0, 2) @ matrices).transpose(1, 0, 2)
+    return product
 
 
 def _softmax(scores: Array) -> Array:

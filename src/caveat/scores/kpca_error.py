@@ -11,8 +11,8 @@ kernel of width $\sigma$ between features scaled to length one. Two maps, two es
 
 Without a width of the caller's choice, $\sigma^2 = 1 - \lVert \bar h \rVert^2$ with $\bar h$ the mean of the training
 features of length one. This is half the mean squared distance between two of them, so that the kernel of a typical pair
-is $1/e$: the usual rule for a kernel without a labelled sample to choose on, with the mean of the squares in place of
-their median, since it comes from one walk and adds up over parts.
+is $1/e$. It is the median heuristic (Gretton, Borgwardt, Rasch, Schoelkopf and Smola, JMLR 13, 2012, section 8) with
+the mean of the squares in place of the median, since that comes from one walk and adds up over parts.
 
 Fang, Tao, Lv, He, Huang and Yang, "Kernel PCA for Out-of-Distribution Detection", NeurIPS 2024, arXiv:2402.02949, and
 its extension "Non-Linear Kernel Selections and Approximations", 2025, arXiv:2505.15284.
@@ -55,8 +55,8 @@ class KernelPCAError(Score):
         logits. ``"fourier"``: random frequencies; ``fit`` needs features alone.
     size
         M: the number of landmarks (all training rows where there are fewer), or of Fourier features, an even number.
-        None: two for each of the D features, and at least 128. The settings that the authors publish for five networks
-        range from 0.75 D to 4 D.
+        None: two for each of the D features, at least 128 and at most 2048. The run scripts that the authors publish
+        take 0.75 D to 4 D, most often 2048.
     width
         Of the kernel (sigma in the formula), between features of length one. None: from the training features, as
         said above. Neither default was chosen by how well it finds outliers; ``tune`` chooses on held-out inliers.

@@ -59,8 +59,8 @@ class Ranked:
     """One line of the ranking: mean AUROC over the outlier sets, and whether it can be told from the best.
 
     Two criteria, both shown: the guaranteed bands, which hold for any number of inliers but say nothing about other
-    outliers, and a paired test on the same samples, which is sharper but holds for large samples. A score is tied with
-    the best unless both separate it.
+    outliers, and a paired test on the same samples, which is mostly sharper but holds for large samples. A score is
+    tied with the best unless both separate it.
     """
 
     rank: int  # scores that the paired test cannot tell from the first of their group share its rank
