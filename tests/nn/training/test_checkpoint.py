@@ -98,6 +98,7 @@ SCRIPT = """
     import os, signal, sys, time
     from pathlib import Path
     import numpy as np, torch
+    import torch._dynamo  # optimisers import it, and that is slow: once here, not in every child
     from torch import nn
     from caveat.nn import fit_classifier
     here = Path(sys.argv[1])
@@ -108,7 +109,7 @@ SCRIPT = """
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 3))
         rng = np.random.default_rng(0)
-        x = rng.normal(size=(1600, 4)).astype(np.float32)
+        x = rng.normal(size=(800, 4)).astype(np.float32)
         y = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0)
         trained = fit_classifier(net, (x, y), epochs=5, batch_size=16, threads=1, learning_rate=0.01,
                                  checkpoint=here / name, checkpoint_seconds=0.02)
