@@ -22,6 +22,7 @@ from caveat.data import Images
 from caveat.errors import CaveatError, InputError
 from caveat.results import Estimate
 from caveat.robust import Sandwich, conformal_guaranteed_auroc, sandwich
+from caveat.robust.network import log_confidence
 from caveat.study.schema import Row, estimate_row, make_row
 
 __all__ = ["BINS", "Certification", "SetCertificate", "certify"]
@@ -243,7 +244,7 @@ def certify(
     tell = progress or (lambda what, done, total: None)
     tell("inliers", 0, len(outliers))
     logits = exact_logits(model, known)
-    said = _log_confidence(logits)
+    said = log_confidence(logits)  # does not saturate: sure inliers stay apart
     if hasattr(model, "log_confidence_bounds"):
         refine = 0
     right = np.nan if truth is None else float(np.mean(logits.argmax(axis=1) == truth))
@@ -292,9 +293,3 @@ def _spread(n: int, points: int | None) -> NDArray[np.intp]:
     """At most ``points`` of n rows, evenly spread: sets are often sorted by class."""
     most = n if points is None else min(n, as_count(points, "points"))
     return np.linspace(0, n - 1, most).round().astype(np.intp)
-
-
-def _log_confidence(logits: NDArray[np.float64]) -> Vector:
-    from scipy.special import log_softmax
-
-    return np.asarray(log_softmax(logits, axis=1).max(axis=1))
