@@ -106,6 +106,21 @@ def test_inliers_that_are_very_sure_are_not_tied():
     assert found.auc(found.sets[0]) == 0.5  # above the one and below the other
 
 
+def test_equal_logits_tie():
+    # A flat network answers every input in [0, 1] with its bias: nothing tells them apart, so one half.
+    torch = pytest.importorskip("torch")
+    from caveat.study.certification import certify
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.ReLU(), torch.nn.Linear(1, 10))
+    net[0].weight.data.fill_(-1.0)
+    net[0].bias.data.fill_(0.0)
+    for _ in range(20):
+        net[2].bias.data.copy_(torch.randn(10))
+        found = certify(net, inlier=[[0.3], [0.9]], outliers={"a": [[0.5]]}, epsilon=0.1, attack=())
+        assert found.auc(found.sets[0]) == 0.5
+
+
 def test_linear_bounds_are_never_looser():
     torch = pytest.importorskip("torch")
     from caveat.study.certification import certify

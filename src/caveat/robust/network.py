@@ -36,7 +36,7 @@ from caveat.robust.layers import (
     widened,
 )
 
-__all__ = ["Network", "log_confidence"]
+__all__ = ["Network"]
 
 Array = NDArray[np.float64]
 Clip = tuple[float, float] | None
@@ -137,7 +137,7 @@ class Network:
             raise InputError("a bound is not finite, so nothing is certified. Look for huge weights.")
         logits = self.logits(x)
         return ScoreBounds(
-            value=log_confidence(logits),
+            value=_log_confidence(logits),
             lower=-_log_one_plus(differences, axis=1).min(axis=1) * (1 + _LAST),
             upper=-_log_one_plus(-differences, axis=2).min(axis=1) * (1 - _LAST),
             epsilon=float(epsilon),
@@ -218,7 +218,7 @@ def _log_one_plus(exponents: Array, axis: int) -> Array:
     return np.asarray(np.logaddexp(logsumexp(masked, axis=axis), 0))
 
 
-def log_confidence(logits: Array) -> Array:
+def _log_confidence(logits: Array) -> Array:
     """Log-confidence, as -log(1 + sum over the other classes), which does not saturate."""
     order = np.sort(logits, axis=1)
     return np.asarray(-np.logaddexp(logsumexp(order[:, :-1] - order[:, -1:], axis=1), 0))

@@ -22,7 +22,6 @@ from caveat.data import Images
 from caveat.errors import CaveatError, InputError
 from caveat.results import Estimate
 from caveat.robust import Sandwich, conformal_guaranteed_auroc, sandwich
-from caveat.robust.network import log_confidence
 from caveat.study.schema import Row, estimate_row, make_row
 
 __all__ = ["BINS", "Certification", "SetCertificate", "certify"]
@@ -234,7 +233,7 @@ def certify(
     """
     from caveat.nn.attacks import attack_confidence
     from caveat.nn.bounds import confidence_bounds
-    from caveat.nn.exact import exact_logits
+    from caveat.nn.exact import exact_log_confidence, exact_logits
 
     radius, level = as_number(epsilon, "epsilon", least=0), as_level(delta, "delta")
     if not outliers:
@@ -244,7 +243,7 @@ def certify(
     tell = progress or (lambda what, done, total: None)
     tell("inliers", 0, len(outliers))
     logits = exact_logits(model, known)
-    said = log_confidence(logits)  # does not saturate: sure inliers stay apart
+    said = exact_log_confidence(logits)
     if hasattr(model, "log_confidence_bounds"):
         refine = 0
     right = np.nan if truth is None else float(np.mean(logits.argmax(axis=1) == truth))
