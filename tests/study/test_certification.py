@@ -94,6 +94,33 @@ def test_a_small_network_end_to_end():
     assert not [row for row in still.rows() if row["metric"] in ("aauc", "zero_gradient_share")]
 
 
+def test_inliers_that_are_very_sure_are_not_tied():
+    # Logits (100 x, 0): a lead of 40 and 50, so -log(1 + e^-40) and -log(1 + e^-50); log-softmax gives 0 for both.
+    torch = pytest.importorskip("torch")
+    from caveat.study.certification import certify
+
+    net = torch.nn.Linear(1, 2, bias=False)
+    net.weight.data.copy_(torch.tensor([[100.0], [0.0]]))
+    found = certify(net, inlier=[[0.4], [0.5]], outliers={"a": [[0.45]]}, epsilon=0.0, attack=())
+    np.testing.assert_allclose(found.inlier, [-math.exp(-40), -math.exp(-50)], rtol=1e-5, atol=0)
+    assert found.auc(found.sets[0]) == 0.5  # above the one and below the other
+
+
+def test_equal_logits_tie():
+    # A flat network answers every input in [0, 1] with its bias: nothing tells them apart, so one half.
+    torch = pytest.importorskip("torch")
+    from caveat.study.certification import certify
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.ReLU(), torch.nn.Linear(1, 10))
+    net[0].weight.data.fill_(-1.0)
+    net[0].bias.data.fill_(0.0)
+    for _ in range(20):
+        net[2].bias.data.copy_(torch.randn(10))
+        found = certify(net, inlier=[[0.3], [0.9]], outliers={"a": [[0.5]]}, epsilon=0.1, attack=())
+        assert found.auc(found.sets[0]) == 0.5
+
+
 def test_linear_bounds_are_never_looser():
     torch = pytest.importorskip("torch")
     from caveat.study.certification import certify

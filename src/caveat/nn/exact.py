@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from caveat._checks import as_count
 from caveat.nn.bounds.certify import certifiable
+from caveat.nn.bounds.confidence import log_confidence
 
-__all__ = ["exact_logits"]
+__all__ = ["exact_log_confidence", "exact_logits"]
 
 
 def exact_logits(model: nn.Module, x: ArrayLike | Tensor, *, batch_size: int = 512) -> NDArray[np.float64]:
@@ -27,3 +28,17 @@ def exact_logits(model: nn.Module, x: ArrayLike | Tensor, *, batch_size: int = 5
     inputs: Any = torch.as_tensor(x).double()
     with torch.no_grad():
         return np.concatenate([net(part).numpy() for part in inputs.split(as_count(batch_size, "batch_size"))])
+
+
+def exact_log_confidence(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-confidence (n,) of logits (n, K), by the very operations of bounds and attacks.
+
+    It does not saturate at 0 for very sure answers. Flat networks give the same logits to inliers and outliers: these
+    must tie, and another formula would let rounding decide.
+
+    Examples
+    --------
+    >>> exact_log_confidence(np.array([[40.0, 0.0], [50.0, 0.0]]))
+    array([-4.24835426e-18, -1.92874985e-22])
+    """
+    return log_confidence(torch.from_numpy(logits)).numpy()

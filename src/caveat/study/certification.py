@@ -233,7 +233,7 @@ def certify(
     """
     from caveat.nn.attacks import attack_confidence
     from caveat.nn.bounds import confidence_bounds
-    from caveat.nn.exact import exact_logits
+    from caveat.nn.exact import exact_log_confidence, exact_logits
 
     radius, level = as_number(epsilon, "epsilon", least=0), as_level(delta, "delta")
     if not outliers:
@@ -243,7 +243,7 @@ def certify(
     tell = progress or (lambda what, done, total: None)
     tell("inliers", 0, len(outliers))
     logits = exact_logits(model, known)
-    said = _log_confidence(logits)
+    said = exact_log_confidence(logits)
     if hasattr(model, "log_confidence_bounds"):
         refine = 0
     right = np.nan if truth is None else float(np.mean(logits.argmax(axis=1) == truth))
@@ -292,9 +292,3 @@ def _spread(n: int, points: int | None) -> NDArray[np.intp]:
     """At most ``points`` of n rows, evenly spread: sets are often sorted by class."""
     most = n if points is None else min(n, as_count(points, "points"))
     return np.linspace(0, n - 1, most).round().astype(np.intp)
-
-
-def _log_confidence(logits: NDArray[np.float64]) -> Vector:
-    from scipy.special import log_softmax
-
-    return np.asarray(log_softmax(logits, axis=1).max(axis=1))

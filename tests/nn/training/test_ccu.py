@@ -12,6 +12,7 @@ from caveat._mixtures import Mixture  # noqa: E402
 from caveat.nn.bounds import confidence_bounds  # noqa: E402
 from caveat.nn.training import CCU, OutlierMix, fit_classifier  # noqa: E402
 from caveat.nn.training.ccu import CCUModel  # noqa: E402
+from caveat.nn.training.out_weight import gate_gap  # noqa: E402
 from caveat.nn.training.rows import Rows  # noqa: E402
 
 
@@ -96,6 +97,64 @@ def test_lambda_gives_the_share_that_was_asked_for():
     assert (net.gate(x.double()) >= 0).double().mean().item() == pytest.approx(0.9, abs=1 / 400)
 
 
+def prepared(paradigm, x, y, draw, seed=0):
+    net = paradigm.build(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), 2)
+    paradigm.prepare(net, Rows.of((x, y), "data"), draw, torch.Generator().manual_seed(seed))
+    return net
+
+
+def test_lambda_is_at_least_as_good_as_its_neighbours():
+    # Wide classes, so that at this radius bounds around noise and log-ratios of the held-back tenth overlap.
+    x, y, draw = clusters(4000)
+    x = (x + 0.15 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1))).clamp(0, 1)
+    net = prepared(CCU(components=2, rows=4000, epsilon=0.1), x, y, draw)
+    cut, densities = net.log_out_weight.item(), net.ratio()
+    held_back = x[torch.randperm(4000, generator=torch.Generator().manual_seed(0))[3600:]].flatten(1)
+    noise = np.random.default_rng(5).random((4000, 16))  # other noise than lambda was set by
+    both = {
+        "inlier": densities.log_ratio(held_back),
+        "outlier_upper": densities.bounds(noise, 0.1, side="upper").upper,
+    }
+    best = gate_gap(cut, **both)
+    assert 0.5 < best < 0.99  # otherwise nothing is tested
+    # The mean over other noise differs by two standard deviations of a share in 2,000 and in 4,000, at most 0.03.
+    for step in (-20, -10, -5, -2, -1, 1, 2, 5, 10, 20):
+        assert gate_gap(cut + step, **both) < best + 0.03
+    for step in (-10, 10):
+        assert gate_gap(cut + step, **both) < best - 0.03
+
+
+def test_the_densities_do_not_see_the_rows_that_lambda_is_set_by():
+    x, y, draw = clusters()
+    other = x.clone()
+    held_back = torch.randperm(400, generator=torch.Generator().manual_seed(0))[360:]
+    other[held_back] = other[held_back].flip(3)
+    one, two = (prepared(CCU(components=4, epsilon=0.05), given, y, draw) for given in (x, other))
+    assert torch.equal(one.in_means, two.in_means)
+    assert torch.equal(one.out_means, two.out_means)
+    assert one.log_out_weight != two.log_out_weight
+
+
+def test_lambda_follows_the_range_of_the_data():
+    # Values from -20 to 20: noise between 0 and 1 would all lie in one place, and bounds cut off there.
+    x, y, draw = clusters()
+    net = prepared(CCU(components=4, epsilon=2.0), 40 * x - 20, y, lambda n, g: 40 * draw(n, g) - 20)
+    with torch.no_grad():
+        assert (net.gate(40 * x.double() - 20) > 0).double().mean() > 0.95
+    noise = np.random.default_rng(1).uniform(-20, 20, (200, 16))
+    upper = net.ratio().bounds(noise, 2.0, clip=(-20, 20)).upper - net.log_out_weight.item()
+    assert np.mean(upper < 0) > 0.95
+
+
+def test_a_radius_that_nothing_is_guaranteed_at_is_warned_of():
+    x, y, draw = clusters()
+    with pytest.warns(CaveatWarning, match="at radius 1 the densities guarantee little"):
+        net = prepared(CCU(components=4, epsilon=1.0), x, y, draw)
+    with torch.no_grad():  # lambda still tells noise itself
+        assert (net.gate(x.double()) > 0).double().mean() > 0.95
+        assert (net.gate(torch.rand(200, 1, 4, 4).double()) < 0).double().mean() > 0.95
+
+
 def test_training_makes_a_model_that_knows_what_it_does_not_know(tmp_path):
     x, y, draw = clusters()
     made = []
@@ -117,7 +176,7 @@ def test_training_makes_a_model_that_knows_what_it_does_not_know(tmp_path):
 
 def test_outliers_that_are_narrower_than_inliers_are_warned_of():
     x, y, _ = clusters()
-    paradigm = CCU(components=1, rows=200)
+    paradigm = CCU(components=1, rows=200, inlier_share=0.9)
     net = paradigm.build(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), 2)
     narrow = OutlierMix(torch.full((5, 1, 4, 4), 0.5), ["permuted"])
     with pytest.warns(CaveatWarning, match="the widest Gaussian is inside"):
@@ -129,6 +188,8 @@ def test_wrong_parameters():
         CCU(components=0)
     with pytest.raises(InputError, match="inlier_share must be above 0 and at most 1"):
         CCU(inlier_share=1.5)
+    with pytest.raises(InputError, match="epsilon must be a finite number, at least 0"):
+        CCU(epsilon=-0.1)
 
 
 def test_every_outlier_of_a_batch_counts():

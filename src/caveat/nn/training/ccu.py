@@ -6,8 +6,9 @@ Meinke and Hein, "Towards Neural Networks that Provably Know when they don't Kno
 form eq. (12) of the appendix of Bitterwolf, Meinke and Hein, NeurIPS 2020. The densities are mixtures of Gaussians,
 fitted once by expectation-maximisation with a common variance to training images and to outliers, in the metric of the
 pixels; the network is then trained on the gated probabilities. Three things differ from the published method: the
-densities are not trained further; lambda is set so that a chosen share of the training images keeps more weight inside
-than outside; bounds are over the box itself (``DensityRatio``), where the ball around it certifies nothing.
+densities are not trained further; lambda is set, before the first step, where held-back training images and the bounds
+around uniform noise are furthest apart (``out_weight``); bounds are over the box itself (``DensityRatio``), where the
+ball around it certifies nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -26,11 +28,13 @@ from caveat._density_ratio import DensityRatio, fit_density_ratio
 from caveat._mixtures import Mixture
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn.bounds import gated_log_confidence, joint_log_probabilities
+from caveat.nn.training.out_weight import choose_log_out_weight, gate_gap
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.rows import Draw, Rows
 
 __all__ = ["CCU", "CCUModel"]
 
+_HELD_BACK = 2_000  # training rows, at most a tenth, and as many images of noise that lambda is set by
 _MIXTURES = ("in_weights", "in_means", "in_variances", "out_weights", "out_means", "out_variances")
 
 
@@ -88,7 +92,8 @@ class CCUModel(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Bounds (n,) of the log-confidence over the box, from bounds of the density ratio alone."""
         radius = epsilon.double().cpu().numpy() if isinstance(epsilon, Tensor) else epsilon
-        found = self.ratio().bounds(x.flatten(1).double().cpu().numpy(), radius, clip=clip, method=how)
+        rows = x.flatten(1).double().cpu().numpy()
+        found = self.ratio().bounds(rows, radius, clip=clip, method=how, side="upper")
         shift = self.log_out_weight.double().cpu()
         upper = torch.from_numpy(found.upper) - shift
         upper = upper + 4 * torch.finfo(torch.float64).eps * (upper.abs() + shift.abs())  # the rounding of that
@@ -122,9 +127,13 @@ class CCU(Paradigm):
         Weight of the outliers.
     rows
         Training images, and outliers, that each density is fitted to.
+    epsilon
+        Radius in the largest entry that lambda is set for.
     inlier_share
-        lambda is set so that this share of the training images has b >= 1; the rest is answered with little
-        confidence. None: lambda is 1. The default was chosen on MNIST against uniform noise.
+        None: lambda is set so that the mean confidence on training images that the densities have not seen exceeds
+        the mean guaranteed one on uniform noise, over the range of the data and at the radius, by as much as can be.
+        A number: that share of the images the densities were fitted to has b >= 1; the rest is answered with little
+        confidence.
     iterations
         Of expectation-maximisation.
 
@@ -137,7 +146,8 @@ class CCU(Paradigm):
     components: int = 100
     kappa: float = 0.3
     rows: int = 20_000
-    inlier_share: float | None = 0.98
+    epsilon: float = 0.3
+    inlier_share: float | None = None
     iterations: int = 10
 
     name: ClassVar[str] = "ccu"
@@ -148,6 +158,7 @@ class CCU(Paradigm):
         as_count(self.rows, "rows")
         as_count(self.iterations, "iterations")
         as_number(self.kappa, "kappa", least=0)
+        as_number(self.epsilon, "epsilon", least=0)
         if self.inlier_share is not None:
             as_share(self.inlier_share, "inlier_share")
 
@@ -155,20 +166,19 @@ class CCU(Paradigm):
         return CCUModel(model, n_classes)
 
     def prepare(self, net: nn.Module, rows: Rows, draw: Draw | None, generator: torch.Generator) -> None:
-        """Fit both densities."""
+        """Fit both densities and set lambda."""
         assert isinstance(net, CCUModel)
         assert draw is not None
-        n = min(self.rows, rows.n)
-        inlier = rows.take(torch.randperm(rows.n, generator=generator)[:n])[0].flatten(1).numpy()
+        held_back = max(1, min(_HELD_BACK, rows.n // 10)) if self.inlier_share is None else 0
+        n = min(self.rows, rows.n - held_back)
+        order = torch.randperm(rows.n, generator=generator)
+        inlier = rows.take(order[:n])[0].flatten(1).numpy()
         outlier = draw(n, generator).flatten(1).numpy()
         rng = np.random.default_rng(int(torch.randint(2**31, (), generator=generator)))
         ratio = fit_density_ratio(
             inlier=inlier, outlier=outlier, rng=rng, components=self.components, covariance="common",
             iterations=self.iterations,
         )  # fmt: skip
-        cut = 0.0
-        if self.inlier_share is not None:
-            cut = float(np.quantile(ratio.log_ratio(inlier), 1 - self.inlier_share))
         if not ratio.vanishes_far_away:
             warnings.warn(
                 "the widest Gaussian is inside, so far away from all data the confidence does not fall to 1/K. "
@@ -176,7 +186,29 @@ class CCU(Paradigm):
                 CaveatWarning,
                 stacklevel=3,
             )
+        if self.inlier_share is None:
+            cut = self._cut(ratio, rows.take(order[rows.n - held_back :])[0].flatten(1).numpy(), generator)
+        else:
+            cut = float(np.quantile(ratio.log_ratio(inlier), 1 - self.inlier_share))
         net.set_ratio(ratio, log_out_weight=cut)
+
+    def _cut(self, ratio: DensityRatio, held_back: NDArray[np.float32], generator: torch.Generator) -> float:
+        """log lambda from rows that the densities have not seen, and from noise."""
+        low, high = float(held_back.min()), float(held_back.max())
+        noise = torch.rand((_HELD_BACK, held_back.shape[1]), generator=generator).double().numpy()
+        noise = np.clip(low + (high - low) * noise, low, high)
+        known = ratio.log_ratio(held_back)
+        found = ratio.bounds(noise, self.epsilon, clip=(low, high), side="upper")
+        cut = choose_log_out_weight(inlier=known, outlier_upper=found.upper)
+        if gate_gap(cut, inlier=known, outlier_upper=found.upper) > 0.5:
+            return cut
+        warnings.warn(
+            f"at radius {self.epsilon:g} the densities guarantee little: no lambda tells most training data from the "
+            "bounds around noise, so lambda is set for noise itself. Use a smaller epsilon or more components.",
+            CaveatWarning,
+            stacklevel=4,
+        )
+        return choose_log_out_weight(inlier=known, outlier_upper=found.value)
 
     def loss(
         self,

@@ -1,0 +1,60 @@
+"""CCU on more noise, by its confidence and by the density ratio that bounds it: ``ratio.csv``.
+
+    CAVEAT_DATA=<folder> python studies/certified/ratio.py
+
+The table has 200 images of uniform noise. Here they are again, with 2,000 fresh ones, and with the ratio log b as the
+score: it needs no network, and does not saturate as a confidence does. Reads the trained model from the cache folder.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networks  # beside this file
+import numpy as np
+import run  # beside this file
+import strangers  # beside this file
+
+from caveat import data, robust
+from caveat.nn.bounds import confidence_bounds
+from caveat.nn.bounds.certify import certifiable
+from caveat.nn.exact import exact_log_confidence, exact_logits
+from caveat.study.tables import write_csv
+
+FRESH, SEED = 2000, 2  # the noise of the table has another seed
+
+
+def noise() -> dict[str, np.ndarray]:
+    table = strangers.SETS["Uniform noise"]().inputs()
+    fresh = data.noise(FRESH, np.random.default_rng(SEED), height=28, width=28).astype(np.float32)[:, None]
+    return {"of the table": table[np.linspace(0, len(table) - 1, run.POINTS).round().astype(int)], "fresh": fresh}
+
+
+def rows() -> list[dict[str, Any]]:
+    """One for each radius, sample of noise and score; shares."""
+    import torch
+
+    torch.set_num_threads(1)
+    model: Any = certifiable(networks.trained("CCU", run.store()).model)
+    digits = data.load("mnist", "test").inputs()
+    ratio, shift = model.ratio(), float(model.log_out_weight)
+    confidence = exact_log_confidence(exact_logits(model, digits))
+    log_b = ratio.log_ratio(digits.reshape(len(digits), -1)) - shift
+    found = []
+    for epsilon in (run.EPSILON, run.WIDER):
+        for name, images in noise().items():
+            upper = ratio.bounds(images.reshape(len(images), -1), epsilon, side="upper").upper - shift
+            scores = {
+                "confidence": (confidence, confidence_bounds(model, images, epsilon).upper),
+                "log b": (log_b, upper),
+            }
+            found += [
+                {"epsilon": epsilon, "noise": name, "n": len(images), "score": score}
+                | {"gauc": f"{robust.guaranteed_auroc(inlier=inlier, outlier_upper=outlier):.5f}"}
+                for score, (inlier, outlier) in scores.items()
+            ]
+    return found
+
+
+if __name__ == "__main__":
+    write_csv(rows(), run.HERE / "ratio.csv")
