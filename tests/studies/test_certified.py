@@ -1,5 +1,7 @@
 """The committed tables keep what the study set out to show, and cells still become such tables."""
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,13 @@ def test_what_was_to_be_reached(run):
     assert value(run, "joint", "Uniform noise", "gauc") >= 0.995
     assert value(run, "joint", "Fashion-MNIST", "gauc") >= 0.90
     assert value(run, "CCU", "Uniform noise", "gauc") >= 0.99
+
+
+def test_the_density_ratio_certifies_fresh_noise_and_the_confidence_a_little_less(run):
+    with (run.HERE / "ratio.csv").open(encoding="utf-8") as stream:
+        found = {(row["epsilon"], row["noise"], row["score"]): float(row["gauc"]) for row in csv.DictReader(stream)}
+    assert found["0.3", "fresh", "log b"] >= 0.99
+    assert 0.98 < found["0.3", "fresh", "confidence"] < found["0.3", "of the table", "confidence"]
 
 
 def test_the_whole_table_takes_less_than_an_hour_on_two_cores(rows):
