@@ -1,5 +1,3 @@
-import shutil
-
 import numpy as np
 import pytest
 
@@ -69,21 +67,15 @@ def test_what_is_not_a_page():
 
 
 @pytest.mark.browser
-def test_the_page_opens_without_errors_and_fits_a_phone(tmp_path):
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no Chromium on this machine")
+def test_the_page_opens_without_errors_and_fits_a_phone(browser, tmp_path):
     write_certificates([certification()], tmp_path / "page.html")
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 390, "height": 800})
-        errors = []
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto((tmp_path / "page.html").as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        page.set_viewport_size({"width": 1100, "height": 900})
-        page.click("#certificates-table thead th:nth-child(3)")
-        browser.close()
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    errors = []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((tmp_path / "page.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.set_viewport_size({"width": 1100, "height": 900})
+    page.click("#certificates-table thead th:nth-child(3)")
+    page.close()
     assert not errors

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from caveat.nn.training._exposure import exposed_loss
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.ramps import Ramp
 
@@ -59,11 +60,8 @@ class CEDA(Paradigm):
         progress: float,
         generator: torch.Generator,
     ) -> Loss:
-        assert outliers is not None
-        known, strange = net(torch.cat([inputs, outliers])).tensor_split([len(inputs)])
-        inside, outside = F.cross_entropy(known, labels), mean_log_confidence(strange)
         kappa = Ramp(self.kappa, *self.ramp)(progress)
-        return inside + kappa * outside, {"in": inside.item(), "out": outside.item(), "kappa": kappa}
+        return exposed_loss(net, inputs, labels, outliers, kappa=kappa, outside=mean_log_confidence)
 
 
 def mean_log_confidence(logits: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from caveat.nn.training._exposure import exposed_loss
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.ramps import Ramp
 
@@ -61,11 +62,8 @@ class OutlierExposure(Paradigm):
         progress: float,
         generator: torch.Generator,
     ) -> Loss:
-        assert outliers is not None
-        known, strange = net(torch.cat([inputs, outliers])).tensor_split([len(inputs)])
-        inside, outside = F.cross_entropy(known, labels), uniform_cross_entropy(strange)
         kappa = Ramp(self.kappa, *self.ramp)(progress)
-        return inside + kappa * outside, {"in": inside.item(), "out": outside.item(), "kappa": kappa}
+        return exposed_loss(net, inputs, labels, outliers, kappa=kappa, outside=uniform_cross_entropy)
 
 
 def uniform_cross_entropy(logits: Tensor) -> Tensor:
