@@ -6,11 +6,16 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import re
+import runpy
+import shlex
 from pathlib import Path
 
 import pytest
+import typer
 
 import caveat
+from caveat.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = [
@@ -18,6 +23,10 @@ PACKAGES = [
     *(f"caveat.{m.name}" for m in pkgutil.iter_modules(caveat.__path__) if m.ispkg and m.name != "nn"),
 ]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINKED = [
+    *sorted(ROOT.glob("*.md")),
+    *(path for part in ("docs", "examples", "studies") for path in sorted((ROOT / part).rglob("*.md"))),
+]
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -39,7 +48,10 @@ def test_submodules_are_reached_from_the_top():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_examples_on_the_page_run(page):
+def test_examples_on_the_page_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the README reads files; this example makes them
+    if page.name == "README.md":
+        runpy.run_path(str(ROOT / "examples" / "own_logits.py"))["write_files"](tmp_path)
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     text = page.read_text(encoding="utf-8").replace("```", "")  # the closing fence is not expected output
     if "import torch" in text:
@@ -48,6 +60,34 @@ def test_examples_on_the_page_run(page):
     runner = doctest.DocTestRunner(optionflags=flags)
     runner.run(example)
     assert runner.failures == 0
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "examples" / "README.md"], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_commands_on_the_page_exist(page):
+    commands = typer.main.get_command(app)
+    for line in re.findall(r"^(?: {4})?caveat (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+        words = shlex.split(line.replace("[", "").replace("]", ""), comments=True)
+        command = commands
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        assert command.callback is not None, f"{page.name}: caveat {line}"
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known, f"{page.name}: caveat {line}"
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        path, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        there = page.parent / path if path else page
+        assert there.exists(), f"{page.name} links to {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_readme_has_examples():
