@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -88,6 +90,36 @@ def test_links_lead_somewhere(page):
         if anchor:
             headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.MULTILINE)
             assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+ALL = (ROOT / "docs" / "all-of-caveat.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted({*PACKAGES, "caveat.estimators", "caveat.results"} - {"caveat.cli"}))
+def test_every_public_name_is_on_the_page_of_all(name):
+    page = {word for code in re.findall(r"`([^`\n]+)`", ALL) for word in re.findall(r"\w+", code)}
+    by_catalogue = {entry.score.__name__ for entry in caveat.scores.catalogue()}  # the page points to `caveat scores`
+    assert set(importlib.import_module(name).__all__) - by_catalogue <= page
+
+
+def test_what_the_page_of_all_names_is_public():
+    table = re.findall(r"^\| `(caveat[.\w]*)` \|[^|]*\|(.*)\|$", ALL, re.MULTILINE)
+    rest = re.findall(r"\*\*`(caveat[.\w]*)`\*\*(.*?)(?=\*\*`|^## )", ALL, re.MULTILINE | re.DOTALL)
+    assert {package for package, _ in table} <= {*PACKAGES, "caveat.estimators", "caveat.nn"}
+    for package, text in [*table, *rest]:
+        if package == "caveat.nn" and not importlib.util.find_spec("torch"):
+            continue
+        module = importlib.import_module(package)
+        for code in re.findall(r"`([^`\n]+)`", text):
+            name = re.match(r"[\w.]*", code.removeprefix("caveat."))[0]
+            if name and code not in ("fit", "decision_function", "caveat scores"):
+                assert functools.reduce(getattr, name.split("."), module) is not None, f"{package}: {code}"
+
+
+def test_every_command_is_on_the_page_of_all():
+    listed = re.search(r"^Commands: (.*?)\n\n", ALL, re.MULTILINE | re.DOTALL)[1]
+    names = {name.split()[0] for name in re.findall(r"`(?:caveat )?(\w[\w ]*)`", listed)}
+    assert names == set(typer.main.get_command(app).commands)
 
 
 def test_the_readme_has_examples():
