@@ -73,6 +73,10 @@ def with_complement(log_p: NDArray[np.float64]) -> tuple[NDArray[np.float64], ND
 
 
 def log_mean_exp(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithm of the mean of exp(values) over the first axis."""
+    """Logarithm of the mean of exp(values) over the first axis, also of values that hardly differ.
+
+    >>> log_mean_exp(np.array([-1e-20, -3e-20]))
+    array(-2.e-20)
+    """
     top = values.max(axis=0)
-    return np.asarray(top + np.log(np.exp(values - top).mean(axis=0)))
+    return np.asarray(top + np.log1p(np.expm1(values - top).mean(axis=0)))
