@@ -37,8 +37,9 @@ def test_no_other_temperature_is_likelier(classes, scale):
         assert loss(said, best * factor) > least
 
 
-def test_scaling_the_logits_scales_the_temperature():
-    assert fit_temperature(held_out(temperature=7.0)) == pytest.approx(7 * fit_temperature(held_out()), rel=1e-8)
+@pytest.mark.parametrize("scale", [7.0, 1e-2, 1e-5, 1e3, 1e6])  # cosines and sums of log-likelihoods are logits too
+def test_scaling_the_logits_scales_the_temperature(scale):
+    assert fit_temperature(held_out(temperature=scale)) == pytest.approx(scale * fit_temperature(held_out()), rel=1e-8)
 
 
 def test_finds_the_temperature_that_was_put_in():
@@ -57,7 +58,7 @@ def test_given_probabilities_serve_as_well():
 
 
 def test_no_error_means_no_minimum():
-    with pytest.warns(CaveatWarning, match=r"still improves at T = 0.01, .* so T = 1 is used\. Fit the temperature"):
+    with pytest.warns(CaveatWarning, match=r"still improves at T = 1e-08, .* so T = 1 is used\. Fit the temperature"):
         assert fit_temperature(Outputs(logits=[[9.0, 0.0], [0.0, 9.0]], labels=[0, 1])) == 1.0
 
 
