@@ -104,6 +104,18 @@ def test_every_field_is_scaled_or_shared(make_outputs):
     assert not np.allclose(MCEntropy().score(scaled), MCEntropy().score(said))
 
 
+def test_half_precision_is_not_rounded_again(make_outputs):
+    said = make_outputs(dtype=np.float16)
+    scaled = with_temperature(said, 1.37)
+    np.testing.assert_allclose(MSP().class_scores(scaled), MSP(1.37).class_scores(said), rtol=1e-5, atol=1e-5)
+    assert np.unique(scaled.logits).size == np.unique(said.logits).size  # no two logits become one
+    wide = Head(said.head.weight.astype(np.float64) / 1.37)
+    np.testing.assert_allclose(scaled.head.weight, wide.weight, rtol=1e-6)
+    given = with_temperature(Outputs(probs=np.array([[0.875, 0.125]], dtype=np.float16)), 3.0)
+    np.testing.assert_allclose(given.probs[0, 0], 7 ** (1 / 3) / (7 ** (1 / 3) + 1), rtol=1e-6)
+    assert np.isfinite(with_temperature(Outputs(logits=np.array([[700, 0]], dtype=np.float16)), 0.01).logits).all()
+
+
 def test_logits_that_come_from_the_head_are_scaled_too(make_outputs):
     said = make_outputs()
     derived = Outputs(features=said.features, head=Head(said.head.weight, said.head.bias))

@@ -117,7 +117,8 @@ def with_temperature(outputs: Outputs, temperature: float) -> Outputs:
 
     The head is scaled with the logits, so scores that compute logits from features agree with those that read them;
     its angles and decision boundaries stay as they are. Probabilities are raised to 1/T and normalised. Logits that
-    were stored are copied; features and other arrays are shared.
+    were stored are copied, float16 to float32, where different logits stay different; features and other arrays are
+    shared.
 
     Parameters
     ----------
@@ -136,14 +137,17 @@ def with_temperature(outputs: Outputs, temperature: float) -> Outputs:
     fields: dict[str, Any] = {key: getattr(outputs, key) for key in stored if key in _SHARED}
     for key in ("logits", "mc_logits"):
         if key in stored:
-            array = getattr(outputs, key)
-            fields[key] = array / array.dtype.type(temperature)
+            fields[key] = _divided(getattr(outputs, key), temperature)
     if "probs" in stored:
         parts = [np.exp(log_probabilities(block, temperature)) for block in outputs.blocks(("probs",))]
-        fields["probs"] = np.concatenate(parts).astype(outputs.probs.dtype)
+        fields["probs"] = np.concatenate(parts).astype(np.promote_types(outputs.probs.dtype, np.float32))
     if outputs.head is not None:
-        fields["head"] = Head(outputs.head.weight / temperature, outputs.head.bias / temperature)
+        fields["head"] = Head(_divided(outputs.head.weight, temperature), _divided(outputs.head.bias, temperature))
     return Outputs(**fields, layers=outputs.layers, check=False)
+
+
+def _divided(array: NDArray[Any], temperature: float) -> NDArray[Any]:
+    return np.asarray(array.astype(np.promote_types(array.dtype, np.float32), copy=False) / float(temperature))
 
 
 def _slopes(outputs: Outputs, beta: float) -> tuple[float, float]:
