@@ -106,6 +106,18 @@ def test_a_folder_of_somebody_else_is_left_alone(train, tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize("content", ['{"goals": 3}', "{", "[1]"])
+def test_a_page_of_the_same_name_by_somebody_else_too(content, tmp_path):
+    (tmp_path / "score.json").write_text(content)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(
+        InputError, match=r"score\.json exists and does not describe a saved score, so its folder is left"
+    ):
+        Energy().save(tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "score.json").read_text() == content
+
+
 def test_nothing_half_written_is_left(train, tmp_path):
     score = Mahalanobis().fit(train)
     score.means_ = object()

@@ -34,6 +34,7 @@ def save(score: Score, folder: str | os.PathLike[str]) -> None:
     """Write a fitted score to a folder, whole or not at all; a folder that ``save`` wrote before is replaced."""
     if score.fits_on and not hasattr(score, "fitted_"):
         raise NotFittedError(f"{type(score).__name__} has not seen training data. Call fit(train) before save(...).")
+    _leave_alone(Path(folder) / _MANIFEST)
     with _files.replacing_folder(folder, marker=_MANIFEST) as temporary:
         page = {"format": _FORMAT, "version": _VERSION, **_describe(score, temporary, prefix="")}
         _files.write_json(temporary / _MANIFEST, page)
@@ -78,6 +79,17 @@ def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
+
+
+def _leave_alone(path: Path) -> None:
+    """Raise InputError where a page of this name is there and is not ours: its folder must not be replaced."""
+    try:
+        ours = not path.exists() or _files.read_json(path).get("format") == _FORMAT
+    except (InputError, OSError):
+        ours = False
+    if not ours:
+        raise InputError(f"{path} exists and does not describe a saved score, so its folder is left alone. "
+                         "Choose another path.")  # fmt: skip
 
 
 def _describe(score: Score, folder: Path, *, prefix: str) -> dict[str, Any]:
