@@ -45,7 +45,7 @@ class MCMSP(Score):
     paper: ClassVar[str] = "Gal & Ghahramani 2016"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        return np.asarray(-np.exp(log_mean_exp(passes(block)).max(axis=1)))
+        return np.asarray(-np.exp(passes(block)).mean(axis=0).max(axis=1))
 
 
 @final
