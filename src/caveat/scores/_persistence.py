@@ -90,7 +90,7 @@ def _leave_alone(path: Path) -> None:
     """Raise InputError where a page of this name is there and is not ours: its folder must not be replaced."""
     try:
         ours = not path.exists() or _files.read_json(path).get("format") == _FORMAT
-    except (InputError, OSError):
+    except (InputError, IsADirectoryError):
         ours = False
     if not ours:
         raise InputError(f"{path} exists and does not describe a saved score, so its folder is left alone. "
