@@ -29,6 +29,11 @@ def test_equals_the_loop(make_outputs, n, width, classes):
     np.testing.assert_allclose(Entropy().score(said), slow, rtol=1e-9, atol=1e-13)
 
 
+def test_a_class_that_is_ruled_out_adds_nothing():
+    said = Outputs(logits=[[1.0, -np.inf, 1.0], [1.0, -1e300, 1.0]], check=False)
+    np.testing.assert_allclose(Entropy().score(said), np.log(2))
+
+
 def test_saturated_rows_keep_their_order():
     # p_2 = exp(-z): the entropy of a sure row is about (1 + z) exp(-z), far below the rounding of log p_1
     said = Outputs(logits=[[40.0, 0.0], [50.0, 0.0], [60.0, 0.0]])

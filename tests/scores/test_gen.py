@@ -24,6 +24,13 @@ def test_by_hand():
     np.testing.assert_allclose(GEN(gamma=0.5).score(said), [1, 0], atol=1e-12)
 
 
+def test_a_probability_of_zero_adds_nothing_however_small_the_exponent():
+    # p = (1/2, 1/2, 0, ..., 0): 2 (1/4)^g; p = (1, 0, ..., 0): 0
+    probs = np.zeros((2, 100))
+    probs[0, :2], probs[1, 0] = 0.5, 1
+    np.testing.assert_allclose(GEN(gamma=0.01).score(Outputs(probs=probs)), [2 * 0.25**0.01, 0], rtol=1e-12)
+
+
 def test_the_largest_are_summed_not_averaged_and_not_renormalised():
     # p = (.5, .3, .2), M = 2: (.5 * .5)^.1 + (.3 * .7)^.1
     said = Outputs(probs=[[0.2, 0.5, 0.3]])

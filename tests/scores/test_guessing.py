@@ -27,3 +27,9 @@ def test_equals_the_loop(make_outputs, n, width, classes):
     said = make_outputs(n=n, width=width, classes=classes)
     slow = [sum(k * p for k, p in enumerate(sorted(softmax(row), reverse=True), start=1)) for row in said.logits]
     np.testing.assert_allclose(Guessing().score(said), slow, rtol=1e-10)
+
+
+def test_a_row_gives_the_same_bits_in_any_batch(make_outputs):
+    said = make_outputs(classes=10)
+    values = Guessing().score(said)
+    np.testing.assert_array_equal(values, [Guessing().score(said[i])[0] for i in range(said.n)])

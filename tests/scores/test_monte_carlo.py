@@ -82,9 +82,20 @@ def test_passes_that_agree_say_what_one_says(make_outputs):
 
 def test_small_disagreement_keeps_its_digits():
     # logits (0, +-e): p = 1/2 +- e/4, and the mutual information is 2 (e/4)^2 to leading order
-    e = 1e-6
-    said = Outputs(mc_logits=[[[0.0, e]], [[0.0, -e]]])
-    assert MCMutualInformation().score(said)[0] == pytest.approx(2 * (e / 4) ** 2, rel=1e-3)
+    for e in (1e-6, 1e-9):
+        said = Outputs(mc_logits=[[[0.0, e]], [[0.0, -e]]])
+        assert MCMutualInformation().score(said)[0] == pytest.approx(2 * (e / 4) ** 2, rel=1e-6, abs=0)
+
+
+def test_sure_passes_keep_their_digits():
+    # two passes with p = (1 - a, a) and (1 - b, b), a and b below the step of a float at 1, m = (a + b) / 2. To leading
+    # order the mutual information is (a log(a / m) + b log(b / m)) / 2, and both classes have variance ((a - b) / 2)^2
+    a, b = np.exp(-40.0), np.exp(-41.0)
+    m = (a + b) / 2
+    said = Outputs(mc_logits=[[[40.0, 0.0]], [[41.0, 0.0]]])
+    expected = (a * np.log(a / m) + b * np.log(b / m)) / 2
+    assert MCMutualInformation().score(said)[0] == pytest.approx(expected, rel=1e-12, abs=0)
+    assert MCVariance().score(said)[0] == pytest.approx(((a - b) / 2) ** 2, rel=1e-12, abs=0)
 
 
 def test_message():

@@ -59,6 +59,16 @@ def test_negative_evidence_is_shifted_and_keeps_the_order():
     assert score.score(Outputs(features=with_it))[0] < score.score(Outputs(features=against_it))[0]
 
 
+def test_less_evidence_than_all_training_data_and_the_wrong_way_is_no_inlier():
+    # Training evidence is positive, so nothing is shifted. At (-5, -5) it is log 2 - 5 < 0, and so is every cosine.
+    train = Outputs(features=[[3.0, 1.0], [1.0, 3.0]], head=Head([[1.0, 0.0], [0.0, 1.0]]))
+    score = NNGuide(k=2, share=1.0).fit(train)
+    # both rows have E = log(e^3 + e) and cosine -4 / sqrt(20) to the query: the product of the sizes
+    expected = (5 - np.log(2)) * np.log(np.exp(3) + np.e) * 4 / np.sqrt(20)
+    assert score.score(Outputs(features=[[-5.0, -5.0]])) == pytest.approx([expected])
+    assert (score.score(train) < 0).all()
+
+
 def test_the_bank_is_a_seeded_draw_and_not_the_first_rows(train):
     first, same, other = (NNGuide(share=0.1, seed=seed).fit(train).bank_ for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, same)

@@ -69,6 +69,17 @@ def test_equals_the_loop(make_outputs, shape, tail, top):
     np.testing.assert_allclose(score.score(said), literal(train, said, tail, top), rtol=1e-7, atol=1e-13)
 
 
+def test_far_beyond_a_steep_tail():
+    # all training logits of a class lie at distance 1 from their mean: the Weibull shape is at its limit. Far beyond, F
+    # is 1, and the larger of two logits gives all of itself away, the other one half: (0, 9.5) against 20 + 9.5
+    turn = np.linspace(0, 2 * np.pi, 30, endpoint=False)
+    ring = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    train = Outputs(logits=np.repeat(8 * np.eye(2), 30, axis=0) + np.tile(ring, (2, 1)), labels=np.repeat([0, 1], 30))
+    with np.errstate(all="raise", under="ignore"):
+        found = OpenMax().fit(train).score(Outputs(logits=[[20.0, 19.0]]))
+    assert found == pytest.approx(1 / (1 + np.exp(-29.5) + np.exp(9.5 - 29.5)))
+
+
 def test_tails_do_not_depend_on_the_blocks(make_outputs, monkeypatch):
     train = make_outputs(n=300)
     whole = OpenMax().fit(train)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError, NotFittedError, Outputs
-from caveat.scores import KNN, Energy, Mahalanobis, NNGuide, Projected, Score, load
+from caveat.scores import ASH, KNN, Energy, Mahalanobis, NNGuide, Projected, Score, load
 from caveat.scores._persistence import _encode, _Reader
 
 
@@ -106,6 +106,18 @@ def test_a_folder_of_somebody_else_is_left_alone(train, tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize("content", ['{"goals": 3}', "{", "[1]"])
+def test_a_page_of_the_same_name_by_somebody_else_too(content, tmp_path):
+    (tmp_path / "score.json").write_text(content)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(
+        InputError, match=r"score\.json exists and does not describe a saved score, so its folder is left"
+    ):
+        Energy().save(tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "score.json").read_text() == content
+
+
 def test_nothing_half_written_is_left(train, tmp_path):
     score = Mahalanobis().fit(train)
     score.means_ = object()
@@ -145,6 +157,7 @@ def test_a_newer_version_is_an_error(saved):
     ({"score": 7}, "is damaged"),
     ({"parameters": {"rigde": 1.0}}, "Mahalanobis has no 'rigde'"),
     ({"parameters": {"ridge": -1.0}}, "ridge must be a positive number, got -1.0"),
+    ({"score": "projected", "parameters": {}}, "is damaged"),
     ({"learned": {"score": 1}}, "Mahalanobis has no 'score'"),
     ({"learned": {"means_": {"is": "surprise"}}}, "unknown kind 'surprise'"),
     ({"learned": {"means_": {"is": "array", "file": "means_.npy"}}}, "is damaged"),
@@ -156,6 +169,35 @@ def test_a_damaged_page_is_an_error(new, message, saved):
     change(saved, **new)
     with pytest.raises(InputError, match=message):
         load(saved)
+
+
+def test_a_number_of_the_page_that_changed_is_noticed(saved):
+    path = saved / "score.json"
+    path.write_text(path.read_text().replace("0.0001", "0.0007"))
+    with pytest.raises(InputError, match=r"score\.json is damaged \(its checksum is not that of its content\)"):
+        load(saved)
+
+
+@pytest.mark.parametrize("gone", ["means_", "n_features_", "fitted_"])
+def test_a_learned_value_that_is_gone_is_noticed(gone, saved):
+    learned = json.loads((saved / "score.json").read_text())["learned"]
+    change(saved, learned={key: value for key, value in learned.items() if key != gone})
+    with pytest.raises(InputError, match=r"score\.json is damaged"):
+        load(saved)
+
+
+def test_another_layout_of_the_page_and_pages_without_a_checksum_are_read(saved, inlier):
+    expected = load(saved).score(inlier)
+    page = change(saved)  # in one line now
+    np.testing.assert_array_equal(load(saved).score(inlier), expected)
+    del page["crc32"]
+    (saved / "score.json").write_text(json.dumps(page))
+    np.testing.assert_array_equal(load(saved).score(inlier), expected)
+
+
+def test_text_that_came_from_an_array_is_text(tmp_path):
+    ASH(np.array(["p", "b"])[1]).save(tmp_path / "ash")
+    assert load(tmp_path / "ash").variant == "b"
 
 
 def test_damaged_files_are_errors(saved, tmp_path):
@@ -186,6 +228,10 @@ def test_damaged_files_are_errors(saved, tmp_path):
     np.save(copy("f") / "means_.npy", np.array([object()]), allow_pickle=True)
     with pytest.raises(InputError, match="pickled objects, which are never read"):
         load(tmp_path / "f")
+    with (copy("h") / "means_.npy").open("wb") as stream:
+        np.savez(stream, means=np.ones(3))
+    with pytest.raises(InputError, match="is an archive of arrays, not one array"):
+        load(tmp_path / "h")
     (copy("g") / "score.json").unlink()
     with pytest.raises(InputError, match=r"score\.json does not exist"):
         load(tmp_path / "g")

@@ -87,6 +87,14 @@ def test_certain_predictions_stay_finite():
     assert np.isfinite(values).all()
 
 
+def test_sure_rows_do_not_tie():
+    # g = 1/2 as by hand above, p = (1 - a, a) with a = e^-z: the regret is a^(1 - g) - a to leading order, over log 2
+    for z in (80.0, 90.0):
+        train = Outputs(features=[[1.0, 0.0]], head=Head([[z, 0.0], [0.0, 0.0]]))
+        value = PNML().fit(train).score(train)[0]
+        assert value == pytest.approx((np.exp(-z / 2) - np.exp(-z)) / np.log(2), rel=1e-9, abs=0)
+
+
 def test_the_gram_matrix_merges(train, inlier):
     def gathered(outputs):
         found = AugmentedGram()

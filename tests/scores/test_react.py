@@ -45,6 +45,13 @@ def test_class_scores_are_the_class_softmax(train, inlier):
     np.testing.assert_allclose(softmax(-score.class_scores(inlier), axis=1).sum(axis=1), 1)
 
 
+def test_class_scores_of_sure_rows_do_not_tie():
+    # the threshold is 2, so the logits are (40, 0), and minus log p of the first class is log(1 + e^-40)
+    train = Outputs(features=[[2.0, 0.0], [2.0, 2.0]], head=Head([[20.0, 0.0], [0.0, 0.0]]))
+    values = ReAct(percentile=99).fit(train).class_scores(train[:1])
+    np.testing.assert_allclose(values, [[np.exp(-40.0), 40.0]], rtol=1e-9)
+
+
 def test_messages():
     with pytest.raises(InputError, match="percentile must be strictly between 0 and 100, got 100"):
         ReAct(percentile=100)

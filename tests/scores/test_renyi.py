@@ -24,6 +24,14 @@ def test_by_hand():
     assert Renyi(order=0.5, top=1).score(uniform)[0] == pytest.approx(-2 * np.log(2))
 
 
+def test_a_probability_of_zero_adds_nothing_however_small_the_order():
+    # uniform over k of 100 classes: log k, for every order
+    probs = np.zeros((3, 100))
+    for row, k in enumerate((1, 2, 50)):
+        probs[row, :k] = 1 / k
+    np.testing.assert_allclose(Renyi(order=0.01).score(Outputs(probs=probs)), np.log([1, 2, 50]), rtol=1e-12)
+
+
 @shapes
 @pytest.mark.parametrize(("order", "top"), [(0.1, 100), (0.6, 3)])
 def test_equals_the_loop(make_outputs, shape, order, top):

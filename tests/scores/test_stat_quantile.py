@@ -41,6 +41,14 @@ def test_the_histogram_is_within_its_bin(shape, dtype):
         assert abs(found.quantile(q) - exact) <= 2**-12 * max(map(abs, near)) + 1e-37
 
 
+@pytest.mark.parametrize("dtype", [">f2", ">f4", ">f8", np.longdouble])
+def test_other_float_types_and_byte_orders(dtype):
+    values = np.random.default_rng(2).normal(size=(500, 10)).astype(np.float16).astype(dtype)
+    native = gathered(values.astype(np.float32), exact_up_to=0)
+    for q in LEVELS:
+        assert gathered(values, exact_up_to=0).quantile(q) == native.quantile(q)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     parts=st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=9), min_size=2, max_size=4),

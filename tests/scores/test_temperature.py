@@ -37,8 +37,9 @@ def test_no_other_temperature_is_likelier(classes, scale):
         assert loss(said, best * factor) > least
 
 
-def test_scaling_the_logits_scales_the_temperature():
-    assert fit_temperature(held_out(temperature=7.0)) == pytest.approx(7 * fit_temperature(held_out()), rel=1e-8)
+@pytest.mark.parametrize("scale", [7.0, 1e-2, 1e-5, 1e3, 1e6])  # cosines and sums of log-likelihoods are logits too
+def test_scaling_the_logits_scales_the_temperature(scale):
+    assert fit_temperature(held_out(temperature=scale)) == pytest.approx(scale * fit_temperature(held_out()), rel=1e-8)
 
 
 def test_finds_the_temperature_that_was_put_in():
@@ -57,7 +58,7 @@ def test_given_probabilities_serve_as_well():
 
 
 def test_no_error_means_no_minimum():
-    with pytest.warns(CaveatWarning, match=r"still improves at T = 0.01, .* so T = 1 is used\. Fit the temperature"):
+    with pytest.warns(CaveatWarning, match=r"still improves at T = 1e-08, .* so T = 1 is used\. Fit the temperature"):
         assert fit_temperature(Outputs(logits=[[9.0, 0.0], [0.0, 9.0]], labels=[0, 1])) == 1.0
 
 
@@ -101,6 +102,18 @@ def test_every_field_is_scaled_or_shared(make_outputs):
     assert list(scaled.layers) == list(said.layers)
     np.testing.assert_array_equal(scaled.correct, said.correct)
     assert not np.allclose(MCEntropy().score(scaled), MCEntropy().score(said))
+
+
+def test_half_precision_is_not_rounded_again(make_outputs):
+    said = make_outputs(dtype=np.float16)
+    scaled = with_temperature(said, 1.37)
+    np.testing.assert_allclose(MSP().class_scores(scaled), MSP(1.37).class_scores(said), rtol=1e-5, atol=1e-5)
+    assert np.unique(scaled.logits).size == np.unique(said.logits).size  # no two logits become one
+    wide = Head(said.head.weight.astype(np.float64) / 1.37)
+    np.testing.assert_allclose(scaled.head.weight, wide.weight, rtol=1e-6)
+    given = with_temperature(Outputs(probs=np.array([[0.875, 0.125]], dtype=np.float16)), 3.0)
+    np.testing.assert_allclose(given.probs[0, 0], 7 ** (1 / 3) / (7 ** (1 / 3) + 1), rtol=1e-6)
+    assert np.isfinite(with_temperature(Outputs(logits=np.array([[700, 0]], dtype=np.float16)), 0.01).logits).all()
 
 
 def test_logits_that_come_from_the_head_are_scaled_too(make_outputs):

@@ -1,11 +1,13 @@
 """Fitted scores as files: one JSON page and one ``.npy`` file per array. No pickle, so a loaded score can run no code.
 
 The page holds the name of the score, its parameters and its learned attributes (those that end in ``_``). Numbers are
-written so that they come back bit for bit; arrays are named with their shape, type and checksum.
+written so that they come back bit for bit; arrays are named with their shape, type and checksum, and the page has a
+checksum of its own.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from collections.abc import Mapping
@@ -34,9 +36,10 @@ def save(score: Score, folder: str | os.PathLike[str]) -> None:
     """Write a fitted score to a folder, whole or not at all; a folder that ``save`` wrote before is replaced."""
     if score.fits_on and not hasattr(score, "fitted_"):
         raise NotFittedError(f"{type(score).__name__} has not seen training data. Call fit(train) before save(...).")
+    _leave_alone(Path(folder) / _MANIFEST)
     with _files.replacing_folder(folder, marker=_MANIFEST) as temporary:
         page = {"format": _FORMAT, "version": _VERSION, **_describe(score, temporary, prefix="")}
-        _files.write_json(temporary / _MANIFEST, page)
+        _files.write_json(temporary / _MANIFEST, page | {"crc32": _page_checksum(page)})
 
 
 def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
@@ -74,10 +77,24 @@ def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
         raise InputError(f"{path} is damaged (version {version!r}). {_DAMAGED}")
     if version > _VERSION:
         raise InputError(f"{path} has version {version}; this Caveat reads up to {_VERSION}. Upgrade Caveat.")
-    return _Reader(source, check=check).score(page)
+    score = _Reader(source, check=check).score(page)
+    if "crc32" in page and page["crc32"] != _page_checksum(page):  # older pages have none
+        raise InputError(f"{path} is damaged (its checksum is not that of its content). {_DAMAGED}")
+    return score
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
+
+
+def _leave_alone(path: Path) -> None:
+    """Raise InputError where a page of this name is there and is not ours: its folder must not be replaced."""
+    try:
+        ours = not path.exists() or _files.read_json(path).get("format") == _FORMAT
+    except (InputError, IsADirectoryError):
+        ours = False
+    if not ours:
+        raise InputError(f"{path} exists and does not describe a saved score, so its folder is left alone. "
+                         "Choose another path.")  # fmt: skip
 
 
 def _describe(score: Score, folder: Path, *, prefix: str) -> dict[str, Any]:
@@ -105,6 +122,8 @@ def _encode(value: Any, what: str, folder: Path, stem: str) -> Any:
     """A JSON value from which ``_Reader.decode`` makes ``value`` again. Anything but plain JSON is a tagged object."""
     if value is None or type(value) in (bool, int, str):
         return value
+    if isinstance(value, np.str_):
+        return str(value)
     if type(value) is float:
         return value if np.isfinite(value) else {"is": "float", "value": repr(value)}
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
@@ -147,6 +166,12 @@ def _checksum(array: NDArray[Any]) -> int:
     return crc
 
 
+def _page_checksum(page: Mapping[str, Any]) -> int:
+    """CRC-32 of what a page says, however its JSON is laid out."""
+    content = {key: value for key, value in page.items() if key != "crc32"}
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +199,8 @@ class _Reader:
             score = found(**{key: self.decode(value) for key, value in parameters.items()})
         except InputError as error:
             raise InputError(f"{self.page}: {error}") from None
+        except TypeError as error:
+            raise InputError(f"{self.page} is damaged ({error}). {_DAMAGED}") from None
         for key, value in learned.items():
             setattr(score, key, self.decode(value))
         return score
@@ -210,6 +237,8 @@ class _Reader:
             raise InputError(f"{self.page} names the file {file!r}, which is not in its folder. {_DAMAGED}")
         path = self.folder / file
         array = _files.read_npy(path)
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{path} is an archive of arrays, not one array. {_DAMAGED}")
         if array.shape != shape or array.dtype.str != dtype:
             raise InputError(f"{path} must hold an array of shape {shape} and type {dtype} as {_MANIFEST} says, "
                              f"got {array.shape} and {array.dtype.str}. {_DAMAGED}")  # fmt: skip

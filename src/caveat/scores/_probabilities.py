@@ -17,18 +17,23 @@ __all__ = ["below_largest", "log_mean_exp", "log_probabilities", "log_softmax", 
 _TINY = np.finfo(np.float64).tiny  # log(0) would make every class of a hard 0/1 row infinitely strange
 
 
-def logits_of(block: Outputs) -> NDArray[np.float64]:
-    """Logits (n, C) as a fresh float64 array; the logarithm of the probabilities where only those were given."""
+def logits_of(block: Outputs, *, least: float = _TINY) -> NDArray[np.float64]:
+    """Logits (n, C) as a fresh float64 array; the logarithm of the probabilities where only those were given.
+
+    ``least`` stands in for a given probability of 0. A sum of powers of p needs 0 itself, with logarithm -inf: a small
+    power of the smallest float is not small.
+    """
     if block.has("logits"):
         return np.array(block.logits, dtype=np.float64)
     probs = np.array(block.probs, dtype=np.float64)
-    np.maximum(probs, _TINY, out=probs)
-    return np.asarray(np.log(probs, out=probs))
+    np.maximum(probs, least, out=probs)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(probs, out=probs))
 
 
-def log_probabilities(block: Outputs, temperature: float = 1.0) -> NDArray[np.float64]:
-    """log softmax(z / T), shape (n, C)."""
-    logits = logits_of(block)
+def log_probabilities(block: Outputs, temperature: float = 1.0, *, least: float = _TINY) -> NDArray[np.float64]:
+    """log softmax(z / T), shape (n, C); ``least`` as in ``logits_of``."""
+    logits = logits_of(block, least=least)
     if temperature != 1:
         logits /= temperature
     return log_softmax(logits)
@@ -73,6 +78,10 @@ def with_complement(log_p: NDArray[np.float64]) -> tuple[NDArray[np.float64], ND
 
 
 def log_mean_exp(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithm of the mean of exp(values) over the first axis."""
+    """Logarithm of the mean of exp(values) over the first axis, also of values that hardly differ.
+
+    >>> log_mean_exp(np.array([-1e-20, -3e-20]))
+    array(-2.e-20)
+    """
     top = values.max(axis=0)
-    return np.asarray(top + np.log(np.exp(values - top).mean(axis=0)))
+    return np.asarray(top + np.log1p(np.expm1(values - top).mean(axis=0)))

@@ -99,8 +99,8 @@ class ActivationQuantiles(Statistic):
 
 
 def _bin_of(values: NDArray[Any]) -> NDArray[np.int32]:
-    limit = np.finfo(np.float32).max
-    narrow = np.clip(values, -limit, limit).astype(np.float32) if values.dtype == np.float64 else values
+    limit = np.finfo(np.float32).max  # the bits below are those of a float32 in the byte order of the machine
+    narrow = values if values.dtype == np.float32 else np.clip(values, -limit, limit).astype(np.float32)
     bits = np.ascontiguousarray(narrow).view(np.int32).ravel()
     bins = bits >> _DROPPED_BITS
     if bits.min() < 0:  # the bits of negative floats run the other way

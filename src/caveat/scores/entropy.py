@@ -20,6 +20,8 @@ from caveat.scores._probabilities import below_largest, logits_of
 
 __all__ = ["Entropy", "entropy_of"]
 
+_NO_WEIGHT = -1000.0  # its exponential is 0
+
 
 @final
 @dataclass(eq=False)
@@ -45,4 +47,5 @@ class Entropy(Score):
 def entropy_of(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Entropy of the softmax over the last axis; ``logits`` (or log probabilities) are overwritten."""
     _, weights, rest = below_largest(logits)
+    np.maximum(logits, _NO_WEIGHT, out=logits)  # of a class that is ruled out: 0 log 0 is 0, also at -inf
     return np.asarray(np.log1p(rest) - np.einsum("...k,...k->...", weights, logits) / (1 + rest))

@@ -58,9 +58,9 @@ class GEN(Score):
         as_count(self.top, "top")
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        log_p = largest(log_probabilities(block), self.top)
+        log_p = largest(log_probabilities(block, least=0.0), self.top)
         _, rest = with_complement(log_p)
-        with np.errstate(divide="ignore"):  # 1 - p is 0 only if every other class has underflowed: its share is 0
+        with np.errstate(divide="ignore"):  # 1 - p is 0 if every other p is, or has underflowed: its share is 0
             exponent = np.log(rest, out=rest)
         exponent += log_p
         exponent *= self.gamma

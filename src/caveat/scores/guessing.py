@@ -39,4 +39,4 @@ class Guessing(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rising = np.sort(np.exp(log_probabilities(block)), axis=1)
-        return np.asarray(rising @ np.arange(rising.shape[1], 0.0, -1.0))
+        return np.asarray(np.einsum("ij,j->i", rising, np.arange(rising.shape[1], 0.0, -1.0)))

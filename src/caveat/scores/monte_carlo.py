@@ -45,7 +45,7 @@ class MCMSP(Score):
     paper: ClassVar[str] = "Gal & Ghahramani 2016"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        return np.asarray(-np.exp(log_mean_exp(passes(block)).max(axis=1)))
+        return np.asarray(-np.exp(passes(block)).mean(axis=0).max(axis=1))
 
 
 @final
@@ -108,9 +108,14 @@ class MCMutualInformation(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         log_p = passes(block)
-        # As a mean of divergences: the difference of two entropies would lose the digits of a small disagreement.
-        surplus = np.einsum("tnk,tnk->n", np.exp(log_p), log_p - log_mean_exp(log_p))
-        return np.asarray(np.maximum(surplus / log_p.shape[0], 0))
+        mean = log_mean_exp(log_p)
+        # With r = p / mean p, which is 1 in the mean over passes, it is the mean of mean p (r log r - r + 1). No term
+        # is negative, so a small disagreement keeps the digits that a difference of entropies would lose.
+        log_r = log_p - mean
+        surplus = np.expm1(log_r)
+        log_r *= 1 + surplus
+        log_r -= surplus
+        return np.asarray(np.einsum("nk,tnk->n", np.exp(mean), log_r) / log_p.shape[0])
 
 
 @final
@@ -130,7 +135,11 @@ class MCVariance(Score):
     paper: ClassVar[str] = "Gal & Ghahramani 2016"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        return np.asarray(np.exp(passes(block)).var(axis=0).mean(axis=1))
+        log_p = passes(block)
+        p = np.exp(log_p)
+        rows, best = np.arange(block.n), p.sum(axis=0).argmax(axis=1)
+        p[:, rows, best] = np.expm1(log_p[:, rows, best])  # p - 1 has the same variance, and its digits where p is sure
+        return np.asarray(p.var(axis=0).mean(axis=1))
 
 
 def passes(block: Outputs) -> NDArray[np.float64]:

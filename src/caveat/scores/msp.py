@@ -27,6 +27,9 @@ __all__ = ["MSP"]
 class MSP(Score):
     """Minus the largest softmax probability. The larger, the stranger.
 
+    Where the largest logit leads by more than about 37, p is 1 to the last digit and all such rows tie at -1; the
+    scores ``entropy``, ``gen`` and ``collision`` still tell them apart, and so do the class scores here.
+
     Parameters
     ----------
     temperature

@@ -36,7 +36,9 @@ class NNGuide(Score):
     """Minus the evidence times its support by the nearest bank samples. The larger, the stranger.
 
     A negative E would turn the order of G around. Where the training data has one, E is replaced by E minus its
-    smallest training value, for the bank and for the queries; where all are positive, the formula is the paper's.
+    smallest training value, for the bank and for the queries; where all are positive, the formula is the paper's. A
+    query can still have less evidence than all of the training data and point away from it besides: its two negative
+    signs do not make it an inlier, its score is the positive product.
 
     Parameters
     ----------
@@ -101,7 +103,8 @@ class NNGuide(Score):
             terms = np.hstack([best, queries @ bank[tile].T])
             best = np.partition(terms, -self.k, axis=1)[:, -self.k :] if terms.shape[1] > self.k else terms
         guidance = best.mean(axis=1, dtype=np.float64)
-        return np.asarray(-self._evidence(block.features) * guidance)
+        evidence = self._evidence(block.features)
+        return np.asarray(-evidence * np.where(evidence < 0, np.abs(guidance), guidance))
 
     def _evidence(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         return log_sum_exp(head_logits(rows, self.head_weight_, self.head_bias_)) - self.shift_

@@ -145,7 +145,8 @@ class OpenMax(Score):
         for rank in range(top):
             chosen = best[:, rank]
             distance = np.linalg.norm(logits - self.means_[chosen], axis=1)
-            beyond = -np.expm1(-((distance / self.scale_[chosen]) ** self.shape_[chosen]))  # Weibull F
+            with np.errstate(over="ignore"):  # far beyond a steep tail the power is infinite, and F is 1
+                beyond = -np.expm1(-((distance / self.scale_[chosen]) ** self.shape_[chosen]))  # Weibull F
             given = (top - rank) / top * beyond * np.take_along_axis(logits, chosen[:, None], axis=1)[:, 0]
             kept[np.arange(kept.shape[0]), chosen] -= given
             unknown += given

@@ -21,7 +21,8 @@ from scipy.special import expit
 
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._head import head_logits, log_sum_exp
+from caveat.scores._head import head_logits
+from caveat.scores._probabilities import log_softmax
 from caveat.scores._stat_gram import AugmentedGram, augmented_rows
 from caveat.scores._statistics import Gathered, Statistic
 
@@ -80,10 +81,13 @@ class PNML(Score):
         parallel, across = (energy @ np.stack([self.inside_, self.outside_], axis=1)).T
         g = np.maximum(across, parallel / (1 + parallel))
         features = rows[:, 1:] if self.unit_features else block.features
-        logits = head_logits(features, self.head_weight_, self.head_bias_).astype(np.float64)
-        log_p = logits - log_sum_exp(logits)[:, None]
+        log_p = log_softmax(head_logits(features, self.head_weight_, self.head_bias_).astype(np.float64))
         # p / (p + p^g (1 - p)) = 1 / (1 + (1 - p) p^(g - 1)), in logarithms so that p = 0 and p = 1 stay finite.
         with np.errstate(divide="ignore"):
-            log_rest = np.log(-np.expm1(np.minimum(log_p, 0.0)))
-        genie = expit((1 - g)[:, None] * log_p - log_rest)
-        return np.asarray(np.log(genie.sum(axis=1)) / np.log(max(2, logits.shape[1])))
+            odds = (1 - g)[:, None] * log_p - np.log(-np.expm1(log_p))
+        # The largest p of a sure row adds almost 1: what it lacks is kept instead, so that sure rows do not tie at 0.
+        row, best = np.arange(block.n), log_p.argmax(axis=1)
+        lacking = expit(-odds[row, best])
+        odds[row, best] = -np.inf
+        surplus = expit(odds, out=odds).sum(axis=1) - lacking
+        return np.asarray(np.log1p(surplus) / np.log(max(2, log_p.shape[1])))

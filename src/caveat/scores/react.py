@@ -19,6 +19,7 @@ from caveat._checks import as_percent, check_known
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, log_sum_exp
+from caveat.scores._probabilities import log_softmax
 from caveat.scores._stat_quantile import ActivationQuantiles
 from caveat.scores._statistics import Gathered, Statistic
 
@@ -77,9 +78,8 @@ class ReAct(Score):
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         """Minus the log-probability of each class after clipping, so that softmax(-s) is the class softmax."""
-        logits = self._logits(block)
-        return np.asarray(log_sum_exp(logits)[:, None] - logits)
+        return -log_softmax(self._logits(block).astype(np.float64))
 
-    def _logits(self, block: Outputs) -> NDArray[np.float64]:
+    def _logits(self, block: Outputs) -> NDArray[Any]:
         rows = block.features
         return head_logits(np.minimum(rows, rows.dtype.type(self.threshold_)), self.head_weight_, self.head_bias_)

@@ -60,5 +60,5 @@ class Renyi(Score):
         as_count(self.top, "top")
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        best, _, rest = below_largest(largest(log_probabilities(block), self.top) * self.order)
+        best, _, rest = below_largest(largest(log_probabilities(block, least=0.0), self.top) * self.order)
         return np.asarray((best + np.log1p(rest)) / (1 - self.order))

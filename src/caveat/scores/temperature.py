@@ -24,7 +24,8 @@ from caveat.scores._statistics import Gathered
 
 __all__ = ["TempScale", "fit_temperature", "with_temperature"]
 
-_COLDEST, _HOTTEST = 0.01, 100.0
+_COLD, _HOT = 0.01, 100.0  # where the search starts
+_COLDEST, _HOTTEST = 1e-8, 1e8  # and where it ends: logits need not have the scale of a network's
 _TOLERANCE = 1e-12  # of 1/T, relative
 _SHARED = ("features", "labels", "confidence", "embeddings", "ease_probs")  # what a temperature does not touch
 
@@ -64,11 +65,11 @@ class TempScale(Score):
 
 
 def fit_temperature(outputs: Outputs) -> float:
-    """The temperature with the smallest negative log-likelihood on held-out ID data, between 0.01 and 100.
+    """The temperature with the smallest negative log-likelihood on held-out ID data.
 
     The likelihood is convex in 1/T; Newton's method inside a bracket finds its minimum, in about eight walks. Logits
-    that say nothing about the labels give 100. Where every prediction is right it improves without end towards T = 0,
-    where all samples would tie: 1 is returned with a warning.
+    that say nothing about the labels have none and give 100. Where every prediction is right it improves without end
+    towards T = 0, where all samples would tie: 1 is returned with a warning.
 
     Parameters
     ----------
@@ -83,18 +84,22 @@ def fit_temperature(outputs: Outputs) -> float:
     for field in ("probs", "labels"):
         if not outputs.has(field):
             raise InputError(f"fit_temperature needs outputs.{field}, which is None. Pass ID validation outputs.")
-    low, high = 1 / _HOTTEST, 1 / _COLDEST
-    if _slopes(outputs, low)[0] >= 0:
-        return _HOTTEST
-    if _slopes(outputs, high)[0] <= 0:
-        warnings.warn(
-            f"the likelihood still improves at T = {_COLDEST:g}, as if no prediction could be wrong, so T = 1 is used. "
-            "Fit the temperature on held-out data with some errors.",
-            CaveatWarning,
-            stacklevel=2,
-        )
-        return 1.0
-    beta, last = 1.0, np.inf
+    low, high = 1 / _HOT, 1 / _COLD
+    while _slopes(outputs, low)[0] >= 0:
+        if low <= 1 / _HOTTEST:
+            return _HOT
+        low, high = low / 100, low
+    while _slopes(outputs, high)[0] <= 0:
+        if high >= 1 / _COLDEST:
+            warnings.warn(
+                f"the likelihood still improves at T = {_COLDEST:g}, as if no prediction could be wrong, so T = 1 is "
+                "used. Fit the temperature on held-out data with some errors.",
+                CaveatWarning,
+                stacklevel=2,
+            )
+            return 1.0
+        low, high = high, high * 100
+    beta, last = 1.0 if low < 1 < high else float(np.sqrt(low * high)), np.inf
     while high - low > _TOLERANCE * low:
         slope, curvature = _slopes(outputs, beta)
         low, high = (low, beta) if slope > 0 else (beta, high)
@@ -112,7 +117,8 @@ def with_temperature(outputs: Outputs, temperature: float) -> Outputs:
 
     The head is scaled with the logits, so scores that compute logits from features agree with those that read them;
     its angles and decision boundaries stay as they are. Probabilities are raised to 1/T and normalised. Logits that
-    were stored are copied; features and other arrays are shared.
+    were stored are copied, float16 to float32, where different logits stay different; features and other arrays are
+    shared.
 
     Parameters
     ----------
@@ -131,14 +137,17 @@ def with_temperature(outputs: Outputs, temperature: float) -> Outputs:
     fields: dict[str, Any] = {key: getattr(outputs, key) for key in stored if key in _SHARED}
     for key in ("logits", "mc_logits"):
         if key in stored:
-            array = getattr(outputs, key)
-            fields[key] = array / array.dtype.type(temperature)
+            fields[key] = _divided(getattr(outputs, key), temperature)
     if "probs" in stored:
         parts = [np.exp(log_probabilities(block, temperature)) for block in outputs.blocks(("probs",))]
-        fields["probs"] = np.concatenate(parts).astype(outputs.probs.dtype)
+        fields["probs"] = np.concatenate(parts).astype(np.promote_types(outputs.probs.dtype, np.float32))
     if outputs.head is not None:
-        fields["head"] = Head(outputs.head.weight / temperature, outputs.head.bias / temperature)
+        fields["head"] = Head(_divided(outputs.head.weight, temperature), _divided(outputs.head.bias, temperature))
     return Outputs(**fields, layers=outputs.layers, check=False)
+
+
+def _divided(array: NDArray[Any], temperature: float) -> NDArray[Any]:
+    return np.asarray(array.astype(np.promote_types(array.dtype, np.float32), copy=False) / float(temperature))
 
 
 def _slopes(outputs: Outputs, beta: float) -> tuple[float, float]:
