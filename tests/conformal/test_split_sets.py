@@ -83,6 +83,33 @@ def test_coverage_is_the_promised_one_and_sets_are_not_silly(name):
     assert 1.9 < np.mean(sizes) < 3.3
 
 
+@pytest.mark.parametrize("rule", ["aps", RAPS(penalty=0.01, k_reg=5), SAPS(weight=0.0)], ids=["aps", "raps", "saps"])
+def test_a_sure_network_is_not_tied_at_a_mass_of_one(rule):
+    # Nearly half of its largest probabilities are 1 in float32, and many in float64. Were their scores 1, too, sets
+    # would cover 0.97 to 1, or follow the rounding of a sum.
+    rng, trials, n = np.random.default_rng(12), 25, 399
+    hits, same = [], []
+    for _ in range(trials):
+        drawn = draw(2 * n, rng, classes=10, sharp=3.0)
+        wide = Outputs(logits=12 * drawn.logits, labels=drawn.labels)
+        narrow = Outputs(logits=wide.logits.astype(np.float32), labels=drawn.labels)
+        assert 0.3 < np.mean(narrow.probs.max(axis=1) == 1) < 0.6
+        found, other = (SplitSets(rule, alpha=0.1).calibrate(both[:n]).predict(both[n:]) for both in (wide, narrow))
+        hits.append(found.coverage(wide[n:].labels))
+        same.append((found.member == other.member).all(axis=1).mean())
+    # 360 / 400 exactly; a calibration set and a test set of n each move one trial by sqrt(2 * .09 / n)
+    assert abs(np.mean(hits) - 360 / 400) < 4 * math.sqrt(2 * 0.09 / n / trials)
+    assert np.mean(same) > 0.999
+
+
+def test_thresholds_are_told_on_the_scale_of_the_score():
+    # probabilities of the true labels with those above: .9, .8, .7, .4 + .6; alpha .4: the third of them, .9
+    calibration = Outputs(probs=[[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]], labels=[0, 0, 1, 1])
+    sets = SplitSets("aps", alpha=0.4).calibrate(calibration)
+    assert sets.threshold_ == pytest.approx(0.9)
+    assert sets.calibration_ == pytest.approx([0.7, 0.8, 0.9, 1.0])
+
+
 def test_without_u_on_both_sides_saps_covers():
     # A peer drops u at test only and covers 0.573 at alpha = .3.
     rng = np.random.default_rng(5)
