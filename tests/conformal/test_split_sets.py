@@ -102,6 +102,22 @@ def test_a_sure_network_is_not_tied_at_a_mass_of_one(rule):
     assert np.mean(same) > 0.999
 
 
+def test_sure_and_wrong_is_not_tied_at_a_probability_of_zero():
+    # The true label has less than 1e-17 in more than a twentieth of the samples. Were 1 - p all they scored, every set
+    # would hold all ten labels.
+    rng, trials, n = np.random.default_rng(13), 25, 399
+    hits, sizes = [], []
+    for _ in range(trials):
+        drawn = draw(2 * n, rng, classes=10, sharp=3.0)
+        both = Outputs(logits=24 * drawn.logits, labels=drawn.labels)
+        assert np.mean(both.probs[np.arange(2 * n), both.labels] < 1e-17) > 0.05
+        found = SplitSets("lac", alpha=0.05).calibrate(both[:n]).predict(both[n:])
+        hits.append(found.coverage(both[n:].labels))
+        sizes.append(found.sizes.mean())
+    assert abs(np.mean(hits) - 380 / 400) < 4 * math.sqrt(2 * 0.05 * 0.95 / n / trials)
+    assert np.mean(sizes) < 5
+
+
 def test_thresholds_are_told_on_the_scale_of_the_score():
     # probabilities of the true labels with those above: .9, .8, .7, .4 + .6; alpha .4: the third of them, .9
     calibration = Outputs(probs=[[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]], labels=[0, 0, 1, 1])

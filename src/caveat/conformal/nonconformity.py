@@ -11,7 +11,8 @@ With o(y) the rank of y (1 = most probable; ties by label number) and u ~ U(0, 1
 
 Every score is computed by the same floating-point steps at calibration and at test, so that a test point equal to a
 calibration point gets the equal score. The mass up to y is taken as 1 minus the mass that remains: without u a sure
-model scores 1 - 1e-9 or 1 - 1e-12, which float32 cannot tell apart. Less 1 (``fine``) no rounding ties them.
+model scores 1 - 1e-9 or 1 - 1e-20, which rounding ties; so does ``lac`` where it is sure and wrong. Less 1 (``fine``)
+such scores stay apart.
 """
 
 from __future__ import annotations
@@ -68,35 +69,45 @@ class Nonconformity(ABC):
 class LAC(Nonconformity):
     """One minus the probability of the label: the smallest sets on average."""
 
+    less: float = field(default=0.0, kw_only=True, repr=False)
+
     name: ClassVar[str] = "lac"
 
+    @property
+    def fine(self) -> LAC:
+        return replace(self, less=1.0)
+
     def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(1 - np.take_along_axis(probs, labels[:, None], axis=1)[:, 0].astype(np.float64))
+        own = np.take_along_axis(probs, labels[:, None], axis=1)[:, 0]
+        return np.asarray(np.subtract(1 - self.less, own, dtype=np.float64))
 
     def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.subtract(1, probs, dtype=np.float64)
+        return np.subtract(1 - self.less, probs, dtype=np.float64)
 
     def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
         if (threshold == threshold[0]).all():
-            return np.asarray(probs >= probs.dtype.type(_least_probability(float(threshold[0]), probs.dtype)))
+            return np.asarray(probs >= probs.dtype.type(self._least(float(threshold[0]), probs.dtype)))
         levels, where = np.unique(threshold, return_inverse=True)
-        cuts = np.array([_least_probability(float(level), probs.dtype) for level in levels], dtype=probs.dtype)
+        cuts = np.array([self._least(float(level), probs.dtype) for level in levels], dtype=probs.dtype)
         return np.asarray(probs >= cuts[where][:, None])
+
+    def _least(self, threshold: float, dtype: np.dtype[Any]) -> float:
+        return _least_probability(1 - self.less, threshold, dtype)
 
 
 @lru_cache(maxsize=4096)  # asked again for every block of rows
-def _least_probability(threshold: float, dtype: np.dtype[Any]) -> float:
-    """The smallest p of the float type with 1 - p <= threshold, so that one comparison in that type decides."""
-    if threshold >= 1:
+def _least_probability(start: float, threshold: float, dtype: np.dtype[Any]) -> float:
+    """The smallest p of the float type with start - p <= threshold, so that one comparison in that type decides."""
+    if threshold >= start:
         return -np.inf
-    if threshold < 0:
+    if threshold < start - 1:
         return np.inf
     whole = np.dtype(f"i{dtype.itemsize}")
     low, high = 0, int(np.ones(1, dtype).view(whole)[0])  # positive floats are ordered as their bits
     while low < high:
         middle = (low + high) // 2
         p = np.array([middle], dtype=whole).view(dtype)[0]
-        if 1 - np.float64(p) <= threshold:
+        if start - np.float64(p) <= threshold:
             high = middle
         else:
             low = middle + 1
