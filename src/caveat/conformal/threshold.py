@@ -58,7 +58,13 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
             stacklevel=2,
         )
         return math.inf
-    return float(np.nextafter(np.partition(scores, n - rank)[n - rank], math.inf))
+    exceeded = float(np.partition(scores, n - rank)[n - rank])
+    if exceeded == math.inf:
+        raise InputError(
+            f"inlier has {np.count_nonzero(scores == math.inf)} infinite scores among {n}, too many for a false-alarm "
+            f"rate of {false_alarm}: no threshold lies above them. Cap the scores, or allow more false alarms."
+        )
+    return float(np.nextafter(exceeded, math.inf))
 
 
 def safe_rank(n: int, rate: float, delta: float) -> int:
