@@ -63,6 +63,9 @@ def test_clear_errors():
         tune_saps(tuning, 0.1, rng=rng, criterion="t_ss")
     with pytest.raises(InputError, match="unknown criterion 'size'"):
         tune_saps(tuning, 0.1, rng=rng, criterion="size")
+    for tune in (tune_raps, tune_saps):
+        with pytest.raises(InputError, match="tuning needs labels, which is None"):
+            tune(Outputs(logits=tuning.logits), 0.1, rng=rng)
     with pytest.raises(InputError, match="at least one candidate"):
         tune_raps(tuning, 0.1, rng=rng, penalties=[])
     with pytest.raises(InputError, match=r"one value per tuning sample \(100\), got 99"):

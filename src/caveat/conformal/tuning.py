@@ -83,6 +83,7 @@ def tune_raps(
     >>> tuned.score.k_reg, len(tuned.table)
     (7, 5)
     """
+    _check_labels(tuning)
     k = quantile_rank(tuning.n, as_level(alpha, "alpha"))
     blocks = probability_blocks(tuning, source)
     ranks = np.sort(np.concatenate([label_ranks(probs, tuning.labels[rows]) for rows, probs in blocks]))
@@ -222,13 +223,17 @@ def _halves(
     """Two random halves, with the probabilities computed once for all candidates, and the rows of each."""
     if tuning.n < 4:
         raise InputError(f"a tuning split must hold at least 4 samples, got {tuning.n}.")
-    if not tuning.has("labels"):
-        raise InputError("tuning needs labels, which is None. Store the true classes, shape (n,).")
+    _check_labels(tuning)
     order = rng.permutation(tuning.n)
     rows = np.sort(order[: tuning.n // 2]), np.sort(order[tuning.n // 2 :])
     probs = np.concatenate([block for _, block in probability_blocks(tuning, source)])
     first, second = (Outputs(probs=probs[r], labels=tuning.labels[r], check=False) for r in rows)
     return first, _Judging(second, label_ranks(second.probs, second.labels)), rows
+
+
+def _check_labels(tuning: Outputs) -> None:
+    if not tuning.has("labels"):
+        raise InputError("tuning needs labels, which is None. Store the true classes, shape (n,).")
 
 
 def _as_ease(values: ArrayLike, n: int) -> NDArray[np.float64]:
