@@ -56,6 +56,14 @@ def test_difficulty_tuning_prefers_what_measures_difficulty():
     assert len(tuned.table) == 4
 
 
+def test_candidates_may_come_from_iterators():
+    rng = np.random.default_rng(2)
+    tuning, easy = draw(400, rng)
+    eases = {"a": easy, "b": rng.random(400)}
+    tuned = tune_difficulty(tuning, eases, 0.2, rng=rng, bins=iter([2, 4]), scores=iter(["lac", "topk"]))
+    assert len(tuned.table) == 8
+
+
 def test_clear_errors():
     rng = np.random.default_rng(0)
     tuning, easy = draw(100, rng)

@@ -152,9 +152,10 @@ def tune_difficulty(
         raise InputError("ease must name at least one way to measure it, got none.")
     fixed = None if judged_by is None else _as_ease(judged_by, tuning.n)
     table: dict[Any, float] = {}
+    counts, rules = list(bins), list(scores)
     for name, values in known.items():
-        for count in bins:
-            for score in scores:
+        for count in counts:
+            for score in rules:
                 sets = DifficultySets(score, alpha=alpha, bins=count)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", CaveatWarning)  # a bin too small shows in the criterion
