@@ -289,6 +289,11 @@ def test_the_same_randomisation_is_demanded_on_both_sides():
         SplitSets("aps").calibrate(both, rng=np.random.default_rng(0)).p_values(both)
 
 
+class _Broken:
+    def class_scores(self, outputs):
+        return np.where(np.arange(outputs.n)[:, None] == 3, np.nan, outputs.logits)
+
+
 def test_clear_errors():
     both = draw(50, np.random.default_rng(0))
     for alpha, name in itertools.product((0, 1, 1.5, -0.1, float("nan")), ("alpha", "delta")):
@@ -316,6 +321,12 @@ def test_clear_errors():
         SplitSets(by=np.zeros(3, dtype=int)).calibrate(both)
     with pytest.raises(InputError, match="Bin real values first"):
         SplitSets(by=np.linspace(0, 1, 50)).calibrate(both)
+    for by, how in ((None, "without groups"), ("label", "by label"), (lambda o: o.predictions, "by a callable")):
+        sets = SplitSets(alpha=0.5, by=by).calibrate(both)
+        with pytest.raises(InputError, match=f"calibrated {how} and are now asked with groups="):
+            sets.predict(both, groups=np.zeros(50, dtype=int))
+    with pytest.raises(InputError, match="class scores have NaN, first at row 3"):
+        SplitSets(_Broken()).calibrate(both)
     with pytest.raises(InputError, match="smoothed p-values need rng"):
         SplitSets().calibrate(both).p_values(both, smoothed=True)
 

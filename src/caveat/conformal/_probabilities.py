@@ -50,6 +50,9 @@ def probability_blocks(outputs: Outputs, source: ClassScores | None = None) -> I
     for outer in outputs.blocks(("probs",) if source is None else None):
         if source is not None:
             values = -np.asarray(source.class_scores(outer), dtype=np.float64)
+            if np.isnan(values).any():
+                row = start + int(np.argwhere(np.isnan(values))[0][0])
+                raise InputError(f"class scores have NaN, first at row {row}. Drop or impute it before calibrating.")
         else:
             values = outer.logits if outer.has("logits") else outer.probs
         normalised = source is None and not outer.has("logits")

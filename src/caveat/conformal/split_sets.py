@@ -211,6 +211,9 @@ class SplitSets:
                 f"{self.nonconformity.name} was calibrated {had} rng and is now asked {has} it: the same randomisation "
                 "must hold at calibration and at test, or the sets do not cover."
             )
+        if groups is not None and (self.by is None or self._by_label or callable(self.by)):
+            how = "by a callable" if callable(self.by) else "by label" if self._by_label else "without groups"
+            raise InputError(f"sets were calibrated {how} and are now asked with groups=, which they cannot use.")
         named = self._groups(outputs, groups)
         if named is None:
             return self._randomisation(outputs.n, draws), None
