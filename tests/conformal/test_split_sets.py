@@ -261,6 +261,15 @@ def test_a_duplicate_of_the_calibration_point_at_the_threshold_is_covered(dtype)
         np.testing.assert_array_equal(alone, sets.predict(same).covers(same.labels))
 
 
+def test_the_layout_of_an_array_does_not_matter():
+    rng = np.random.default_rng(10)
+    rows = draw(400, rng, classes=300)
+    columns = Outputs(logits=np.asfortranarray(rows.logits), labels=rows.labels)
+    for name in NAMES:
+        sets = SplitSets(name, alpha=0.3).calibrate(rows)
+        np.testing.assert_array_equal(sets.p_values(columns), sets.p_values(rows))
+
+
 def test_sparse_sets_say_the_same():
     rng = np.random.default_rng(1)
     both = draw(500, rng)
