@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 
 import caveat
 from caveat.errors import InputError, NotFittedError
@@ -116,6 +116,9 @@ def test_clear_errors(digits, diabetes):
         wrap(fitted).predict_set(x)
     with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
         wrap(fitted, alpha=2)
+    pairs = SVC(decision_function_shape="ovo").fit(x[:200], y[:200])
+    with pytest.raises(InputError, match=r"one column per class \(10\), got 45\. For SVC choose"):
+        wrap(pairs).calibrate(x[200:300], y[200:300])
     rows, target = diabetes
     linear = LinearRegression().fit(rows, target)
     with pytest.raises(NotFittedError, match="not calibrated"):

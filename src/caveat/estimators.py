@@ -88,6 +88,11 @@ class ConformalClassifier:
             return Outputs(probs=self.estimator.predict_proba(x), labels=labels)
         margins = np.asarray(self.estimator.decision_function(x), dtype=np.float64)
         logits = np.column_stack([np.zeros_like(margins), margins]) if margins.ndim == 1 else margins
+        if logits.shape[1] != self.classes_.size:
+            raise InputError(
+                f"decision_function must give one column per class ({self.classes_.size}), got {logits.shape[1]}. "
+                "For SVC choose decision_function_shape='ovr'."
+            )
         return Outputs(logits=logits, labels=labels)
 
 

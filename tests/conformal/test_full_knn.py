@@ -97,7 +97,9 @@ def test_a_path_is_the_same_as_one_by_one():
     y = np.repeat([0, 1], 20)
     x, test = rng.normal(size=(40, 3)) + y[:, None], rng.normal(size=(5, 3))
     whole = FullKNN().fit(x, y, most=6)
-    for measure, k, p in whole.path(test, [1, 4, 6], rng=np.random.default_rng(3)):
+    found = list(whole.path(test, iter([1, 4, 6]), rng=np.random.default_rng(3)))
+    assert len(found) == 9  # all three of each measure, though an iterator can be read only once
+    for measure, k, p in found:
         alone = FullKNN(measure, k=k).fit(x, y).p_values(test, np.random.default_rng(3))
         np.testing.assert_allclose(p, alone, atol=1e-12)
 

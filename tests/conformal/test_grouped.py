@@ -41,6 +41,24 @@ def test_one_group_is_the_marginal_p_value():
     np.testing.assert_array_equal(plain, grouped)
 
 
+def test_groups_named_as_a_pandas_column_names_them():
+    site = np.array(["north", "south", "north"], dtype=object)
+    found = p_values(calibration=[1, 2, 3], test=[2, 2, 2], calibration_groups=site, test_groups=site)
+    assert found.tolist() == [2 / 3, 1.0, 2 / 3]
+    with pytest.raises(InputError, match="whole numbers or strings, got dtype object"):
+        p_values(calibration=[1, 2], test=[1], calibration_groups=np.array(["a", None]), test_groups=["a"])
+
+
+def test_many_groups_cost_one_sort():
+    # 30,000 groups by a look at all rows each would take a minute.
+    rng, n = np.random.default_rng(0), 60_000
+    known, groups = rng.random(n), rng.permutation(n) // 2
+    found = p_values(calibration=known, test=known, calibration_groups=groups, test_groups=groups)
+    # of the two in a group the larger has itself above or level: 2 of 3, the smaller has both: 1
+    assert sorted(set(found.tolist())) == [2 / 3, 1.0]
+    assert found.mean() == pytest.approx(5 / 6)
+
+
 def test_unseen_groups():
     with pytest.raises(InputError, match="group 7 at row 1 was not seen in calibration"):
         p_values(calibration=[1, 2], test=[1, 1], calibration_groups=[0, 0], test_groups=[0, 7])

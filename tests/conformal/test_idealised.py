@@ -63,6 +63,18 @@ def test_measures_by_hand():
     assert measure(three, "msp").tolist() == [[0.0, 0.0, 0.0]]
 
 
+@pytest.mark.parametrize("name", ["cp", "sp", "mcp", "msp"])
+@pytest.mark.parametrize("conditional", [(0.2, 0.3, 0.5), (0.15, 0.35, 0.5), (0.1, 0.2, 0.7), (1 / 3, 1 / 3, 1 / 3)])
+def test_an_object_that_is_split_in_two_changes_nothing(conditional, name):
+    # Both halves have the same conditional probabilities, up to the rounding of a division. At 0.35 it lifted a
+    # predictability of 1/2 above 1/2.
+    whole = np.array([conditional])
+    expected = efficiency(whole, measure(whole, name), epsilon=0.2)
+    for share in (0.05, 0.3, 0.35, 0.6):
+        parts = np.outer([share, 1 - share], conditional)
+        assert efficiency(parts, measure(parts, name), epsilon=0.2) == pytest.approx(expected)
+
+
 def test_no_order_of_six_examples_beats_the_optimal_measure():
     rng = np.random.default_rng(0)
     q = rng.dirichlet(np.ones(6)).reshape(2, 3)

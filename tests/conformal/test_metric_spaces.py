@@ -25,6 +25,15 @@ def test_euclidean_is_that_of_scipy_and_zero_for_equal_rows():
     assert np.diag(between(Euclidean(), a, a)).max() == 0
 
 
+@pytest.mark.parametrize("offset", [1e3, 1e6, 1e9])
+def test_euclidean_is_that_of_scipy_far_from_the_origin(offset):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(20, 3)) + offset, rng.normal(size=(25, 3)) + offset
+    b[0] += 5 * offset  # one far away, so that no common centre would help
+    np.testing.assert_allclose(between(Euclidean(), a, b), cdist(a, b), rtol=1e-9)
+    assert np.diag(between(Euclidean(), a, a)).max() == 0
+
+
 @pytest.mark.parametrize("sides", ["two", "one"])
 def test_tangent_distance_is_the_least_squares_distance_of_the_planes(sides):
     rng = np.random.default_rng(1)

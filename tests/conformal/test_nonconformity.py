@@ -11,6 +11,11 @@ from caveat.errors import InputError
 PROBS = np.array([[0.1, 0.6, 0.3]])
 HALF = np.array([0.5])
 ALL = [LAC(), APS(), RAPS(penalty=0.1, k_reg=1), SAPS(weight=0.15), TopK(), Margin()]
+EVERY = [*ALL, *(rule.fine for rule in ALL if rule.fine != rule)]
+
+
+def named(rule):
+    return f"{rule.name}{' less 1' if rule.less else ''}"
 
 
 @pytest.mark.parametrize(
@@ -70,16 +75,18 @@ def tables(draw):
     return probs, rng.random(n), rng.integers(0, classes, size=n)
 
 
-@pytest.mark.parametrize("rule", ALL, ids=lambda r: r.name)
+@pytest.mark.parametrize("rule", EVERY, ids=named)
 @settings(max_examples=40, deadline=None)
 @given(table=tables())
 def test_against_the_definition(rule, table):
     probs, u, _ = table
     expected = [literal(rule, row.astype(np.float64), v) for row, v in zip(probs, u, strict=True)]
-    np.testing.assert_allclose(rule.of_all(probs, u), expected, atol=1e-12)
+    # The mass up to a label is 1 less the mass that remains: the same where a row sums to 1, and off by what it lacks.
+    lacking = np.abs(1 - probs.sum(axis=1, dtype=np.float64)).max()
+    np.testing.assert_allclose(rule.of_all(probs, u) + rule.less, expected, rtol=0, atol=1e-12 + lacking)
 
 
-@pytest.mark.parametrize("rule", ALL, ids=lambda r: r.name)
+@pytest.mark.parametrize("rule", EVERY, ids=named)
 @settings(max_examples=60, deadline=None)
 @given(table=tables(), pick=st.integers(0, 10**6))
 def test_short_ways_equal_the_long_one_bit_by_bit(rule, table, pick):
@@ -93,10 +100,25 @@ def test_short_ways_equal_the_long_one_bit_by_bit(rule, table, pick):
         np.testing.assert_array_equal(rule.within(probs, u, cut), scores <= cut[:, None])
 
 
-@pytest.mark.parametrize("rule", ALL, ids=lambda r: r.name)
-def test_a_row_scores_the_same_alone(rule):
+@pytest.mark.parametrize("rule", EVERY, ids=named)
+def test_the_steps_of_the_short_ways_meet_bit_by_bit(rule):
+    # Ranks 32 and 256 are where the next step begins, with sums that are rounded otherwise.
+    rng = np.random.default_rng(1)
+    probs = rng.dirichlet(np.full(300, 0.2), size=200).astype(np.float32)
+    u, rows, order = rng.random(200), np.arange(200), np.argsort(-probs, axis=1, kind="stable")
+    scores = rule.of_all(probs, u)
+    for rank in (31, 32, 33, 255, 256, 257, 300):
+        labels = order[:, rank - 1]
+        threshold = scores[rows, labels]
+        np.testing.assert_array_equal(rule.of_labels(probs, labels, u), threshold)
+        np.testing.assert_array_equal(rule.within(probs, u, threshold), scores <= threshold[:, None])
+
+
+@pytest.mark.parametrize("rule", EVERY, ids=named)
+@pytest.mark.parametrize("classes", [40, 1000])
+def test_a_row_scores_the_same_alone(rule, classes):
     rng = np.random.default_rng(0)
-    probs, u = rng.dirichlet(np.ones(40), size=50).astype(np.float32), rng.random(50)
+    probs, u = rng.dirichlet(np.ones(classes), size=50).astype(np.float32), rng.random(50)
     together = rule.of_all(probs, u)
     for i in range(50):
         np.testing.assert_array_equal(rule.of_all(probs[i : i + 1], u[i : i + 1])[0], together[i])
@@ -107,6 +129,16 @@ def test_a_tiny_probability_is_still_told_from_a_tinier_one():
     probs = np.array([[1.0, 1e-9, 1e-10]], dtype=np.float32)
     cut = LAC().of_labels(probs, np.array([1]), np.ones(1))
     assert LAC().within(probs, np.ones(1), cut).tolist() == [[True, True, False]]
+
+
+def test_a_sure_row_is_told_from_a_surer_one():
+    # Without u the top label scores 1 less what remains. 1 - 3e-10 is 1 in float32, and 1 - 3e-20 in float64 too.
+    for dtype, left in ((np.float32, [1e-10, 1e-12]), (np.float64, [1e-20, 1e-22]), (np.float32, [1e-20, 1e-30])):
+        probs = np.array([[1.0, 2 * r, r] for r in left], dtype=dtype)
+        for rule in (APS(), RAPS(), SAPS()):
+            found = rule.fine.of_all(probs, np.ones(2))[:, 0]
+            np.testing.assert_allclose(found, [-3 * r for r in left], rtol=1e-6)
+            np.testing.assert_array_equal(rule.of_all(probs, np.ones(2))[:, 0], 1 + found)
 
 
 def test_every_name_is_known_and_bad_settings_are_named():

@@ -44,6 +44,21 @@ def test_coverage_is_exact_over_calibration_sets(score):
     assert abs(np.mean(hits) - 0.75) < 4 * np.std(hits) / math.sqrt(trials)
 
 
+@pytest.mark.parametrize("score", ["absolute", "normalised", "cqr"])
+def test_a_value_that_ties_with_the_threshold_is_in_its_interval(score):
+    # 6.83 - |6.83 - 0.9| is 0.9000000000000004: of discrete targets a third would miss by a rounding error.
+    mean, y = (grid.ravel() for grid in np.meshgrid(np.arange(0, 1000, 7) / 100, np.arange(-50, 50) / 10))
+    for m, true in zip(mean[::37], y[::37], strict=True):
+        said = {
+            "absolute": {"mean": [m]},
+            "normalised": {"mean": [m], "scale": [0.3 + m]},
+            "cqr": {"lower": [m - 0.1], "upper": [m + 0.1]},
+        }[score]
+        found = SplitIntervals(score, alpha=0.5).calibrate([true], **said).predict(**said)
+        assert found.covers([true]).all()
+        assert found.widths[0] <= 2 * abs(m - true) + 1e-12
+
+
 def test_groups_and_difficulty_bins_cover_within_each():
     rng, trials = np.random.default_rng(2), 100
     inside, plain = [], []

@@ -83,6 +83,49 @@ def test_coverage_is_the_promised_one_and_sets_are_not_silly(name):
     assert 1.9 < np.mean(sizes) < 3.3
 
 
+@pytest.mark.parametrize("rule", ["aps", RAPS(penalty=0.01, k_reg=5), SAPS(weight=0.0)], ids=["aps", "raps", "saps"])
+def test_a_sure_network_is_not_tied_at_a_mass_of_one(rule):
+    # Nearly half of its largest probabilities are 1 in float32, and many in float64. Were their scores 1, too, sets
+    # would cover 0.97 to 1, or follow the rounding of a sum.
+    rng, trials, n = np.random.default_rng(12), 25, 399
+    hits, same = [], []
+    for _ in range(trials):
+        drawn = draw(2 * n, rng, classes=10, sharp=3.0)
+        wide = Outputs(logits=12 * drawn.logits, labels=drawn.labels)
+        narrow = Outputs(logits=wide.logits.astype(np.float32), labels=drawn.labels)
+        assert 0.3 < np.mean(narrow.probs.max(axis=1) == 1) < 0.6
+        found, other = (SplitSets(rule, alpha=0.1).calibrate(both[:n]).predict(both[n:]) for both in (wide, narrow))
+        hits.append(found.coverage(wide[n:].labels))
+        same.append((found.member == other.member).all(axis=1).mean())
+    # 360 / 400 exactly; a calibration set and a test set of n each move one trial by sqrt(2 * .09 / n)
+    assert abs(np.mean(hits) - 360 / 400) < 4 * math.sqrt(2 * 0.09 / n / trials)
+    assert np.mean(same) > 0.999
+
+
+def test_sure_and_wrong_is_not_tied_at_a_probability_of_zero():
+    # The true label has less than 1e-17 in more than a twentieth of the samples. Were 1 - p all they scored, every set
+    # would hold all ten labels.
+    rng, trials, n = np.random.default_rng(13), 25, 399
+    hits, sizes = [], []
+    for _ in range(trials):
+        drawn = draw(2 * n, rng, classes=10, sharp=3.0)
+        both = Outputs(logits=24 * drawn.logits, labels=drawn.labels)
+        assert np.mean(both.probs[np.arange(2 * n), both.labels] < 1e-17) > 0.05
+        found = SplitSets("lac", alpha=0.05).calibrate(both[:n]).predict(both[n:])
+        hits.append(found.coverage(both[n:].labels))
+        sizes.append(found.sizes.mean())
+    assert abs(np.mean(hits) - 380 / 400) < 4 * math.sqrt(2 * 0.05 * 0.95 / n / trials)
+    assert np.mean(sizes) < 5
+
+
+def test_thresholds_are_told_on_the_scale_of_the_score():
+    # probabilities of the true labels with those above: .9, .8, .7, .4 + .6; alpha .4: the third of them, .9
+    calibration = Outputs(probs=[[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]], labels=[0, 0, 1, 1])
+    sets = SplitSets("aps", alpha=0.4).calibrate(calibration)
+    assert sets.threshold_ == pytest.approx(0.9)
+    assert sets.calibration_ == pytest.approx([0.7, 0.8, 0.9, 1.0])
+
+
 def test_without_u_on_both_sides_saps_covers():
     # A peer drops u at test only and covers 0.573 at alpha = .3.
     rng = np.random.default_rng(5)
@@ -218,6 +261,15 @@ def test_a_duplicate_of_the_calibration_point_at_the_threshold_is_covered(dtype)
         np.testing.assert_array_equal(alone, sets.predict(same).covers(same.labels))
 
 
+def test_the_layout_of_an_array_does_not_matter():
+    rng = np.random.default_rng(10)
+    rows = draw(400, rng, classes=300)
+    columns = Outputs(logits=np.asfortranarray(rows.logits), labels=rows.labels)
+    for name in NAMES:
+        sets = SplitSets(name, alpha=0.3).calibrate(rows)
+        np.testing.assert_array_equal(sets.p_values(columns), sets.p_values(rows))
+
+
 def test_sparse_sets_say_the_same():
     rng = np.random.default_rng(1)
     both = draw(500, rng)
@@ -244,6 +296,11 @@ def test_the_same_randomisation_is_demanded_on_both_sides():
     assert (plain.p_values(both, rng=np.random.default_rng(0)) < plain.p_values(both)).all()
     with pytest.raises(InputError, match="calibrated with rng and is now asked without"):
         SplitSets("aps").calibrate(both, rng=np.random.default_rng(0)).p_values(both)
+
+
+class _Broken:
+    def class_scores(self, outputs):
+        return np.where(np.arange(outputs.n)[:, None] == 3, np.nan, outputs.logits)
 
 
 def test_clear_errors():
@@ -273,6 +330,12 @@ def test_clear_errors():
         SplitSets(by=np.zeros(3, dtype=int)).calibrate(both)
     with pytest.raises(InputError, match="Bin real values first"):
         SplitSets(by=np.linspace(0, 1, 50)).calibrate(both)
+    for by, how in ((None, "without groups"), ("label", "by label"), (lambda o: o.predictions, "by a callable")):
+        sets = SplitSets(alpha=0.5, by=by).calibrate(both)
+        with pytest.raises(InputError, match=f"calibrated {how} and are now asked with groups="):
+            sets.predict(both, groups=np.zeros(50, dtype=int))
+    with pytest.raises(InputError, match="class scores have NaN, first at row 3"):
+        SplitSets(_Broken()).calibrate(both)
     with pytest.raises(InputError, match="smoothed p-values need rng"):
         SplitSets().calibrate(both).p_values(both, smoothed=True)
 

@@ -50,6 +50,14 @@ def test_ties_in_any_number_type_are_kept_whole(kind):
     assert not (scores >= threshold_for(scores, false_alarm=0.05, delta=0.01)).any()
 
 
+def test_infinite_inliers_beyond_the_rate_leave_no_threshold():
+    # A tenth scores inf: flagging "inf or more" would be a tenth of false alarms where a twentieth is allowed.
+    scores = np.append(np.arange(900.0), np.full(100, np.inf))
+    with pytest.raises(InputError, match="inlier has 100 infinite scores among 1000, too many for a false-alarm rate"):
+        threshold_for(scores, 0.05, 0.05)
+    assert np.mean(scores >= threshold_for(scores, 0.15, 0.05)) < 0.15
+
+
 def test_too_few_is_infinite_with_a_sentence():
     # (1 - 0.05)^89 = 0.0104 > 0.01 >= 0.95^90 = 0.0099
     with pytest.warns(CaveatWarning, match=r"n = 89 is too small .* Calibrate on 90 samples or more"):

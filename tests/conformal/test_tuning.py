@@ -56,6 +56,14 @@ def test_difficulty_tuning_prefers_what_measures_difficulty():
     assert len(tuned.table) == 4
 
 
+def test_candidates_may_come_from_iterators():
+    rng = np.random.default_rng(2)
+    tuning, easy = draw(400, rng)
+    eases = {"a": easy, "b": rng.random(400)}
+    tuned = tune_difficulty(tuning, eases, 0.2, rng=rng, bins=iter([2, 4]), scores=iter(["lac", "topk"]))
+    assert len(tuned.table) == 8
+
+
 def test_clear_errors():
     rng = np.random.default_rng(0)
     tuning, easy = draw(100, rng)
@@ -63,6 +71,9 @@ def test_clear_errors():
         tune_saps(tuning, 0.1, rng=rng, criterion="t_ss")
     with pytest.raises(InputError, match="unknown criterion 'size'"):
         tune_saps(tuning, 0.1, rng=rng, criterion="size")
+    for tune in (tune_raps, tune_saps):
+        with pytest.raises(InputError, match="tuning needs labels, which is None"):
+            tune(Outputs(logits=tuning.logits), 0.1, rng=rng)
     with pytest.raises(InputError, match="at least one candidate"):
         tune_raps(tuning, 0.1, rng=rng, penalties=[])
     with pytest.raises(InputError, match=r"one value per tuning sample \(100\), got 99"):

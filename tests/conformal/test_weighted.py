@@ -52,3 +52,5 @@ def test_clear_errors():
         weighted_quantile([1, 2], 0.1, weights=[1], test_weight=1)
     with pytest.raises(InputError, match="weights must be 0 or positive"):
         weighted_quantile([1, 2], 0.1, weights=[1, -1], test_weight=1)
+    with pytest.raises(InputError, match="at least one weight must be positive"):
+        weighted_quantile([1, 2], 0.1, weights=[0, 0], test_weight=0)

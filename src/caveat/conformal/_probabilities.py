@@ -50,10 +50,14 @@ def probability_blocks(outputs: Outputs, source: ClassScores | None = None) -> I
     for outer in outputs.blocks(("probs",) if source is None else None):
         if source is not None:
             values = -np.asarray(source.class_scores(outer), dtype=np.float64)
+            if np.isnan(values).any():
+                row = start + int(np.argwhere(np.isnan(values))[0][0])
+                raise InputError(f"class scores have NaN, first at row {row}. Drop or impute it before calibrating.")
         else:
             values = outer.logits if outer.has("logits") else outer.probs
         normalised = source is None and not outer.has("logits")
         for rows in row_blocks(outer.n, row_bytes=values.shape[1] * values.itemsize, block_bytes=_CACHE_BYTES):
-            block = values[rows] if normalised else softmax_rows(values[rows])
+            part = np.ascontiguousarray(values[rows])  # sums run in one order, whatever the layout of the array
+            block = part if normalised else softmax_rows(part)
             yield slice(start + rows.start, start + rows.stop), block
         start += outer.n

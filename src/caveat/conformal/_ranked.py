@@ -1,8 +1,12 @@
 """Scores that depend on the rank of a label: sorted as little as possible, summed always in the same order.
 
-A ranked formula maps (p, above, top, rank, u) to a score: the probability of the label, the sum of those ranked above
-it, the largest one, the rank (1 = most probable) and the randomisation. It never falls as the rank grows, so that a set
-is a prefix of the ranking: only the labels above a bound can enter, and a full sort is needed only for a long set.
+A ranked formula maps (p, below, rank, row) to a score: the probability of the label, the sum of those ranked below it,
+the rank (1 = most probable) and what belongs to the row, such as its randomisation. It never falls as the rank grows,
+so that a set is a prefix of the ranking: only the labels above a bound can enter, and a full sort is needed only for a
+long set.
+
+Sums run from the small end, because what a sure model leaves to the other labels, 1e-12 or so, is what tells its
+samples apart: summed from the large end it drowns in the rounding of 1.
 """
 
 from __future__ import annotations
@@ -13,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["label_ranks", "prefix_members", "ranked_of_all", "ranked_of_labels"]
+__all__ = ["label_ranks", "mass_below_top", "prefix_members", "ranked_of_all", "ranked_of_labels"]
 
 Array = NDArray[Any]
-Formula = Callable[[Array, Array, Array, Array, Array], Array]
+Formula = Callable[[Array, Array, Array, Array], Array]
 
 _HEAD, _GROWTH = 32, 8  # labels looked at first, and how many times more where that was not enough
 
@@ -33,7 +37,7 @@ def label_ranks(probs: Array, labels: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def ranked_of_labels(
-    formula: Formula, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]
+    formula: Formula, probs: Array, labels: NDArray[np.intp], row: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The formula at one label per row, shape (n,)."""
     ranks = label_ranks(probs, labels)
@@ -43,23 +47,23 @@ def ranked_of_labels(
         if rows.size:
             part = probs if rows.size == ranks.size else probs[rows]
             place = (np.arange(rows.size), ranks[rows] - 1)
-            values, above = _descending(part, length)
-            found[rows] = formula(values[place], above[place], values[:, 0], ranks[rows], u[rows])
+            values, below = _descending(part, length)
+            found[rows] = formula(values[place], below[place], ranks[rows], row[rows])
     return found
 
 
-def ranked_of_all(formula: Formula, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+def ranked_of_all(formula: Formula, probs: Array, row: NDArray[np.float64]) -> NDArray[np.float64]:
     """The formula at every label, shape (n, C)."""
-    order = _stable_order(probs)
-    values = np.take_along_axis(probs, order, axis=1).astype(np.float64)
-    scores = formula(values, _sum_above(values), values[:, :1], np.arange(1, probs.shape[1] + 1), u[:, None])
-    found = np.empty(probs.shape)
-    np.put_along_axis(found, order, scores, axis=1)
+    scores, found = np.empty(probs.shape), np.empty(probs.shape)
+    for low, length in _lengths(probs.shape[1]):  # the steps of the short ways, so that every sum has the same bits
+        values, below = (array[:, low:] for array in _descending(probs, length))
+        scores[:, low:length] = formula(values, below, np.arange(low + 1, length + 1), row[:, None])
+    np.put_along_axis(found, _stable_order(probs), scores, axis=1)
     return found
 
 
 def prefix_members(
-    formula: Formula, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]
+    formula: Formula, probs: Array, row: NDArray[np.float64], threshold: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
     """Which labels have a score at or below the threshold of their row."""
     sizes, last = np.zeros(probs.shape[0], dtype=np.intp), np.full(probs.shape[0], np.inf, dtype=probs.dtype)
@@ -68,13 +72,20 @@ def prefix_members(
         if rows.size == 0:
             break
         part = probs if rows.size == sizes.size else probs[rows]
-        sizes[rows], last[rows] = _prefix(formula, part, u[rows], threshold[rows], length)
+        sizes[rows], last[rows] = _prefix(formula, part, row[rows], threshold[rows], low, length)
     member = probs >= last[:, None]
     # Labels tied with the last one to enter: only the first of them by number belong to the prefix.
-    for row in np.flatnonzero(np.count_nonzero(member, axis=1) != sizes):
-        member[row] = False
-        member[row, _stable_order(probs[row : row + 1])[0, : sizes[row]]] = True
+    for i in np.flatnonzero(np.count_nonzero(member, axis=1) != sizes):
+        member[i] = False
+        member[i, _stable_order(probs[i : i + 1])[0, : sizes[i]]] = True
     return np.asarray(member)
+
+
+def mass_below_top(probs: Array) -> NDArray[np.float64]:
+    """What the most probable label leaves to the others, shape (n,)."""
+    others = probs.copy()
+    others[np.arange(probs.shape[0]), np.argmax(probs, axis=1)] = 0
+    return np.asarray(others.sum(axis=1, dtype=np.float64))
 
 
 def _lengths(classes: int) -> Iterator[tuple[int, int]]:
@@ -86,28 +97,26 @@ def _lengths(classes: int) -> Iterator[tuple[int, int]]:
 
 
 def _prefix(
-    formula: Formula, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64], length: int
+    formula: Formula, probs: Array, row: NDArray[np.float64], threshold: NDArray[np.float64], low: int, length: int
 ) -> tuple[NDArray[np.intp], Array]:
-    """How many of the ``length`` most probable labels pass, and the probability of the last of them."""
-    values, above = _descending(probs, length)
-    scores = formula(values, above, values[:, :1], np.arange(1, length + 1), u[:, None])
-    sizes = np.count_nonzero(scores <= threshold[:, None], axis=1)
+    """How many of the ``length`` most probable labels pass if the first ``low`` do, and the last one's probability."""
+    values, below = _descending(probs, length)
+    scores = formula(values[:, low:], below[:, low:], np.arange(low + 1, length + 1), row[:, None])
+    sizes = low + np.count_nonzero(scores <= threshold[:, None], axis=1)
     last = np.take_along_axis(values, np.maximum(sizes - 1, 0)[:, None], axis=1)[:, 0]
     return np.asarray(sizes), np.where(sizes > 0, last, np.inf).astype(probs.dtype)
 
 
 def _descending(probs: Array, length: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The largest ``length`` probabilities of each row, falling, and for each the sum of those before it."""
-    classes = probs.shape[1]
-    part = probs if length == classes else np.partition(probs, classes - length, axis=1)[:, classes - length :]
-    values = np.sort(part, axis=1)[:, ::-1].astype(np.float64)
-    return values, _sum_above(values)
-
-
-def _sum_above(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    above = np.zeros_like(values)
-    np.cumsum(values[:, :-1], axis=1, out=above[:, 1:])
-    return above
+    """The largest ``length`` probabilities of each row, falling, and for each the sum of all below it."""
+    rest = probs.shape[1] - length
+    part = np.partition(probs, rest, axis=1) if rest else probs
+    rising = np.sort(part[:, rest:], axis=1).astype(np.float64)
+    below = np.empty_like(rising)
+    below[:, 0] = part[:, :rest].sum(axis=1, dtype=np.float64)
+    below[:, 1:] = rising[:, :-1]
+    np.cumsum(below, axis=1, out=below)
+    return rising[:, ::-1], below[:, ::-1]
 
 
 def _stable_order(probs: Array) -> NDArray[np.intp]:

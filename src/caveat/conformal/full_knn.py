@@ -130,7 +130,8 @@ class FullKNN:
             raise InputError(f"x must have {self.n_features_} columns as in training, got {rows.shape[1]}.")
         if by not in (None, "label"):
             raise InputError(f"by must be None or 'label', got {by!r}.")
-        wanted = [(check_known(m, _MEASURES, "conformity measure"), as_count(k, "k")) for m in measures for k in ks]
+        asked = [as_count(k, "k") for k in ks]  # once: an iterator would be empty for the second measure
+        wanted = [(check_known(m, _MEASURES, "conformity measure"), k) for m in measures for k in asked]
         for _, k in wanted:
             if k > self.bag_.k:
                 raise InputError(f"k must be at most {self.bag_.k}, for which the bag was fitted, got {k}.")

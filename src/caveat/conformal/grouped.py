@@ -23,9 +23,11 @@ __all__ = ["GroupedScores", "as_groups"]
 
 def as_groups(value: ArrayLike, name: str, n: int) -> NDArray[Any]:
     """One group name per row: whole numbers, booleans or strings."""
-    groups = np.asarray(value)
+    groups: NDArray[Any] = np.asarray(value)
     if groups.shape != (n,):
         raise InputError(f"{name} must name one group per row ({n}), got shape {groups.shape}.")
+    if groups.dtype == object and all(isinstance(group, str) for group in groups):  # as a pandas column gives them
+        groups = groups.astype(np.str_)
     if groups.dtype.kind not in "biuUS":
         raise InputError(f"{name} must be whole numbers or strings, got dtype {groups.dtype}. Bin real values first.")
     return groups
@@ -101,8 +103,9 @@ class GroupedScores:
         if group is None:
             return _p_values(self.of_group(0), asked, tau)
         found = np.empty(asked.shape)
-        for g in np.unique(group):
-            rows = group == g
+        order = np.argsort(group, kind="stable")  # one sort, not one look at all rows per group
+        numbers, starts = np.unique(group[order], return_index=True)
+        for g, rows in zip(numbers, np.split(order, starts[1:]), strict=False):
             known = self.of_group(int(g)) if g >= 0 else self.scores[:0]
             found[rows] = _p_values(known, asked[rows], None if tau is None else tau[rows])
         return found

@@ -50,7 +50,8 @@ def measure(q: ArrayLike, name: Literal["cp", "sp", "mcp", "msp"]) -> Floats:
     """
     check_known(name, ("cp", "sp", "mcp", "msp"), "conformity measure")
     joint = _joint(q)
-    conditional = joint / joint.sum(axis=1, keepdims=True)
+    # 0.14 / 0.7 and 0.06 / 0.3 are the same probability, but not in floats: what is equal must stay tied.
+    conditional = np.round(joint / joint.sum(axis=1, keepdims=True), 12)
     if name == "cp":
         return np.asarray(conditional)
     best = conditional.max(axis=1, keepdims=True)

@@ -28,6 +28,7 @@ __all__ = ["Euclidean", "Metric", "TangentDistance", "tangent_vectors"]
 Array = NDArray[Any]
 State = tuple[Array, ...]
 
+_NEAR = 1e-6  # of |x|^2 + |y|^2: below, |x|^2 + |y|^2 - 2 xy loses six digits of |x - y|^2 or more
 _TANGENTS = 7
 _RIDGE = 1e-4  # rho: keeps two parallel tangent planes from dividing rounding errors by zero
 _ROWS, _COLUMNS = 48, 384  # of a tile, so that its 49 inner products stay in cache
@@ -60,7 +61,10 @@ class Euclidean:
     def distances(self, a: State, b: State) -> NDArray[np.float64]:
         total = a[1][:, None] + b[1]
         squared = total - 2 * (a[0] @ b[0].T)
-        squared[squared < 1e-13 * total] = 0  # what is left of equal rows after cancellation
+        row, column = np.nonzero(squared < _NEAR * total)  # too much cancelled: subtract before squaring
+        for pairs in row_blocks(row.size, row_bytes=8 * a[0].shape[1]):
+            gap = a[0][row[pairs]] - b[0][column[pairs]]
+            squared[row[pairs], column[pairs]] = np.einsum("ij,ij->i", gap, gap)
         return np.asarray(np.sqrt(squared))
 
 

@@ -10,14 +10,16 @@ With o(y) the rank of y (1 = most probable; ties by label number) and u ~ U(0, 1
 - ``margin``  $\max_{y' \ne y} p_{y'} - p_y$
 
 Every score is computed by the same floating-point steps at calibration and at test, so that a test point equal to a
-calibration point gets the equal score.
+calibration point gets the equal score. The mass up to y is taken as 1 minus the mass that remains: without u a sure
+model scores 1 - 1e-9 or 1 - 1e-20, which rounding ties; so does ``lac`` where it is sure and wrong. Less 1 (``fine``)
+such scores stay apart.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, final
@@ -26,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._checks import as_count
-from caveat.conformal._ranked import label_ranks, prefix_members, ranked_of_all, ranked_of_labels
+from caveat.conformal._ranked import label_ranks, mass_below_top, prefix_members, ranked_of_all, ranked_of_labels
 from caveat.errors import InputError
 
 __all__ = ["APS", "LAC", "NONCONFORMITY", "RAPS", "SAPS", "Margin", "Nonconformity", "TopK"]
@@ -42,6 +44,12 @@ class Nonconformity(ABC):
 
     name: ClassVar[str]
     randomised: ClassVar[bool] = False  # whether u matters
+    less: float = 0.0  # subtracted from the score
+
+    @property
+    def fine(self) -> Nonconformity:
+        """The same score, less a number around which it would be rounded: the order that ``SplitSets`` goes by."""
+        return self
 
     @abstractmethod
     def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -61,35 +69,45 @@ class Nonconformity(ABC):
 class LAC(Nonconformity):
     """One minus the probability of the label: the smallest sets on average."""
 
+    less: float = field(default=0.0, kw_only=True, repr=False)
+
     name: ClassVar[str] = "lac"
 
+    @property
+    def fine(self) -> LAC:
+        return replace(self, less=1.0)
+
     def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(1 - np.take_along_axis(probs, labels[:, None], axis=1)[:, 0].astype(np.float64))
+        own = np.take_along_axis(probs, labels[:, None], axis=1)[:, 0]
+        return np.asarray(np.subtract(1 - self.less, own, dtype=np.float64))
 
     def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.subtract(1, probs, dtype=np.float64)
+        return np.subtract(1 - self.less, probs, dtype=np.float64)
 
     def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
         if (threshold == threshold[0]).all():
-            return np.asarray(probs >= probs.dtype.type(_least_probability(float(threshold[0]), probs.dtype)))
+            return np.asarray(probs >= probs.dtype.type(self._least(float(threshold[0]), probs.dtype)))
         levels, where = np.unique(threshold, return_inverse=True)
-        cuts = np.array([_least_probability(float(level), probs.dtype) for level in levels], dtype=probs.dtype)
+        cuts = np.array([self._least(float(level), probs.dtype) for level in levels], dtype=probs.dtype)
         return np.asarray(probs >= cuts[where][:, None])
+
+    def _least(self, threshold: float, dtype: np.dtype[Any]) -> float:
+        return _least_probability(1 - self.less, threshold, dtype)
 
 
 @lru_cache(maxsize=4096)  # asked again for every block of rows
-def _least_probability(threshold: float, dtype: np.dtype[Any]) -> float:
-    """The smallest p of the float type with 1 - p <= threshold, so that one comparison in that type decides."""
-    if threshold >= 1:
+def _least_probability(start: float, threshold: float, dtype: np.dtype[Any]) -> float:
+    """The smallest p of the float type with start - p <= threshold, so that one comparison in that type decides."""
+    if threshold >= start:
         return -np.inf
-    if threshold < 0:
+    if threshold < start - 1:
         return np.inf
     whole = np.dtype(f"i{dtype.itemsize}")
     low, high = 0, int(np.ones(1, dtype).view(whole)[0])  # positive floats are ordered as their bits
     while low < high:
         middle = (low + high) // 2
         p = np.array([middle], dtype=whole).view(dtype)[0]
-        if 1 - np.float64(p) <= threshold:
+        if start - np.float64(p) <= threshold:
             high = middle
         else:
             low = middle + 1
@@ -141,17 +159,26 @@ class TopK(Nonconformity):
 class APS(Nonconformity):
     """Probability of the labels ranked above, plus a random share of the label's own."""
 
+    less: float = field(default=0.0, kw_only=True, repr=False)
+
     name: ClassVar[str] = "aps"
     randomised: ClassVar[bool] = True
 
+    @property
+    def fine(self) -> APS:
+        return replace(self, less=1.0)
+
     def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ranked_of_labels(_aps, probs, labels, u)
+        return ranked_of_labels(self._ranked, probs, labels, u)
 
     def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ranked_of_all(_aps, probs, u)
+        return ranked_of_all(self._ranked, probs, u)
 
     def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return prefix_members(_aps, probs, u, threshold)
+        return prefix_members(self._ranked, probs, u, threshold)
+
+    def _ranked(self, p: Array, below: Array, rank: Array, u: Array) -> Array:
+        return _mass(p, below, u, self.less)
 
 
 @final
@@ -169,6 +196,7 @@ class RAPS(Nonconformity):
 
     penalty: float = 0.01
     k_reg: int = 5
+    less: float = field(default=0.0, kw_only=True, repr=False)
 
     name: ClassVar[str] = "raps"
     randomised: ClassVar[bool] = True
@@ -176,6 +204,10 @@ class RAPS(Nonconformity):
     def __post_init__(self) -> None:
         _not_negative(self.penalty, "penalty")
         as_count(self.k_reg, "k_reg", least=0)
+
+    @property
+    def fine(self) -> RAPS:
+        return replace(self, less=1.0)
 
     def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
         return ranked_of_labels(self._ranked, probs, labels, u)
@@ -186,8 +218,8 @@ class RAPS(Nonconformity):
     def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
         return prefix_members(self._ranked, probs, u, threshold)
 
-    def _ranked(self, p: Array, above: Array, top: Array, rank: Array, u: Array) -> Array:
-        return np.asarray(_aps(p, above, top, rank, u) + self.penalty * np.maximum(0, rank - self.k_reg))
+    def _ranked(self, p: Array, below: Array, rank: Array, u: Array) -> Array:
+        return np.asarray(_mass(p, below, u, self.less) + self.penalty * np.maximum(0, rank - self.k_reg))
 
 
 @final
@@ -202,6 +234,7 @@ class SAPS(Nonconformity):
     """
 
     weight: float = 0.2
+    less: float = field(default=0.0, kw_only=True, repr=False)
 
     name: ClassVar[str] = "saps"
     randomised: ClassVar[bool] = True
@@ -209,26 +242,34 @@ class SAPS(Nonconformity):
     def __post_init__(self) -> None:
         _not_negative(self.weight, "weight")
 
+    @property
+    def fine(self) -> SAPS:
+        return replace(self, less=1.0)
+
     def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
         ranks = label_ranks(probs, labels)
-        top = probs.max(axis=1).astype(np.float64)
-        return np.asarray(self._ranked(top, top, top, ranks, u))
+        return self._ranked(probs, probs, ranks, self._rows(probs, u))  # no probability of the label is looked at
 
     def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ranked_of_all(self._ranked, probs, u)
+        return ranked_of_all(self._ranked, probs, self._rows(probs, u))
 
     def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return prefix_members(self._ranked, probs, u, threshold)
+        return prefix_members(self._ranked, probs, self._rows(probs, u), threshold)
 
-    def _ranked(self, p: Array, above: Array, top: Array, rank: Array, u: Array) -> Array:
-        return np.asarray(np.where(rank == 1, u * top, top + (rank - 2 + u) * self.weight))
+    def _rows(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.stack([mass_below_top(probs), u], axis=1)
+
+    def _ranked(self, p: Array, below: Array, rank: Array, row: Array) -> Array:
+        start, left, u = 1 - self.less, row[..., 0], row[..., 1]  # p_max = 1 - left
+        return np.where(rank == 1, start - ((1 - u) + u * left), start - left + (rank - 2 + u) * self.weight)
 
 
-def _aps(p: Array, above: Array, top: Array, rank: Array, u: Array) -> Array:
-    return np.asarray(above + u * p)
+def _mass(p: Array, below: Array, u: Array, less: float) -> Array:
+    """The mass up to a label and a share u of its own, less a number."""
+    return np.asarray((1 - less) - (below + (1 - u) * p))
 
 
-def _rank(p: Array, above: Array, top: Array, rank: Array, u: Array) -> Array:
+def _rank(p: Array, below: Array, rank: Array, u: Array) -> Array:
     return np.broadcast_to(rank, np.broadcast_shapes(p.shape, rank.shape)).astype(np.float64)
 
 

@@ -111,6 +111,9 @@ class SplitIntervals:
         said = self._said(None, {"mean": mean, "scale": scale, "lower": lower, "upper": upper})
         n = next(iter(said.values())).size
         reach = self._threshold_of_rows(n, groups)
+        # mean + (y - mean) can round to less than y: without two units in the last place, every y that ties with the
+        # threshold would miss its own interval.
+        reach = reach + 2 * np.finfo(np.float64).eps * np.abs(reach)
         if self.score == "cqr":
             low, high = said["lower"] - reach, said["upper"] + reach
         else:

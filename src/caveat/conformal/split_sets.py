@@ -99,7 +99,7 @@ class SplitSets:
             raise InputError("SplitSets calibrates on labels, which is None. Store the true classes, shape (n,).")
         u = self._randomisation(outputs.n, rng)
         groups = self._groups(outputs, self.by if not callable(self.by) else None)
-        rule, parts, classes = self.nonconformity, [], 0
+        rule, parts, classes = self.nonconformity.fine, [], 0
         for rows, probs in probability_blocks(outputs, self._source):
             classes = probs.shape[1]
             labels = as_labels(outputs.labels[rows], "labels", n_classes=classes)
@@ -112,9 +112,10 @@ class SplitSets:
         else:
             self.grouped_ = GroupedScores.of(scores, groups)
         promise = Promise(self.alpha, self.delta)
-        self.thresholds_ = self.grouped_.thresholds(promise.rank)
+        self._cuts = self.grouped_.thresholds(promise.rank)
+        self.thresholds_ = self._cuts + rule.less
         if self.by is None:
-            self.threshold_, self.calibration_ = float(self.thresholds_[0]), self.grouped_.scores
+            self.threshold_, self.calibration_ = float(self.thresholds_[0]), self.grouped_.scores + rule.less
         self.level_, self.caveat_ = promise.kept_by(self.grouped_, by_group=self.by is not None)
         if self.caveat_:
             warnings.warn(self.caveat_, CaveatWarning, stacklevel=2)
@@ -130,13 +131,13 @@ class SplitSets:
     ) -> PredictionSets:
         """The labels whose nonconformity is at or below the threshold; ``sparse`` keeps them as a CSR matrix."""
         u, number = self._ready(outputs, rng, groups)
-        rule, parts = self.nonconformity, []
-        per_row = None if number is None else np.append(self.thresholds_, np.inf)[number]  # -1, unseen: every label
+        rule, parts = self.nonconformity.fine, []
+        per_row = None if number is None else np.append(self._cuts, np.inf)[number]  # -1, unseen: every label
         for rows, probs in probability_blocks(outputs, self._source):
             if self._by_label:
-                member = rule.of_all(probs, u[rows]) <= self.thresholds_
+                member = rule.of_all(probs, u[rows]) <= self._cuts
             elif per_row is None:
-                member = rule.within(probs, u[rows], np.full(probs.shape[0], self.thresholds_[0]))
+                member = rule.within(probs, u[rows], np.full(probs.shape[0], self._cuts[0]))
             else:
                 member = rule.within(probs, u[rows], per_row[rows])
             parts.append(member)
@@ -161,7 +162,7 @@ class SplitSets:
         tau = rng.random(outputs.n) if rng is not None and smoothed in (None, True) else None
         if smoothed and rng is None:
             raise InputError("smoothed p-values need rng, a numpy.random.Generator, which is None.")
-        rule, found = self.nonconformity, np.empty((outputs.n, self.n_classes_))
+        rule, found = self.nonconformity.fine, np.empty((outputs.n, self.n_classes_))
         for rows, probs in probability_blocks(outputs, self._source):
             scores, here = rule.of_all(probs, u[rows]), None if tau is None else tau[rows]
             if self._by_label:
@@ -210,6 +211,9 @@ class SplitSets:
                 f"{self.nonconformity.name} was calibrated {had} rng and is now asked {has} it: the same randomisation "
                 "must hold at calibration and at test, or the sets do not cover."
             )
+        if groups is not None and (self.by is None or self._by_label or callable(self.by)):
+            how = "by a callable" if callable(self.by) else "by label" if self._by_label else "without groups"
+            raise InputError(f"sets were calibrated {how} and are now asked with groups=, which they cannot use.")
         named = self._groups(outputs, groups)
         if named is None:
             return self._randomisation(outputs.n, draws), None

@@ -59,8 +59,13 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
             stacklevel=2,
         )
         return math.inf
-    at = np.partition(scores, n - rank)[n - rank]
-    return float(np.nextafter(at, np.inf, dtype=_float_type(inlier)))
+    exceeded = float(np.partition(scores, n - rank)[n - rank])
+    if exceeded == math.inf:
+        raise InputError(
+            f"inlier has {np.count_nonzero(scores == math.inf)} infinite scores among {n}, too many for a false-alarm "
+            f"rate of {false_alarm}: no threshold lies above them. Cap the scores, or allow more false alarms."
+        )
+    return float(np.nextafter(exceeded, np.inf, dtype=_float_type(inlier)))
 
 
 def _float_type(scores: ArrayLike) -> np.dtype[np.floating[Any]]:

@@ -100,6 +100,7 @@ def tune_raps(
     >>> tuned.score.k_reg, len(tuned.table)
     (7, 5)
     """
+    _check_labels(tuning)
     k = quantile_rank(tuning.n, as_level(alpha, "alpha"))
     blocks = probability_blocks(tuning, source)
     ranks = np.sort(np.concatenate([label_ranks(probs, tuning.labels[rows]) for rows, probs in blocks]))
@@ -168,9 +169,10 @@ def tune_difficulty(
         raise InputError("ease must name at least one way to measure it, got none.")
     fixed = None if judged_by is None else _as_ease(judged_by, tuning.n)
     table: dict[Any, float] = {}
+    counts, rules = list(bins), list(scores)
     for name, values in known.items():
-        for count in bins:
-            for score in scores:
+        for count in counts:
+            for score in rules:
                 sets = DifficultySets(score, alpha=alpha, bins=count)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", CaveatWarning)  # a bin too small shows in the criterion
@@ -239,13 +241,17 @@ def _halves(
     """Two random halves, with the probabilities computed once for all candidates, and the rows of each."""
     if tuning.n < 4:
         raise InputError(f"a tuning split must hold at least 4 samples, got {tuning.n}.")
-    if not tuning.has("labels"):
-        raise InputError("tuning needs labels, which is None. Store the true classes, shape (n,).")
+    _check_labels(tuning)
     order = rng.permutation(tuning.n)
     rows = np.sort(order[: tuning.n // 2]), np.sort(order[tuning.n // 2 :])
     probs = np.concatenate([block for _, block in probability_blocks(tuning, source)])
     first, second = (Outputs(probs=probs[r], labels=tuning.labels[r], check=False) for r in rows)
     return first, _Judging(second, label_ranks(second.probs, second.labels)), rows
+
+
+def _check_labels(tuning: Outputs) -> None:
+    if not tuning.has("labels"):
+        raise InputError("tuning needs labels, which is None. Store the true classes, shape (n,).")
 
 
 def _as_ease(values: ArrayLike, n: int) -> NDArray[np.float64]:

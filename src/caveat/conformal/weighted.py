@@ -52,6 +52,8 @@ def weighted_quantile(scores: ArrayLike, alpha: float, *, weights: ArrayLike, te
         raise InputError("weights must be 0 or positive, and test_weight as well.")
     order = np.argsort(values, kind="stable")
     mass = np.cumsum(weight[order])
+    if not mass[-1] + test_weight > 0:
+        raise InputError("at least one weight must be positive, got only zeros: no score says anything about the test.")
     needed = (1 - alpha) * (mass[-1] + test_weight)
     place = int(np.searchsorted(mass, needed * (1 - 1e-12)))  # sums of equal weights are off by rounding
     if place >= values.size:
