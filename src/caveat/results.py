@@ -16,7 +16,7 @@ from caveat.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Comparison", "Estimate", "Intervals", "PairedTest", "PredictionSets", "ScoreBounds", "stack_rows"]
+__all__ = ["Comparison", "Estimate", "Intervals", "PairedTest", "PredictionSets", "ScoreBounds", "p_text", "stack_rows"]
 
 
 @final
@@ -293,6 +293,19 @@ class Intervals:
         return text + (f". {self.caveat}" if self.caveat else "")
 
 
+def p_text(value: float, *, cell: bool = False) -> str:
+    """A p-value for a sentence, or for a cell of a table. A tail that underflows is small, not nothing: never 0.
+
+    Examples
+    --------
+    >>> p_text(0.00942), p_text(0.0), p_text(0.00942, cell=True), p_text(0.0, cell=True)
+    ('p = 0.00942', 'p < 1e-300', '0.009', '<0.001')
+    """
+    if cell:
+        return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return "p < 1e-300" if value < 1e-300 else f"p = {value:.3g}"
+
+
 @final
 @dataclass(frozen=True)
 class PairedTest:
@@ -311,7 +324,7 @@ class PairedTest:
     p_value: float
 
     def __str__(self) -> str:
-        return f"{self.metric} {self.first:.3f} against {self.second:.3f}: {self.difference}, p = {self.p_value:.3g}"
+        return f"{self.metric} {self.first:.3f} against {self.second:.3f}: {self.difference}, {p_text(self.p_value)}"
 
 
 @final
@@ -437,8 +450,8 @@ class Comparison:
         """The tests in one sentence, and the caveat."""
         text = (
             f"{len(self.methods)} methods in {self.n_blocks} blocks: "
-            f"Friedman {self.statistic:.4g} (p = {self.p_value:.3g}), "
-            f"Iman-Davenport {self.f_statistic:.4g} (p = {self.f_p_value:.3g}), Kendall's W {self.kendall_w:.2f}."
+            f"Friedman {self.statistic:.4g} ({p_text(self.p_value)}), "
+            f"Iman-Davenport {self.f_statistic:.4g} ({p_text(self.f_p_value)}), Kendall's W {self.kendall_w:.2f}."
         )
         return text + (f" {self.caveat}" if self.caveat else "")
 
