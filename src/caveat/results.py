@@ -345,7 +345,7 @@ class Comparison:
     layers
         Each method in one group, from best to worst. The first layer holds the best method and all that tie with it.
     f_statistic, f_p_value
-        Iman and Davenport's F and its p-value; not significant: every method is tied.
+        Iman and Davenport's F and its p-value; not significant: every method is tied, unless ``exact_p_value`` decides.
     kendall_w
         Concordance of the blocks: 1 if all rank the methods alike, 0 if at random.
     posthoc, alpha, lower_is_better
@@ -354,6 +354,8 @@ class Comparison:
         Complete blocks that were used, and incomplete ones that were not.
     caveat
         A sentence where one is due, else empty.
+    exact_p_value
+        Exact p-value of Friedman's statistic for a table too small for its approximations; None for a larger one.
     """
 
     average_ranks: Mapping[str, float]
@@ -371,6 +373,7 @@ class Comparison:
     n_blocks: int
     dropped_blocks: int = 0
     caveat: str = ""
+    exact_p_value: float | None = None
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -448,9 +451,10 @@ class Comparison:
 
     def summary(self) -> str:
         """The tests in one sentence, and the caveat."""
+        exact = "" if self.exact_p_value is None else f", exactly {p_text(self.exact_p_value)}"
         text = (
             f"{len(self.methods)} methods in {self.n_blocks} blocks: "
-            f"Friedman {self.statistic:.4g} ({p_text(self.p_value)}), "
+            f"Friedman {self.statistic:.4g} ({p_text(self.p_value)}{exact}), "
             f"Iman-Davenport {self.f_statistic:.4g} ({p_text(self.f_p_value)}), Kendall's W {self.kendall_w:.2f}."
         )
         return text + (f" {self.caveat}" if self.caveat else "")

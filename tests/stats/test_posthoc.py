@@ -83,11 +83,19 @@ def test_wilcoxon_holm_is_scipy_and_holm():
         pairwise_p_values(np.array([[np.inf, 1.0], [1.0, 2.0]]), np.array([[2.0, 1.0], [1.0, 2.0]]), "wilcoxon")
 
 
-def test_complete_agreement_is_certain():
+def test_complete_agreement_is_as_sure_as_the_number_of_blocks():
+    # each block has three orders of (1, 2.5, 2.5), and five of six must repeat the first: 3^-5
     ranks = np.tile([1.0, 2.5, 2.5], (6, 1))
     p = pairwise_p_values(ranks, ranks, "conover")
-    assert p[0, 1] == p[0, 2] == 0
+    assert p[0, 1] == p[0, 2] == pytest.approx(3.0**-5)
     assert p[1, 2] == 1
+
+
+def test_a_critical_difference_needs_methods_blocks_and_a_level():
+    with pytest.raises(InputError, match="k must be a whole number, at least 2"):
+        critical_difference(1, 14, 0.05)
+    with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
+        critical_difference(4, 14, 5)
 
 
 def test_unknown_test_is_named():
