@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -324,7 +324,9 @@ class PairedTest:
     p_value: float
 
     def __str__(self) -> str:
-        return f"{self.metric} {self.first:.3f} against {self.second:.3f}: {self.difference}, {p_text(self.p_value)}"
+        difference, caveat = replace(self.difference, caveat=""), self.difference.caveat
+        text = f"{self.metric} {self.first:.3f} against {self.second:.3f}: {difference}, {p_text(self.p_value)}"
+        return text + (f". {caveat}" if caveat else "")
 
 
 @final

@@ -41,7 +41,7 @@ def exact_p_value(ranks: NDArray[np.float64]) -> float | None:
         reached = np.sort(sums[:, None, :] + orders, axis=2).reshape(-1, k)
         code = reached @ (2 * blocks * k + 1) ** np.arange(k)
         _, first, where = np.unique(code, return_index=True, return_inverse=True)
-        chance = np.bincount(where, weights=np.repeat(chance / len(orders), len(orders)))
+        chance = np.asarray(np.bincount(where, weights=np.repeat(chance / len(orders), len(orders))), dtype=np.float64)
         sums = reached[first]
     apart = ((sums - blocks * (k + 1)) ** 2).sum(axis=1)
     observed = ((doubled.sum(axis=0) - blocks * (k + 1)) ** 2).sum()
