@@ -52,6 +52,14 @@ def test_comparison_as_tables():
     assert not comparison.tied("b", "c")
 
 
+def test_names_of_methods_do_not_break_the_tables():
+    comparison = compare([[1, 2]] * 8, methods=[r"k\^2~{a}", "p|q<1"])
+    assert r"| 2 | p\|q<1 | 2.00 | b |" in comparison.to_markdown()
+    latex = comparison.to_latex()
+    assert r"1 & k\textbackslash{}\textasciicircum{}2\textasciitilde{}\{a\} & 1.00 & a \\" in latex
+    assert r"2 & p\textbar{}q\textless{}1 & 2.00 & b \\" in latex
+
+
 def test_a_p_value_that_underflows_is_not_printed_as_nothing():
     rng = np.random.default_rng(0)
     comparison = compare(np.arange(80) + rng.normal(size=(200, 80)), methods=[f"m{i}" for i in range(80)])

@@ -345,7 +345,7 @@ class Comparison:
     cliques
         Maximal groups of methods that cannot be told apart, by average rank; they may overlap.
     layers
-        Each method in one group, from best to worst. The first layer holds the best method and all that tie with it.
+        Each method in one group, from best to worst. The first layer is the largest clique with the best method.
     f_statistic, f_p_value
         Iman and Davenport's F and its p-value; not significant: every method is tied, unless ``exact_p_value`` decides.
     kendall_w
@@ -394,7 +394,8 @@ class Comparison:
         """A table, best first. Methods that share a letter cannot be told apart; each letter is a maximal clique."""
         lines = ["| layer | method | average rank | groups |", "| ---: | --- | ---: | --- |"]
         for number, name, letters in self.lines():
-            lines.append(f"| {number} | {name} | {self.average_ranks[name]:.2f} | {letters} |")
+            said = name.replace("|", r"\|")
+            lines.append(f"| {number} | {said} | {self.average_ranks[name]:.2f} | {letters} |")
         return "\n".join([*lines, "", f"{self.summary()} {self.legend()}"])
 
     def to_latex(self) -> str:
@@ -469,7 +470,12 @@ class Comparison:
         return "\n".join([self.summary(), *groups])
 
 
+_TEX = str.maketrans(
+    {char: f"\\{char}" for char in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+)
+
+
 def _latex(text: str) -> str:
-    for char in "&%$#_{}":
-        text = text.replace(char, "\\" + char)
-    return text
+    return text.translate(_TEX)
