@@ -54,6 +54,16 @@ def test_delong_of_few_samples_is_not_certain():
     assert str(found).endswith(", p = 0.0366. DeLong's variance is zero; the interval is that of 8 disjoint pairs.")
 
 
+def test_a_bootstrap_without_spread_says_so():
+    # right by the first and wrong by the second in every pair: every resample repeats it
+    given = {"first": [1, 2, 3, 4], "second": [4, 3, 2, 1], "correct": [1, 1, 0, 0], "metric": "auroc"}
+    found = paired_bootstrap(**given, rng=np.random.default_rng(0), stratified=True)
+    assert (found.difference.lower, found.difference.upper) == (1, 1)
+    assert "no doubt where there is some" in found.difference.caveat
+    same = paired_bootstrap(**given | {"second": [1, 2, 3, 4]}, rng=np.random.default_rng(0), stratified=True)
+    assert (same.p_value, same.difference.caveat) == (1, "")
+
+
 def test_one_inlier_tells_no_scores_apart():
     # by DeLong's variance, which sees only the outliers here, half of these would differ at 0.05
     rng = np.random.default_rng(7)
@@ -119,7 +129,8 @@ def test_stratified_resamples_keep_the_sizes():
     options = {"first": score, "second": other, "correct": correct, "metric": "auroc", "resamples": 200}
     plain = paired_bootstrap(**options, rng=np.random.default_rng(0))
     assert "resamples had only one kind of answer" in plain.difference.caveat
-    assert paired_bootstrap(**options, rng=np.random.default_rng(0), stratified=True).difference.caveat == ""
+    kept = paired_bootstrap(**options, rng=np.random.default_rng(0), stratified=True)
+    assert "only one kind" not in kept.difference.caveat
 
 
 def literal_permutation(a, b, correct, swap, function):

@@ -99,16 +99,20 @@ def paired_bootstrap(
     found = resample(cells, area, resamples=resamples, rng=rng, strata=right if stratified else None)
     gap = found[:, 0] - found[:, 1]
     usable = gap[~np.isnan(gap)]
-    caveat = ""
-    if usable.size < resamples:
-        caveat = f"{resamples - usable.size} of {resamples} resamples had only one kind of answer and were left out."
     if usable.size == 0:
         raise InputError("correct must hold right answers and failures, enough that a resample has both.")
+    caveats = []
+    if usable.size < resamples:
+        caveats += [
+            f"{resamples - usable.size} of {resamples} resamples had only one kind of answer and were left out."
+        ]
+    if usable.min() == usable.max() != 0:
+        caveats += ["Every resample gives the same difference: the bootstrap sees no doubt where there is some."]
     lower, upper = np.quantile(usable, [delta / 2, 1 - delta / 2])
     tail = min(int((usable <= 0).sum()), int((usable >= 0).sum()))
     at_first, at_second = _values(a, b, right, area)
     estimate = Estimate(at_first - at_second, float(lower), float(upper), level=1 - delta, n=right.size,
-                        method="paired bootstrap", caveat=caveat)  # fmt: skip
+                        method="paired bootstrap", caveat=" ".join(caveats))  # fmt: skip
     return PairedTest(metric, at_first, at_second, estimate, min(1.0, 2 * (tail + 1) / (usable.size + 1)))
 
 
