@@ -72,6 +72,21 @@ def test_the_exact_p_value_is_printed_where_it_decides():
     assert compare(np.random.default_rng(0).random((4, 7))).exact_p_value is None
 
 
+def test_alike_methods_among_others_far_apart_get_a_caveat():
+    # m0 and m1 are alike. Conover's pooled variance is that of the far others, and tells them apart in half the tables.
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(20, 6)) + np.array([0, 0, 9, 18, 27, 36]) for _ in range(60)]
+    pooled = [compare(table) for table in tables]
+    apart = np.array([not result.tied("method 0", "method 1") for result in pooled])
+    doubted = np.array(["only by Conover's pooled variance" in result.caveat for result in pooled])
+    assert apart.mean() > 0.3
+    assert (apart & ~doubted).mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 60)  # without a caveat, the level holds
+    assert not (doubted & ~apart).any()
+    own = [compare(table, posthoc="wilcoxon") for table in tables]
+    assert np.mean([not result.tied("method 0", "method 1") for result in own]) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 60)
+    assert {result.caveat for result in own} == {""}
+
+
 def test_dropped_blocks_are_counted_and_named():
     values = np.vstack([np.tile([1.0, 2.0, 3.0], (5, 1)), [[1.0, np.nan, 2.0]]])
     result = compare(values, methods=["a", "b", "c"])

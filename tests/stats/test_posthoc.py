@@ -8,7 +8,7 @@ from scipy import stats
 
 from caveat import InputError
 from caveat.stats import critical_difference, holm, mid_ranks
-from caveat.stats.posthoc import pairwise_p_values
+from caveat.stats.posthoc import doubtful_pairs, pairwise_p_values
 
 posthocs = pytest.importorskip("scikit_posthocs")
 
@@ -89,6 +89,18 @@ def test_complete_agreement_is_as_sure_as_the_number_of_blocks():
     p = pairwise_p_values(ranks, ranks, "conover")
     assert p[0, 1] == p[0, 2] == pytest.approx(3.0**-5)
     assert p[1, 2] == 1
+
+
+def test_pairs_that_only_the_pooled_variance_tells_apart():
+    # The first two of four methods change places in 3 of 16 blocks, the others never. R = (19, 29, 48, 64): the
+    # residual is 16 * 480 - 7602 = 78, the pooled variance 2 * 78 / 45 = 3.47, that of two alike methods 16.
+    # gap 10: t = 5.4 pooled (p < 1e-5), 2.5 by the variance 16 with 45 degrees of freedom: p = 0.016.
+    ranks = np.tile([1.0, 2.0, 3.0, 4.0], (16, 1))
+    ranks[:3, :2] = [2.0, 1.0]
+    p = pairwise_p_values(ranks, ranks, "conover")
+    assert p[0, 1] == pytest.approx(2 * stats.t.sf(10 / np.sqrt(156 / 45), 45))
+    assert doubtful_pairs(ranks, p, 0.05) == 0
+    assert doubtful_pairs(ranks, p, 0.01) == 1
 
 
 def test_a_critical_difference_needs_methods_blocks_and_a_level():
