@@ -57,7 +57,7 @@ def test_clique_map_puts_dots_where_members_are():
 
 
 def test_regimes_may_have_methods_of_their_own(comparison):
-    few = compare([[1, 2], [1, 2], [1, 2]], methods=["method 3", "stranger"])
+    few = compare([[1, 2]] * 6, methods=["method 3", "stranger"])
     figure = comparison.plot_cliques({"near": comparison, "far": few})
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["near", "far"]
     assert "stranger" not in [text.get_text() for text in figure.axes[0].get_yticklabels()]  # not in a top layer

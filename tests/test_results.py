@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.results import Estimate, PredictionSets, ScoreBounds
+from caveat.results import Estimate, PairedTest, PredictionSets, ScoreBounds
 from caveat.stats import compare
 
 
@@ -50,6 +50,25 @@ def test_comparison_as_tables():
     assert latex.count(r"\midrule") == 2  # under the header, and between the layers
     assert comparison.tied("a_1", "b")
     assert not comparison.tied("b", "c")
+
+
+def test_names_of_methods_do_not_break_the_tables():
+    comparison = compare([[1, 2]] * 8, methods=[r"k\^2~{a}", "p|q<1"])
+    assert r"| 2 | p\|q<1 | 2.00 | b |" in comparison.to_markdown()
+    latex = comparison.to_latex()
+    assert r"1 & k\textbackslash{}\textasciicircum{}2\textasciitilde{}\{a\} & 1.00 & a \\" in latex
+    assert r"2 & p\textbar{}q\textless{}1 & 2.00 & b \\" in latex
+
+
+def test_a_p_value_that_underflows_is_not_printed_as_nothing():
+    rng = np.random.default_rng(0)
+    comparison = compare(np.arange(80) + rng.normal(size=(200, 80)), methods=[f"m{i}" for i in range(80)])
+    assert comparison.p_value == comparison.f_p_value == 0  # the tails are below the smallest double
+    for text in (comparison.summary(), str(comparison), comparison.to_markdown(), comparison.to_latex()):
+        assert text.count("p < 1e-300") == 2
+        assert "p = 0" not in text
+    paired = PairedTest("auroc", 0.9, 0.6, Estimate(0.3, 0.29, 0.31, level=0.95, n=10**6, method="DeLong"), 0.0)
+    assert str(paired).endswith(", p < 1e-300")
 
 
 def test_score_bounds_decide_only_what_is_certain():

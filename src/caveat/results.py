@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -16,7 +16,7 @@ from caveat.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Comparison", "Estimate", "Intervals", "PairedTest", "PredictionSets", "ScoreBounds", "stack_rows"]
+__all__ = ["Comparison", "Estimate", "Intervals", "PairedTest", "PredictionSets", "ScoreBounds", "p_text", "stack_rows"]
 
 
 @final
@@ -293,6 +293,19 @@ class Intervals:
         return text + (f". {self.caveat}" if self.caveat else "")
 
 
+def p_text(value: float, *, cell: bool = False) -> str:
+    """A p-value for a sentence, or for a cell of a table. A tail that underflows is small, not nothing: never 0.
+
+    Examples
+    --------
+    >>> p_text(0.00942), p_text(0.0), p_text(0.00942, cell=True), p_text(0.0, cell=True)
+    ('p = 0.00942', 'p < 1e-300', '0.009', '<0.001')
+    """
+    if cell:
+        return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return "p < 1e-300" if value < 1e-300 else f"p = {value:.3g}"
+
+
 @final
 @dataclass(frozen=True)
 class PairedTest:
@@ -311,7 +324,9 @@ class PairedTest:
     p_value: float
 
     def __str__(self) -> str:
-        return f"{self.metric} {self.first:.3f} against {self.second:.3f}: {self.difference}, p = {self.p_value:.3g}"
+        difference, caveat = replace(self.difference, caveat=""), self.difference.caveat
+        text = f"{self.metric} {self.first:.3f} against {self.second:.3f}: {difference}, {p_text(self.p_value)}"
+        return text + (f". {caveat}" if caveat else "")
 
 
 @final
@@ -330,9 +345,9 @@ class Comparison:
     cliques
         Maximal groups of methods that cannot be told apart, by average rank; they may overlap.
     layers
-        Each method in one group, from best to worst. The first layer holds the best method and all that tie with it.
+        Each method in one group, from best to worst. The first layer is the largest clique with the best method.
     f_statistic, f_p_value
-        Iman and Davenport's F and its p-value; not significant: every method is tied.
+        Iman and Davenport's F and its p-value; not significant: every method is tied, unless ``exact_p_value`` decides.
     kendall_w
         Concordance of the blocks: 1 if all rank the methods alike, 0 if at random.
     posthoc, alpha, lower_is_better
@@ -341,6 +356,8 @@ class Comparison:
         Complete blocks that were used, and incomplete ones that were not.
     caveat
         A sentence where one is due, else empty.
+    exact_p_value
+        Exact p-value of Friedman's statistic for a table too small for its approximations; None for a larger one.
     """
 
     average_ranks: Mapping[str, float]
@@ -358,6 +375,7 @@ class Comparison:
     n_blocks: int
     dropped_blocks: int = 0
     caveat: str = ""
+    exact_p_value: float | None = None
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -376,7 +394,8 @@ class Comparison:
         """A table, best first. Methods that share a letter cannot be told apart; each letter is a maximal clique."""
         lines = ["| layer | method | average rank | groups |", "| ---: | --- | ---: | --- |"]
         for number, name, letters in self.lines():
-            lines.append(f"| {number} | {name} | {self.average_ranks[name]:.2f} | {letters} |")
+            said = name.replace("|", r"\|")
+            lines.append(f"| {number} | {said} | {self.average_ranks[name]:.2f} | {letters} |")
         return "\n".join([*lines, "", f"{self.summary()} {self.legend()}"])
 
     def to_latex(self) -> str:
@@ -435,10 +454,11 @@ class Comparison:
 
     def summary(self) -> str:
         """The tests in one sentence, and the caveat."""
+        exact = "" if self.exact_p_value is None else f", exactly {p_text(self.exact_p_value)}"
         text = (
             f"{len(self.methods)} methods in {self.n_blocks} blocks: "
-            f"Friedman {self.statistic:.4g} (p = {self.p_value:.3g}), "
-            f"Iman-Davenport {self.f_statistic:.4g} (p = {self.f_p_value:.3g}), Kendall's W {self.kendall_w:.2f}."
+            f"Friedman {self.statistic:.4g} ({p_text(self.p_value)}{exact}), "
+            f"Iman-Davenport {self.f_statistic:.4g} ({p_text(self.f_p_value)}), Kendall's W {self.kendall_w:.2f}."
         )
         return text + (f" {self.caveat}" if self.caveat else "")
 
@@ -450,7 +470,12 @@ class Comparison:
         return "\n".join([self.summary(), *groups])
 
 
+_TEX = str.maketrans(
+    {char: f"\\{char}" for char in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+)
+
+
 def _latex(text: str) -> str:
-    for char in "&%$#_{}":
-        text = text.replace(char, "\\" + char)
-    return text
+    return text.translate(_TEX)

@@ -78,6 +78,28 @@ def test_one_sample_a_side():
     assert found.lower == pytest.approx(0.025)
 
 
+def test_one_sample_says_nothing_of_its_side():
+    # the inlier is one draw: its placement, and so the AUROC seen, is uniform on 0..1 whatever the outliers say
+    rng, trials, missed = np.random.default_rng(4), 400, 0
+    for _ in range(trials):
+        found = auroc_interval(inlier=rng.normal(size=1), outlier=rng.normal(size=300))
+        missed += not found.lower <= 0.5 <= found.upper
+    assert missed / trials <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / trials)
+    assert found.method == "disjoint pairs"
+    assert "one sample" in found.caveat
+
+
+def test_a_paired_difference_without_variance_is_not_certain():
+    # one score perfect, one constant: d = 1/2 everywhere; Hoeffding: 2 exp(-q / 8), q = 30 pairs
+    perfect = Placements.of(inlier=np.arange(40), outliers=[np.arange(50, 80)])
+    constant = Placements.of(inlier=np.zeros(40), outliers=[np.zeros(30)])
+    assert paired_p_value(perfect, constant) == pytest.approx(2 * np.exp(-30 / 8))
+    # three sets, d = 1/3 everywhere: placements that are equal but for rounding have no variance; q = 60
+    first, second = (Placements.of(inlier=np.arange(70), outliers=[np.arange(90, 150)] * 2 + [np.full(60, last)])
+                     for last in (90.0, -1.0))  # fmt: skip
+    assert paired_p_value(first, second) == pytest.approx(2 * np.exp(-60 / 18))
+
+
 def test_bad_input():
     with pytest.raises(InputError, match="at least one set of scores"):
         Placements.of(inlier=[0.0], outliers=[])

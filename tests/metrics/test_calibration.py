@@ -83,6 +83,12 @@ def test_one_sample_and_probs_instead_of_logits():
     assert "One sample" in found.nll.caveat
 
 
+def test_five_perfect_answers_are_not_certainty():
+    found = calibration(Outputs(probs=[[1.0, 0.0]] * 5, labels=[0] * 5), rng=np.random.default_rng(0))
+    assert (found.brier.lower, found.brier.upper) == (0, 0)
+    assert "same value" in found.brier.caveat
+
+
 def test_bad_input():
     with pytest.raises(InputError, match="rows of probabilities that sum to 1"):
         ece(probs=[[0.2, 0.2]], labels=[0])

@@ -92,7 +92,7 @@ def test_infinite_scores_are_ranked():
     assert auroc(inlier=[0.0, np.inf], outlier=[np.inf]) == 0.75
 
 
-@pytest.mark.parametrize("tpr", [0, -1, 1.1])
+@pytest.mark.parametrize("tpr", [0, -1, 1.1, "0.95"])
 def test_rates_are_rates(tpr):
     with pytest.raises(InputError, match="tpr must be above 0 and at most 1"):
         fpr_at_tpr(inlier=[0.0], outlier=[1.0], tpr=tpr)

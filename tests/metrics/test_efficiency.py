@@ -49,6 +49,14 @@ def test_against_the_definitions(n, classes, seed):
             assert found[same] == pytest.approx(found[other])
 
 
+def test_half_precision_loses_no_more_than_it_must():
+    p = np.random.default_rng(0).random((500, 40)).astype(np.float16)
+    exact = efficiency(p_values=p.astype(np.float64), labels=np.zeros(500, int))
+    assert efficiency(p_values=p, labels=np.zeros(500, int)) == pytest.approx(exact, rel=1e-12)
+    # float32(0.1) is above 0.1, but as a p-value it is 0.1: not in a set {p > 0.1}
+    assert efficiency(p_values=np.array([[0.1, 0.9]], dtype=np.float32), epsilon=0.1)["N"] == 1
+
+
 def test_what_is_not_known_is_left_out():
     assert set(efficiency(p_values=[[0.5, 0.2]])) == {"S", "U", "F", "credibility"}
     assert set(efficiency(p_values=[[0.5, 0.2]], epsilon=0.1)) == {"S", "U", "F", "credibility", "N", "M", "E", "empty"}

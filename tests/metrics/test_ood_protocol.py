@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.metrics import augrc, aurc, auroc, fpr_at_tpr, misclassification, ood_failures, ood_protocol
+from caveat.metrics import (
+    augrc,
+    augrc_interval,
+    aurc,
+    aurc_interval,
+    auroc,
+    fpr_at_tpr,
+    misclassification,
+    ood_failures,
+    ood_protocol,
+)
 
 
 def test_inlier_errors_are_dropped_and_outliers_are_failures():
@@ -16,6 +26,9 @@ def test_inlier_errors_are_dropped_and_outliers_are_failures():
     assert found.auroc.value == pytest.approx(auroc(inlier=[1, 2, 3], outlier=outlier))
     assert found.fpr95 == fpr_at_tpr(inlier=[1, 2, 3], outlier=outlier)
     assert (found.n_right, found.n_failures, found.n_dropped) == (3, 2, 1)
+    # both areas come from the same resamples: drawing them is most of the work
+    assert found.aurc == aurc_interval(score=score, correct=right, rng=np.random.default_rng(0))
+    assert found.augrc == augrc_interval(score=score, correct=right, rng=np.random.default_rng(0))
 
 
 def test_the_dropped_errors_do_not_matter():

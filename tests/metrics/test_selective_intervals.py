@@ -52,6 +52,16 @@ def test_the_interval_is_reproducible_and_needs_a_generator(interval, metric):
 
 
 @BOTH
+def test_an_interval_of_few_errors_says_so(interval, metric):
+    # 2 % errors, n = 200: 4 errors on average, and the 95 % interval covers the truth in three of four draws
+    rng = np.random.default_rng(5)
+    score = rng.normal(size=200)
+    one, many = np.arange(200) > 0, np.arange(200) >= 30
+    assert "rests on 1 error; with so few" in interval(score=score, correct=one, rng=rng, resamples=50).caveat
+    assert interval(score=score, correct=many, rng=rng, resamples=50).caveat == ""
+
+
+@BOTH
 def test_all_right_and_all_wrong_still_have_doubt(interval, metric):
     rng = np.random.default_rng(0)
     right = interval(score=np.arange(50), correct=np.ones(50), rng=rng)

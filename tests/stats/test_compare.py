@@ -57,9 +57,34 @@ def test_all_methods_equal_everywhere():
 
 
 def test_two_methods_and_infinite_values():
-    result = compare([[1, np.inf], [2, np.inf], [1, 3], [1, 2]], methods=["good", "bad"])
+    values = [[1, np.inf], [2, np.inf], [1, 3], [1, 2], [0, 1], [3, 4]]
+    result = compare(values, methods=["good", "bad"])
     assert result.layers == (("good",), ("bad",))
-    assert result.pairwise["good", "bad"] == 0  # every block agrees
+    assert result.pairwise["good", "bad"] == pytest.approx(2 / 2**6)  # every block agrees: the sign test
+    # With one block less the sign test has 2 / 2^5 = 0.0625, and nothing can be told apart at 0.05.
+    assert compare(values[:5], methods=["good", "bad"]).layers == (("good", "bad"),)
+
+
+def test_the_exact_p_value_is_printed_where_it_decides():
+    result = compare([[1, 2]] * 4)
+    assert result.exact_p_value == 0.125
+    assert "Friedman 4 (p = 0.0455, exactly p = 0.125), Iman-Davenport inf (p = 0.125)" in result.summary()
+    assert compare(np.random.default_rng(0).random((4, 7))).exact_p_value is None
+
+
+def test_alike_methods_among_others_far_apart_get_a_caveat():
+    # m0 and m1 are alike. Conover's pooled variance is that of the far others, and tells them apart in half the tables.
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(20, 6)) + np.array([0, 0, 9, 18, 27, 36]) for _ in range(60)]
+    pooled = [compare(table) for table in tables]
+    apart = np.array([not result.tied("method 0", "method 1") for result in pooled])
+    doubted = np.array(["only by Conover's pooled variance" in result.caveat for result in pooled])
+    assert apart.mean() > 0.3
+    assert (apart & ~doubted).mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 60)  # without a caveat, the level holds
+    assert not (doubted & ~apart).any()
+    own = [compare(table, posthoc="wilcoxon") for table in tables]
+    assert np.mean([not result.tied("method 0", "method 1") for result in own]) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 60)
+    assert {result.caveat for result in own} == {""}
 
 
 def test_dropped_blocks_are_counted_and_named():
@@ -81,7 +106,7 @@ def test_too_little_is_an_error_with_a_reason():
 
 
 def test_regimes_are_compared_apart():
-    table = {"bucket": ["near"] * 5 + ["far"] * 5, "a": [1.0] * 5 + [2.0] * 5, "b": [2.0] * 5 + [1.0] * 5}
+    table = {"bucket": ["near"] * 6 + ["far"] * 6, "a": [1.0] * 6 + [2.0] * 6, "b": [2.0] * 6 + [1.0] * 6}
     found = compare_regimes(table, "bucket")
     assert [(name, result.layers[0]) for name, result in found.items()] == [("near", ("a",)), ("far", ("b",))]
 

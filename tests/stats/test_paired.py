@@ -42,6 +42,36 @@ def test_delong_of_a_score_and_its_copy():
     assert "variance is zero" in found.difference.caveat
 
 
+def test_delong_of_few_samples_is_not_certain():
+    found = delong(
+        inlier=([0.0], [1.0]), outlier=([1.0], [0.0])
+    )  # one pair, right by the first and wrong by the second
+    assert (found.difference.value, found.difference.lower, found.p_value) == (1, -1, 1)
+    found = delong(inlier=([0.0] * 9, [1.0] * 9), outlier=([1.0] * 8, [0.0] * 8))
+    # eight disjoint pairs: 1 - sqrt(2 log(40) / 8), and p = 2 exp(-8 / 2)
+    assert found.difference.lower == pytest.approx(1 - np.sqrt(np.log(40) / 4))
+    assert found.p_value == pytest.approx(2 * np.exp(-4))
+    assert str(found).endswith(", p = 0.0366. DeLong's variance is zero; the interval is that of 8 disjoint pairs.")
+
+
+def test_a_bootstrap_without_spread_says_so():
+    # right by the first and wrong by the second in every pair: every resample repeats it
+    given = {"first": [1, 2, 3, 4], "second": [4, 3, 2, 1], "correct": [1, 1, 0, 0], "metric": "auroc"}
+    found = paired_bootstrap(**given, rng=np.random.default_rng(0), stratified=True)
+    assert (found.difference.lower, found.difference.upper) == (1, 1)
+    assert "no doubt where there is some" in found.difference.caveat
+    same = paired_bootstrap(**given | {"second": [1, 2, 3, 4]}, rng=np.random.default_rng(0), stratified=True)
+    assert (same.p_value, same.difference.caveat) == (1, "")
+
+
+def test_one_inlier_tells_no_scores_apart():
+    # by DeLong's variance, which sees only the outliers here, half of these would differ at 0.05
+    rng = np.random.default_rng(7)
+    p = [delong(inlier=(rng.normal(size=1), rng.normal(size=1)), outlier=(rng.normal(size=200), rng.normal(size=200)))
+         for _ in range(200)]  # fmt: skip
+    assert np.mean([found.p_value <= 0.05 for found in p]) <= 0.05
+
+
 def pair(rng, n, first, second, share=0.3):
     """Two scores of the same samples that see a common part, and how well each sees the failures."""
     correct = rng.random(n) >= share
@@ -99,7 +129,8 @@ def test_stratified_resamples_keep_the_sizes():
     options = {"first": score, "second": other, "correct": correct, "metric": "auroc", "resamples": 200}
     plain = paired_bootstrap(**options, rng=np.random.default_rng(0))
     assert "resamples had only one kind of answer" in plain.difference.caveat
-    assert paired_bootstrap(**options, rng=np.random.default_rng(0), stratified=True).difference.caveat == ""
+    kept = paired_bootstrap(**options, rng=np.random.default_rng(0), stratified=True)
+    assert "only one kind" not in kept.difference.caveat
 
 
 def literal_permutation(a, b, correct, swap, function):

@@ -8,7 +8,7 @@ from scipy import stats
 
 from caveat import InputError
 from caveat.stats import critical_difference, holm, mid_ranks
-from caveat.stats.posthoc import pairwise_p_values
+from caveat.stats.posthoc import doubtful_pairs, pairwise_p_values
 
 posthocs = pytest.importorskip("scikit_posthocs")
 
@@ -83,11 +83,31 @@ def test_wilcoxon_holm_is_scipy_and_holm():
         pairwise_p_values(np.array([[np.inf, 1.0], [1.0, 2.0]]), np.array([[2.0, 1.0], [1.0, 2.0]]), "wilcoxon")
 
 
-def test_complete_agreement_is_certain():
+def test_complete_agreement_is_as_sure_as_the_number_of_blocks():
+    # each block has three orders of (1, 2.5, 2.5), and five of six must repeat the first: 3^-5
     ranks = np.tile([1.0, 2.5, 2.5], (6, 1))
     p = pairwise_p_values(ranks, ranks, "conover")
-    assert p[0, 1] == p[0, 2] == 0
+    assert p[0, 1] == p[0, 2] == pytest.approx(3.0**-5)
     assert p[1, 2] == 1
+
+
+def test_pairs_that_only_the_pooled_variance_tells_apart():
+    # The first two of four methods change places in 3 of 16 blocks, the others never. R = (19, 29, 48, 64): the
+    # residual is 16 * 480 - 7602 = 78, the pooled variance 2 * 78 / 45 = 3.47, that of two alike methods 16.
+    # gap 10: t = 5.4 pooled (p < 1e-5), 2.5 by the variance 16 with 45 degrees of freedom: p = 0.016.
+    ranks = np.tile([1.0, 2.0, 3.0, 4.0], (16, 1))
+    ranks[:3, :2] = [2.0, 1.0]
+    p = pairwise_p_values(ranks, ranks, "conover")
+    assert p[0, 1] == pytest.approx(2 * stats.t.sf(10 / np.sqrt(156 / 45), 45))
+    assert doubtful_pairs(ranks, p, 0.05) == 0
+    assert doubtful_pairs(ranks, p, 0.01) == 1
+
+
+def test_a_critical_difference_needs_methods_blocks_and_a_level():
+    with pytest.raises(InputError, match="k must be a whole number, at least 2"):
+        critical_difference(1, 14, 0.05)
+    with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
+        critical_difference(4, 14, 5)
 
 
 def test_unknown_test_is_named():

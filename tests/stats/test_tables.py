@@ -84,6 +84,8 @@ def test_rows_can_be_kept_and_split():
         ([], {}, "non-empty"),
         ([1.0, 2.0], {}, r"\(blocks x methods\) array, got shape \(2,\)"),
         ([[1.0, 2.0]], {"methods": ["a"]}, "2 different names"),
+        ([[1.0, 2.0], [1.0]], {}, "table must have one value per method in every block"),
+        ({"a": [1, 2], "b": [2, 1]}, {"methods": ["a", "a"]}, "methods must be different names"),
         ([{"a": 1}, {"b": 2}], {}, "same columns in every row"),
         ({}, {}, "at least one column"),
         ({"a": [], "b": []}, {}, "at least one row"),

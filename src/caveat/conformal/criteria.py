@@ -36,9 +36,10 @@ def criteria(
     found: dict[str, float] = {}
 
     def mean(values: NDArray[Any]) -> float:
-        return float(np.average(values, weights=weights))
+        return float(np.average(values.astype(np.float64, copy=False), weights=weights))
 
-    total, largest = p.sum(axis=1), p.max(axis=1)
+    # Sums are float64 whatever p is; p itself stays, so that an epsilon rounded like it still ties with it.
+    total, largest = p.sum(axis=1, dtype=np.float64), p.max(axis=1)
     second = np.partition(p, -2, axis=1)[:, -2] if p.shape[1] > 1 else np.zeros(p.shape[0])
     found |= {"S": mean(total), "U": mean(second), "F": mean(total - largest), "credibility": mean(largest)}
     own = None if labels is None else np.take_along_axis(p, labels[:, None], axis=1)[:, 0]

@@ -182,11 +182,11 @@ def steps_short_and_over(
     Short: labels outside the set that rank no lower than the true one, itself included; 0 if it is in. Over: labels in
     the set that rank below the true one; 0 if it is not in.
     """
-    inside = np.asarray(member, dtype=np.bool_)
-    rows = as_matrix(probs, "probs")
+    inside, rows = np.asarray(member), as_matrix(probs, "probs")
     true = as_labels(labels, "labels", n_classes=rows.shape[1])
     if inside.shape != rows.shape:
         raise InputError(f"member must have the shape of probs, {rows.shape}, got {inside.shape}.")
+    inside = as_mask(inside.ravel(), "member").reshape(rows.shape)
     _aligned(labels=true, probs=rows)
     own = np.take_along_axis(rows, true[:, None], axis=1)
     columns = np.arange(rows.shape[1])

@@ -4,6 +4,10 @@ The placement of a sample is its chance of being ranked rightly against the othe
 $\operatorname{var}(V_{out})/n_{out} + \operatorname{var}(V_{in})/n_{in}$. DeLong, DeLong and Clarke-Pearson, Biometrics
 44(3), 1988; the O(n log n) form after Sun and Xu, IEEE Signal Processing Letters 21(11), 2014. The mean over several
 outlier sets against the same inliers has placements too: averaged over the sets for inliers.
+
+Where a side has one sample, or no placement differs, that variance is no measure of the doubt. What remains is that
+q samples of each side, q the smaller size, make q independent pairs, and the AUROC is the mean over all such pairings
+(Hoeffding, JASA 58, 1963, section 5b).
 """
 
 from __future__ import annotations
@@ -20,7 +24,9 @@ from caveat._checks import as_level, as_vector
 from caveat.errors import InputError
 from caveat.results import Estimate
 
-__all__ = ["Placements", "auroc_interval", "mean_auroc_interval", "paired_p_value"]
+__all__ = ["Placements", "auroc_interval", "difference_interval", "mean_auroc_interval", "paired_p_value"]
+
+_ROUNDING = 1e-30  # of a variance: placements that are equal but for rounding
 
 
 @final
@@ -50,8 +56,23 @@ class Placements:
         return float(np.mean([values.mean() for values in self.outliers]))
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many inliers, and how many outliers in each set."""
+        return self.inlier.size, *(values.size for values in self.outliers)
+
+    @property
+    def pairs(self) -> int:
+        """How many independent pairs (or tuples, with several sets) the samples make."""
+        return min(self.sizes)
+
+    @property
+    def blind(self) -> bool:
+        """Whether the variance is no measure of the doubt: a side has one sample, or no placement differs."""
+        return self.pairs == 1 or self.variance < _ROUNDING
+
+    @property
     def variance(self) -> float:
-        """Variance of the mean AUROC; 0 where a side has one sample and says nothing of its spread."""
+        """Variance of the mean AUROC; a side with one sample adds nothing (see ``blind``)."""
         return _variance_of_mean(self.inlier) + sum(map(_variance_of_mean, self.outliers)) / len(self.outliers) ** 2
 
     def __sub__(self, other: Placements) -> Placements:
@@ -60,6 +81,11 @@ class Placements:
             raise InputError("two scores can be compared in pairs only on the same samples; the sizes differ.")
         outliers = tuple(a - b for a, b in zip(self.outliers, other.outliers, strict=True))
         return Placements(self.inlier - other.inlier, outliers)
+
+    @property
+    def vanishes(self) -> bool:
+        """Of a difference: whether it is zero for every sample."""
+        return not any(values.any() for values in (self.inlier, *self.outliers))
 
 
 def auroc_interval(*, inlier: ArrayLike, outlier: ArrayLike, delta: float = 0.05) -> Estimate:
@@ -76,29 +102,53 @@ def auroc_interval(*, inlier: ArrayLike, outlier: ArrayLike, delta: float = 0.05
 def mean_auroc_interval(placements: Placements, *, delta: float = 0.05) -> Estimate:
     """Mean AUROC over the outlier sets with DeLong's interval.
 
-    Where the two sides are perfectly separated DeLong's variance is zero and says nothing; the interval is then the
-    exact one of as many disjoint pairs as the smallest side allows.
+    Where the two sides are perfectly separated, or one has a single sample, DeLong's variance says nothing; the
+    interval is then the exact one of as many disjoint pairs as the smallest side allows.
     """
     as_level(delta, "delta")
-    value, variance = placements.auroc, placements.variance
-    sizes = [placements.inlier.size, *(v.size for v in placements.outliers)]
-    if value in (0.0, 1.0) or variance == 0:
-        pairs = min(sizes)
-        width = 1 - (delta / 2) ** (1 / pairs)
-        caveat = f"DeLong's variance is zero; the interval is that of {pairs} disjoint pairs."
+    value, n = placements.auroc, sum(placements.sizes)
+    if placements.blind:
+        width = 1 - (delta / 2) ** (1 / placements.pairs)
         lower, upper = max(0.0, value - width), min(1.0, value + width)
-        return Estimate(value, lower, upper, level=1 - delta, n=sum(sizes), method="disjoint pairs", caveat=caveat)
-    spread = -ndtri(delta / 2) * np.sqrt(variance) / (value * (1 - value))
+        return Estimate(value, lower, upper, level=1 - delta, n=n, method="disjoint pairs", caveat=_why(placements))
+    spread = -ndtri(delta / 2) * np.sqrt(placements.variance) / (value * (1 - value))
     lower, upper = expit(logit(value) - spread), expit(logit(value) + spread)
-    return Estimate(value, float(lower), float(upper), level=1 - delta, n=sum(sizes), method="DeLong")
+    return Estimate(value, float(lower), float(upper), level=1 - delta, n=n, method="DeLong")
+
+
+def difference_interval(first: Placements, second: Placements, *, delta: float = 0.05) -> Estimate:
+    r"""First minus second mean AUROC of two scores on the same samples, with DeLong's interval.
+
+    Where the scores place every sample alike, there is no difference and no doubt. Where DeLong's variance says
+    nothing of it, Hoeffding's bound for q disjoint pairs does: $\pm \sqrt{2 \log(2/\delta) / q}$.
+    """
+    as_level(delta, "delta")
+    difference, value = first - second, first.auroc - second.auroc
+    half, method, caveat = -ndtri(delta / 2) * np.sqrt(difference.variance), "DeLong", ""
+    if difference.vanishes:
+        caveat = "Both scores place every sample alike: DeLong's variance is zero."
+    elif difference.blind:
+        half, method = np.sqrt(2 * np.log(2 / delta) / difference.pairs), "disjoint pairs"
+        caveat = _why(difference)
+    lower, upper = max(-1.0, value - float(half)), min(1.0, value + float(half))
+    return Estimate(value, lower, upper, level=1 - delta, n=sum(first.sizes), method=method, caveat=caveat)
 
 
 def paired_p_value(first: Placements, second: Placements) -> float:
-    """Two-sided p-value of equal mean AUROC of two scores on the same samples (DeLong). 1 if they never differ."""
+    """Two-sided p-value of equal mean AUROC of two scores on the same samples. 1 if they never differ.
+
+    DeLong's; where his variance says nothing, Hoeffding's bound for q disjoint pairs, 2 exp(-q d^2 / 2).
+    """
     difference = first - second
-    if difference.variance == 0:
-        return 1.0 if difference.auroc == 0 else 0.0
+    if difference.blind:
+        return min(1.0, float(2 * np.exp(-difference.pairs * difference.auroc**2 / 2)))
     return float(2 * ndtr(-abs(difference.auroc) / np.sqrt(difference.variance)))
+
+
+def _why(placements: Placements) -> str:
+    pairs = placements.pairs
+    reason = "A side has one sample and says nothing of its spread" if pairs == 1 else "DeLong's variance is zero"
+    return f"{reason}; the interval is that of {pairs} disjoint pair{'s' if pairs > 1 else ''}."
 
 
 class _Sorted:

@@ -171,8 +171,11 @@ def _ece_interval(
 
 def _mean_interval(values: NDArray[np.float64], delta: float) -> Estimate:
     value, n = float(values.mean()), values.size
-    half = float(-ndtri(delta / 2) * values.std(ddof=1) / np.sqrt(n)) if n > 1 and np.isfinite(value) else np.inf
-    caveat = "" if n > 1 else "One sample says nothing of its spread."
+    spread = values.std(ddof=1) if n > 1 and np.isfinite(value) else np.inf
+    half = float(-ndtri(delta / 2) * spread / np.sqrt(n))
+    caveat = "One sample says nothing of its spread." if n == 1 else ""
+    if spread == 0:
+        caveat = "All samples have the same value: the interval knows nothing of others."
     return Estimate(value, max(0.0, value - half), value + half, level=1 - delta, n=n, method="normal", caveat=caveat)
 
 

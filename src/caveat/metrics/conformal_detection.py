@@ -128,7 +128,7 @@ def conformal_fpr_at_tpr(
     0.060 [0.048, 0.112] (95 % exact band, each side, n = 1000)
     """
     band, outlier_delta = _band(inlier, delta, method, ood, two_sided)
-    scores = np.sort(as_vector(outlier, "outlier"))
+    scores = np.sort(as_vector(outlier, "outlier", allow_infinite=True))
     threshold = detection_threshold(inlier=inlier, outlier=scores, tpr=tpr, positive=positive)
     bound = _bound_outlier_positive if positive == "outlier" else _bound_inlier_positive
     bounds = bound(band, scores, tpr, threshold, outlier_delta)

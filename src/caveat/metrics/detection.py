@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat import _ranking
-from caveat._checks import as_vector, check_known
-from caveat.errors import InputError
+from caveat._checks import as_share, as_vector, check_known
 
 __all__ = [
     "aupr",
@@ -101,8 +100,7 @@ def detection_threshold(*, inlier: ArrayLike, outlier: ArrayLike, tpr: float, po
     5.0
     """
     check_known(positive, ("outlier", "inlier"), "positive class")
-    if not 0 < tpr <= 1:
-        raise InputError(f"tpr must be above 0 and at most 1, got {tpr!r}.")
+    as_share(tpr, "tpr")
     name, values = ("outlier", outlier) if positive == "outlier" else ("inlier", inlier)
     side = as_vector(values, name, allow_infinite=True)
     caught = math.ceil(Fraction(str(tpr)) * side.size)  # exact: 0.95 * 20 must be 19, not 19.000000000000004

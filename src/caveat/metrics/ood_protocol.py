@@ -19,7 +19,7 @@ from caveat.errors import InputError
 from caveat.metrics.auroc_intervals import auroc_interval
 from caveat.metrics.detection import fpr_at_tpr
 from caveat.metrics.selective import scored_answers
-from caveat.metrics.selective_intervals import augrc_interval, aurc_interval
+from caveat.metrics.selective_intervals import selective_intervals
 from caveat.results import Estimate
 
 __all__ = ["FailureDetection", "misclassification", "ood_failures", "ood_protocol"]
@@ -113,9 +113,10 @@ def _measure(
 ) -> FailureDetection:
     both = bool(right.any() and not right.all())
     known, asked = score[right], score[~right]
+    areas = selective_intervals(score=score, correct=right, rng=rng, delta=delta, resamples=resamples)
     return FailureDetection(
-        aurc=aurc_interval(score=score, correct=right, rng=rng, delta=delta, resamples=resamples),
-        augrc=augrc_interval(score=score, correct=right, rng=rng, delta=delta, resamples=resamples),
+        aurc=areas["aurc"],
+        augrc=areas["augrc"],
         auroc=auroc_interval(inlier=known, outlier=asked, delta=delta) if both else None,
         fpr95=fpr_at_tpr(inlier=known, outlier=asked, tpr=0.95) if both else None,
         n_right=known.size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import final
 
-from caveat.results import Estimate
+from caveat.results import Estimate, p_text
 from caveat.study import DataFacts, Evaluation, SetFacts
 
 __all__ = [
@@ -89,7 +89,7 @@ def interval(estimate: Estimate, style: str = "number") -> str:
 
 
 def p_value(value: float) -> str:
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return p_text(value, cell=True)
 
 
 def plain(value: float) -> str:

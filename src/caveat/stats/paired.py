@@ -10,12 +10,12 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from caveat._checks import as_count, as_level, check_known
 from caveat.errors import InputError
 from caveat.metrics import Placements, paired_p_value
 from caveat.metrics._resampling import AREAS, Area, Cells, resample
+from caveat.metrics.auroc_intervals import difference_interval
 from caveat.metrics.selective import scored_answers
 from caveat.results import Estimate, PairedTest
 
@@ -30,7 +30,8 @@ def delong(
     """Difference of the AUROC of two scores on the same samples, by DeLong's variance.
 
     DeLong, DeLong and Clarke-Pearson, Biometrics 44(3), 1988, in O(n log n). Where the two scores rank every pair
-    alike, the difference is 0 and the p-value 1.
+    alike, the difference is 0 and the p-value 1. Where the variance is zero though they differ (one perfect, one
+    constant), or a side has one sample, interval and p-value are Hoeffding's for as many disjoint pairs as there are.
 
     Parameters
     ----------
@@ -50,13 +51,7 @@ def delong(
     if len(inlier) != 2 or len(outlier) != 2:
         raise InputError("inlier and outlier must each hold two vectors: the first and the second score.")
     first, second = (Placements.of(inlier=a, outliers=[b]) for a, b in zip(inlier, outlier, strict=True))
-    difference = first - second
-    value, variance = first.auroc - second.auroc, difference.variance
-    half = float(-ndtri(delta / 2) * np.sqrt(variance))
-    caveat = "" if variance > 0 else "The placements differ by a constant: DeLong's variance is zero."
-    n = first.inlier.size + first.outliers[0].size
-    estimate = Estimate(value, max(-1.0, value - half), min(1.0, value + half), level=1 - delta, n=n, method="DeLong",
-                        caveat=caveat)  # fmt: skip
+    estimate = difference_interval(first, second, delta=delta)
     return PairedTest("auroc", first.auroc, second.auroc, estimate, paired_p_value(first, second))
 
 
@@ -104,16 +99,20 @@ def paired_bootstrap(
     found = resample(cells, area, resamples=resamples, rng=rng, strata=right if stratified else None)
     gap = found[:, 0] - found[:, 1]
     usable = gap[~np.isnan(gap)]
-    caveat = ""
-    if usable.size < resamples:
-        caveat = f"{resamples - usable.size} of {resamples} resamples had only one kind of answer and were left out."
     if usable.size == 0:
         raise InputError("correct must hold right answers and failures, enough that a resample has both.")
+    caveats = []
+    if usable.size < resamples:
+        caveats += [
+            f"{resamples - usable.size} of {resamples} resamples had only one kind of answer and were left out."
+        ]
+    if usable.min() == usable.max() != 0:
+        caveats += ["Every resample gives the same difference: the bootstrap sees no doubt where there is some."]
     lower, upper = np.quantile(usable, [delta / 2, 1 - delta / 2])
     tail = min(int((usable <= 0).sum()), int((usable >= 0).sum()))
     at_first, at_second = _values(a, b, right, area)
     estimate = Estimate(at_first - at_second, float(lower), float(upper), level=1 - delta, n=right.size,
-                        method="paired bootstrap", caveat=caveat)  # fmt: skip
+                        method="paired bootstrap", caveat=" ".join(caveats))  # fmt: skip
     return PairedTest(metric, at_first, at_second, estimate, min(1.0, 2 * (tail + 1) / (usable.size + 1)))
 
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr
 
-from caveat._checks import as_vector, check_known
+from caveat._checks import as_count, as_level, as_vector, check_known
 from caveat.errors import InputError
+from caveat.stats.exact import agreement_p_value
 
-__all__ = ["POSTHOC", "Posthoc", "critical_difference", "holm", "pairwise_p_values"]
+__all__ = ["POSTHOC", "Posthoc", "critical_difference", "doubtful_pairs", "holm", "pairwise_p_values"]
 
 Posthoc = Literal["conover", "nemenyi", "wilcoxon"]
 POSTHOC: tuple[Posthoc, ...] = ("conover", "nemenyi", "wilcoxon")
@@ -24,19 +25,33 @@ def pairwise_p_values(values: NDArray[np.float64], ranks: NDArray[np.float64], p
     $SE^2 = 2 (N A - \sum_j R_j^2) / ((N-1)(k-1))$, Holm over all pairs (Conover 1999, section 5.8, eq. 6).
     ``nemenyi``: the studentised range, which adjusts by itself (Demsar 2006). ``wilcoxon``: signed-rank tests on the
     values of each pair, Holm over all pairs (Benavoli, Corani and Mangili, JMLR 17, 2016).
+
+    Where all blocks agree completely Conover's residual variance is zero and t infinite, however few the blocks: every
+    pair with a gap then has the chance of that agreement, one event for all pairs.
     """
     check_known(posthoc, POSTHOC, "post-hoc test")
     k = ranks.shape[1]
     upper = np.triu_indices(k, 1)
-    if posthoc == "nemenyi":
-        adjusted = _nemenyi(ranks, upper)
+    if posthoc == "conover":
+        adjusted = _conover(ranks, upper)
     else:
-        raw = _conover(ranks, upper) if posthoc == "conover" else _wilcoxon(values, upper)
-        adjusted = holm(raw)
+        adjusted = _nemenyi(ranks, upper) if posthoc == "nemenyi" else holm(_wilcoxon(values, upper))
     matrix = np.ones((k, k))
     matrix[upper] = adjusted
     matrix.T[upper] = adjusted
     return matrix
+
+
+def doubtful_pairs(ranks: NDArray[np.float64], p_values: NDArray[np.float64], alpha: float) -> int:
+    """How many pairs Conover's test tells apart only because it pools the variance of all methods.
+
+    Two alike methods that never tie differ by a rank or more in every block, up or down: the difference of their sums
+    has variance N or more. Where the others are far apart and agree, the pooled variance falls below that. Counted are
+    the pairs that ``p_values`` (k, k) tells apart at alpha and a variance of N would not.
+    """
+    upper = np.triu_indices(ranks.shape[1], 1)
+    fair = _adjusted(ranks, upper, max(float(ranks.shape[0]), _pooled_variance(ranks)))
+    return int(((p_values[upper] < alpha) & (fair >= alpha)).sum())
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -69,18 +84,34 @@ def critical_difference(k: int, blocks: int, alpha: float) -> float:
     """
     from scipy.stats import studentized_range
 
+    as_count(k, "k", least=2)
+    as_count(blocks, "blocks")
+    as_level(alpha, "alpha")
     return float(studentized_range.ppf(1 - alpha, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * blocks)))
 
 
 def _conover(ranks: NDArray[np.float64], upper: tuple[NDArray[np.intp], NDArray[np.intp]]) -> NDArray[np.float64]:
+    agreement = agreement_p_value(ranks)
+    if agreement is None:
+        return _adjusted(ranks, upper, _pooled_variance(ranks))
+    return np.where(ranks[0][upper[0]] == ranks[0][upper[1]], 1.0, agreement)
+
+
+def _adjusted(
+    ranks: NDArray[np.float64], upper: tuple[NDArray[np.intp], NDArray[np.intp]], variance: float
+) -> NDArray[np.float64]:
+    """Two-sided t tests of the differences of rank sums, given their variance, after Holm."""
     blocks, k = ranks.shape
     sums = ranks.sum(axis=0)
     gap = np.abs(sums[upper[0]] - sums[upper[1]])
-    df = (blocks - 1) * (k - 1)
-    residual = blocks * (ranks**2).sum() - (sums**2).sum()
-    if residual <= 1e-9 * blocks * (ranks**2).sum():  # all blocks agree: any gap is certain, no gap is none
-        return np.where(gap > 0, 0.0, 1.0)
-    return np.asarray(2 * stdtr(df, -gap / np.sqrt(2 * residual / df)))
+    return holm(2 * stdtr((blocks - 1) * (k - 1), -gap / np.sqrt(variance)))
+
+
+def _pooled_variance(ranks: NDArray[np.float64]) -> float:
+    """Conover's variance of the difference of two rank sums."""
+    blocks, k = ranks.shape
+    residual = blocks * (ranks**2).sum() - (ranks.sum(axis=0) ** 2).sum()
+    return float(2 * residual / ((blocks - 1) * (k - 1)))
 
 
 def _nemenyi(ranks: NDArray[np.float64], upper: tuple[NDArray[np.intp], NDArray[np.intp]]) -> NDArray[np.float64]:

@@ -60,6 +60,8 @@ def read_blocks(
         if methods is not None:
             for name in methods:
                 check_known(name, names, "method")
+            if len(set(methods)) < len(methods):
+                raise InputError(f"methods must be different names, got {list(methods)}.")
             values, names = values[:, [names.index(name) for name in methods]], list(methods)
     complete = ~np.isnan(values).any(axis=1)
     lacking = np.flatnonzero(np.isnan(values[~complete]).any(axis=0))
@@ -153,7 +155,13 @@ def _read_file(path: Path) -> Columns:
 
 
 def _from_array(table: Any, methods: Sequence[str] | None) -> tuple[NDArray[np.float64], list[str]]:
-    values = _as_numbers(np.asarray(table), "table")
+    try:
+        values = _as_numbers(np.asarray(table), "table")
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("table must have one value per method in every block; the rows differ in length. Write NaN "
+                         "where a value is missing.") from None  # fmt: skip
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"table must be a non-empty (blocks x methods) array, got shape {values.shape}.")
     names = [f"method {i}" for i in range(values.shape[1])] if methods is None else [str(name) for name in methods]
