@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -64,6 +67,10 @@ def test_absent_fields_are_none():
         ({"mc_logits": np.zeros((2, 3))}, "mc_logits must have shape"),
         ({"layers": {"a": np.zeros(3)}}, "samples as its first axis"),
         ({"layers": {"a": np.full((2, 2), np.nan)}}, r"layers\['a'\] has NaN"),
+        ({"logits": [[1.0]], "layers": [[[1.0]]]}, "layers must map names to arrays, got list"),
+        ({"logits": [[1.0]], "layers": {3: [[1.0]]}}, "layers must map names to arrays, got dict"),
+        ({"logits": [[1.0, 2.0], [3.0]]}, "logits must be an array of numbers, got a list that numpy cannot read"),
+        ({"logits": np.ma.masked_invalid([[1.0, np.nan]])}, "logits has masked values, first at row 0"),
     ],
 )
 def test_bad_input_gets_one_sentence(fields, message):
@@ -74,6 +81,11 @@ def test_bad_input_gets_one_sentence(fields, message):
 def test_a_head_needs_one_bias_per_class():
     with pytest.raises(InputError, match=r"one value per row of head.weight \(2\), got 3"):
         Head(np.zeros((2, 4)), np.zeros(3))
+
+
+def test_a_bias_without_room_in_the_type_of_the_weights_is_refused():
+    with pytest.raises(InputError, match="head.bias has an infinite value, first at row 1"):
+        Head(np.zeros((2, 4), np.float16), [0.0, 1e6])
 
 
 def test_outputs_are_read_only_but_the_callers_array_is_not_touched():
@@ -97,6 +109,28 @@ def test_rows_by_slice_mask_index_and_number(inlier):
     assert inlier[2].n == 1
     with pytest.raises(InputError, match="row 150 is outside outputs with n = 150"):
         inlier[150]
+
+
+def test_samples_come_one_after_the_other(inlier):
+    each = list(inlier)
+    assert len(each) == inlier.n
+    np.testing.assert_array_equal(np.concatenate([one.features for one in each]), inlier.features)
+    assert inlier[[]].n == 0
+    with pytest.raises(InputError, match="got a tuple"):
+        inlier[:, 0]
+    with pytest.raises(InputError, match=r"a mask must have one value per row of outputs \(150\), got 3"):
+        inlier[np.array([True, False, True])]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda said: pickle.loads(pickle.dumps(said))])
+def test_another_process_gets_the_same_and_read_only(inlier, copied):
+    back = copied(inlier)
+    assert back.stored() == inlier.stored()
+    np.testing.assert_array_equal(back.mc_logits, inlier.mc_logits)
+    np.testing.assert_array_equal(back.layers["conv"], inlier.layers["conv"])
+    np.testing.assert_array_equal(back.head.weight, inlier.head.weight)
+    for array in (back.logits, back.layers["conv"], back.head.bias):
+        assert not array.flags.writeable
 
 
 def test_blocks_cover_everything_in_order(inlier, monkeypatch):

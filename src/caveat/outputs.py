@@ -21,7 +21,7 @@ from scipy.special import softmax
 
 from caveat import _files
 from caveat._blocks import row_blocks
-from caveat._checks import as_labels, as_matrix, as_real_array, as_vector, check_finite
+from caveat._checks import as_labels, as_matrix, as_real_array, as_rows, as_vector, check_finite
 from caveat.errors import CaveatWarning, InputError
 
 __all__ = ["Head", "Outputs"]
@@ -73,8 +73,14 @@ class Head:
         if biases.size != weights.shape[0]:
             raise InputError(f"head.bias must have one value per row of head.weight ({weights.shape[0]}), "
                              f"got {biases.size}.")  # fmt: skip
+        with np.errstate(over="ignore"):
+            biases = biases.astype(weights.dtype)
+        check_finite(biases, "head.bias")  # again: a narrower float type may have no room for it
         object.__setattr__(self, "weight", _read_only(weights))
-        object.__setattr__(self, "bias", _read_only(biases.astype(weights.dtype)))
+        object.__setattr__(self, "bias", _read_only(biases))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Head, (self.weight, self.bias)  # read-only there too
 
     @property
     def n_classes(self) -> int:
@@ -168,6 +174,8 @@ class Outputs:
         if head is not None and "features" in arrays and arrays["features"].shape[1] != head.n_features:
             raise InputError(f"features must have as many columns as head.weight ({head.n_features}), "
                              f"got {arrays['features'].shape[1]}.")  # fmt: skip
+        if not isinstance(layers or {}, Mapping) or not all(isinstance(name, str) for name in layers or ()):
+            raise InputError(f"layers must map names to arrays, got {type(layers).__name__}.")
         inner = {name: _as_layer(array, name, check=check) for name, array in (layers or {}).items()}
 
         self._arrays = {name: _read_only(array) for name, array in arrays.items()}
@@ -296,15 +304,20 @@ class Outputs:
 
     def __getitem__(self, rows: slice | NDArray[Any] | list[int] | int) -> Outputs:
         """The chosen samples, as ``Outputs``: a slice gives views, a mask or an index array copies."""
-        if isinstance(rows, (int, np.integer)):
-            if not -self.n <= rows < self.n:
-                raise InputError(f"row {rows} is outside outputs with n = {self.n}.")
-            rows = slice(int(rows), int(rows) + 1 or None)
+        rows = as_rows(rows, self.n, "outputs")
         arrays = {
             name: array[rows] if _SAMPLE_AXIS[name] == 0 else array[:, rows] for name, array in self._arrays.items()
         }
         layers = {name: array[rows] for name, array in self._layers.items()}
         return _unchecked(arrays, layers, self._head)
+
+    def __iter__(self) -> Iterator[Outputs]:
+        """One sample after the other, each as ``Outputs`` with n = 1. Whole arrays and ``blocks`` are faster."""
+        return (self[i] for i in range(self.n))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process gets the rows themselves, also of memory-mapped files.
+        return _unchecked, (self._arrays, dict(self._layers), self._head, self._n)
 
     def blocks(self, fields: Iterable[str] | None = None, *, beside: int = 0) -> Iterator[Outputs]:
         """Row blocks of about 16 MiB of the named fields (default all); float16 is widened to float32 on the way.
