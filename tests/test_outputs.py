@@ -162,10 +162,13 @@ def test_files_keep_every_field(tmp_path, inlier, name):
 
 
 def test_layer_names_may_hold_slashes_and_dots(tmp_path):
-    said = Outputs(logits=[[1.0]], layers={"block.1/relu": np.ones((1, 2)), "../up": np.ones((1, 2))})
+    names = ["block.1/relu", "../up", "", ".", "x", "x.npy", "%41", "A", "layer.x", "\x00\n", "日本"]
+    said = Outputs(logits=[[1.0]], layers={name: [[i, 0.5]] for i, name in enumerate(names)})
     for path in (tmp_path / "a.npz", tmp_path / "folder"):
         said.save(path)
-        assert set(Outputs.load(path).layers) == {"block.1/relu", "../up"}
+        assert {name: array[0, 0] for name, array in Outputs.load(path).layers.items()} == {
+            name: i for i, name in enumerate(names)
+        }
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz", "folder"]
 
 

@@ -45,7 +45,9 @@ def as_real_array(value: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _as_array(value: ArrayLike, name: str) -> NDArray[Any]:
-    """A plain array: no subclass whose products or missing values follow rules of their own."""
+    """A plain or memory-mapped array: none whose products or missing values follow rules of their own."""
+    if isinstance(value, np.memmap):
+        return value
     if isinstance(value, np.ndarray) and np.any(mask := getattr(value, "mask", False)):
         row = int(np.argwhere(np.atleast_1d(mask))[0][0])
         raise InputError(f"{name} has masked values, first at row {row}. Drop or impute it before scoring.")

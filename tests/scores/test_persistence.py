@@ -184,7 +184,7 @@ def test_damaged_files_are_errors(saved, tmp_path):
     ):
         load(tmp_path / "e")
     np.save(copy("f") / "means_.npy", np.array([object()]), allow_pickle=True)
-    with pytest.raises(InputError, match="pickled objects, which are never read"):
+    with pytest.raises(InputError, match="pickled objects, which can run code and are never read"):
         load(tmp_path / "f")
     (copy("g") / "score.json").unlink()
     with pytest.raises(InputError, match=r"score\.json does not exist"):
