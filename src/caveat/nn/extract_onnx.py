@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from caveat._checks import check_known
 from caveat.errors import InputError, MissingExtraError
-from caveat.nn._rows import Rows, check_part, labels_of
+from caveat.nn._rows import Rows, check_part, labels_of, whole_numbers
 from caveat.nn._walk import watched
 from caveat.outputs import Head, Outputs
 
@@ -78,6 +78,8 @@ def extract_onnx(
         with closing(watched(batches, progress)) as given:  # type: ignore[type-var]
             for i, batch in enumerate(given):
                 inputs, truth = _split(batch)
+                if len(inputs) == 0:
+                    continue
                 features, logits = graph.run(session, inputs, found)
                 part = {"logits": logits, "features": features if dtype is None else features.astype(dtype)}
                 check_part(part, row=rows.n, batch=i, half=dtype == "float16")
@@ -252,10 +254,8 @@ def _split(batch: Any) -> tuple[Array, Array | None]:
     first, *rest = batch if isinstance(batch, (tuple, list)) and batch else (batch,)
     try:
         inputs = np.asarray(first)
-        truth = np.asarray(rest[0]) if rest else None
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"a batch must be an array or a tuple that starts with one ({error}).") from None
     if inputs.dtype.kind not in "fiub" or inputs.ndim == 0:
         raise InputError(f"a batch must be an array or a tuple that starts with one, got {type(first).__name__}.")
-    whole = truth is not None and truth.shape == inputs.shape[:1] and truth.dtype.kind in "iu"
-    return inputs, truth if whole else None
+    return inputs, whole_numbers(rest[0], len(inputs)) if rest else None
