@@ -169,10 +169,9 @@ class _Graph:
                     found = _Found(node.input[0], node.output[0], weight.T, None)
                     for add in nodes:
                         if add.op_type == "Add" and node.output[0] in add.input:
-                            other = next(name for name in add.input if name != node.output[0])
-                            bias = self._constant(other)
-                            if bias is not None and bias.size in (1, weight.shape[1]):
-                                wide = np.broadcast_to(bias.ravel(), (weight.shape[1],))
+                            other = [name for name in add.input if name != node.output[0]]
+                            bias = self._constant(other[0]) if other else None
+                            if bias is not None and (wide := _per_class(bias, weight.shape[1])) is not None:
                                 found = _Found(node.input[0], add.output[0], weight.T, wide)
                                 names += [add.name, *add.output]
             if found is not None:
@@ -188,10 +187,9 @@ class _Graph:
         if bias is None and len(node.input) > 2 and node.input[2]:
             return None  # a bias that is computed is not a bias of the head
         if bias is not None:
-            if bias.size not in (1, len(weight)):
+            bias = _per_class(bias * bias.dtype.type(settings.get("beta", 1.0)), len(weight))
+            if bias is None:
                 return None
-            scaled = bias.ravel() * bias.dtype.type(settings.get("beta", 1.0))
-            bias = np.broadcast_to(scaled, (len(weight),))
         return _Found(node.input[0], node.output[0], weight, bias)
 
     def _constant(self, name: str) -> Array | None:
@@ -243,6 +241,14 @@ class _Graph:
             raise InputError(f"the head must see one feature vector per sample, got shape {features.shape} for "
                              f"{len(inputs)} samples.")  # fmt: skip
         return features, logits
+
+
+def _per_class(bias: Array, classes: int) -> Array | None:
+    """One bias for each class; None if it is added along the samples instead."""
+    single = bias.size == 1
+    if not single and (bias.size != classes or bias.shape[-1] != classes):
+        return None
+    return np.broadcast_to(bias.ravel(), (classes,))
 
 
 def _pieces(inputs: Array, size: int) -> Iterator[Array]:
