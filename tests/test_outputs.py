@@ -148,6 +148,18 @@ def test_blocks_carry_only_what_is_asked_for_and_widen_float16():
     assert block.labels is None
 
 
+def test_features_are_not_read_for_logits_that_are_there():
+    head = Head(np.eye(2, 5))
+    said = Outputs(logits=np.zeros((3, 2)), features=np.ones((3, 5), np.float16), head=head, labels=[0, 1, 0])
+    for fields in (["logits"], ["probs"], ["predictions"], ["correct"]):
+        (block,) = said.blocks(fields)
+        assert block.features is None
+        assert not block.logits.any()
+    without = Outputs(features=said.features, head=head)
+    (block,) = without.blocks(["probs"])
+    np.testing.assert_array_equal(block.logits, without.logits)
+
+
 @pytest.mark.parametrize("name", ["said.npz", "said"])
 def test_files_keep_every_field(tmp_path, inlier, name):
     path = tmp_path / name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -324,7 +324,7 @@ class Outputs:
 
         ``beside`` counts the bytes of working room that the caller needs for each row on top of the fields.
         """
-        wanted = None if fields is None else _with_sources(fields)
+        wanted = None if fields is None else _with_sources(fields, self._arrays)
         arrays = {k: v for k, v in self._arrays.items() if wanted is None or k in wanted}
         layers = dict(self._layers) if wanted is None or "layers" in wanted else {}
         head = self._head
@@ -423,14 +423,14 @@ def _unchecked(
     return part
 
 
-def _with_sources(fields: Iterable[str]) -> set[str]:
-    """The stored arrays that can give the named fields."""
+def _with_sources(fields: Iterable[str], stored: Collection[str]) -> set[str]:
+    """The stored arrays that can give the named fields; features are not read for logits that are there."""
     wanted = set(fields)
     if wanted & {"probs", "predictions", "correct"}:
         wanted |= {"probs", "logits"}
     if "correct" in wanted:
         wanted |= {"labels"}
-    if "logits" in wanted:
+    if "logits" in wanted and "logits" not in stored:
         wanted |= {"features"}
     return wanted
 
