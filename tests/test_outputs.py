@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from caveat import CaveatWarning, Head, InputError, Outputs
+from caveat.conformal import SplitSets
+from caveat.scores import Energy, Mahalanobis
 
 
 def test_derived_fields_by_hand():
@@ -146,6 +148,13 @@ def test_blocks_carry_only_what_is_asked_for_and_widen_float16():
     (block,) = said.blocks(["probs"])
     assert block.logits.dtype == np.float32
     assert block.labels is None
+
+
+def test_a_selection_without_samples_cannot_be_scored(train, inlier):
+    sets = SplitSets("lac").calibrate(train)
+    for use in (Energy().score, Mahalanobis().fit, SplitSets("lac").calibrate, sets.predict):
+        with pytest.raises(InputError, match="outputs must hold at least one sample, got none"):
+            use(inlier[np.zeros(inlier.n, dtype=bool)])
 
 
 def test_features_are_not_read_for_logits_that_are_there():

@@ -324,6 +324,8 @@ class Outputs:
 
         ``beside`` counts the bytes of working room that the caller needs for each row on top of the fields.
         """
+        if self.n == 0:
+            raise InputError("outputs must hold at least one sample, got none. The rows that were chosen are empty.")
         wanted = None if fields is None else _with_sources(fields, self._arrays)
         arrays = {k: v for k, v in self._arrays.items() if wanted is None or k in wanted}
         layers = dict(self._layers) if wanted is None or "layers" in wanted else {}
