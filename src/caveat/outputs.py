@@ -365,7 +365,8 @@ class Outputs:
 
         Keys: ``logits`` or ``probs``, ``features``, ``labels``, ``head_weight``, ``head_bias``, ``confidence``,
         ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Other keys are ignored with a
-        warning. ``check=False`` skips the search for NaN in a folder too large to read twice.
+        warning. ``check=False`` looks at shapes only and at no value (NaN, labels, sums of probabilities): for a folder
+        that was checked before and is too large to read twice.
         """
         source = Path(path)
         if source.is_dir():
