@@ -184,3 +184,10 @@ def test_a_huge_label_is_shown_as_it_came(labels, message):
 def test_rows_that_do_not_exist_or_choose_nothing_are_refused(rows, message):
     with pytest.raises(InputError, match=message):
         _checks.as_rows(rows, 3, "outputs")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["u1", "i1", "i2", "u8", "f2", "f4"])
+def test_narrow_labels_of_many_classes_pass(kind):
+    for classes in (100_000, None):
+        assert _checks.as_labels(np.array([1, 100], kind), "labels", n_classes=classes).tolist() == [1, 100]

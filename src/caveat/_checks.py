@@ -143,7 +143,8 @@ def as_labels(value: ArrayLike, name: str, *, n_classes: int | None = None, chec
     elif array.dtype.kind not in "iu":
         raise InputError(f"{name} must be whole class numbers, got dtype {array.dtype}. Encode class names as 0..C-1.")
     if check:  # before the cast, which would turn a huge number into another one
-        wrong = (array < 0) | (array >= (2**63 if n_classes is None else n_classes))
+        wide = array.astype(np.float64) if array.dtype.kind == "f" else array  # float16 has no room for most counts
+        wrong = (wide < 0) | (wide >= (2**63 if n_classes is None else n_classes))
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             allowed = "0 or larger, below 2**63" if n_classes is None else f"between 0 and {n_classes - 1}"
