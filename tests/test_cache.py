@@ -72,3 +72,13 @@ def test_where_the_folder_is(tmp_path, monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "caveat"
+
+
+def test_a_user_without_a_home_costs_time_and_no_more(monkeypatch):
+    """A container may run as a number that has neither HOME nor an entry among the users."""
+    monkeypatch.delenv("CAVEAT_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    compute = Counter()
+    assert remembered("bands/x", compute) == remembered("bands/x", compute) == {"eta": 0.25}
+    assert compute.calls == 2

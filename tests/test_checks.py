@@ -130,3 +130,64 @@ def test_a_number_between_two_ends():
         _checks.as_number(80, "q", least=0, most=1)
     with pytest.raises(InputError, match=r"shift must be a finite number, got inf"):
         _checks.as_number(np.inf, "shift")
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_a_plain_array_and_no_other_kind_is_kept():
+    product = _checks.as_matrix(np.matrix([[1.0, 2.0]]), "x") * np.array([[3.0, 4.0]])
+    assert product.tolist() == [[3.0, 8.0]]  # by element, where np.matrix would refuse
+
+
+@pytest.mark.parametrize("check", [_checks.as_matrix, _checks.as_vector, _checks.as_labels, _checks.as_mask])
+def test_a_masked_value_is_missing_and_not_passed_over(check):
+    values = np.ma.masked_invalid([[0.0, 1.0], [np.nan, 1.0]])
+    values = values if check is _checks.as_matrix else values[:, 0]
+    with pytest.raises(InputError, match="x has masked values, first at row 1"):
+        check(values, "x")
+
+
+@pytest.mark.parametrize("check", [_checks.as_matrix, _checks.as_vector, _checks.as_labels, _checks.as_mask])
+def test_rows_of_several_lengths_get_one_sentence(check):
+    with pytest.raises(InputError, match="x must be an array of numbers, got a list that numpy cannot read"):
+        check([[1.0, 2.0], [3.0]], "x")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.array([0, 2**63 + 5], np.uint64), r"got 9223372036854775813 at row 1"),
+        ([0.0, 1e300], r"got 1e\+300 at row 1"),
+    ],
+)
+def test_a_huge_label_is_shown_as_it_came(labels, message):
+    with pytest.raises(InputError, match=f"labels must be between 0 and 2, {message}"):
+        _checks.as_labels(labels, "labels", n_classes=3)
+    with pytest.raises(InputError, match=rf"labels must be 0 or larger, below 2\*\*63, {message}"):
+        _checks.as_labels(labels, "labels")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([0, 3], "row 3 is outside outputs with n = 3"),
+        (np.array([-4, 0]), "row -4 is outside outputs with n = 3"),
+        (np.array([True, False]), r"one value per row of outputs \(3\), got 2"),
+        (np.array([[0, 1]]), r"must be chosen by a slice, .* got a ndarray \(int64, shape \(1, 2\)\)"),
+        ([0.0, 1.0], r"got a list \(float64, shape \(2,\)\)"),
+        ((slice(None), 0), "got a tuple"),
+        ((0, 1), "got a tuple"),
+        (None, "got a NoneType"),
+        ("first", "got a str"),
+        (True, "got a bool"),
+    ],
+)
+def test_rows_that_do_not_exist_or_choose_nothing_are_refused(rows, message):
+    with pytest.raises(InputError, match=message):
+        _checks.as_rows(rows, 3, "outputs")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["u1", "i1", "i2", "u8", "f2", "f4"])
+def test_narrow_labels_of_many_classes_pass(kind):
+    for classes in (100_000, None):
+        assert _checks.as_labels(np.array([1, 100], kind), "labels", n_classes=classes).tolist() == [1, 100]

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import io
 import pickle
+import shutil
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,4 +102,122 @@ def test_json_that_is_not_an_object(tmp_path):
         _files.read_json(path)
     path.write_text("[1]")
     with pytest.raises(InputError, match="must hold a JSON object, got list"):
+        _files.read_json(path)
+
+
+def npz_of(path, member, name="logits.npy", compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr(name, member)
+    return path
+
+
+def npy_of(shape, content=bytes(64)):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return stream.getvalue() + content
+
+
+def changed(path, *, local, central, value):
+    """The file with one byte of the first record's two headers set."""
+    content = bytearray(path.read_bytes())
+    content[local] = content[content.find(b"PK\x01\x02") + central] = value
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("read", [_files.read_npz, _files.npz_shapes])
+def test_encrypted_and_unknown_archives_are_one_sentence(tmp_path, read):
+    encrypted = changed(npz_of(tmp_path / "a.npz", npy_of((2, 2))), local=6, central=8, value=1)
+    with pytest.raises(InputError, match=r"a\.npz is damaged or not an \.npz file .*encrypted"):
+        read(encrypted)
+    packed = changed(npz_of(tmp_path / "b.npz", npy_of((2, 2))), local=8, central=10, value=93)
+    with pytest.raises(InputError, match=r"b\.npz is damaged or not an \.npz file .*compression"):
+        read(packed)
+
+
+def test_a_header_that_promises_more_than_all_memory_is_one_sentence(tmp_path):
+    with pytest.raises(InputError, match=r"a\.npz needs more memory than there is .* Store a folder"):
+        _files.read_npz(npz_of(tmp_path / "a.npz", npy_of((10**15, 2))))
+
+
+def test_damage_in_a_rare_compression_is_found(tmp_path):
+    path = npz_of(tmp_path / "a.npz", npy_of((20, 2), bytes(range(160)) * 2), compression=zipfile.ZIP_LZMA)
+    content = bytearray(path.read_bytes())
+    content[60:90] = b"\xff" * 30
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        _files.read_npz(path)
+
+
+def test_a_table_is_not_taken_for_a_pickle(tmp_path):
+    path = tmp_path / "a.npz"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match=r"damaged or not an \.npz file \(it does not start as one\)"):
+        _files.read_npz(path)
+
+
+def test_a_member_that_is_no_array_has_no_shape(tmp_path):
+    path = npz_of(tmp_path / "a.npz", npy_of((4, 2)))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("readme.txt", "hello")
+    assert _files.npz_shapes(path) == {"logits": (4, 2)}
+
+
+def test_arrays_whose_names_end_like_files_are_told_apart(tmp_path):
+    np.savez(tmp_path / "a.npz", **{"x": [1.0], "x.npy": [2.0], "x.npy.npy": [3.0]})
+    found = _files.read_npz(tmp_path / "a.npz")
+    assert {name: array[0] for name, array in found.items()} == {"x": 1.0, "x.npy": 2.0, "x.npy.npy": 3.0}
+
+
+def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+    ours = tmp_path / "ours"
+    with _files.replacing_folder(ours, marker="m") as folder:
+        (folder / "m").write_text("1")
+    rename = Path.rename
+
+    def broken(self, target):
+        if Path(target) == ours and (self / "m").read_text() == "2":
+            raise OSError("no")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", broken)
+    with pytest.raises(OSError, match="no"), _files.replacing_folder(ours, marker="m") as folder:
+        (folder / "m").write_text("2")
+    assert (ours / "m").read_text() == "1"
+    assert list(tmp_path.iterdir()) == [ours]
+
+
+def test_no_one_meets_half_an_old_folder(tmp_path, monkeypatch):
+    """The old folder leaves its name in one move; it is emptied elsewhere."""
+    ours = tmp_path / "ours"
+    with _files.replacing_folder(ours, marker="m") as folder:
+        (folder / "m").write_text("1")
+    emptied = []
+    remove = shutil.rmtree
+    monkeypatch.setattr(shutil, "rmtree", lambda path, **how: (emptied.append(Path(path)), remove(path, **how)))
+    with _files.replacing_folder(ours, marker="m") as folder:
+        (folder / "m").write_text("2")
+    assert (ours / "m").read_text() == "2"
+    assert ours not in emptied
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "near").symlink_to(tmp_path / "far")
+    for content in ("1", "2"):
+        with _files.replacing_folder(tmp_path / "near", marker="m") as folder:
+            (folder / "m").write_text(content)
+    assert (tmp_path / "near").is_symlink()
+    assert (tmp_path / "far" / "m").read_text() == "2"
+
+
+def test_a_file_does_not_replace_a_folder(tmp_path):
+    with pytest.raises(InputError, match="must be a file, but there is a folder"), _files.replacing_file(tmp_path):
+        pass
+
+
+def test_json_nested_beyond_reason_is_damaged(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(InputError, match="is damaged"):
         _files.read_json(path)

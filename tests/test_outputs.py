@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 from caveat import CaveatWarning, Head, InputError, Outputs
+from caveat.conformal import SplitSets
+from caveat.scores import Energy, Mahalanobis
 
 
 def test_derived_fields_by_hand():
@@ -64,6 +69,10 @@ def test_absent_fields_are_none():
         ({"mc_logits": np.zeros((2, 3))}, "mc_logits must have shape"),
         ({"layers": {"a": np.zeros(3)}}, "samples as its first axis"),
         ({"layers": {"a": np.full((2, 2), np.nan)}}, r"layers\['a'\] has NaN"),
+        ({"logits": [[1.0]], "layers": [[[1.0]]]}, "layers must map names to arrays, got list"),
+        ({"logits": [[1.0]], "layers": {3: [[1.0]]}}, "layers must map names to arrays, got dict"),
+        ({"logits": [[1.0, 2.0], [3.0]]}, "logits must be an array of numbers, got a list that numpy cannot read"),
+        ({"logits": np.ma.masked_invalid([[1.0, np.nan]])}, "logits has masked values, first at row 0"),
     ],
 )
 def test_bad_input_gets_one_sentence(fields, message):
@@ -74,6 +83,11 @@ def test_bad_input_gets_one_sentence(fields, message):
 def test_a_head_needs_one_bias_per_class():
     with pytest.raises(InputError, match=r"one value per row of head.weight \(2\), got 3"):
         Head(np.zeros((2, 4)), np.zeros(3))
+
+
+def test_a_bias_without_room_in_the_type_of_the_weights_is_refused():
+    with pytest.raises(InputError, match="head.bias has an infinite value, first at row 1"):
+        Head(np.zeros((2, 4), np.float16), [0.0, 1e6])
 
 
 def test_outputs_are_read_only_but_the_callers_array_is_not_touched():
@@ -99,6 +113,28 @@ def test_rows_by_slice_mask_index_and_number(inlier):
         inlier[150]
 
 
+def test_samples_come_one_after_the_other(inlier):
+    each = list(inlier)
+    assert len(each) == inlier.n
+    np.testing.assert_array_equal(np.concatenate([one.features for one in each]), inlier.features)
+    assert inlier[[]].n == 0
+    with pytest.raises(InputError, match="got a tuple"):
+        inlier[:, 0]
+    with pytest.raises(InputError, match=r"a mask must have one value per row of outputs \(150\), got 3"):
+        inlier[np.array([True, False, True])]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda said: pickle.loads(pickle.dumps(said))])
+def test_another_process_gets_the_same_and_read_only(inlier, copied):
+    back = copied(inlier)
+    assert back.stored() == inlier.stored()
+    np.testing.assert_array_equal(back.mc_logits, inlier.mc_logits)
+    np.testing.assert_array_equal(back.layers["conv"], inlier.layers["conv"])
+    np.testing.assert_array_equal(back.head.weight, inlier.head.weight)
+    for array in (back.logits, back.layers["conv"], back.head.bias):
+        assert not array.flags.writeable
+
+
 def test_blocks_cover_everything_in_order(inlier, monkeypatch):
     monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 3000)
     blocks = list(inlier.blocks())
@@ -112,6 +148,25 @@ def test_blocks_carry_only_what_is_asked_for_and_widen_float16():
     (block,) = said.blocks(["probs"])
     assert block.logits.dtype == np.float32
     assert block.labels is None
+
+
+def test_a_selection_without_samples_cannot_be_scored(train, inlier):
+    sets = SplitSets("lac").calibrate(train)
+    for use in (Energy().score, Mahalanobis().fit, SplitSets("lac").calibrate, sets.predict):
+        with pytest.raises(InputError, match="outputs must hold at least one sample, got none"):
+            use(inlier[np.zeros(inlier.n, dtype=bool)])
+
+
+def test_features_are_not_read_for_logits_that_are_there():
+    head = Head(np.eye(2, 5))
+    said = Outputs(logits=np.zeros((3, 2)), features=np.ones((3, 5), np.float16), head=head, labels=[0, 1, 0])
+    for fields in (["logits"], ["probs"], ["predictions"], ["correct"]):
+        (block,) = said.blocks(fields)
+        assert block.features is None
+        assert not block.logits.any()
+    without = Outputs(features=said.features, head=head)
+    (block,) = without.blocks(["probs"])
+    np.testing.assert_array_equal(block.logits, without.logits)
 
 
 @pytest.mark.parametrize("name", ["said.npz", "said"])
@@ -128,10 +183,13 @@ def test_files_keep_every_field(tmp_path, inlier, name):
 
 
 def test_layer_names_may_hold_slashes_and_dots(tmp_path):
-    said = Outputs(logits=[[1.0]], layers={"block.1/relu": np.ones((1, 2)), "../up": np.ones((1, 2))})
+    names = ["block.1/relu", "../up", "", ".", "x", "x.npy", "%41", "A", "layer.x", "\x00\n", "日本"]
+    said = Outputs(logits=[[1.0]], layers={name: [[i, 0.5]] for i, name in enumerate(names)})
     for path in (tmp_path / "a.npz", tmp_path / "folder"):
         said.save(path)
-        assert set(Outputs.load(path).layers) == {"block.1/relu", "../up"}
+        assert {name: array[0, 0] for name, array in Outputs.load(path).layers.items()} == {
+            name: i for i, name in enumerate(names)
+        }
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz", "folder"]
 
 

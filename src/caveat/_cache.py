@@ -24,7 +24,10 @@ def cache_folder() -> Path:
     """Where remembered numbers are kept."""
     if chosen := os.environ.get("CAVEAT_CACHE"):
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "caveat"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "caveat"
+    except RuntimeError:  # a user without a home, as in many containers: a folder that no one can write
+        return Path(os.devnull) / "caveat"
 
 
 def remembered(key: str, compute: Callable[[], dict[str, float]]) -> dict[str, float]:

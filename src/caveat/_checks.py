@@ -25,6 +25,7 @@ __all__ = [
     "as_percent",
     "as_positive",
     "as_real_array",
+    "as_rows",
     "as_share",
     "as_shares",
     "as_vector",
@@ -35,12 +36,26 @@ __all__ = [
 
 def as_real_array(value: ArrayLike, name: str) -> NDArray[Any]:
     """A float array of any shape: float16/32/64 stay as they are, integers and booleans become float64."""
-    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    array = _as_array(value, name)
     if array.dtype.kind in "biu":
         return array.astype(np.float64)
     if array.dtype.kind != "f":
         raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}.")
     return array
+
+
+def _as_array(value: ArrayLike, name: str) -> NDArray[Any]:
+    """A plain or memory-mapped array: none whose products or missing values follow rules of their own."""
+    if isinstance(value, np.memmap):
+        return value
+    if isinstance(value, np.ndarray) and np.any(mask := getattr(value, "mask", False)):
+        row = int(np.argwhere(np.atleast_1d(mask))[0][0])
+        raise InputError(f"{name} has masked values, first at row {row}. Drop or impute it before scoring.")
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, RuntimeError) as error:  # rows of several lengths; tensors that numpy cannot read
+        raise InputError(f"{name} must be an array of numbers, got a {type(value).__name__} that numpy cannot read "
+                         f"({str(error).rstrip('.')}).") from None  # fmt: skip
 
 
 def check_finite(array: NDArray[Any], name: str) -> None:
@@ -116,7 +131,7 @@ def as_matrix(value: ArrayLike, name: str, *, check: bool = True) -> NDArray[Any
 
 def as_labels(value: ArrayLike, name: str, *, n_classes: int | None = None, check: bool = True) -> NDArray[np.intp]:
     """A non-empty vector of class numbers 0..C-1."""
-    array = np.asarray(value)
+    array = _as_array(value, name)
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"{name} must be a non-empty vector of class numbers, got shape {array.shape}.")
     if array.dtype.kind == "f":
@@ -127,26 +142,49 @@ def as_labels(value: ArrayLike, name: str, *, n_classes: int | None = None, chec
                 raise InputError(f"{name} must be whole class numbers, got {array[row]} at row {row}.")
     elif array.dtype.kind not in "iu":
         raise InputError(f"{name} must be whole class numbers, got dtype {array.dtype}. Encode class names as 0..C-1.")
-    labels = array.astype(np.intp, copy=False)
-    if check:
-        wrong = labels < 0 if n_classes is None else (labels < 0) | (labels >= n_classes)
+    if check:  # before the cast, which would turn a huge number into another one
+        wide = array.astype(np.float64) if array.dtype.kind == "f" else array  # float16 has no room for most counts
+        wrong = (wide < 0) | (wide >= (2**63 if n_classes is None else n_classes))
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            allowed = "0 or larger" if n_classes is None else f"between 0 and {n_classes - 1}"
+            allowed = "0 or larger, below 2**63" if n_classes is None else f"between 0 and {n_classes - 1}"
             raise InputError(
-                f"{name} must be {allowed}, got {labels[row]} at row {row}. Outliers carry no label: leave it out."
+                f"{name} must be {allowed}, got {array[row]} at row {row}. Outliers carry no label: leave it out."
             )
-    return labels
+    return array.astype(np.intp, copy=False)
 
 
 def as_mask(value: ArrayLike, name: str) -> NDArray[np.bool_]:
     """A non-empty boolean vector; zeros and ones count as booleans."""
-    array = np.asarray(value)
+    array = _as_array(value, name)
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"{name} must be a non-empty vector of booleans, got shape {array.shape}.")
     if array.dtype.kind != "b" and (array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all()):
         raise InputError(f"{name} must hold booleans (or 0 and 1), got dtype {array.dtype}.")
     return array.astype(np.bool_)
+
+
+def as_rows(rows: Any, n: int, name: str) -> slice | NDArray[Any]:
+    """What chooses among n rows: a slice (of a single number, one row), whole numbers inside, or a mask of length n."""
+    if isinstance(rows, slice):
+        return rows
+    chosen = _as_array(rows, "rows")
+    if chosen.ndim == 0 and chosen.dtype.kind in "iu":
+        one = int(chosen)
+        if not -n <= one < n:
+            raise InputError(f"row {one} is outside {name} with n = {n}.")
+        return slice(one, one + 1 or None)
+    if chosen.size == 0 and chosen.ndim == 1:
+        return np.zeros(0, dtype=np.intp)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "biu" or isinstance(rows, tuple):
+        raise InputError(f"rows of {name} must be chosen by a slice, a vector of whole numbers or a mask, got a "
+                         f"{type(rows).__name__} ({chosen.dtype}, shape {chosen.shape}).")  # fmt: skip
+    if chosen.dtype.kind == "b":
+        if chosen.size != n:
+            raise InputError(f"a mask must have one value per row of {name} ({n}), got {chosen.size}.")
+    elif (outside := (chosen < -n) | (chosen >= n)).any():
+        raise InputError(f"row {chosen[outside][0]} is outside {name} with n = {n}.")
+    return chosen
 
 
 def as_level(value: float, name: str) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from scipy.special import softmax
 
 from caveat import _files
 from caveat._blocks import row_blocks
-from caveat._checks import as_labels, as_matrix, as_real_array, as_vector, check_finite
+from caveat._checks import as_labels, as_matrix, as_real_array, as_rows, as_vector, check_finite
 from caveat.errors import CaveatWarning, InputError
 
 __all__ = ["Head", "Outputs"]
@@ -73,8 +73,14 @@ class Head:
         if biases.size != weights.shape[0]:
             raise InputError(f"head.bias must have one value per row of head.weight ({weights.shape[0]}), "
                              f"got {biases.size}.")  # fmt: skip
+        with np.errstate(over="ignore"):
+            biases = biases.astype(weights.dtype)
+        check_finite(biases, "head.bias")  # again: a narrower float type may have no room for it
         object.__setattr__(self, "weight", _read_only(weights))
-        object.__setattr__(self, "bias", _read_only(biases.astype(weights.dtype)))
+        object.__setattr__(self, "bias", _read_only(biases))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Head, (self.weight, self.bias)  # read-only there too
 
     @property
     def n_classes(self) -> int:
@@ -168,6 +174,8 @@ class Outputs:
         if head is not None and "features" in arrays and arrays["features"].shape[1] != head.n_features:
             raise InputError(f"features must have as many columns as head.weight ({head.n_features}), "
                              f"got {arrays['features'].shape[1]}.")  # fmt: skip
+        if not isinstance(layers or {}, Mapping) or not all(isinstance(name, str) for name in layers or ()):
+            raise InputError(f"layers must map names to arrays, got {type(layers).__name__}.")
         inner = {name: _as_layer(array, name, check=check) for name, array in (layers or {}).items()}
 
         self._arrays = {name: _read_only(array) for name, array in arrays.items()}
@@ -296,15 +304,20 @@ class Outputs:
 
     def __getitem__(self, rows: slice | NDArray[Any] | list[int] | int) -> Outputs:
         """The chosen samples, as ``Outputs``: a slice gives views, a mask or an index array copies."""
-        if isinstance(rows, (int, np.integer)):
-            if not -self.n <= rows < self.n:
-                raise InputError(f"row {rows} is outside outputs with n = {self.n}.")
-            rows = slice(int(rows), int(rows) + 1 or None)
+        rows = as_rows(rows, self.n, "outputs")
         arrays = {
             name: array[rows] if _SAMPLE_AXIS[name] == 0 else array[:, rows] for name, array in self._arrays.items()
         }
         layers = {name: array[rows] for name, array in self._layers.items()}
         return _unchecked(arrays, layers, self._head)
+
+    def __iter__(self) -> Iterator[Outputs]:
+        """One sample after the other, each as ``Outputs`` with n = 1. Whole arrays and ``blocks`` are faster."""
+        return (self[i] for i in range(self.n))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process gets the rows themselves, also of memory-mapped files.
+        return _unchecked, (self._arrays, dict(self._layers), self._head, self._n)
 
     def room(self, fields: Iterable[str] | None = None, *, beside: int = 0) -> int:
         """Bytes that all rows of the named fields (default all) would take together while they are worked on."""
@@ -317,6 +330,8 @@ class Outputs:
         ``beside`` counts the bytes of working room that the caller needs for each row on top of the fields, and
         ``at_once`` the blocks that share the room because they are worked on together.
         """
+        if self.n == 0:
+            raise InputError("outputs must hold at least one sample, got none. The rows that were chosen are empty.")
         fields = None if fields is None else set(fields)
         arrays, layers = self._sources(fields)
         head = self._head
@@ -331,13 +346,13 @@ class Outputs:
     def _row_bytes(self, fields: set[str] | None) -> int:
         arrays, layers = self._sources(fields)
         size = sum(max(4, a.itemsize) * a.size // max(1, self.n) for a in (*arrays.values(), *layers.values()))
-        if self._head is not None and (fields is None or "logits" in _with_sources(fields)):
+        if self._head is not None and (fields is None or "logits" in _with_sources(fields, self._arrays)):
             size += 8 * self._head.n_classes
         return size
 
     def _sources(self, fields: set[str] | None) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
         """Arrays and layers that the named fields (default all) are read or made from."""
-        wanted = None if fields is None else _with_sources(fields)
+        wanted = None if fields is None else _with_sources(fields, self._arrays)
         arrays = {k: v for k, v in self._arrays.items() if wanted is None or k in wanted}
         return arrays, dict(self._layers) if wanted is None or "layers" in wanted else {}
 
@@ -365,7 +380,8 @@ class Outputs:
 
         Keys: ``logits`` or ``probs``, ``features``, ``labels``, ``head_weight``, ``head_bias``, ``confidence``,
         ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Other keys are ignored with a
-        warning. ``check=False`` skips the search for NaN in a folder too large to read twice.
+        warning. ``check=False`` looks at shapes only and at no value (NaN, labels, sums of probabilities): for a folder
+        that was checked before and is too large to read twice.
         """
         source = Path(path)
         if source.is_dir():
@@ -425,14 +441,14 @@ def _unchecked(
     return part
 
 
-def _with_sources(fields: Iterable[str]) -> set[str]:
-    """The stored arrays that can give the named fields."""
+def _with_sources(fields: Iterable[str], stored: Collection[str]) -> set[str]:
+    """The stored arrays that can give the named fields; features are not read for logits that are there."""
     wanted = set(fields)
     if wanted & {"probs", "predictions", "correct"}:
         wanted |= {"probs", "logits"}
     if "correct" in wanted:
         wanted |= {"labels"}
-    if "logits" in wanted:
+    if "logits" in wanted and "logits" not in stored:
         wanted |= {"features"}
     return wanted
 

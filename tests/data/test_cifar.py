@@ -75,3 +75,27 @@ def test_wrong_files_are_explained(tmp_path):
     (tmp_path / "meta").write_bytes(pickle.dumps({"label_names": ["a"]}, protocol=2))
     with pytest.raises(InputError, match=r"must hold data \(n, 3072\) and labels or fine_labels.*found label_names"):
         data.read_cifar_python([tmp_path / "meta"])
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        (
+            {"data": np.zeros((2, 3072), np.uint8), "labels": ["a", "b"]},
+            "labels must be whole class numbers, got dtype",
+        ),
+        ({"data": np.zeros((2, 3072), np.uint8), "labels": [0, -5]}, "got -5 at row 1"),
+        ({"data": np.zeros((2, 3072), np.uint8), "labels": 3}, "one per row"),
+        ({"data": np.full((2, 3072), 300), "labels": [0, 1]}, "data must be bytes, got int64"),  # would wrap to 44
+    ],
+)
+def test_batches_with_wrong_values_are_explained(tmp_path, batch, message):
+    (tmp_path / "batch").write_bytes(pickle.dumps(batch, protocol=2))
+    with pytest.raises(InputError, match=f"batch.*{message}"):
+        data.read_cifar_python([tmp_path / "batch"])
+
+
+def test_no_files_are_no_images():
+    for read in (data.read_cifar_python, data.read_cifar_binary):
+        with pytest.raises(InputError, match="at least one file"):
+            read([])

@@ -47,3 +47,10 @@ def test_a_damaged_file_gets_one_sentence(tmp_path, content, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         data.read_idx(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("sides", [33, 255])
+def test_more_sides_than_an_array_can_have_are_no_idx_file(tmp_path, sides):
+    (tmp_path / "many").write_bytes(bytes([0, 0, 8, sides]) + bytes([0, 0, 0, 1]) * sides + b"x")
+    with pytest.raises(InputError, match="many is not an IDX file"):
+        data.read_idx(tmp_path / "many")

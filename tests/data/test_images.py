@@ -32,3 +32,21 @@ def test_a_selection_keeps_the_names_of_the_classes():
     images = data.Images(np.zeros((2, 4, 4)), np.array([0, 1]), ("cat", "dog"))
     assert images[1:].classes == ("cat", "dog")
     assert images[np.array([False, True])].labels.tolist() == [1]
+
+
+@pytest.mark.parametrize("channels", [(), (3,)])
+def test_images_come_one_after_the_other(channels):
+    images = data.Images(np.random.default_rng(0).random((3, 4, 4, *channels)), np.array([5, 6, 7]))
+    each = list(images)
+    assert [len(one) for one in each] == [1, 1, 1]
+    np.testing.assert_array_equal(np.concatenate([one.pixels for one in each]), images.pixels)
+    assert images[-1].labels.tolist() == [7]
+    with pytest.raises(InputError, match="row 3 is outside images with n = 3"):
+        images[3]
+
+
+def test_lists_will_do_and_wrong_shapes_get_one_sentence():
+    assert data.Images([[[0.5]]], [0]).inputs().shape == (1, 1, 1, 1)
+    for labels in (0, [[0]]):
+        with pytest.raises(InputError, match="one label per image"):
+            data.Images(np.zeros((1, 2, 2)), labels)

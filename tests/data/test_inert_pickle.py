@@ -64,6 +64,25 @@ def test_damaged_files_get_one_sentence(tmp_path, content):
         read_inert(tmp_path / "file")
 
 
+def test_a_file_that_holds_itself_or_nests_without_end_gets_one_sentence(tmp_path):
+    itself, deep = b"\x80\x02]q\x00h\x00a.", b"\x80\x02" + b"]" * 50_000 + b"a" * 49_999 + b"."
+    for content in (itself, deep):
+        (tmp_path / "file").write_bytes(content)
+        with pytest.raises(InputError, match="file is damaged"):
+            read_inert(tmp_path / "file")
+
+
+def test_a_short_file_of_lists_of_lists_does_not_fill_the_memory(tmp_path):
+    nested = [1]
+    for _ in range(30):
+        nested = [nested] * 10  # written out: 10^30 numbers
+    (tmp_path / "file").write_bytes(pickle.dumps(nested, protocol=2))
+    found = read_inert(tmp_path / "file")
+    for _ in range(30):
+        found = found[-1]
+    assert found == [1]
+
+
 def test_every_cut_of_a_good_file_is_an_input_error(tmp_path):
     whole = pickle.dumps({"data": np.arange(3, dtype=np.uint8), "labels": [1, 2, 3]}, protocol=2)
     for stop in range(len(whole)):

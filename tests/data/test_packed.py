@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import struct
 
 import numpy as np
 import pytest
@@ -67,3 +68,14 @@ def test_other_keys_are_listed(tmp_path):
     np.savez(tmp_path / "set.npz", images=np.zeros((1, 2, 2)), truth=[0])
     with pytest.raises(InputError, match=r"must hold x, x_<split>, or jpeg with offsets; found images, truth"):
         data.read_packed(tmp_path / "set.npz")
+
+
+def test_an_image_that_would_fill_the_memory_is_named(tmp_path):
+    stream = io.BytesIO()
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(stream, "JPEG")
+    content = bytearray(stream.getvalue())
+    start = content.find(b"\xff\xc0")  # the frame: marker, length, precision, then height and width
+    content[start + 5 : start + 9] = struct.pack(">HH", 65_000, 65_000)
+    np.savez(tmp_path / "a.npz", jpeg=np.frombuffer(bytes(content), np.uint8), offsets=[0, len(content)])
+    with pytest.raises(InputError, match="image 0 is not a readable JPEG"):
+        data.read_packed(tmp_path / "a.npz")

@@ -25,3 +25,20 @@ def test_wrong_files_are_explained(tmp_path):
     (tmp_path / "broken.mat").write_bytes(b"not matlab at all" * 20)
     with pytest.raises(InputError, match="damaged or not a MATLAB file"):
         data.read_svhn(tmp_path / "broken.mat")
+
+
+def test_damage_anywhere_in_a_packed_file_gets_one_sentence(tmp_path):
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 255, (32, 32, 3, 2)).astype(np.uint8)
+    savemat(tmp_path / "a.mat", {"X": pixels, "y": np.array([[10], [1]])}, do_compression=True)
+    whole = (tmp_path / "a.mat").read_bytes()
+    for stop in (0, 20, 100, 130, 140, 1000, len(whole) - 60):
+        (tmp_path / "b.mat").write_bytes(whole[:stop])
+        with pytest.raises(InputError, match=r"b\.mat"):
+            data.read_svhn(tmp_path / "b.mat")
+    for place in (136, 138, 140, 144, 1000, 3000):  # the packed stream, which has a checksum
+        changed = bytearray(whole)
+        changed[place] ^= 0x5A
+        (tmp_path / "b.mat").write_bytes(changed)
+        with pytest.raises(InputError, match=r"b\.mat is damaged or not a MATLAB file"):
+            data.read_svhn(tmp_path / "b.mat")

@@ -116,6 +116,100 @@ def test_a_head_that_runs_twice_is_refused():
         extract(Twice(), [torch.zeros(2, 3)], head="fc")
 
 
+class Answering(nn.Module):
+    """Says its logits in one of many ways; the features are the output of a linear layer too."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+        self.embed, self.fc, self.other = nn.Linear(4, 5), nn.Linear(5, 3), nn.Linear(5, 2)
+
+    def forward(self, x):
+        h = self.embed(x)
+        return self.how(self.fc(h), h, self.other(h))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda z, h, _: (z, h),
+        lambda z, h, _: (h, z),
+        lambda z, h, _: {"features": h, "scores": z},
+        lambda z, h, other: {"features": h, "other": other, "logits": z},
+        lambda z, h, _: (h, [{"inner": z}]),
+        lambda z, _, __: z.unsqueeze(0).squeeze(0),
+        lambda z, _, __: z.double(),
+    ],
+)
+def test_the_answer_is_found_beside_features(how):
+    assert extract(Answering(how), [torch.randn(6, 4)]).logits.shape == (6, 3)
+
+
+def test_two_answers_are_one_too_many():
+    model = Answering(lambda z, h, other: (z, other))
+    with pytest.raises(InputError, match="several linear layers .* candidates: 'fc', 'other'"):
+        extract(model, [torch.randn(6, 4)])
+    assert extract(model, [torch.randn(6, 4)], head="fc").logits.shape == (6, 3)
+
+
+def test_logits_that_are_changed_in_place_are_not_those_of_the_head():
+    """As with ``z / 2`` the layer does not give the model's output; its logits would be twice as large."""
+    for how in (lambda z, *_: z.div_(2), lambda z, *_: z / 2):
+        with pytest.raises(InputError, match="no linear layer gives the model's output"):
+            extract(Answering(how), [torch.randn(6, 4)])
+
+
+def test_a_nan_is_found_where_it_is_and_not_in_the_head():
+    with pytest.raises(InputError, match="logits has NaN, first at row 1"):
+        extract(nn.Linear(4, 3), [torch.tensor([[0.0] * 4, [np.nan] * 4])])
+
+
+def test_a_module_with_two_names_answers_to_both():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = self.head = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.head(x)
+
+    model, x = Tied(), torch.randn(6, 4)
+    for name in ("auto", "fc", "head"):
+        np.testing.assert_array_equal(extract(model, [x], head=name).logits, model(x).detach())
+
+
+class Scribbling(nn.Module):
+    """Writes into its input: halves it in place, and drops in place. Its logits are the sum of what is left, and 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.drop, self.fc = nn.Dropout(0.5, inplace=True), nn.Linear(4, 2, bias=False)
+        with torch.no_grad():
+            self.fc.weight.copy_(torch.tensor([[1.0] * 4, [0.0] * 4]))
+
+    def forward(self, x):
+        return self.fc(self.drop(x.mul_(0.5)))
+
+
+def test_a_model_that_writes_into_its_input_hears_the_same_each_time():
+    x = torch.ones(400, 4)
+
+    def nothing(inputs, _):
+        return inputs.mul_(0)
+
+    def same(inputs, _):
+        return inputs
+
+    said = extract(Scribbling(), [x], mc=40, transforms=[nothing, same])
+    assert (x == 1).all()
+    assert (said.logits == np.array([2, 0])).all()  # 4 x 1/2
+    np.testing.assert_allclose(said.ease_probs[0], 0.5)
+    np.testing.assert_allclose(said.ease_probs[1], said.probs, rtol=1e-6)
+    # In a pass each input is 0 or 1 with equal chances: the sum has mean 2 and variance 1, so the mean of 400 has a
+    # standard error of 1/20. On what the passes before left, the fortieth would be 0.
+    assert abs(said.mc_logits[-1, :, 0].mean() - 2) < 4 / 20
+
+
 def test_loaders_without_labels_and_bad_loaders(model):
     assert extract(model, [torch.randn(3, 1, 8, 8)]).labels is None
     assert extract(model, [[torch.randn(3, 1, 8, 8)]]).labels is None
@@ -125,6 +219,46 @@ def test_loaders_without_labels_and_bad_loaders(model):
         extract(model, [{"x": 1}])
     with pytest.raises(InputError, match="every batch must have labels, or none"):
         extract(model, [(torch.randn(3, 1, 8, 8), torch.tensor([0, 1, 2])), torch.randn(3, 1, 8, 8)])
+
+
+@pytest.mark.parametrize(
+    "given", [lambda y: y, lambda y: y[:, None], lambda y: y.numpy(), lambda y: y.tolist(), lambda y: y.to(torch.uint8)]
+)
+def test_labels_are_one_whole_number_per_row_however_they_come(model, batches, given):
+    said = extract(model, [(x, given(y)) for x, y in batches])
+    np.testing.assert_array_equal(said.labels, torch.cat([y for _, y in batches]))
+
+
+@pytest.mark.parametrize("beside", [torch.rand, lambda n: ["a.png"] * n, lambda n: {"path": "a"}])
+def test_what_is_not_whole_numbers_is_no_label(model, batches, beside):
+    assert extract(model, [(x, beside(len(x))) for x, _ in batches]).labels is None
+
+
+def test_an_empty_batch_says_nothing(model, batches):
+    x, y = batches[0]
+    said = extract(model, [(x[:0], y[:0]), (x, y), (x[:0], y[:0])])
+    np.testing.assert_array_equal(said.labels, y)
+    with pytest.raises(InputError, match="at least one batch"):
+        extract(model, [(x[:0], y[:0])])
+
+
+def test_what_is_no_model_and_no_loader_is_explained(model, batches):
+    for loader in (batches[0][0], batches[0][0].numpy()):
+        with pytest.raises(InputError, match="loader must give batches, got a .* Pass \\[it\\]"):
+            extract(model, loader)
+    with pytest.raises(InputError, match="model must be a torch.nn.Module, got function"):
+        extract(lambda x: x, batches)
+    with pytest.raises(InputError, match="got Tensor"):
+        extract(model, [torch.tensor(1.0)])
+
+
+def test_a_loader_without_a_length_has_a_progress_bar_too(model, batches):
+    class Rows(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return zip(*batches[0], strict=True)
+
+    said = extract(model, torch.utils.data.DataLoader(Rows(), batch_size=2), progress=True)
+    np.testing.assert_array_equal(said.labels, batches[0][1])
 
 
 def test_a_torch_data_loader_and_the_progress_bar(model, batches, capsys):
@@ -282,6 +416,16 @@ def test_pooled_layers_are_the_channel_means(model, batches):
 def test_a_wrong_layer_name_is_explained(model, batches, layers, message):
     with pytest.raises(InputError, match=message):
         extract(model, batches, layers=layers)
+
+
+@pytest.mark.parametrize("axis", [0, 4, -4, -5])
+def test_a_wrong_channel_axis_is_explained(model, batches, axis):
+    with pytest.raises(InputError, match=f"channel axis of layer 'body.0' must be one of 1 to 3, got {axis}"):
+        extract(model, batches, layers={"body.0": axis})
+
+
+def test_one_layer_may_be_named_without_a_list(model, batches):
+    assert list(extract(model, batches, layers="body.0").layers) == ["body.0"]
 
 
 def test_a_layer_that_is_silent_or_runs_twice_is_explained(batches):

@@ -150,6 +150,22 @@ def test_every_way_to_write_a_linear_layer(form, parts):
     np.testing.assert_allclose(said.logits, x @ (alpha * weight.T) + beta * bias, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["Gemm", "MatMul"])
+def test_what_is_added_along_the_samples_is_no_bias(kind, parts):
+    weight, bias = parts
+    product = node("MatMul", ["x", "w"], "z"), node("Add", ["z", "b"], "y")
+    nodes = [node("Gemm", ["x", "w", "b"], "y")] if kind == "Gemm" else list(product)
+    content = built(nodes, {"w": weight.T.copy(), "b": bias[:, None]})
+    with pytest.raises(InputError, match="no matrix product with stored weights gives the output"):
+        extract_onnx(content, [np.ones((3, 4), dtype=np.float32)])  # as many samples as classes
+
+
+def test_a_product_added_to_itself_is_no_linear_layer(parts):
+    content = built([node("MatMul", ["x", "w"], "z"), node("Add", ["z", "z"], "y")], {"w": parts[0].T.copy()})
+    with pytest.raises(InputError, match="which comes from Add .* candidates: 'z'"):
+        extract_onnx(content, [np.ones((3, 4), dtype=np.float32)])
+
+
 def test_a_head_can_be_named_and_wrong_names_get_the_candidates(parts):
     weight, bias = parts
     nodes = [

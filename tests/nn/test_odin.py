@@ -116,3 +116,14 @@ def test_bad_models_inputs_and_parameters_are_explained(cnn):
         ODIN(cnn).score([])
     with pytest.raises(InputError, match="has NaN, first at row 1"):
         ODIN(cnn).score(torch.stack([torch.zeros(1, 8, 8), torch.full((1, 8, 8), float("nan"))]))
+
+
+def test_a_model_that_writes_into_its_input_is_stepped_too():
+    torch.manual_seed(0)
+    linear, x = nn.Linear(4, 3), torch.randn(5, 4)
+    former = x.clone()
+    scribbling = nn.Sequential(nn.ReLU(inplace=True), linear)
+    plain = nn.Sequential(nn.ReLU(), linear)
+    np.testing.assert_array_equal(ODIN(scribbling, noise=0.1).score(x), ODIN(plain, noise=0.1).score(x))
+    ODIN(scribbling, noise=0).score(x)
+    assert torch.equal(x, former)

@@ -109,3 +109,26 @@ def test_wrong_layers_are_explained(cnn):
         RankFeat(cnn).score([])
     with pytest.raises(InputError, match="has NaN, first at row 1"):
         RankFeat(cnn).score(torch.stack([torch.zeros(1, 8, 8), torch.full((1, 8, 8), float("nan"))]))
+
+
+def test_narrow_floats_have_room_for_small_maps_and_the_exact_decomposition():
+    small = torch.tensor([[[3.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]], dtype=torch.float16) * 2**-14
+    for iterations in (20, None):
+        rest = without_rank_one(small, iterations)
+        assert rest.dtype == torch.float16
+        assert (rest * 2**14).tolist() == [[[0.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]]
+
+
+def test_a_model_that_writes_into_its_input_hears_every_image_whole():
+    class Scribbling(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.fc = nn.Conv2d(1, 3, 3), nn.Linear(12, 2)
+
+        def forward(self, x):
+            return self.fc(self.conv(x.mul_(0.5)).flatten(1))
+
+    torch.manual_seed(0)
+    model, images = Scribbling(), torch.rand(1, 1, 4, 4).repeat(2, 1, 1, 1)
+    found = RankFeat(model).score(images)  # finding the map runs the first image alone
+    assert found[0] == pytest.approx(found[1], abs=1e-6)

@@ -87,6 +87,8 @@ def test_no_row_outlives_its_batch(model):
 
 
 def test_what_a_stream_cannot_do_is_explained(model):
+    with pytest.raises(InputError, match="loader must give batches, got a Tensor"):
+        stream(model, torch.zeros(2, 1, 8, 8))
     with pytest.raises(InputError, match="more than once: pass a list or a DataLoader"):
         stream(model, iter(batches(1)))
     with pytest.raises(InputError, match="at least one batch"):

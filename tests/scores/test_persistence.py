@@ -226,7 +226,7 @@ def test_damaged_files_are_errors(saved, tmp_path):
     ):
         load(tmp_path / "e")
     np.save(copy("f") / "means_.npy", np.array([object()]), allow_pickle=True)
-    with pytest.raises(InputError, match="pickled objects, which are never read"):
+    with pytest.raises(InputError, match="pickled objects, which can run code and are never read"):
         load(tmp_path / "f")
     with (copy("h") / "means_.npy").open("wb") as stream:
         np.savez(stream, means=np.ones(3))

@@ -45,7 +45,7 @@ def read_inert(path: Path) -> Any:
         return _value(_run(raw))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is damaged or not the pickle of plain arrays ({error}). Fetch it again.") from None
 
 
@@ -118,12 +118,19 @@ def _run(raw: bytes) -> Any:
     raise InputError("it ends too early. Fetch it again.")
 
 
-def _value(item: Any) -> Any:
-    """The same with every array made, and everything else that wants making refused."""
-    if isinstance(item, dict):
-        return {_value(key): _value(value) for key, value in item.items()}
-    if isinstance(item, (list, tuple)):
-        return type(item)(_value(value) for value in item)
+def _value(item: Any, known: dict[int, Any] | None = None) -> Any:
+    """The same with every array made, and everything else that wants making refused.
+
+    A thing that stands in many places is made once: a short file of lists of lists must not fill the memory.
+    """
+    known = {} if known is None else known
+    if isinstance(item, (dict, list, tuple)) and id(item) not in known:
+        if isinstance(item, dict):
+            known[id(item)] = {_value(key, known): _value(value, known) for key, value in item.items()}
+        else:
+            known[id(item)] = type(item)(_value(value, known) for value in item)
+    if id(item) in known:
+        return known[id(item)]
     if not isinstance(item, _Made):
         return item
     if item.by == "_codecs encode" and isinstance(item.args[0], str):  # how Python 3 writes bytes for Python 2

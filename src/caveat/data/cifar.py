@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._checks import as_labels
 from caveat.data._inert_pickle import read_inert
 from caveat.data.images import Images
 from caveat.errors import InputError
@@ -38,7 +39,7 @@ def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: i
             raise InputError(f"{path} must hold records of {label_bytes} + {_IMAGE} bytes, has {raw.size} bytes. "
                              "Fetch it again.")  # fmt: skip
         rows.append(raw.reshape(-1, label_bytes + _IMAGE))
-    records = np.concatenate(rows)
+    records = np.concatenate(_some(rows))
     return Images(_pixels(records[:, label_bytes:]), records[:, label_bytes - 1].astype(np.intp))
 
 
@@ -50,12 +51,20 @@ def read_cifar_python(paths: Sequence[str | os.PathLike[str]]) -> Images:
         batch = {_text(key): value for key, value in found.items()} if isinstance(found, dict) else {}
         truth = batch.get("fine_labels", batch.get("labels"))
         values = batch.get("data")
-        if not isinstance(values, np.ndarray) or truth is None or values.shape != (len(truth), _IMAGE):
+        if not isinstance(values, np.ndarray) or truth is None or values.shape != (np.size(truth), _IMAGE):
             raise InputError(f"{path} must hold data (n, {_IMAGE}) and labels or fine_labels, one per row; "
                              f"found {', '.join(sorted(batch)) or type(found).__name__}.")  # fmt: skip
-        pixels.append(values.astype(np.uint8))
-        labels.append(np.asarray(truth, dtype=np.intp))
-    return Images(_pixels(np.concatenate(pixels)), np.concatenate(labels))
+        if values.dtype != np.uint8:
+            raise InputError(f"{path}: data must be bytes, got {values.dtype}.")
+        pixels.append(values)
+        labels.append(as_labels(truth, f"{path}: labels"))
+    return Images(_pixels(np.concatenate(_some(pixels))), np.concatenate(labels))
+
+
+def _some(parts: list[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
+    if not parts:
+        raise InputError("paths must name at least one file, got none.")
+    return parts
 
 
 def _pixels(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:

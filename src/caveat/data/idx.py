@@ -19,6 +19,7 @@ from caveat.errors import InputError
 __all__ = ["read_idx"]
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_SIDES = 32  # as many as any numpy array may have
 _LARGEST = 2**33  # bytes: a damaged header must not ask for all the memory there is
 
 
@@ -42,7 +43,7 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
         raise InputError(f"{source} does not exist. Check the path.") from None
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{source} cannot be read ({error}). Fetch it again.") from None
-    if len(content) < 4 or content[:2] != b"\x00\x00" or content[2] not in _TYPES or content[3] == 0:
+    if len(content) < 4 or content[:2] != b"\x00\x00" or content[2] not in _TYPES or not 1 <= content[3] <= _SIDES:
         raise InputError(f"{source} is not an IDX file: it must start with 0, 0, a type and a number of sides.")
     dtype, sides = np.dtype(_TYPES[content[2]]), content[3]
     start = 4 + 4 * sides

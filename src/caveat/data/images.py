@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._checks import as_rows
 from caveat.errors import InputError
 
 __all__ = ["Images", "unit"]
@@ -43,15 +45,21 @@ class Images:
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.pixels.ndim not in (3, 4) or self.pixels.shape[0] != np.shape(self.labels)[0]:
+        if np.ndim(self.pixels) not in (3, 4) or np.shape(self.labels) != np.shape(self.pixels)[:1]:
             raise InputError("pixels must have shape (n, height, width) or (n, height, width, channels) with one label "
-                             f"per image, got {self.pixels.shape} and {np.shape(self.labels)}.")  # fmt: skip
+                             f"per image, got {np.shape(self.pixels)} and {np.shape(self.labels)}.")  # fmt: skip
+        for name in ("pixels", "labels"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name)))
 
     def __len__(self) -> int:
         return int(self.labels.size)
 
-    def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Images:
+    def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice | int) -> Images:
+        rows = as_rows(rows, len(self), "images")
         return Images(self.pixels[rows], self.labels[rows], self.classes)
+
+    def __iter__(self) -> Iterator[Images]:
+        return (self[i] for i in range(len(self)))
 
     def inputs(self) -> NDArray[np.float32]:
         """What a network reads: float32 from 0 to 1, channels first, shape (n, channels, height, width)."""

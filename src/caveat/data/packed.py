@@ -86,7 +86,7 @@ def decode(jpeg: NDArray[np.uint8], offsets: NDArray[Any], source: Path | str = 
         try:
             with Image.open(io.BytesIO(stream[start:stop].tobytes()), formats=["JPEG"]) as image:
                 pixels = np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
-        except (OSError, SyntaxError) as error:
+        except (OSError, SyntaxError, Image.DecompressionBombError) as error:
             raise InputError(f"{source}: image {i} is not a readable JPEG ({error}).") from None
         if found is None:
             found = np.empty((edges.size - 1, *pixels.shape), dtype=np.uint8)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from caveat.errors import InputError
@@ -15,7 +14,7 @@ __all__ = ["name_of_head", "named_linear"]
 
 def named_linear(model: nn.Module, name: str) -> nn.Linear:
     """The linear layer of this name, or an error with the candidates."""
-    found = dict(model.named_modules()).get(name)
+    found = dict(model.named_modules(remove_duplicate=False)).get(name)
     if isinstance(found, nn.Linear):
         return found
     candidates = ", ".join(repr(n) for n, module in model.named_modules() if isinstance(module, nn.Linear))
@@ -23,29 +22,42 @@ def named_linear(model: nn.Module, name: str) -> nn.Linear:
     raise InputError(f"head '{name}' must name an nn.Linear, but {what}; candidates: {candidates or 'none'}.")
 
 
-def name_of_head(said: Any, outputs: dict[str, Tensor]) -> str:
+def name_of_head(said: Any, ran: Mapping[str, tuple[Tensor, Tensor]]) -> str:
     """Name of the linear layer that gave the model's answer.
 
     Parameters
     ----------
     said
-        What the model returned: a tensor, or a tuple or mapping with the answer inside.
-    outputs
-        What each linear layer gave, in the order in which they ran.
+        What the model returned: a tensor, or tuples or mappings with the answer inside (under "logits", if there).
+    ran
+        Input and output of each linear layer as they were then, in the order in which they ran.
     """
+    found: dict[str, None] = {}
     for answer in _tensors(said):
-        for name, output in reversed(outputs.items()):
-            if output is answer or (output.shape == answer.shape and torch.equal(output, answer)):
-                return name
-    candidates = ", ".join(repr(name) for name in outputs) or "none (the model has no nn.Linear that runs)"
-    raise InputError(f"no linear layer gives the model's output, so the head cannot be found by itself. "
-                     f"Pass head=<name>; candidates: {candidates}.")  # fmt: skip
+        for name, (_, output) in reversed(list(ran.items())):
+            if _same(output, answer):
+                found[name] = None
+                break
+    # A model may return its features beside its logits: what is the input of another answer's layer is not the answer.
+    last = [name for name in found if not any(_same(ran[name][1], ran[other][0]) for other in found if other != name)]
+    if len(last) == 1:
+        return last[0]
+    candidates = ", ".join(map(repr, last or ran)) or "none (the model has no nn.Linear that runs)"
+    what = "several linear layers give what the model returns" if last else "no linear layer gives the model's output"
+    raise InputError(f"{what}, so the head cannot be found by itself. Pass head=<name>; candidates: {candidates}.")
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Equal in shape and values; NaN equals NaN, for whoever looks for it later says where it is."""
+    return one.shape == other.shape and bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def _tensors(said: Any) -> Iterator[Tensor]:
     if isinstance(said, Tensor):
         yield said
     elif isinstance(said, Mapping):
-        yield from (value for value in said.values() if isinstance(value, Tensor))
+        named = said.get("logits")
+        yield from _tensors(named if isinstance(named, Tensor) else list(said.values()))
     elif isinstance(said, (tuple, list)):
-        yield from (value for value in said if isinstance(value, Tensor))
+        for value in said:
+            yield from _tensors(value)

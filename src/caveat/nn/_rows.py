@@ -23,7 +23,7 @@ from caveat._checks import as_labels
 from caveat.errors import InputError
 from caveat.outputs import MANIFEST, Head, Outputs, layer_key, write_manifest
 
-__all__ = ["LAYER", "PASSES", "Rows", "as_outputs", "check_part", "labels_of"]
+__all__ = ["LAYER", "PASSES", "Rows", "as_outputs", "check_part", "labels_of", "whole_numbers"]
 
 Array = NDArray[Any]
 
@@ -217,7 +217,17 @@ def labels_of(truth: Array, *, classes: int, batch: int) -> NDArray[np.intp]:
     try:
         return as_labels(truth, "labels", n_classes=classes)
     except InputError as error:
-        raise InputError(f"batch {batch}: {error} labels=False does that.") from None
+        raise InputError(f"batch {batch}: {error} labels=False leaves all labels out.") from None
+
+
+def whole_numbers(truth: Any, n: int) -> Array | None:
+    """What stands beside the inputs of a batch, if it is one whole number for each of its n rows: (n,) or (n, 1)."""
+    try:
+        array = np.asarray(truth.cpu() if hasattr(truth, "cpu") else truth)
+    except (TypeError, ValueError, RuntimeError):  # rows of several lengths, types that numpy does not have
+        return None
+    array = array[:, 0] if array.shape == (n, 1) else array
+    return array if array.shape == (n,) and array.dtype.kind in "iub" else None
 
 
 def _remove(path: Path) -> None:

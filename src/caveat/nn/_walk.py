@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
@@ -20,7 +20,7 @@ from caveat._checks import as_count, check_known
 from caveat.errors import InputError
 from caveat.nn._heads import name_of_head, named_linear
 from caveat.nn._modes import at_rest, dropout_awake, seeded
-from caveat.nn._rows import LAYER, check_part, labels_of
+from caveat.nn._rows import LAYER, check_part, labels_of, whole_numbers
 from caveat.nn.ease import Transform
 from caveat.outputs import Head
 
@@ -59,9 +59,11 @@ class Walk:
             check_known(self.dtype, _TYPES, "dtype")
         if self.pool is not None:
             check_known(self.pool, ("mean",), "pool")
-        given = self.layers if isinstance(self.layers, Mapping) else dict.fromkeys(self.layers)
-        self._axes = dict(given)
-        self._named = dict(self.model.named_modules())
+        if not isinstance(self.model, nn.Module):
+            raise InputError(f"model must be a torch.nn.Module, got {type(self.model).__name__}.")
+        names = [self.layers] if isinstance(self.layers, str) else self.layers
+        self._axes = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)
+        self._named = dict(self.model.named_modules(remove_duplicate=False))  # by any of its names
         for name in self._axes:
             check_known(name, (known for known in self._named if known), "layer")
         if self.head != "auto":
@@ -83,10 +85,12 @@ class Walk:
         row = 0
         for i, batch in enumerate(loader):
             inputs, truth = _split(batch)
+            if inputs.shape[0] == 0:
+                continue
             part = self._ask(inputs.to(self._where), i)
             check_part(part, row=row, batch=i, half=self.dtype == "float16")
             if self.labels and truth is not None:
-                part["labels"] = labels_of(truth.cpu().numpy(), classes=part["logits"].shape[1], batch=i)
+                part["labels"] = labels_of(truth, classes=part["logits"].shape[1], batch=i)
             row += inputs.shape[0]
             yield part
 
@@ -109,7 +113,7 @@ class Walk:
         generator = torch.Generator().manual_seed(_seed(self._ease_seed, batch))
         copies = []
         for transform in self.transforms:
-            changed = transform(inputs, generator)
+            changed = transform(inputs.clone(), generator)
             if changed.shape != inputs.shape:
                 raise InputError(f"a transformation must keep the shape of the inputs {tuple(inputs.shape)}, "
                                  f"got {tuple(changed.shape)} from {transform!r}.")  # fmt: skip
@@ -138,27 +142,24 @@ class Walk:
         """Input and output of the head during one forward pass; the first pass finds the head."""
         find = self.head == "auto"
         watch = {self.head: self._named[self.head]} if not find else {
-            name: module for name, module in self._named.items() if isinstance(module, nn.Linear)
+            name: module for name, module in self.model.named_modules() if isinstance(module, nn.Linear)
         }  # fmt: skip
         caught: dict[str, list[tuple[Tensor, Tensor]]] = {}
-        originals: dict[str, Tensor] = {}
 
         def catcher(name: str) -> Any:
             def catch(_: nn.Module, args: Any, kwargs: Any, output: Tensor) -> None:
                 seen = args[0] if args else kwargs["input"]
                 # Copies: what comes later in the model may write into these tensors.
-                caught.setdefault(name, []).append((seen.clone(), output.clone()))
-                originals.pop(name, None)
-                originals[name] = output
+                caught[name] = [*caught.pop(name, []), (seen.clone(), output.clone())]  # in the order of the last run
 
             return catch
 
         with ExitStack() as hooks:
             for name, module in watch.items():
                 _hook(hooks, module, catcher(name))
-            said = self.model(inputs)
+            said = self.model(inputs.clone())  # the model may write into what it is given; the next pass needs it whole
         if find:
-            self.head = name_of_head(said, originals)
+            self.head = name_of_head(said, {name: runs[-1] for name, runs in caught.items()})
         times = len(caught.get(self.head, ()))
         if times != 1:
             raise InputError(f"head '{self.head}' must run once in a forward pass, ran {times} times.")
@@ -175,6 +176,8 @@ class Walk:
                                  "Name a module around it instead.")  # fmt: skip
             last = axis is None and said.ndim == 3 and isinstance(module, _CHANNELS_LAST)
             channel = -1 if last else 1 if axis is None else axis
+            if channel not in range(-said.ndim, said.ndim) or channel % said.ndim == 0:
+                raise InputError(f"the channel axis of layer {name!r} must be one of 1 to {said.ndim - 1}, got {axis}.")
             said = said.movedim(channel, 1)
             if self.pool == "mean" and said.ndim > 2:
                 said = said.flatten(2).mean(dim=2, dtype=torch.promote_types(said.dtype, torch.float32))
@@ -202,7 +205,7 @@ def as_batches(inputs: Any, *, size: int = 256) -> Iterable[Any]:
 
 def logits_of(model: nn.Module, inputs: Tensor) -> Tensor:
     """What the model returns, which must be logits (n, C)."""
-    said = model(inputs)
+    said = model(inputs.clone())  # the model may write into what it is given
     if not isinstance(said, Tensor) or said.ndim != 2 or said.shape[0] != inputs.shape[0]:
         shape = tuple(said.shape) if isinstance(said, Tensor) else type(said).__name__
         raise InputError(f"the model must return logits (n, C), got {shape} for {inputs.shape[0]} samples. "
@@ -215,25 +218,29 @@ def inputs_of(batch: Any) -> Tensor:
     return _split(batch)[0]
 
 
-def _split(batch: Any) -> tuple[Tensor, Tensor | None]:
-    if isinstance(batch, Tensor):
-        return batch, None
-    if isinstance(batch, (tuple, list)) and batch and isinstance(batch[0], Tensor):
-        truth = batch[1] if len(batch) > 1 else None
-        whole = isinstance(truth, Tensor) and truth.shape == batch[0].shape[:1] and not truth.is_floating_point()
-        return batch[0], truth if whole else None
-    raise InputError(f"a batch must be a tensor or a tuple that starts with one, got {type(batch).__name__}.")
+def _split(batch: Any) -> tuple[Tensor, Array | None]:
+    first, *rest = batch if isinstance(batch, (tuple, list)) and batch else (batch,)
+    if not isinstance(first, Tensor) or first.ndim == 0:
+        raise InputError(f"a batch must be a tensor or a tuple that starts with one, got {type(batch).__name__}. "
+                         "Wrap the loader in a generator that gives such.")  # fmt: skip
+    return first, whole_numbers(rest[0], first.shape[0]) if rest else None
 
 
 def watched(loader: Iterable[Any], progress: bool | None) -> Iterator[Any]:
     """The batches of a loader, with a progress bar on standard error if asked or if that is a terminal."""
+    if isinstance(loader, (Tensor, np.ndarray)):
+        raise InputError(f"loader must give batches, got a {type(loader).__name__}, which gives rows. Pass [it], or a "
+                         "DataLoader.")  # fmt: skip
     if not (sys.stderr.isatty() if progress is None else progress):
         yield from loader
         return
     from rich.console import Console
     from rich.progress import track
 
-    total = len(loader) if isinstance(loader, Sized) else None
+    total = None
+    if isinstance(loader, Sized):
+        with suppress(TypeError):  # a DataLoader has a length only if its data set has one
+            total = len(loader)
     yield from track(loader, "extracting", total=total, console=Console(stderr=True), transient=True)
 
 

@@ -51,11 +51,11 @@ def extract(
     model
         Any module that ends in a linear layer.
     loader
-        Gives batches: an input tensor, or a tuple whose first element is the input and whose second, if it is an
-        integer tensor with one value per row, is the labels.
+        Gives batches: an input tensor, or a tuple whose first element is the input and whose second, if it holds one
+        whole number per row, is the labels.
     head
         Name of the last linear layer as in ``model.named_modules()``; ``"auto"`` takes the linear layer whose output
-        is the model's output.
+        is the model's output, or the one answer (``"logits"`` in a mapping) among what the model returns.
     layers
         Names of modules whose outputs become ``Outputs.layers``, as the scores gram and mds_ensemble read them: shape
         (n, channels, positions...). Nothing is reduced: a convolution of 64 channels on 28 x 28 takes 200 kB a sample.

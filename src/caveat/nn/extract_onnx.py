@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from caveat._checks import check_known
 from caveat.errors import InputError, MissingExtraError
-from caveat.nn._rows import Rows, check_part, labels_of
+from caveat.nn._rows import Rows, check_part, labels_of, whole_numbers
 from caveat.nn._walk import watched
 from caveat.outputs import Head, Outputs
 
@@ -78,6 +78,8 @@ def extract_onnx(
         with closing(watched(batches, progress)) as given:  # type: ignore[type-var]
             for i, batch in enumerate(given):
                 inputs, truth = _split(batch)
+                if len(inputs) == 0:
+                    continue
                 features, logits = graph.run(session, inputs, found)
                 part = {"logits": logits, "features": features if dtype is None else features.astype(dtype)}
                 check_part(part, row=rows.n, batch=i, half=dtype == "float16")
@@ -167,10 +169,9 @@ class _Graph:
                     found = _Found(node.input[0], node.output[0], weight.T, None)
                     for add in nodes:
                         if add.op_type == "Add" and node.output[0] in add.input:
-                            other = next(name for name in add.input if name != node.output[0])
-                            bias = self._constant(other)
-                            if bias is not None and bias.size in (1, weight.shape[1]):
-                                wide = np.broadcast_to(bias.ravel(), (weight.shape[1],))
+                            other = [name for name in add.input if name != node.output[0]]
+                            bias = self._constant(other[0]) if other else None
+                            if bias is not None and (wide := _per_class(bias, weight.shape[1])) is not None:
                                 found = _Found(node.input[0], add.output[0], weight.T, wide)
                                 names += [add.name, *add.output]
             if found is not None:
@@ -186,10 +187,9 @@ class _Graph:
         if bias is None and len(node.input) > 2 and node.input[2]:
             return None  # a bias that is computed is not a bias of the head
         if bias is not None:
-            if bias.size not in (1, len(weight)):
+            bias = _per_class(bias * bias.dtype.type(settings.get("beta", 1.0)), len(weight))
+            if bias is None:
                 return None
-            scaled = bias.ravel() * bias.dtype.type(settings.get("beta", 1.0))
-            bias = np.broadcast_to(scaled, (len(weight),))
         return _Found(node.input[0], node.output[0], weight, bias)
 
     def _constant(self, name: str) -> Array | None:
@@ -243,6 +243,14 @@ class _Graph:
         return features, logits
 
 
+def _per_class(bias: Array, classes: int) -> Array | None:
+    """One bias for each class; None if it is added along the samples instead."""
+    single = bias.size == 1
+    if not single and (bias.size != classes or bias.shape[-1] != classes):
+        return None
+    return np.broadcast_to(bias.ravel(), (classes,))
+
+
 def _pieces(inputs: Array, size: int) -> Iterator[Array]:
     step = size or max(1, len(inputs))
     return (inputs[start : start + step] for start in range(0, len(inputs), step))
@@ -252,10 +260,8 @@ def _split(batch: Any) -> tuple[Array, Array | None]:
     first, *rest = batch if isinstance(batch, (tuple, list)) and batch else (batch,)
     try:
         inputs = np.asarray(first)
-        truth = np.asarray(rest[0]) if rest else None
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"a batch must be an array or a tuple that starts with one ({error}).") from None
     if inputs.dtype.kind not in "fiub" or inputs.ndim == 0:
         raise InputError(f"a batch must be an array or a tuple that starts with one, got {type(first).__name__}.")
-    whole = truth is not None and truth.shape == inputs.shape[:1] and truth.dtype.kind in "iu"
-    return inputs, truth if whole else None
+    return inputs, whole_numbers(rest[0], len(inputs)) if rest else None

@@ -120,6 +120,8 @@ def without_rank_one(maps: Tensor, iterations: int | None = 20) -> Tensor:
     >>> without_rank_one(torch.tensor([[[3.0, 0.0], [0.0, 1.0]]])).round(decimals=4).tolist()
     [[[0.0, 0.0], [0.0, 1.0]]]
     """
+    if maps.dtype in (torch.float16, torch.bfloat16):  # too narrow for squares, and for the exact decomposition
+        return without_rank_one(maps.float(), iterations).to(maps.dtype)
     if iterations is None:
         u, s, v = torch.linalg.svd(maps, full_matrices=False)
         exact: Tensor = maps - s[:, :1, None] * u[:, :, :1] * v[:, :1]
@@ -149,7 +151,7 @@ def last_map(model: nn.Module, inputs: Tensor) -> str:
 
     handles = [module.register_forward_hook(catcher(name)) for name, module in model.named_modules() if name]
     try:
-        model(inputs[:1])
+        model(inputs[:1].clone())
     finally:
         for handle in handles:
             handle.remove()

@@ -75,7 +75,7 @@ class _Stream:
 
     def __init__(self, walk: Walk, loader: Iterable[Any], progress: bool | None) -> None:
         self._walk, self._loader, self._progress = walk, loader, progress
-        first = next(walk.parts(loader), None)
+        first = next(walk.parts(watched(loader, progress=False)), None)
         if first is None:
             raise InputError("loader must give at least one batch, got none.")
         self.head: Head = walk.head_layer()
