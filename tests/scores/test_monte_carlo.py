@@ -63,7 +63,7 @@ def test_equals_the_loop(make_outputs, n, width, classes):
         np.testing.assert_allclose(score.score(said), expected[key], rtol=1e-8, atol=1e-12)
 
 
-@given(st.integers(0, 10**6), st.floats(1e-6, 30))
+@given(st.integers(0, 10**6), st.floats(1e-18, 30))
 def test_mutual_information_is_never_negative(seed, spread):
     logits = np.random.default_rng(seed).normal(size=(4, 6, 3)) * spread
     values = MCMutualInformation().score(Outputs(mc_logits=logits))

@@ -110,12 +110,12 @@ class MCMutualInformation(Score):
         log_p = passes(block)
         mean = log_mean_exp(log_p)
         # With r = p / mean p, which is 1 in the mean over passes, it is the mean of mean p (r log r - r + 1). No term
-        # is negative, so a small disagreement keeps the digits that a difference of entropies would lose.
+        # is negative but by rounding, so a small disagreement keeps the digits that a difference of entropies loses.
         log_r = log_p - mean
         surplus = np.expm1(log_r)
         log_r *= 1 + surplus
         log_r -= surplus
-        return np.asarray(np.einsum("nk,tnk->n", np.exp(mean), log_r) / log_p.shape[0])
+        return np.asarray(np.maximum(np.einsum("nk,tnk->n", np.exp(mean), log_r), 0) / log_p.shape[0])
 
 
 @final
