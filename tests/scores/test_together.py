@@ -42,6 +42,10 @@ def test_only_named_scores(train, inlier):
     assert list(scores.score_all(train, inlier, names=["knn"])) == ["knn"]
 
 
+def test_one_name_will_do(inlier):
+    assert list(scores.score_all(None, inlier, "msp")) == ["msp"]
+
+
 def test_without_training_data_the_learners_are_left_out(inlier):
     found = scores.score_all(None, inlier)
     assert "msp" in found

@@ -62,14 +62,15 @@ def fit_all(scores: Iterable[Score], train: Outputs, validation: Outputs | None 
 def score_all(
     train: Outputs | None,
     outputs: Outputs,
-    names: Iterable[str] | None = None,
+    names: Iterable[str] | str | None = None,
     *,
     validation: Outputs | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Strangeness under every applicable score, or under the named ones, by name.
 
     All that is learned comes from one shared walk over the training outputs, and one more for what depends on the
-    first: see ``fit_all``. ``validation``: held-out inliers for a score that learns from those.
+    first: see ``fit_all``. ``names``: of the catalogue, or one name. ``validation``: held-out inliers for a score that
+    learns from those.
 
     Examples
     --------
@@ -78,6 +79,7 @@ def score_all(
     {'msp': [-1.0, -0.5], 'energy': [-9.0, -0.69]}
     """
     chosen: Mapping[str, Score]
+    names = [names] if isinstance(names, str) else names
     chosen = applicable(train, outputs)[0] if names is None else {name: make(name) for name in names}
     chosen = {name: score.without_class_scores() for name, score in chosen.items()}
     if train is not None:
