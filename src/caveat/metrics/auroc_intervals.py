@@ -7,7 +7,7 @@ outlier sets against the same inliers has placements too: averaged over the sets
 
 Where a side has one sample, or no placement differs, that variance is no measure of the doubt. What remains is that
 q samples of each side, q the smaller size, make q independent pairs, and the AUROC is the mean over all such pairings
-(Hoeffding, JASA 58, 1963, section 5b).
+(Hoeffding, JASA 58, 1963, section 5).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def mean_auroc_interval(placements: Placements, *, delta: float = 0.05) -> Estim
     """
     as_level(delta, "delta")
     value, n = placements.auroc, sum(placements.sizes)
-    if placements.blind:
+    if placements.blind or value in (0.0, 1.0):  # a logit needs more than rounding leaves near the ends
         width = 1 - (delta / 2) ** (1 / placements.pairs)
         lower, upper = max(0.0, value - width), min(1.0, value + width)
         return Estimate(value, lower, upper, level=1 - delta, n=n, method="disjoint pairs", caveat=_why(placements))
@@ -137,7 +137,7 @@ def difference_interval(first: Placements, second: Placements, *, delta: float =
 def paired_p_value(first: Placements, second: Placements) -> float:
     """Two-sided p-value of equal mean AUROC of two scores on the same samples. 1 if they never differ.
 
-    DeLong's; where his variance says nothing, Hoeffding's bound for q disjoint pairs, 2 exp(-q d^2 / 2).
+    DeLong's; where that variance says nothing, Hoeffding's bound for q disjoint pairs, 2 exp(-q d^2 / 2).
     """
     difference = first - second
     if difference.blind:

@@ -121,8 +121,9 @@ def _compare(blocks: Blocks, *, alpha: float, lower_is_better: bool, posthoc: Po
     tied = p >= alpha if differ else np.ones((k, k), dtype=np.bool_)
     caveats = [] if differ else ["Friedman does not reject that all methods are alike: all are tied."]
     if differ and posthoc == "conover" and k > 2 and (doubtful := doubtful_pairs(ranks, p, alpha)):
-        caveats.append(f"{doubtful} pairs are told apart only by Conover's pooled variance, which is below that of two "
-                       "methods that are alike. The post-hoc test wilcoxon judges each pair by itself.")  # fmt: skip
+        pairs_are = "1 pair is" if doubtful == 1 else f"{doubtful} pairs are"
+        caveats.append(f"{pairs_are} told apart only by Conover's pooled variance, which is below that of two methods "
+                       "that are alike. The post-hoc test wilcoxon judges each pair by itself.")  # fmt: skip
     if blocks.dropped:
         caveats.append(f"{blocks.dropped} incomplete blocks were dropped; they lacked {', '.join(blocks.missing)}.")
 
