@@ -15,7 +15,12 @@ help:
 	@echo "make demo      install the core into $(VENV) and run the demonstration"
 	@echo "make test      install test and torch extras, then lint, types and the test suite"
 	@echo "make test-all  the same with the long Monte-Carlo promises and the studies' checks"
+	@echo "make lint      ruff alone"
+	@echo "make types     mypy alone"
+	@echo "make format    let ruff put the code in shape"
 	@echo "make bench     the benchmarks: ratios to a floor measured in the same run"
+	@echo "make clean     remove $(VENV), caveat-demo and the caches of the tools"
+	@echo "Any of them takes PYTHON=python3.11, VENV=folder and JOBS=2."
 
 demo: $(VENV)/.core
 	@echo "== caveat demo"

@@ -14,25 +14,14 @@ import argparse
 import math
 import os
 import tempfile
-import time
-from collections.abc import Callable
 
 import numpy as np
 from scipy.special import gammaln
+from timing import least
 
 from caveat.conformal import violation_probability
 from caveat.conformal.local_levels import equal_levels, local_level
 from caveat.metrics import conformal_auroc
-
-
-def seconds(call: Callable[[], object], *, repeat: int = 3) -> float:
-    """CPU seconds, the best of a few runs: little disturbed by other work on the machine."""
-    best = math.inf
-    for _ in range(repeat):
-        started = time.process_time()
-        call()
-        best = min(best, time.process_time() - started)
-    return best
 
 
 def plain_walk(b: np.ndarray) -> float:
@@ -56,12 +45,12 @@ def bench_violation(sizes: list[int], plain_up_to: int) -> None:
     rng = np.random.default_rng(0)
     for n in sizes:
         b = equal_levels(n, 1e-4)
-        exact = seconds(lambda b=b: violation_probability(b), repeat=1 if n > 200_000 else 3)
+        exact = least(lambda b=b: violation_probability(b), 1 if n > 200_000 else 3)
         scores = rng.random(n)
-        sort = seconds(lambda x=scores: np.sort(x))
+        sort = least(lambda x=scores: np.sort(x), 3)
         line = f"{n:>9,}  {exact:8.3f}  {exact / sort:8.0f}  {1e9 * exact / n**1.5:11.2f}"
         if n <= plain_up_to:
-            plain = seconds(lambda b=b: plain_walk(b), repeat=1)
+            plain = least(lambda b=b: plain_walk(b), 1)
             line += f"  {plain:12.3f}  {plain / exact:8.1f}"
         print(line)
 
@@ -69,10 +58,10 @@ def bench_violation(sizes: list[int], plain_up_to: int) -> None:
 def bench_eta(sizes: list[int]) -> None:
     print(f"\n{'n':>9}  {'eta s':>8}  {'/ V(b)':>8}  {'from disk ms':>12}")
     for n in sizes:
-        one = seconds(lambda n=n: violation_probability(equal_levels(n, 8e-4)), repeat=1)
-        found = seconds(lambda n=n: local_level(n, 0.05), repeat=1)
+        one = least(lambda n=n: violation_probability(equal_levels(n, 8e-4)), 1)
+        found = least(lambda n=n: local_level(n, 0.05), 1)
         local_level.cache_clear()
-        read = seconds(lambda n=n: local_level(n, 0.05), repeat=1)
+        read = least(lambda n=n: local_level(n, 0.05), 1)
         print(f"{n:>9,}  {found:8.3f}  {found / one:8.1f}  {1e3 * read:12.2f}")
 
 
@@ -80,10 +69,10 @@ def bench_auroc(n: int) -> None:
     rng = np.random.default_rng(1)
     inlier, outlier = rng.normal(size=n), rng.normal(1, size=n)
     local_level(n, 0.05)  # kept on disk; its cost is in the table above
-    sorts = seconds(lambda: (np.sort(inlier), np.sort(outlier)), repeat=2)
+    sorts = least(lambda: (np.sort(inlier), np.sort(outlier)), 2)
     print(f"\nconformal_auroc, {n:,} + {n:,} scores; two sorts take {sorts:.2f} s")
     for options in ({}, {"ood": "population"}, {"method": "dkwm"}):
-        taken = seconds(lambda o=options: conformal_auroc(inlier=inlier, outlier=outlier, **o), repeat=2)
+        taken = least(lambda o=options: conformal_auroc(inlier=inlier, outlier=outlier, **o), 2)
         print(f"  {options or 'exact'!s:24} {taken:6.2f} s  {taken / sorts:5.2f} x the sorts")
 
 

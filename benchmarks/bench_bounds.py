@@ -9,11 +9,9 @@ sides of a ratio take turns, so that a busy machine slows both.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import numpy as np
 import torch
+from timing import take_turns
 from torch import nn
 
 from caveat._density_ratio import DensityRatio
@@ -30,17 +28,6 @@ from caveat.nn.bounds import (
 from caveat.robust import Network
 
 BATCH, EPSILON = 256, 0.3
-
-
-def in_turns(calls: dict[str, Callable[[], object]], times: int) -> dict[str, float]:
-    """The shortest time of each call, over rounds in which each gets its turn."""
-    best = dict.fromkeys(calls, np.inf)
-    for _ in range(times):
-        for name, call in calls.items():
-            started = time.process_time()
-            call()
-            best[name] = min(best[name], time.process_time() - started)
-    return best
 
 
 def line(what: str, seconds: float, floor: float, of: str) -> None:
@@ -72,19 +59,19 @@ def main() -> None:
         net.zero_grad()
         log_confidence(net(x)).mean().backward()
 
-    took = in_turns({"plain": plain, "bound": bound, "step": step, "plain step": plain_step}, times=15)
+    took = take_turns({"plain": plain, "bound": bound, "step": step, "plain step": plain_step}, times=15)
     floor = took["plain"]
     line("plain forward and backward", took["plain step"], floor, "plain forward")
     line("interval bounds with elision, forward (wanted: within 3)", took["bound"], floor, "plain forward")
     line("GOOD step: bounds, loss, gradients (wanted: within 11)", took["step"], floor, "plain forward")
 
     ball, climb = Ball(x, EPSILON), climber(lambda z: log_confidence(net(z)))
-    took = in_turns({"plain": plain, "apgd": lambda: apgd(climb, x, ball, steps=10)}, times=2)
+    took = take_turns({"plain": plain, "apgd": lambda: apgd(climb, x, ball, steps=10)}, times=2)
     line("APGD, one step", took["apgd"] / 11, took["plain"], "plain forward")
 
     few = x[:2]
     arrays = Network.of(export_network(net))
-    took = in_turns({
+    took = take_turns({
         "ibp": lambda: confidence_bounds(net, x, EPSILON),
         "arrays": lambda: arrays.confidence_bounds(x.numpy(), EPSILON),
     }, times=2)  # fmt: skip
@@ -93,7 +80,7 @@ def main() -> None:
         nn.Conv2d(1, 16, 4, stride=2), nn.ReLU(), nn.Conv2d(16, 32, 4, stride=2), nn.ReLU(), nn.Flatten(),
         nn.Linear(800, 100), nn.ReLU(), nn.Linear(100, 10),
     )  # fmt: skip
-    took = in_turns({
+    took = take_turns({
         "ibp": lambda: confidence_bounds(small, few, 0.02),
         "crown": lambda: confidence_bounds(small, few, 0.02, method="crown"),
     }, times=2)  # fmt: skip
@@ -105,7 +92,7 @@ def main() -> None:
         for variances in ((0.02, 0.05), (0.08, 0.1))
     )
     ratio, points = DensityRatio(inside, outside), rng.random((100, 784))
-    took = in_turns({
+    took = take_turns({
         "clean": lambda: ratio.log_ratio(points), "box": lambda: ratio.bounds(points, 0.1, method="box"),
         "pairs": lambda: ratio.bounds(points, 0.1, side="upper"),
     }, times=2)  # fmt: skip

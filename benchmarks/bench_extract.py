@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from timing import take_turns
 from torch import nn
 
 from caveat.nn import extract, stream
@@ -29,17 +30,6 @@ def small_cnn() -> nn.Module:
 
 def small_mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
-
-
-def interleaved(repeats: int, calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Least processor time of each call in seconds; the calls take turns, and other programs do not count."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(repeats):
-        for name, call in calls.items():
-            start = time.process_time()
-            call()
-            times[name].append(time.process_time() - start)
-    return {name: min(found) for name, found in times.items()}
 
 
 def main() -> None:
@@ -78,7 +68,7 @@ def main() -> None:
             if name == "small CNN":
                 calls["four bare loops"] = passes
                 calls["extract, 3 dropout passes"] = lambda model=model: extract(model, batches, mc=3, progress=False)
-            found = interleaved(asked.repeats, calls)
+            found = take_turns(calls, asked.repeats)
             print(f"{name}, {asked.images:,} images in batches of {asked.batch}, {torch.get_num_threads()} threads")
             for call, seconds in found.items():
                 floor = found["four bare loops" if "passes" in call or "four" in call else "bare forward loop"]

@@ -10,12 +10,12 @@ Times are CPU seconds over all threads, the least of ``--repeat`` runs: a ratio 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
+from timing import least
 
 from caveat import Head, Outputs
 from caveat.scores import KNN, KernelPCAError, Score, catalogue
@@ -23,16 +23,6 @@ from caveat.scores import KNN, KernelPCAError, Score, catalogue
 TILE = 1024
 NAMES = ("mahalanobis", "relative_mahalanobis", "knn", "ctm", "ctm_mean", "pca_error", "kpca_error", "residual", "vim",
          "neco", "she")  # fmt: skip
-
-
-def cpu(function: Callable[[], Any], repeat: int) -> float:
-    """Least CPU seconds of several calls."""
-    times = []
-    for _ in range(repeat):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 def outputs(n: int, width: int, classes: int, seed: int) -> Outputs:
@@ -85,14 +75,13 @@ def peers(train: Outputs, test: Outputs, k: int, repeat: int) -> None:
     bank, queries = unit(train.features), unit(test.features)
     index = faiss.IndexFlatIP(bank.shape[1])
     index.add(bank)
-    print(f"  faiss IndexFlatIP   {cpu(lambda: index.search(queries, k), repeat):8.2f} s")
+    print(f"  faiss IndexFlatIP   {least(lambda: index.search(queries, k), repeat):8.2f} s")
     held, asked = torch.from_numpy(bank), torch.from_numpy(queries)
     chunks = range(0, len(queries), TILE)
-    print(
-        f"  torch topk          {cpu(lambda: [(asked[i : i + TILE] @ held.T).topk(k) for i in chunks], repeat):8.2f} s"
-    )
+    in_torch = least(lambda: [(asked[i : i + TILE] @ held.T).topk(k) for i in chunks], repeat)
+    print(f"  torch topk          {in_torch:8.2f} s")
     brute = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(bank)
-    print(f"  scikit-learn brute  {cpu(lambda: brute.kneighbors(queries), repeat):8.2f} s")
+    print(f"  scikit-learn brute  {least(lambda: brute.kneighbors(queries), repeat):8.2f} s")
 
 
 def main() -> None:
@@ -110,18 +99,18 @@ def main() -> None:
     train, test = (outputs(rows, options.width, options.classes, seed) for seed, rows in enumerate((n, m)))
     print(f"train {n} x {options.width}, test {m}, {options.classes} classes; CPU seconds, least of {options.repeat}")
 
-    scatter = cpu(lambda: train.features.T @ train.features, options.repeat)
+    scatter = least(lambda: train.features.T @ train.features, options.repeat)
     print(f"one scatter matrix of the training features: {scatter:.2f} s")
     print(f"{'score':22}{'fit':>8}{'score':>9}{'bare':>9}{'ratio':>8}")
     kinds = {entry.name: entry.score for entry in catalogue()}
     for name in options.only or NAMES:
         score = kinds[name]()
-        fit = cpu(lambda score=score: score.fit(train), 1) if score.fits_on else 0.0
+        fit = least(lambda score=score: score.fit(train), 1) if score.fits_on else 0.0
         with threadpool_limits(1, user_api="blas") if name == "knn" else threadpool_limits(None):
-            bare = cpu(
+            bare = least(
                 products(score, train, test), options.repeat
             )  # KNN multiplies on one thread per chunk of queries
-        took = cpu(lambda score=score: score.score(test), options.repeat)
+        took = least(lambda score=score: score.score(test), options.repeat)
         print(f"{name:22}{fit:8.2f}{took:9.3f}{bare:9.3f}{took / bare:8.2f}", flush=True)
     if options.peers:
         peers(train, test, kinds["knn"]().k, options.repeat)

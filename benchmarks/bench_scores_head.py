@@ -7,10 +7,9 @@ python benchmarks/bench_scores_head.py --train 5000 --classes 10
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 
 import numpy as np
+from timing import least
 
 from caveat import Head, Outputs
 from caveat.scores import (
@@ -28,16 +27,6 @@ from caveat.scores import (
     Scale,
     Score,
 )
-
-
-def best_of(repeats: int, call: Callable[[], object]) -> float:
-    """Shortest wall time of a few calls, in milliseconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return 1e3 * min(times)
 
 
 def data(n: int, width: int, classes: int, seed: int) -> Outputs:
@@ -61,15 +50,15 @@ def main() -> None:
     weight = np.ascontiguousarray(test.head.weight.T)
     rows = test.features
 
-    head = best_of(asked.repeats, lambda: rows @ weight)
+    head = 1e3 * least(lambda: rows @ weight, asked.repeats)
     wide = np.ones((asked.width + 1, asked.width + 1))
     long_rows = np.ones((asked.test, asked.width + 1))
-    gram = best_of(asked.repeats, lambda: long_rows @ wide)
-    square = best_of(asked.repeats, lambda: rows @ wide[1:, 1:].astype(np.float32))
+    gram = 1e3 * least(lambda: long_rows @ wide, asked.repeats)
+    square = 1e3 * least(lambda: rows @ wide[1:, 1:].astype(np.float32), asked.repeats)
     bank = rows[: max(10, asked.train // 100)].T.copy()
-    nearest = best_of(asked.repeats, lambda: rows @ bank)
-    scatter = best_of(asked.repeats, lambda: train.features.T @ train.features)
-    sort = best_of(asked.repeats, lambda: np.partition(rows, asked.width // 2, axis=1))
+    nearest = 1e3 * least(lambda: rows @ bank, asked.repeats)
+    scatter = 1e3 * least(lambda: train.features.T @ train.features, asked.repeats)
+    sort = 1e3 * least(lambda: np.partition(rows, asked.width // 2, axis=1), asked.repeats)
     floors = {
         "head": head,
         "head + partition": head + sort,
@@ -91,8 +80,8 @@ def main() -> None:
         (Projected(Mahalanobis(), "global"), "square"),
     ]  # fmt: skip
     for score, contains in lines:
-        fit = best_of(1, lambda score=score: score.fit(train))  # type: ignore[misc]
-        took = best_of(asked.repeats, lambda score=score: score.score(test))  # type: ignore[misc]
+        fit = 1e3 * least(lambda score=score: score.fit(train), 1)  # type: ignore[misc]
+        took = 1e3 * least(lambda score=score: score.score(test), asked.repeats)  # type: ignore[misc]
         name = f"ash {score.variant}" if isinstance(score, ASH) else score.name
         floor = floors[contains]
         print(f"{name:28} {fit:9.1f} {took:9.1f} {floor:9.1f} {took / floor:6.2f}  {contains}")

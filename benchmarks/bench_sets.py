@@ -17,25 +17,15 @@ import resource
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from timing import least
 
 from caveat import Outputs
 from caveat.conformal import RAPS, SAPS, SplitSets
 
 ALPHA = 0.1
-
-
-def cpu(work: Callable[[], object]) -> float:
-    """CPU seconds of one call, the better of two."""
-    best = math.inf
-    for _ in range(2):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def main() -> None:
@@ -52,14 +42,14 @@ def main() -> None:
     ours = {}
     for name, score in {"lac": "lac", "aps": "aps", "raps": RAPS(0.01, 5), "saps": SAPS(0.02)}.items():
         sets = SplitSets(score, alpha=ALPHA)
-        first = cpu(lambda: sets.calibrate(calibration, np.random.default_rng(1)))  # noqa: B023
-        second = cpu(lambda: sets.predict(test, np.random.default_rng(2)))  # noqa: B023
+        first = least(lambda: sets.calibrate(calibration, np.random.default_rng(1)))  # noqa: B023
+        second = least(lambda: sets.predict(test, np.random.default_rng(2)))  # noqa: B023
         found = sets.predict(test, np.random.default_rng(2))
         ours[name] = (first, second, found.coverage(test.labels), found.sizes.mean())
         del found
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     sets = SplitSets("lac", alpha=ALPHA).calibrate(calibration)
-    p_seconds = cpu(lambda: sets.p_values(test))
+    p_seconds = least(lambda: sets.p_values(test))
 
     floors = torch_floor(calibration, test) if importlib.util.find_spec("torch") else numpy_floor(calibration, test)
     print(f"{options.calibration} + {options.rows} rows x {options.classes} classes, CPU s, alpha {ALPHA}")
@@ -145,8 +135,8 @@ def torch_floor(calibration: Outputs, test: Outputs) -> dict[str, tuple[float, f
     found = {}
     for name in ("lac", "aps", "raps", "saps"):
         q = calibrate(name)
-        found[name] = (cpu(lambda: calibrate(name)), cpu(lambda: predict(name, q)))  # noqa: B023
-    return found | {"p": (0.0, cpu(p_values))}
+        found[name] = (least(lambda: calibrate(name)), least(lambda: predict(name, q)))  # noqa: B023
+    return found | {"p": (0.0, least(p_values))}
 
 
 def numpy_floor(calibration: Outputs, test: Outputs) -> dict[str, tuple[float, float]]:
@@ -155,9 +145,9 @@ def numpy_floor(calibration: Outputs, test: Outputs) -> dict[str, tuple[float, f
         return e / e.sum(axis=1, keepdims=True)
 
     known = np.sort(np.random.default_rng(0).random(calibration.n)).astype(np.float32)
-    plain = cpu(lambda: softmax(calibration.logits)), cpu(lambda: softmax(test.logits))
-    ordered = plain[0], cpu(lambda: np.sort(softmax(test.logits), axis=1))
-    search = cpu(lambda: np.searchsorted(known, softmax(test.logits)))
+    plain = least(lambda: softmax(calibration.logits)), least(lambda: softmax(test.logits))
+    ordered = plain[0], least(lambda: np.sort(softmax(test.logits), axis=1))
+    search = least(lambda: np.searchsorted(known, softmax(test.logits)))
     return {"lac": plain, "saps": ordered, "aps": ordered, "raps": ordered, "p": (0.0, search)}
 
 

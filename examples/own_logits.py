@@ -1,6 +1,6 @@
 """A file of logits from your own model: scores, a threshold with a promise, p-values, prediction sets.
 
-    python examples/own_logits.py
+    python examples/own_logits.py [folder]         with a folder, the files stay there
 
 The first step stands in for your model: it writes three files with numpy alone, as any framework can. The rest reads
 files only. Keys: logits (n, C), labels (n,), and, if you have them, features (n, D) and the last layer.
@@ -8,6 +8,7 @@ files only. Keys: logits (n, C), labels (n,), and, if you have them, features (n
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -28,8 +29,9 @@ def write_files(folder: Path) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(sys.argv[1] if len(sys.argv) > 1 else temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         write_files(folder)
         calibration, test, elsewhere = (
             Outputs.load(folder / f"{part}.npz") for part in ("calibration", "test", "elsewhere")

@@ -7,7 +7,7 @@ import threading
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from caveat._parallel import _one_blas_thread, map_in_threads
+from caveat._parallel import _one_blas_thread, map_in_threads, map_parts_in_threads
 
 
 def blas_threads():
@@ -60,3 +60,30 @@ def test_works_from_a_thread_that_may_not_limit_blas():
     thread.start()
     thread.join(20)
     assert found == [[1, 2, 3]]
+
+
+def test_parts_are_made_when_a_thread_is_about_to_be_free():
+    """Of a thousand blocks of a file no more than a few are in memory."""
+    held, most = set(), []
+
+    def parts(workers):
+        for i in range(50):
+            held.add(i)
+            most.append((len(held), workers))
+            yield i
+
+    with threadpool_limits(2, user_api="blas"):
+        assert map_parts_in_threads(lambda i: held.discard(i) or -i, parts) == [-i for i in range(50)]
+    assert all(alive <= workers + 1 for alive, workers in most)
+    assert {workers for _, workers in most} == {2}
+
+
+def test_inside_a_thread_of_ours_there_is_one_thread():
+    def threads_used(_):
+        return set(map_in_threads(lambda _: threading.get_ident(), range(4)))
+
+    with threadpool_limits(2, user_api="blas"):
+        inner = map_in_threads(threads_used, range(4))
+        assert all(len(used) == 1 for used in inner)
+        assert threading.get_ident() not in set().union(*inner)
+        assert threads_used(0) != {threading.get_ident()}  # and outside there are several again

@@ -8,18 +8,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["by_row_blocks", "row_blocks"]
+__all__ = ["SMALL_BYTES", "by_row_blocks", "row_blocks"]
 
 BLOCK_BYTES = 16 * 2**20
+SMALL_BYTES = 2 * 2**20  # below this a block is too small to be worth a thread
 
 
-def row_blocks(n: int, *, row_bytes: int, block_bytes: int | None = None) -> Iterator[slice]:
+def row_blocks(n: int, *, row_bytes: int, block_bytes: int | None = None, at_once: int = 1) -> Iterator[slice]:
     """Slices that cover ``range(n)`` in blocks of about ``block_bytes`` (default 16 MiB).
+
+    Where several are worked on ``at_once``, they share that room, and are so many and so even that nobody waits.
 
     >>> [(b.start, b.stop) for b in row_blocks(5, row_bytes=8, block_bytes=16)]
     [(0, 2), (2, 4), (4, 5)]
+    >>> [(b.start, b.stop) for b in row_blocks(10, row_bytes=2**20, at_once=2)]
+    [(0, 5), (5, 10)]
     """
-    step = max(1, (block_bytes or BLOCK_BYTES) // max(1, row_bytes))
+    room = block_bytes or BLOCK_BYTES
+    if at_once > 1:
+        most = max(1, max(room // at_once, SMALL_BYTES) // max(1, row_bytes))
+        rounds = -(-n // (most * at_once))
+        step = max(1, -(-n // max(1, rounds * at_once)))
+    else:
+        step = max(1, room // max(1, row_bytes))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["map_in_threads"]
+__all__ = ["map_in_threads", "map_parts_in_threads"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _lock = threading.Lock()
 _holder_threads = 0  # how many threads BLAS had before the call that holds it at one now; 0: nobody holds it
+_this_thread = threading.local()  # has ``is_ours`` in the threads started here
 
 
 def map_in_threads(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
@@ -28,11 +30,43 @@ def map_in_threads(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     work = list(items)
     if len(work) < 2:
         return [function(item) for item in work]
+    return map_parts_in_threads(function, lambda _: work)
+
+
+def map_parts_in_threads(function: Callable[[T], R], parts: Callable[[int], Iterable[T]]) -> list[R]:
+    """``function`` of every part of work that ``parts`` makes for a number of threads.
+
+    A part is made when a thread is about to be free, so few are held at a time. Inside a thread of ours there is one
+    thread only.
+
+    >>> map_parts_in_threads(sum, lambda workers: ([i] * 2 for i in range(3)))
+    [0, 2, 4]
+    """
+    if getattr(_this_thread, "is_ours", False):
+        return [function(part) for part in parts(1)]
     with _one_blas_thread() as workers:
         if workers == 1:
-            return [function(item) for item in work]
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(function, work))
+            return [function(part) for part in parts(1)]
+        with ThreadPoolExecutor(workers, initializer=_mark_this_thread) as pool:
+            return list(_in_order(pool, function, parts(workers), at_once=workers + 1))
+
+
+def _mark_this_thread() -> None:
+    _this_thread.is_ours = True
+
+
+def _in_order(pool: ThreadPoolExecutor, function: Callable[[T], R], parts: Iterable[T], at_once: int) -> Iterator[R]:
+    waiting: deque[Future[R]] = deque()
+    try:
+        for part in parts:
+            waiting.append(pool.submit(function, part))
+            if len(waiting) == at_once:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 @contextmanager

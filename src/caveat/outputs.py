@@ -319,27 +319,42 @@ class Outputs:
         # Another process gets the rows themselves, also of memory-mapped files.
         return _unchecked, (self._arrays, dict(self._layers), self._head, self._n)
 
-    def blocks(self, fields: Iterable[str] | None = None, *, beside: int = 0) -> Iterator[Outputs]:
+    def room(self, fields: Iterable[str] | None = None, *, beside: int = 0) -> int:
+        """Bytes that all rows of the named fields (default all) would take together while they are worked on."""
+        fields = None if fields is None else set(fields)
+        return self.n * (self._row_bytes(fields) + beside)
+
+    def blocks(self, fields: Iterable[str] | None = None, *, beside: int = 0, at_once: int = 1) -> Iterator[Outputs]:
         """Row blocks of about 16 MiB of the named fields (default all); float16 is widened to float32 on the way.
 
-        ``beside`` counts the bytes of working room that the caller needs for each row on top of the fields.
+        ``beside`` counts the bytes of working room that the caller needs for each row on top of the fields, and
+        ``at_once`` the blocks that share the room because they are worked on together.
         """
         if self.n == 0:
             raise InputError("outputs must hold at least one sample, got none. The rows that were chosen are empty.")
-        wanted = None if fields is None else _with_sources(fields, self._arrays)
-        arrays = {k: v for k, v in self._arrays.items() if wanted is None or k in wanted}
-        layers = dict(self._layers) if wanted is None or "layers" in wanted else {}
+        fields = None if fields is None else set(fields)
+        arrays, layers = self._sources(fields)
         head = self._head
-        row_bytes = sum(max(4, a.itemsize) * a.size // max(1, self.n) for a in (*arrays.values(), *layers.values()))
-        if head is not None and (wanted is None or "logits" in wanted):
-            row_bytes += 8 * head.n_classes
-        for block in row_blocks(self.n, row_bytes=row_bytes + beside):
+        for block in row_blocks(self.n, row_bytes=self._row_bytes(fields) + beside, at_once=at_once):
             part = {
                 name: _at_least_float32(a[block] if _SAMPLE_AXIS[name] == 0 else a[:, block])
                 for name, a in arrays.items()
             }
             yield _unchecked(part, {k: _at_least_float32(v[block]) for k, v in layers.items()}, head,
                              n=block.stop - block.start)  # fmt: skip
+
+    def _row_bytes(self, fields: set[str] | None) -> int:
+        arrays, layers = self._sources(fields)
+        size = sum(max(4, a.itemsize) * a.size // max(1, self.n) for a in (*arrays.values(), *layers.values()))
+        if self._head is not None and (fields is None or "logits" in _with_sources(fields, self._arrays)):
+            size += 8 * self._head.n_classes
+        return size
+
+    def _sources(self, fields: set[str] | None) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Arrays and layers that the named fields (default all) are read or made from."""
+        wanted = None if fields is None else _with_sources(fields, self._arrays)
+        arrays = {k: v for k, v in self._arrays.items() if wanted is None or k in wanted}
+        return arrays, dict(self._layers) if wanted is None or "layers" in wanted else {}
 
     # -- files ------------------------------------------------------------------------------------------------------
 

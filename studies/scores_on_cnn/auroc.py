@@ -24,8 +24,9 @@ HEADER = """# AUROC of all scores and projections on a ResNet-20
 
 CIFAR-10 (inliers: 5,000 test images; the other 5,000 fit the temperature) against eight outlier sets, all
 JPEG-compressed alike; features and logits of a published ResNet-20 that is right on 81 % of these images. Default
-parameters throughout; none was chosen on these outliers. The mean is over the eight sets, with its 95 % DeLong
-interval. Made by `studies/scores_on_cnn/auroc.py`; [which to choose](choosing.md) says what to make of it.
+parameters, none chosen on these outliers; `mahalanobis` on features of length one besides. The mean is over the eight
+sets, with its 95 % DeLong interval. Made by `studies/scores_on_cnn/auroc.py`; [which to choose](choosing.md) says what
+to make of it.
 
 """
 

@@ -43,6 +43,13 @@ def test_promise_is_kept_with_ties():
     assert wrong / trials < delta + 4 * np.sqrt(delta * (1 - delta) / trials)
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int64])
+def test_ties_in_any_number_type_are_kept_whole(kind):
+    """900 scores apart and 100 that tie at the top: a float64 step above the tie would vanish in float32."""
+    scores = np.concatenate([np.linspace(0, 900, 900), np.full(100, 1000)]).astype(kind)
+    assert not (scores >= threshold_for(scores, false_alarm=0.05, delta=0.01)).any()
+
+
 def test_too_few_is_infinite_with_a_sentence():
     # (1 - 0.05)^89 = 0.0104 > 0.01 >= 0.95^90 = 0.0099
     with pytest.warns(CaveatWarning, match=r"n = 89 is too small .* Calibrate on 90 samples or more"):

@@ -48,15 +48,15 @@ def test_what_the_text_says_of_dkwm(found):
 
 
 def test_what_the_text_says_of_simes(found):
-    for n, crossing in ((1000, 0.047), (10_000, 0.007)):
+    for n, crossing in ((1000, 0.05), (10_000, 0.006)):
         wider = np.flatnonzero(found[n]["exact"][: n // 5] > found[n]["simes"][: n // 5])
-        assert wider.max() / n == pytest.approx(crossing, abs=0.003)
+        assert wider.max() / n == pytest.approx(crossing, rel=0.1)
     assert found[1000]["simes"][200] > 0.08
 
 
 def test_what_the_text_says_of_focused(found):
-    for n in (1000, 10_000):
-        k = np.arange(n // 10 + 1)
-        gain = 1 - found[n]["focused"][k] / found[n]["exact"][k]
-        assert gain[n // 200 :].min() > 0.11
-        assert gain[n // 200 :].max() < 0.21
+    gain = np.concatenate([1 - found[n]["focused"][: n // 10 + 1] / found[n]["exact"][: n // 10 + 1] for n in found])
+    assert (gain.min(), gain.max()) == (pytest.approx(0.13, abs=0.005), pytest.approx(0.22, abs=0.005))
+    # a width falls like 1 / sqrt(n), so that a width times (1 - gain) takes n / (1 - gain)^2
+    more = 1 / (1 - gain) ** 2 - 1
+    assert (more.min(), more.max()) == (pytest.approx(0.3, abs=0.025), pytest.approx(0.65, abs=0.025))

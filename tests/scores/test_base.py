@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
-from caveat import InputError, Outputs
-from caveat.scores import KNN, MSP, Mahalanobis
+from caveat import Head, InputError, Outputs
+from caveat.scores import KNN, MSP, KLMatching, Mahalanobis
 
 
 def test_fit_returns_the_score_itself(train):
@@ -48,11 +51,39 @@ def test_memory_does_not_grow_with_n(tmp_path, monkeypatch):
     for start in range(0, n, 10_000):
         features[start : start + 10_000] = rng.normal(size=(10_000, width))
     features.flush()
-    np.save(folder / "labels.npy", np.arange(n) % 10)
+    np.save(folder / "labels.npy", np.arange(n) % 100)  # each thread holds the rows of one class
     monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 2**18)
     train = Outputs.load(folder)
+    Mahalanobis().fit(train[:1000])  # what is imported on the way is no memory of the rows
     tracemalloc.start()
     Mahalanobis().fit(train)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.25 * n * width * 4
+
+
+@pytest.mark.parametrize("score", [MSP(), KLMatching(), Mahalanobis(), KNN(k=3)], ids=lambda score: score.name)
+def test_many_rows_are_scored_in_threads_to_the_same_result(score, monkeypatch):
+    rng = np.random.default_rng(5)
+    head = Head(rng.normal(size=(7, 24)))
+    features = rng.normal(size=(30_000, 24))
+    labels = head.logits(features).argmax(axis=1)
+    score.fit(Outputs(features=features[:500], labels=labels[:500], head=head))
+    outputs = Outputs(features=features, head=head)
+    threads = set()
+
+    def formula(block, plain=score._score):
+        threads.add(threading.get_ident())
+        return plain(block)
+
+    monkeypatch.setattr(score, "_score", formula)
+    here = {threading.get_ident()}
+    with threadpool_limits(1, user_api="blas"):
+        alone = score.score(outputs)
+    assert threads == here
+    with threadpool_limits(2, user_api="blas"):
+        np.testing.assert_allclose(score.score(outputs), alone, rtol=1e-12)
+        assert threads > here
+        threads.clear()
+        score.score(outputs[:50])
+    assert threads == here  # a few rows are not worth a thread

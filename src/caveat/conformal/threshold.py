@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,7 +59,14 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
             stacklevel=2,
         )
         return math.inf
-    return float(np.nextafter(np.partition(scores, n - rank)[n - rank], math.inf))
+    at = np.partition(scores, n - rank)[n - rank]
+    return float(np.nextafter(at, np.inf, dtype=_float_type(inlier)))
+
+
+def _float_type(scores: ArrayLike) -> np.dtype[np.floating[Any]]:
+    """The float type in which the scores differ: numpy compares float32 scores with a Python float in float32."""
+    kind = getattr(scores, "dtype", None)
+    return kind if isinstance(kind, np.dtype) and np.issubdtype(kind, np.floating) else np.dtype(np.float64)
 
 
 def safe_rank(n: int, rate: float, delta: float) -> int:

@@ -74,6 +74,23 @@ def tune_raps(
     k_reg is the conformal quantile of the ranks: the smallest fixed set size that covers (Angelopoulos et al. 2021,
     algorithm 4).
 
+    Parameters
+    ----------
+    tuning
+        Outputs with labels, for nothing but this choice: a split of their own.
+    alpha
+        Allowed error of the sets that the score is for.
+    rng
+        Halves the tuning split, and randomises the score.
+    criterion
+        ``"sscv"``, or ``"t_ss"``, which needs ``ease``.
+    penalties
+        Candidates.
+    ease
+        Ease of each tuning sample, shape (n,).
+    source
+        A fitted OOD score in place of the softmax.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -101,7 +118,7 @@ def tune_saps(
     ease: ArrayLike | None = None,
     source: ClassScores | None = None,
 ) -> Tuned:
-    """SAPS with the best of several weights. Parameters as for ``tune_raps``."""
+    """SAPS with the best of several weights, the candidates. Parameters as for ``tune_raps``."""
     candidates = [SAPS(weight=float(weight)) for weight in weights]
     return _best_score(candidates, tuning, alpha, rng=rng, criterion=criterion, ease=ease, source=source)
 

@@ -86,7 +86,11 @@ class _Stream:
     def has(self, field: str) -> bool:
         return self._first.has(field)
 
-    def blocks(self, fields: Iterable[str] | None = None, *, beside: int = 0) -> Iterator[Outputs]:
+    def room(self, fields: Iterable[str] | None = None, *, beside: int = 0) -> int:
+        """None: no row is kept. A score then works on one batch at a time, and leaves the threads to the model."""
+        return 0
+
+    def blocks(self, fields: Iterable[str] | None = None, *, beside: int = 0, at_once: int = 1) -> Iterator[Outputs]:
         """The batches of a new walk. All fields are there, and a block is a batch: the loader chose its size."""
         for part in self._walk.parts(watched(self._loader, self._progress)):
             yield as_outputs(part, self.head)

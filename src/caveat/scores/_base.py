@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._blocks import SMALL_BYTES
+from caveat._parallel import map_parts_in_threads
 from caveat.errors import InputError, NotFittedError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import Gathered, Statistic, gather
@@ -43,6 +45,7 @@ class Score(ABC):
     fits_on: ClassVar[tuple[str, ...]] = ()  # fields that fit reads; empty: nothing to learn
     cost: ClassVar[str]  # per sample, with D features, C classes, N training rows
     paper: ClassVar[str]
+    in_threads: ClassVar[bool] = True  # blocks may be scored at the same time; not for code of others that we call
     held_out: ClassVar[bool] = False  # learns from held-out inliers, where there are some, rather than training data
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameter -> values that tune tries, where papers tune it
 
@@ -74,8 +77,7 @@ class Score(ABC):
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
         """Strangeness of each sample, shape (n,)."""
         self._can_score(outputs)
-        parts = [np.asarray(self._score(block), dtype=np.float64) for block in self._blocks(outputs)]
-        return np.concatenate(parts)
+        return self._by_blocks(self._score, outputs)
 
     def class_scores(self, outputs: Outputs) -> NDArray[np.float64]:
         """Strangeness of each sample as a member of each class, shape (n, C), where the score has such a thing."""
@@ -83,8 +85,7 @@ class Score(ABC):
             raise InputError(f"{type(self).__name__} has no class scores: it judges a sample as a whole. "
                              "Use msp or another score whose class_scores is listed in the catalogue.")  # fmt: skip
         self._can_score(outputs)
-        parts = [np.asarray(self._class_scores(block), dtype=np.float64) for block in self._blocks(outputs)]
-        return np.concatenate(parts)
+        return self._by_blocks(self._class_scores, outputs)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted score to a folder of JSON and ``.npy`` files; ``scores.load(folder)`` reads it back."""
@@ -103,10 +104,19 @@ class Score(ABC):
         lacking = [field for field in self.needs if not outputs.has(field)]
         return f"needs {' and '.join(lacking)}" if lacking else ""
 
-    def _blocks(self, outputs: Outputs) -> Iterator[Outputs]:
-        """Row blocks with room for a number per class beside the fields: most formulas make one from the features."""
-        classes = outputs.n_classes or getattr(self, "n_classes_", None) or 0
-        return outputs.blocks(self.needs, beside=8 * classes)
+    def _by_blocks(self, formula: Callable[[Outputs], NDArray[Any]], outputs: Outputs) -> NDArray[np.float64]:
+        """The formula block by block, with room for a number per class beside the fields: most formulas make one."""
+        beside = 8 * (outputs.n_classes or getattr(self, "n_classes_", None) or 0)
+
+        def compute(block: Outputs) -> NDArray[np.float64]:
+            return np.asarray(formula(block), dtype=np.float64)
+
+        def blocks(at_once: int) -> Iterator[Outputs]:
+            return outputs.blocks(self.needs, beside=beside, at_once=at_once)
+
+        if not self.in_threads or outputs.room(self.needs, beside=beside) < 2 * SMALL_BYTES:
+            return np.concatenate([compute(block) for block in blocks(1)])
+        return np.concatenate(map_parts_in_threads(compute, blocks))
 
     # -- what a subclass fills in -------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from caveat.scores._statistics import Gathered, Statistic, class_sums
 
 __all__ = ["KLMatching", "PredictedProbabilities"]
 
-_IN_CACHE = 2**20  # bytes of the rows worked on at once
+_IN_CACHE = 2**22  # bytes of the rows worked on at once
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -95,14 +95,14 @@ class KLMatching(Score):
         ones = np.ones(log_typical.shape[1], dtype=kind)
         surplus = np.empty(block.n)
         for rows in row_blocks(block.n, row_bytes=8 * sum(log_typical.shape), block_bytes=_IN_CACHE):
-            z: NDArray[Any] = logits[rows].astype(kind)
-            largest, line = np.argmax(z, axis=1), np.arange(z.shape[0])
-            z -= z[line, largest, None]
+            given: NDArray[Any] = logits[rows].astype(kind, copy=False)
+            largest, line = np.argmax(given, axis=1), np.arange(given.shape[0])
+            z = given - given[line, largest, None]
             weights = np.exp(z)
             nearest = np.argmax(weights @ log_typical.T, axis=1)
             weights[line, largest] = 0
             rest = (weights @ ones).astype(np.float64)
             z -= log_typical[nearest]
-            apart = np.einsum("ij,ij->i", weights, z) - self.log_typical_[nearest, largest]
+            apart = np.vecdot(weights, z) - self.log_typical_[nearest, largest]
             surplus[rows] = apart / (1 + rest) - np.log1p(rest)
         return np.maximum(surplus, 0, out=surplus)

@@ -134,6 +134,7 @@ class OutlierDetector(Score):
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
     cost: ClassVar[str] = "the estimator's"
     paper: ClassVar[str] = "Han et al. 2022"
+    in_threads: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_known(self.larger, ("auto", "stranger", "normal"), "meaning of larger")

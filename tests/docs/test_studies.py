@@ -1,0 +1,86 @@
+"""The page on studies: its plans are read, its score study runs, its lines of Python read what came out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from caveat import Outputs
+from caveat.study import Plan, run
+
+pytest.importorskip("pyarrow")
+PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+SCORES, OTHER_NAMES, MADE, TASK = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The files that the page speaks of, small, in the current folder."""
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(3, 6))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CAVEAT_DATA", str(tmp_path))
+    for name, shift in {"train": 0, "val": 0, "test": 0, "dtd": 3, "svhn": 1}.items():
+        features = rng.normal(size=(150, 6)) + shift
+        labels = np.argmax(features @ weight.T, axis=1) if shift == 0 else None
+        Outputs(features=features, logits=features @ weight.T, labels=labels).save(f"{name}.npz")
+    np.savez("head.npz", head_weight=weight, head_bias=np.zeros(3))
+    return tmp_path
+
+
+def test_the_score_study_runs_and_is_read(folder):
+    plan = SCORES.replace("resamples = 1000", "resamples = 20").replace("k = [10, 50]", "k = [5, 10]")
+    found = run(Plan.parse(plan, folder=folder), store=folder / "runs" / "x")
+    assert found.missing == ()
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, object] = {}
+    exec(compile(block, "docs/studies.md", "exec"), names)
+    assert names["results"].failures == ()
+    assert "auroc" in (folder / "metrics.csv").read_text(encoding="utf-8")
+
+
+def test_regimes_by_proximity_need_three_sets(folder):
+    plan = SCORES.replace("[sources.resnet20]", '[regimes]\nby = "proximity"\n\n[sources.resnet20]')
+    with pytest.raises(ValueError, match="at least 3 outlier sets, got 2"):
+        Plan.parse(plan, folder=folder).cells()
+    more = plan.replace('svhn = "svhn.npz"', 'svhn = "svhn.npz"\nval = "val.npz"')
+    assert Plan.parse(more, folder=folder).by_proximity
+
+
+def test_files_with_other_names(folder):
+    with np.load("test.npz") as given:
+        np.savez("all.npz", feat_test=given["features"], logits_test=given["logits"], y_test=given["labels"])
+    plan = re.sub(r'inlier = "test.npz".*\n', OTHER_NAMES.replace("5000:", "100:"), SCORES)
+    assert Plan.parse(plan, folder=folder).cells()
+
+
+def test_outputs_that_a_task_makes(folder):
+    (folder / "make.py").write_text(
+        "from caveat import Outputs\n"
+        "def outputs(seed, depth):\n"
+        "    assert (seed, depth) == (0, 3)\n"
+        "    inlier, noise = Outputs.load('test.npz'), Outputs.load('dtd.npz')\n"
+        "    return {'train': inlier, 'calibration': inlier, 'inlier': inlier, 'outliers': {'noise': noise}}\n",
+        encoding="utf-8",
+    )
+    plan = Plan.parse('title = "Made"\nscores = ["msp"]\nmetrics = ["auroc"]\n' + MADE, folder=folder)
+    found = run(plan, store="runs/made")
+    assert (found.missing, found.failures) == ((), ())
+    assert set(found.columns("metric", metric="auroc")["regime"]) == {"far"}
+
+
+def test_a_study_of_a_task(folder):
+    (folder / "run.py").write_text("def one(set, K, seed): return [{'value': K}]\n", encoding="utf-8")
+    (folder / "protocol.py").touch()
+    (folder / "usps.npz").touch()
+    assert len(Plan.parse(TASK, folder=folder).cells()) == 9  # 1 set x 3 K x 3 seeds
+
+
+def test_the_store_is_as_listed(folder):
+    (folder / "run.py").write_text("def one(K): return [{'value': K}]\n", encoding="utf-8")
+    run(Plan.parse('title = "x"\n[task]\nrun = "run.py:one"\n[grid]\nK = [1, 2]', folder=folder), store="runs/x")
+    listed = set(re.findall(r"^    runs/x/(\w+(?:\.\w+)?)", PAGE, re.MULTILINE))
+    assert {path.name for path in Path("runs/x").iterdir()} <= listed
