@@ -149,6 +149,27 @@ def test_damage_in_a_rare_compression_is_found(tmp_path):
         _files.read_npz(path)
 
 
+def test_no_change_of_a_header_gets_through_as_another_error(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((3, 2)))
+    whole = (tmp_path / "a.npy").read_bytes()
+    read = 0
+    for place in range(128):
+        for value in (255, whole[place] ^ 1):
+            changed = whole[:place] + bytes([value]) + whole[place + 1 :]
+            (tmp_path / "a.npy").write_bytes(changed)
+            for path, reader in (
+                (tmp_path / "a.npy", _files.read_npy),
+                (npz_of(tmp_path / "a.npz", changed, name="a.npy"), _files.read_npz),
+                (tmp_path / "a.npz", _files.npz_shapes),
+            ):
+                try:
+                    reader(path)
+                    read += 1
+                except InputError as error:
+                    assert str(path) in str(error)  # noqa: PT017
+    assert read > 0  # some bytes are room
+
+
 def test_a_table_is_not_taken_for_a_pickle(tmp_path):
     path = tmp_path / "a.npz"
     path.write_text("a,b\n1,2\n")

@@ -64,3 +64,16 @@ def test_numbers_are_seeded_inside_and_untouched_outside():
             drawn.append(torch.rand(3))
     assert torch.equal(*drawn)
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.filterwarnings("ignore:dropout option adds dropout")
+def test_a_recurrent_layer_alone_has_nothing_to_drop_between():
+    """Passes of such a model would all be the same, and say that it is sure."""
+    with (
+        pytest.raises(InputError, match="mc needs a model with a dropout layer"),
+        dropout_awake(nn.LSTM(2, 2, dropout=0.5)),
+    ):
+        pass
+    stacked = nn.LSTM(2, 2, num_layers=2, dropout=0.5).eval()
+    with dropout_awake(stacked):
+        assert stacked.training

@@ -64,3 +64,17 @@ def test_batches_must_be_alike(bound):
         odd["features"] = np.zeros((2, 5))
         with pytest.raises(InputError, match=r"got features rows of \(5,\) after \(2,\)"):
             rows.add(odd)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("named", [False, True])
+def test_a_full_disk_leaves_no_folder_behind(tmp_path, monkeypatch, named):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rows = Rows(bound=0, out=tmp_path / "said" if named else None)
+    with pytest.raises(OSError, match="No space left"), rows:  # noqa: PT012
+        rows.add({"logits": np.zeros((3, 2))})
+        for file in rows._every_file():
+            file._stream = open("/dev/full", "wb")  # noqa: SIM115
+        rows.add({"logits": np.zeros((3, 2))})
+        rows.finish(None)
+    assert not list(tmp_path.iterdir())

@@ -16,7 +16,6 @@ __all__ = ["at_rest", "dropout_awake", "seeded"]
 _DROPOUT = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
 )  # fmt: skip
-_WITH_DROPOUT = (nn.MultiheadAttention, nn.RNNBase)
 
 
 @contextmanager
@@ -60,7 +59,9 @@ def dropout_awake(model: nn.Module) -> Iterator[None]:
 def _drops(module: nn.Module) -> bool:
     if isinstance(module, _DROPOUT):
         return module.p > 0
-    return isinstance(module, _WITH_DROPOUT) and module.dropout > 0
+    if isinstance(module, nn.RNNBase):
+        return module.dropout > 0 and module.num_layers > 1  # it drops between its layers
+    return isinstance(module, nn.MultiheadAttention) and module.dropout > 0
 
 
 @contextmanager

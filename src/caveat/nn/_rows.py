@@ -65,7 +65,7 @@ class Rows:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for file in self._every_file():
-            file.close()
+            file.abandon()
         self._open.__exit__(kind, error, trace)
         if self._out is None and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -161,6 +161,11 @@ class _File:
         if not self._stream.closed:
             header = self._write_header((self.n, *self.tail))
             assert header == self.header
+            self._stream.close()
+
+    def abandon(self) -> None:
+        """Close a file that goes away; a full disk may not hinder that."""
+        with suppress(OSError):
             self._stream.close()
 
 
