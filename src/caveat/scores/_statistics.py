@@ -92,7 +92,9 @@ class ClassMoments(Statistic):
     """Count, mean and pooled within-class scatter of the features, by label.
 
     Rows are centred on the first row seen of their class before they are multiplied: the scatter then has no
-    cancellation however far the classes lie from the origin, and the block product may stay in float32.
+    cancellation however far the classes lie from the origin, and the block product may stay in float32. Not so with too
+    few rows to fill the space: a ridge then stands in for the variances that are zero, and the rounding of float32 is
+    nearly as large as the ridge. There the product is taken in float64, which costs little for so few rows.
 
     Outputs without labels count as one class. The global mean and the total scatter are the same either way, so a
     score that reads only these asks for this statistic too and shares it with those that need the classes.
@@ -108,9 +110,10 @@ class ClassMoments(Statistic):
     reads: ClassVar[tuple[str, ...]] = ("features", "labels")
 
     def begin(self, train: Outputs) -> None:
-        self.make_room(train.n_classes or 1, train.features.shape[1])
+        self.make_room(train.n_classes or 1, train.features.shape[1], rows=train.n)
 
-    def make_room(self, classes: int, width: int) -> None:
+    def make_room(self, classes: int, width: int, *, rows: int | None = None) -> None:
+        self._few = rows is not None and rows <= width + classes  # the within-class scatter is singular
         self.counts = np.zeros(classes)
         self._anchors = np.zeros((classes, width))
         self._sums = np.zeros((classes, width))  # of rows minus their class anchor
@@ -130,6 +133,8 @@ class ClassMoments(Statistic):
         self.add_rows(block.features, block.labels if block.has("labels") else np.zeros(block.n, dtype=np.intp))
 
     def add_rows(self, rows: NDArray[Any], labels: NDArray[np.intp]) -> None:
+        if self._few:
+            rows = rows.astype(np.float64, copy=False)
         if self.normalize:
             rows = unit_rows(rows)
         seen, first = np.unique(labels, return_index=True)
@@ -145,6 +150,7 @@ class ClassMoments(Statistic):
             raise InputError(f"statistics of {self._sums.shape} and {other._sums.shape} (classes, features) "
                              "cannot be added.")  # fmt: skip
         both = replace(self)
+        both._few = self._few and other._few
         both.counts = self.counts + other.counts
         total = np.maximum(both.counts, 1)
         mean = (self.counts[:, None] * self.means + other.counts[:, None] * other.means) / total[:, None]
