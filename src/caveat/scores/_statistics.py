@@ -153,8 +153,8 @@ class ClassMoments(Statistic):
         both._few = self._few and other._few
         both.counts = self.counts + other.counts
         total = np.maximum(both.counts, 1)
-        mean = (self.counts[:, None] * self.means + other.counts[:, None] * other.means) / total[:, None]
         gap = self.means - other.means
+        mean = self.means - gap * (other.counts / total)[:, None]
         weight = self.counts * other.counts / total
         both._anchors, both._sums = mean, np.zeros_like(mean)
         both._scatter = self.within_scatter + other.within_scatter + (gap * weight[:, None]).T @ gap
@@ -172,7 +172,10 @@ class ClassMoments(Statistic):
 
     @property
     def global_mean(self) -> NDArray[np.float64]:
-        mean: NDArray[np.float64] = self.counts @ self.means / self.n
+        """Mean of all rows (D,). A column that never varies keeps its value to the last digit, so it has no scatter."""
+        means = self.means
+        some = means[np.argmax(self.counts)]
+        mean: NDArray[np.float64] = some + self.counts @ (means - some) / self.n
         return mean
 
     @property
