@@ -21,7 +21,7 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import check_known
+from caveat._checks import as_share, check_known
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.scores._statistics import ClassMoments
@@ -76,8 +76,7 @@ def neural_collapse(outputs: Outputs, *, projection: Projection = "none", varian
     (True, True, True)
     """
     check_known(projection, ("none", "global", "class_pred"), "projection")
-    if not 0 < variance <= 1:
-        raise InputError(f"variance must be above 0 and at most 1, got {variance!r}.")
+    as_share(variance, "variance")
     if not outputs.has("features") or not outputs.has("labels"):
         raise InputError("neural_collapse needs outputs.features and outputs.labels; store both.")
     if projection == "class_pred" and not outputs.has("predictions"):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_labels, as_matrix, as_positive
+from caveat._checks import as_count, as_labels, as_matrix, as_number, as_positive
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import class_sums, unit_rows
@@ -60,7 +60,7 @@ def proximity(
     Parameters
     ----------
     inlier, outlier
-        Outputs with embeddings (or, without those, features), or arrays (n, E) and (m, E).
+        Outputs with embeddings (or, where neither has those, features), or arrays (n, E) and (m, E).
     labels
         Classes of the inliers, if ``inlier`` is an array; without labels there is no centroid distance.
     text
@@ -117,8 +117,8 @@ def proximities(
     found = {}
     for name, outlier in outliers.items():
         asked = _embeddings(outlier, name)
-        if known.shape[1] != asked.shape[1]:
-            raise InputError(f"inlier and {name} must have the same width, got {known.shape[1]} and {asked.shape[1]}.")
+        _one_encoder(inlier, outlier, name)
+        _same_width(known, asked, "inlier", name)
         _need_pairs(known, asked)
         own = kernel.among(known) if own is None else own
         found[name] = Proximity(
@@ -143,7 +143,9 @@ def frechet(first: ArrayLike, second: ArrayLike) -> float:
     >>> frechet([[1.0, 0.0]], [[0.0, 1.0]])
     2.0
     """
-    (mean, covariance), (other, spread) = (_gaussian(as_matrix(rows, "rows")) for rows in (first, second))
+    x, y = as_matrix(first, "first"), as_matrix(second, "second")
+    _same_width(x, y, "first", "second")
+    (mean, covariance), (other, spread) = _gaussian(x), _gaussian(y)
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0))  # any square root of the first covariance has the same trace
     cross = np.linalg.eigvalsh(root.T @ spread @ root)
@@ -164,9 +166,15 @@ def mmd(
     2.0
     """
     x, y = as_matrix(first, "first"), as_matrix(second, "second")
+    _same_width(x, y, "first", "second")
     _need_pairs(x, y)
     kernel = _Kernel(x.shape[1], degree, gamma, offset)
     return kernel.among(x) + kernel.among(y) - 2 * kernel.across(x, y)
+
+
+def _same_width(a: NDArray[Any], b: NDArray[Any], first: str, second: str) -> None:
+    if a.shape[1] != b.shape[1]:
+        raise InputError(f"{first} and {second} must have the same width, got {a.shape[1]} and {b.shape[1]}.")
 
 
 def _need_pairs(first: NDArray[Any], second: NDArray[Any]) -> None:
@@ -179,7 +187,7 @@ class _Kernel:
     """Means of the kernel (gamma u v + offset)^degree over pairs of unit rows, in row blocks."""
 
     def __init__(self, width: int, degree: int, gamma: float | None, offset: float) -> None:
-        self.degree, self.offset = as_count(degree, "degree"), offset
+        self.degree, self.offset = as_count(degree, "degree"), as_number(offset, "offset")
         self.scale = 1 / width if gamma is None else as_positive(gamma, "gamma")
 
     def across(self, a: NDArray[Any], b: NDArray[Any]) -> float:
@@ -211,6 +219,15 @@ def _embeddings(given: Outputs | ArrayLike, name: str) -> NDArray[Any]:
         raise InputError(f"{name} needs embeddings (or features): vectors of one encoder for both data sets.")
     matrix: NDArray[Any] = found
     return matrix
+
+
+def _one_encoder(inlier: Outputs | ArrayLike, outlier: Outputs | ArrayLike, name: str) -> None:
+    """Embeddings on one side and features on the other may have the same width by chance; they still do not compare."""
+    if isinstance(inlier, Outputs) and isinstance(outlier, Outputs):
+        if inlier.has("embeddings") != outlier.has("embeddings"):
+            has, lacks = ("inlier", name) if inlier.has("embeddings") else (name, "inlier")
+            raise InputError(f"inlier and {name} must come from one encoder, but only {has} has embeddings. "
+                             f"Store those of {lacks} too, or pass the features of both as arrays.")  # fmt: skip
 
 
 def _unit_blocks(rows: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
