@@ -223,11 +223,12 @@ def _embeddings(given: Outputs | ArrayLike, name: str) -> NDArray[Any]:
 
 def _one_encoder(inlier: Outputs | ArrayLike, outlier: Outputs | ArrayLike, name: str) -> None:
     """Embeddings on one side and features on the other may have the same width by chance; they still do not compare."""
-    if isinstance(inlier, Outputs) and isinstance(outlier, Outputs):
-        if inlier.has("embeddings") != outlier.has("embeddings"):
-            has, lacks = ("inlier", name) if inlier.has("embeddings") else (name, "inlier")
-            raise InputError(f"inlier and {name} must come from one encoder, but only {has} has embeddings. "
-                             f"Store those of {lacks} too, or pass the features of both as arrays.")  # fmt: skip
+    if not isinstance(inlier, Outputs) or not isinstance(outlier, Outputs):
+        return
+    if inlier.has("embeddings") != outlier.has("embeddings"):
+        has, lacks = ("inlier", name) if inlier.has("embeddings") else (name, "inlier")
+        raise InputError(f"inlier and {name} must come from one encoder, but only {has} has embeddings. "
+                         f"Store those of {lacks} too, or pass the features of both as arrays.")  # fmt: skip
 
 
 def _unit_blocks(rows: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
