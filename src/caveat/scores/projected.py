@@ -127,6 +127,9 @@ class Projected(Score):
             fields.append("head")
         return tuple(fields)
 
+    def without_class_scores(self) -> Score:
+        return replace(self, inner=self.inner.without_class_scores())
+
     def class_scores(self, outputs: Outputs) -> NDArray[np.float64]:
         if type(self.inner)._class_scores is Score._class_scores:
             raise InputError(f"{type(self.inner).__name__} has no class scores, projected or not: it judges a sample "
