@@ -139,3 +139,16 @@ def test_several_sets_at_once_are_those_of_each_alone():
         assert found[name].mmd == pytest.approx(mmd(train, rows))
     with pytest.raises(InputError, match="inlier and narrow must have the same width, got 5 and 4"):
         proximities(inlier=train, outliers={"narrow": train[:, :4]})
+
+
+def test_what_the_inliers_alone_take_is_computed_once(monkeypatch):
+    a, b = pair(9)
+    read = []
+    module = sys.modules["caveat.geometry.proximity"]
+    blocks = module._unit_blocks
+    monkeypatch.setattr(module, "_unit_blocks", lambda rows: read.append(len(rows)) or blocks(rows))
+    proximities(inlier=a, outliers={"one": b})
+    alone, once = read.count(len(a)), len(read)
+    proximities(inlier=a, outliers={"one": b, "two": b, "three": b})
+    # A further set reads the inliers once more, for the pairs across: not for their Gaussian or their own pairs.
+    assert read[once:].count(len(a)) == alone + 2

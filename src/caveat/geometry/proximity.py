@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, final
 
@@ -113,17 +114,17 @@ def proximities(
     if words is not None and words.shape[1] != known.shape[1]:
         raise InputError(f"text must have the width of the embeddings ({known.shape[1]}), got {words.shape[1]}.")
     kernel = _Kernel(known.shape[1], degree, gamma, offset)
-    own: float | None = None
+    own: tuple[float, _Gaussian] | None = None
     found = {}
     for name, outlier in outliers.items():
         asked = _embeddings(outlier, name)
         _one_encoder(inlier, outlier, name)
         _same_width(known, asked, "inlier", name)
         _need_pairs(known, asked)
-        own = kernel.among(known) if own is None else own
+        own = (kernel.among(known), _Gaussian.of(known)) if own is None else own
         found[name] = Proximity(
-            frechet=frechet(known, asked),
-            mmd=own + kernel.among(asked) - 2 * kernel.across(known, asked),
+            frechet=own[1].distance(_Gaussian.of(asked)),
+            mmd=own[0] + kernel.among(asked) - 2 * kernel.across(known, asked),
             centroid=None if prototypes is None else _nearest(asked, prototypes),
             text=None if words is None else _nearest(asked, words),
             n_inlier=known.shape[0],
@@ -145,12 +146,7 @@ def frechet(first: ArrayLike, second: ArrayLike) -> float:
     """
     x, y = as_matrix(first, "first"), as_matrix(second, "second")
     _same_width(x, y, "first", "second")
-    (mean, covariance), (other, spread) = _gaussian(x), _gaussian(y)
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0))  # any square root of the first covariance has the same trace
-    cross = np.linalg.eigvalsh(root.T @ spread @ root)
-    trace = np.trace(covariance) + np.trace(spread) - 2 * np.sqrt(np.maximum(cross, 0)).sum()
-    return float(max(0.0, np.sum((mean - other) ** 2) + max(0.0, trace)))
+    return _Gaussian.of(x).distance(_Gaussian.of(y))
 
 
 def mmd(
@@ -236,18 +232,39 @@ def _unit_blocks(rows: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
         yield unit_rows(rows[block].astype(np.float64))
 
 
-def _gaussian(rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and covariance of the unit rows, in blocks; rows are centred on the first so that nothing cancels."""
-    n, width = rows.shape
-    anchor = unit_rows(rows[:1].astype(np.float64))
-    total, square = np.zeros(width), np.zeros((width, width))
-    for unit in _unit_blocks(rows):
-        centred = unit - anchor
-        total += centred.sum(axis=0)
-        square += centred.T @ centred
-    shift = total / n
-    covariance = (square - n * np.outer(shift, shift)) / max(1, n - 1)
-    return anchor[0] + shift, (covariance + covariance.T) / 2
+@final
+@dataclass(frozen=True)
+class _Gaussian:
+    """Mean and covariance of unit rows."""
+
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: NDArray[Any]) -> _Gaussian:
+        """In blocks; rows are centred on the first so that nothing cancels."""
+        n, width = rows.shape
+        anchor = unit_rows(rows[:1].astype(np.float64))
+        total, square = np.zeros(width), np.zeros((width, width))
+        for unit in _unit_blocks(rows):
+            centred = unit - anchor
+            total += centred.sum(axis=0)
+            square += centred.T @ centred
+        shift = total / n
+        covariance = (square - n * np.outer(shift, shift)) / max(1, n - 1)
+        return cls(anchor[0] + shift, (covariance + covariance.T) / 2)
+
+    @cached_property
+    def root(self) -> NDArray[np.float64]:
+        """A square root of the covariance: any of them has the same trace in the distance."""
+        values, vectors = np.linalg.eigh(self.covariance)
+        root: NDArray[np.float64] = vectors * np.sqrt(np.maximum(values, 0))
+        return root
+
+    def distance(self, other: _Gaussian) -> float:
+        cross = np.linalg.eigvalsh(self.root.T @ other.covariance @ self.root)
+        trace = np.trace(self.covariance) + np.trace(other.covariance) - 2 * np.sqrt(np.maximum(cross, 0)).sum()
+        return float(max(0.0, np.sum((self.mean - other.mean) ** 2) + max(0.0, trace)))
 
 
 def _centroids(rows: NDArray[Any], labels: ArrayLike) -> NDArray[np.float64]:
