@@ -98,6 +98,18 @@ def test_float32_features_with_fewer_rows_than_columns(normalize, make_outputs):
     np.testing.assert_allclose(single.score(Outputs(features=narrow_test)), expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("apart", [100, 1000])
+def test_float32_features_of_classes_that_lie_far_apart(apart):
+    # Near neural collapse a squared distance of about 32 is what is left of lengths of about apart^2.
+    rng = np.random.default_rng(0)
+    labels = np.arange(800) % 5
+    rows = (apart * rng.normal(size=(5, 32))[labels] / np.sqrt(32) + rng.normal(size=(800, 32))).astype(np.float32)
+    single = Mahalanobis().fit(Outputs(features=rows, labels=labels)).score(Outputs(features=rows))
+    wide = rows.astype(np.float64)
+    double = Mahalanobis().fit(Outputs(features=wide, labels=labels)).score(Outputs(features=wide))
+    np.testing.assert_allclose(single, double, rtol=3e-4)
+
+
 def test_normalised_is_the_plain_score_of_unit_rows(train, inlier):
     def unit(outputs):
         length = np.linalg.norm(outputs.features, axis=1, keepdims=True)
