@@ -23,7 +23,7 @@ class LayerMoments(Statistic):
         assert train.n_classes is not None
         self.of = {name: ClassMoments() for name in train.layers}
         for name, moments in self.of.items():
-            moments.make_room(train.n_classes, train.layers[name].shape[1], rows=train.n)
+            moments.make_room(train.n_classes, train.layers[name].shape[1])
 
     def update(self, block: Outputs) -> None:
         for name, moments in self.of.items():

@@ -110,10 +110,9 @@ class ClassMoments(Statistic):
     reads: ClassVar[tuple[str, ...]] = ("features", "labels")
 
     def begin(self, train: Outputs) -> None:
-        self.make_room(train.n_classes or 1, train.features.shape[1], rows=train.n)
+        self.make_room(train.n_classes or 1, train.features.shape[1])
 
-    def make_room(self, classes: int, width: int, *, rows: int | None = None) -> None:
-        self._few = rows is not None and rows <= width + classes  # the within-class scatter is singular
+    def make_room(self, classes: int, width: int) -> None:
         self.counts = np.zeros(classes)
         self._anchors = np.zeros((classes, width))
         self._sums = np.zeros((classes, width))  # of rows minus their class anchor
@@ -133,7 +132,7 @@ class ClassMoments(Statistic):
         self.add_rows(block.features, block.labels if block.has("labels") else np.zeros(block.n, dtype=np.intp))
 
     def add_rows(self, rows: NDArray[Any], labels: NDArray[np.intp]) -> None:
-        if self._few:
+        if self.n + len(rows) <= sum(self._sums.shape):  # classes + features: so far the scatter must be singular
             rows = rows.astype(np.float64, copy=False)
         if self.normalize:
             rows = unit_rows(rows)
@@ -150,7 +149,6 @@ class ClassMoments(Statistic):
             raise InputError(f"statistics of {self._sums.shape} and {other._sums.shape} (classes, features) "
                              "cannot be added.")  # fmt: skip
         both = replace(self)
-        both._few = self._few and other._few
         both.counts = self.counts + other.counts
         total = np.maximum(both.counts, 1)
         gap = self.means - other.means
