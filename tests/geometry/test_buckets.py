@@ -46,5 +46,9 @@ def test_too_little_is_an_error():
         buckets({"a": [1], "b": [2, 3], "c": [2]})
     with pytest.raises(InputError, match="same distances, but 'b' has"):
         buckets({"a": {"x": 1}, "b": {"y": 1}, "c": {"x": 3}})
+    with pytest.raises(InputError, match="must have a list of distances, but 'b' has 2.0"):
+        buckets({"a": [1], "b": 2.0, "c": [2]})
+    with pytest.raises(InputError, match="must have a list of distances, but 'c' has"):
+        buckets({"a": [1], "b": [2.0], "c": ["far"]})
     with pytest.raises(InputError, match="finite for every data set"):
         buckets({"a": [None], "b": [2], "c": [2]})

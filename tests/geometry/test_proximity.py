@@ -112,6 +112,20 @@ def test_bad_input():
         proximity(inlier=a, outlier=b, labels=[0])
     with pytest.raises(InputError, match="inlier has NaN"):
         proximity(inlier=a * np.nan, outlier=b)
+    for distance in (frechet, mmd):
+        with pytest.raises(InputError, match="first and second must have the same width, got 5 and 4"):
+            distance(a, b[:, :4])
+    with pytest.raises(InputError, match="offset must be a finite number, got nan"):
+        mmd(a, b, offset=np.nan)
+
+
+def test_embeddings_do_not_compare_with_features():
+    a, b = pair(7)
+    full, bare = Outputs(features=a, embeddings=a), Outputs(features=b)
+    with pytest.raises(InputError, match="must come from one encoder, but only inlier has embeddings"):
+        proximity(inlier=full, outlier=bare)
+    with pytest.raises(InputError, match="only far has embeddings. Store those of inlier too"):
+        proximities(inlier=bare, outliers={"far": full})
 
 
 def test_several_sets_at_once_are_those_of_each_alone():
@@ -125,3 +139,16 @@ def test_several_sets_at_once_are_those_of_each_alone():
         assert found[name].mmd == pytest.approx(mmd(train, rows))
     with pytest.raises(InputError, match="inlier and narrow must have the same width, got 5 and 4"):
         proximities(inlier=train, outliers={"narrow": train[:, :4]})
+
+
+def test_what_the_inliers_alone_take_is_computed_once(monkeypatch):
+    a, b = pair(9)
+    read = []
+    module = sys.modules["caveat.geometry.proximity"]
+    blocks = module._unit_blocks
+    monkeypatch.setattr(module, "_unit_blocks", lambda rows: read.append(len(rows)) or blocks(rows))
+    proximities(inlier=a, outliers={"one": b})
+    alone, once = read.count(len(a)), len(read)
+    proximities(inlier=a, outliers={"one": b, "two": b, "three": b})
+    # A further set reads the inliers once more, for the pairs across: not for their Gaussian or their own pairs.
+    assert read[once:].count(len(a)) == alone + 2

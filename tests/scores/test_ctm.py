@@ -55,6 +55,15 @@ def test_many_classes_and_few_features_are_cut_into_blocks(monkeypatch, make_out
     np.testing.assert_allclose(CTM().score(said), whole, rtol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1, 60])
+def test_a_head_in_half_precision(scale, make_outputs):
+    train = make_outputs(n=40, width=64, classes=4)
+    half = (train.head.weight * scale).astype(np.float16)  # of length 8 and 480, whose square float16 cannot hold
+    expected = CTM().score(Outputs(features=train.features, head=Head(half.astype(np.float64))))
+    found = CTM().score(Outputs(features=train.features, head=Head(half)))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
 def test_messages(train):
     with pytest.raises(InputError, match=r"CTM needs outputs\.head, which is None"):
         CTM().score(Outputs(features=train.features))

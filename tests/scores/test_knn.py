@@ -124,6 +124,28 @@ def test_a_training_row_is_at_distance_zero_in_any_float_type(dtype, make_output
     np.testing.assert_array_equal(own, 0)
 
 
+@pytest.mark.parametrize("apart", [1e-2, 1e-3, 1e-4])
+def test_neighbours_that_are_close_together_are_told_apart_in_float32(apart):
+    # The product of unit rows in float32 is off by 1e-7, and so is the squared distance: all of it at 3e-4.
+    rng = np.random.default_rng(0)
+    centre = rng.normal(size=64)
+    bank, queries = ((centre + apart * rng.normal(size=(n, 64))).astype(np.float32) for n in (600, 20))
+    unit_bank, unit_queries = (
+        x / np.linalg.norm(x, axis=1, keepdims=True) for x in (bank.astype(np.float64), queries.astype(np.float64))
+    )
+    gaps = np.sort(np.linalg.norm(unit_queries[:, None] - unit_bank, axis=2), axis=1)
+    train = Outputs(features=bank, logits=np.ones((600, 1)))
+    np.testing.assert_allclose(KNN(k=50).fit(train).score(Outputs(features=queries)), gaps[:, 49], rtol=1e-5)
+    found = KNN(k=1).fit(train).class_scores(Outputs(features=queries))
+    np.testing.assert_allclose(found, gaps[:, :1], rtol=1e-5)
+
+
+def test_rows_too_short_for_float32_are_not_divided_by():
+    features = np.eye(3, dtype=np.float32)
+    features[2] *= np.float32(1e-42)
+    assert np.isfinite(KNN(k=3).fit(Outputs(features=features)).score(Outputs(features=features))).all()
+
+
 def test_the_bank_is_the_training_array_itself(tmp_path, make_outputs):
     said = make_outputs(n=300)
     assert np.shares_memory(KNN().fit(said).bank_, said.features)

@@ -86,6 +86,30 @@ def test_scale_of_the_features_does_not_matter(scale, shape, make_outputs):
     np.testing.assert_allclose(scaled.class_scores(scaled_test), plain.class_scores(test), rtol=1e-6)
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+def test_float32_features_with_fewer_rows_than_columns(normalize, make_outputs):
+    # Where the rows leave directions empty, the ridge of 1e-6 decides; the rounding of float32 is 1e-7 of the variance.
+    shape = {"n": 50, "width": 60, "classes": 4}
+    train, test = make_outputs(seed=1, **shape), make_outputs(seed=2, **shape)
+    narrow, narrow_test = (o.features.astype(np.float32) for o in (train, test))
+    single = Mahalanobis(normalize).fit(Outputs(features=narrow, labels=train.labels))
+    double = Mahalanobis(normalize).fit(Outputs(features=narrow.astype(np.float64), labels=train.labels))
+    expected = double.score(Outputs(features=narrow_test.astype(np.float64)))
+    np.testing.assert_allclose(single.score(Outputs(features=narrow_test)), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("apart", [100, 1000])
+def test_float32_features_of_classes_that_lie_far_apart(apart):
+    # Near neural collapse a squared distance of about 32 is what is left of lengths of about apart^2.
+    rng = np.random.default_rng(0)
+    labels = np.arange(800) % 5
+    rows = (apart * rng.normal(size=(5, 32))[labels] / np.sqrt(32) + rng.normal(size=(800, 32))).astype(np.float32)
+    single = Mahalanobis().fit(Outputs(features=rows, labels=labels)).score(Outputs(features=rows))
+    wide = rows.astype(np.float64)
+    double = Mahalanobis().fit(Outputs(features=wide, labels=labels)).score(Outputs(features=wide))
+    np.testing.assert_allclose(single, double, rtol=3e-4)
+
+
 def test_normalised_is_the_plain_score_of_unit_rows(train, inlier):
     def unit(outputs):
         length = np.linalg.norm(outputs.features, axis=1, keepdims=True)

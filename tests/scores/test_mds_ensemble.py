@@ -45,6 +45,17 @@ def test_by_hand():
     np.testing.assert_allclose(found, [7 / np.sqrt(0.7)], rtol=1e-9)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_layer_with_as_many_channels_as_rows_has_no_spread(kind):
+    # Ten rows a class in general position: each is 40 (1 - 1 / 10) = 36 from its class mean, but for the ridge.
+    rng = np.random.default_rng(0)
+    layers = {"narrow": rng.normal(size=(40, 5)).astype(kind), "wide": rng.normal(size=(40, 100)).astype(kind)}
+    score = MDSEnsemble().fit(Outputs(layers=layers, labels=np.arange(40) % 4))
+    assert score.shift_[1] == pytest.approx(36, rel=1e-5)
+    assert score.spread_[0] > 1
+    assert score.spread_[1] == 1
+
+
 def test_weights_learned_from_outliers_lean_on_the_layer_that_tells(make_outputs):
     rng = np.random.default_rng(0)
 

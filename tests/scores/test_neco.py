@@ -49,6 +49,14 @@ def test_constant_columns_and_the_mean_itself(train):
     assert score.score(Outputs(features=centre))[0] == 0
 
 
+def test_a_constant_column_changes_nothing_with_labels_either(train, inlier):
+    labels = np.repeat([0, 1, 2], [82, 80, train.n - 162])
+    plain = NECO().fit(Outputs(features=train.features, labels=labels)).score(inlier)
+    rows, asked = (np.column_stack([o.features, np.full(o.n, 0.1)]) for o in (train, inlier))
+    found = NECO().fit(Outputs(features=rows, labels=labels)).score(Outputs(features=asked))
+    np.testing.assert_allclose(found, plain, rtol=1e-9)
+
+
 def test_messages(train):
     with pytest.raises(InputError, match=r"dimension must be below the number of features \(12\), got 100"):
         NECO(dimension=100).fit(train)

@@ -291,6 +291,13 @@ def test_the_score_inside_is_copied_and_not_touched(train):
     assert not hasattr(inside, "fitted_")
 
 
+def test_the_score_inside_is_spared_what_only_class_scores_need(train, inlier):
+    whole = Projected(Mahalanobis(), "class_pred")
+    spared = whole.without_class_scores()
+    assert spared.inner.class_rank == 0
+    np.testing.assert_array_equal(spared.fit(train).score(inlier), whole.fit(train).score(inlier))
+
+
 def test_training_features_beyond_the_limit_go_to_a_file(train, inlier, monkeypatch):
     whole = Projected(Mahalanobis(), "class_pred").fit(train).score(inlier)
     monkeypatch.setattr("caveat.scores.projected._IN_MEMORY", 0)

@@ -47,6 +47,16 @@ def test_scale_of_the_features_does_not_matter(scale, train, inlier):
     np.testing.assert_allclose(scaled.score(Outputs(features=inlier.features * scale)), plain, rtol=1e-8, atol=1e-8)
 
 
+def test_float32_features_with_fewer_rows_than_columns(make_outputs):
+    shape = {"n": 50, "width": 60, "classes": 4}
+    train, test = make_outputs(seed=1, **shape), make_outputs(seed=2, **shape)
+    narrow, narrow_test = (o.features.astype(np.float32) for o in (train, test))
+    single = RelativeMahalanobis().fit(Outputs(features=narrow, labels=train.labels))
+    double = RelativeMahalanobis().fit(Outputs(features=narrow.astype(np.float64), labels=train.labels))
+    expected = double.score(Outputs(features=narrow_test.astype(np.float64)))
+    np.testing.assert_allclose(single.score(Outputs(features=narrow_test)), expected, rtol=1e-4)
+
+
 def test_messages(train):
     with pytest.raises(InputError, match="and RelativeMahalanobis needs every class"):
         RelativeMahalanobis().fit(Outputs(features=train.features, labels=train.labels + 1))

@@ -69,8 +69,11 @@ def _distances(table: Mapping[str, Any]) -> NDArray[np.float64]:
                 raise InputError(f"every data set must have the same distances, but '{name}' has {sorted(given)}.")
             row = [given[key] for key in first]
         else:
-            row = list(given)
-        rows.append([np.nan if value is None else float(value) for value in row])
+            row = given
+        try:
+            rows.append([np.nan if value is None else float(value) for value in row])
+        except (TypeError, ValueError):
+            raise InputError(f"every data set must have a list of distances, but '{name}' has {given!r}.") from None
     if len({len(row) for row in rows}) != 1:
         raise InputError("every data set must have the same number of distances.")
     array = np.asarray(rows)

@@ -21,11 +21,11 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import check_known
+from caveat._checks import as_share, check_known
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.scores._statistics import ClassMoments
-from caveat.scores._subspaces import class_subspaces, principal_axes
+from caveat.scores._subspaces import class_subspaces, principal_axes, stacked
 from caveat.scores._subspaces import within as filtered
 
 __all__ = ["NeuralCollapse", "neural_collapse"]
@@ -76,8 +76,7 @@ def neural_collapse(outputs: Outputs, *, projection: Projection = "none", varian
     (True, True, True)
     """
     check_known(projection, ("none", "global", "class_pred"), "projection")
-    if not 0 < variance <= 1:
-        raise InputError(f"variance must be above 0 and at most 1, got {variance!r}.")
+    as_share(variance, "variance")
     if not outputs.has("features") or not outputs.has("labels"):
         raise InputError("neural_collapse needs outputs.features and outputs.labels; store both.")
     if projection == "class_pred" and not outputs.has("predictions"):
@@ -156,12 +155,11 @@ def _variability(centred: NDArray[np.float64], within: NDArray[np.float64], *, n
 
 def _class_projected(outputs: Outputs, moments: ClassMoments, variance: float) -> ClassMoments:
     """Moments, by label, of the features filtered to the subspace of their predicted class."""
-    means, axes = zip(*class_subspaces(outputs, variance), strict=True)
-    centres, basis = np.stack(means), np.concatenate(axes)
-    starts = np.cumsum([0, *(len(own) for own in axes)])
+    kind = np.promote_types(np.float32, outputs.features.dtype)
+    means, axes, starts = stacked(class_subspaces(outputs, variance), kind)
     projected = replace(moments)
     projected.begin(outputs)
     for block in outputs.blocks(("features", "labels", "predictions")):
-        rows = filtered(block.features, block.predictions, centres, basis, starts)
+        rows = filtered(block.features, block.predictions, means, axes, starts)
         projected.update(Outputs(features=rows, labels=block.labels, check=False))
     return projected

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, final
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_labels, as_matrix, as_positive
+from caveat._checks import as_count, as_labels, as_matrix, as_number, as_positive
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import class_sums, unit_rows
@@ -60,7 +61,7 @@ def proximity(
     Parameters
     ----------
     inlier, outlier
-        Outputs with embeddings (or, without those, features), or arrays (n, E) and (m, E).
+        Outputs with embeddings (or, where neither has those, features), or arrays (n, E) and (m, E).
     labels
         Classes of the inliers, if ``inlier`` is an array; without labels there is no centroid distance.
     text
@@ -113,17 +114,17 @@ def proximities(
     if words is not None and words.shape[1] != known.shape[1]:
         raise InputError(f"text must have the width of the embeddings ({known.shape[1]}), got {words.shape[1]}.")
     kernel = _Kernel(known.shape[1], degree, gamma, offset)
-    own: float | None = None
+    own: tuple[float, _Gaussian] | None = None
     found = {}
     for name, outlier in outliers.items():
         asked = _embeddings(outlier, name)
-        if known.shape[1] != asked.shape[1]:
-            raise InputError(f"inlier and {name} must have the same width, got {known.shape[1]} and {asked.shape[1]}.")
+        _one_encoder(inlier, outlier, name)
+        _same_width(known, asked, "inlier", name)
         _need_pairs(known, asked)
-        own = kernel.among(known) if own is None else own
+        own = (kernel.among(known), _Gaussian.of(known)) if own is None else own
         found[name] = Proximity(
-            frechet=frechet(known, asked),
-            mmd=own + kernel.among(asked) - 2 * kernel.across(known, asked),
+            frechet=own[1].distance(_Gaussian.of(asked)),
+            mmd=own[0] + kernel.among(asked) - 2 * kernel.across(known, asked),
             centroid=None if prototypes is None else _nearest(asked, prototypes),
             text=None if words is None else _nearest(asked, words),
             n_inlier=known.shape[0],
@@ -143,12 +144,9 @@ def frechet(first: ArrayLike, second: ArrayLike) -> float:
     >>> frechet([[1.0, 0.0]], [[0.0, 1.0]])
     2.0
     """
-    (mean, covariance), (other, spread) = (_gaussian(as_matrix(rows, "rows")) for rows in (first, second))
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0))  # any square root of the first covariance has the same trace
-    cross = np.linalg.eigvalsh(root.T @ spread @ root)
-    trace = np.trace(covariance) + np.trace(spread) - 2 * np.sqrt(np.maximum(cross, 0)).sum()
-    return float(max(0.0, np.sum((mean - other) ** 2) + max(0.0, trace)))
+    x, y = as_matrix(first, "first"), as_matrix(second, "second")
+    _same_width(x, y, "first", "second")
+    return _Gaussian.of(x).distance(_Gaussian.of(y))
 
 
 def mmd(
@@ -164,9 +162,15 @@ def mmd(
     2.0
     """
     x, y = as_matrix(first, "first"), as_matrix(second, "second")
+    _same_width(x, y, "first", "second")
     _need_pairs(x, y)
     kernel = _Kernel(x.shape[1], degree, gamma, offset)
     return kernel.among(x) + kernel.among(y) - 2 * kernel.across(x, y)
+
+
+def _same_width(a: NDArray[Any], b: NDArray[Any], first: str, second: str) -> None:
+    if a.shape[1] != b.shape[1]:
+        raise InputError(f"{first} and {second} must have the same width, got {a.shape[1]} and {b.shape[1]}.")
 
 
 def _need_pairs(first: NDArray[Any], second: NDArray[Any]) -> None:
@@ -179,7 +183,7 @@ class _Kernel:
     """Means of the kernel (gamma u v + offset)^degree over pairs of unit rows, in row blocks."""
 
     def __init__(self, width: int, degree: int, gamma: float | None, offset: float) -> None:
-        self.degree, self.offset = as_count(degree, "degree"), offset
+        self.degree, self.offset = as_count(degree, "degree"), as_number(offset, "offset")
         self.scale = 1 / width if gamma is None else as_positive(gamma, "gamma")
 
     def across(self, a: NDArray[Any], b: NDArray[Any]) -> float:
@@ -213,23 +217,54 @@ def _embeddings(given: Outputs | ArrayLike, name: str) -> NDArray[Any]:
     return matrix
 
 
+def _one_encoder(inlier: Outputs | ArrayLike, outlier: Outputs | ArrayLike, name: str) -> None:
+    """Embeddings on one side and features on the other may have the same width by chance; they still do not compare."""
+    if not isinstance(inlier, Outputs) or not isinstance(outlier, Outputs):
+        return
+    if inlier.has("embeddings") != outlier.has("embeddings"):
+        has, lacks = ("inlier", name) if inlier.has("embeddings") else (name, "inlier")
+        raise InputError(f"inlier and {name} must come from one encoder, but only {has} has embeddings. "
+                         f"Store those of {lacks} too, or pass the features of both as arrays.")  # fmt: skip
+
+
 def _unit_blocks(rows: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
     for block in row_blocks(rows.shape[0], row_bytes=1, block_bytes=_ROWS):
         yield unit_rows(rows[block].astype(np.float64))
 
 
-def _gaussian(rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and covariance of the unit rows, in blocks; rows are centred on the first so that nothing cancels."""
-    n, width = rows.shape
-    anchor = unit_rows(rows[:1].astype(np.float64))
-    total, square = np.zeros(width), np.zeros((width, width))
-    for unit in _unit_blocks(rows):
-        centred = unit - anchor
-        total += centred.sum(axis=0)
-        square += centred.T @ centred
-    shift = total / n
-    covariance = (square - n * np.outer(shift, shift)) / max(1, n - 1)
-    return anchor[0] + shift, (covariance + covariance.T) / 2
+@final
+@dataclass(frozen=True)
+class _Gaussian:
+    """Mean and covariance of unit rows."""
+
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: NDArray[Any]) -> _Gaussian:
+        """In blocks; rows are centred on the first so that nothing cancels."""
+        n, width = rows.shape
+        anchor = unit_rows(rows[:1].astype(np.float64))
+        total, square = np.zeros(width), np.zeros((width, width))
+        for unit in _unit_blocks(rows):
+            centred = unit - anchor
+            total += centred.sum(axis=0)
+            square += centred.T @ centred
+        shift = total / n
+        covariance = (square - n * np.outer(shift, shift)) / max(1, n - 1)
+        return cls(anchor[0] + shift, (covariance + covariance.T) / 2)
+
+    @cached_property
+    def root(self) -> NDArray[np.float64]:
+        """A square root of the covariance: any of them has the same trace in the distance."""
+        values, vectors = np.linalg.eigh(self.covariance)
+        root: NDArray[np.float64] = vectors * np.sqrt(np.maximum(values, 0))
+        return root
+
+    def distance(self, other: _Gaussian) -> float:
+        cross = np.linalg.eigvalsh(self.root.T @ other.covariance @ self.root)
+        trace = np.trace(self.covariance) + np.trace(other.covariance) - 2 * np.sqrt(np.maximum(cross, 0)).sum()
+        return float(max(0.0, np.sum((self.mean - other.mean) ** 2) + max(0.0, trace)))
 
 
 def _centroids(rows: NDArray[Any], labels: ArrayLike) -> NDArray[np.float64]:

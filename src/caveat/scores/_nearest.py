@@ -125,7 +125,7 @@ def _closeness(
 
     With bank rows scaled to length one (zero rows stay zero), the squared distance is |q|^2 + 1 - 2 closeness.
     """
-    empty = lengths == 0
+    empty = lengths <= np.finfo(queries.dtype).tiny  # one over it must not overflow
     scaled = rows * (1 / np.where(empty, 1, lengths)).astype(queries.dtype)[:, None]
     tile = np.matmul(queries, scaled.astype(queries.dtype, copy=False).T, out=out)
     if empty.any():

@@ -92,7 +92,9 @@ class ClassMoments(Statistic):
     """Count, mean and pooled within-class scatter of the features, by label.
 
     Rows are centred on the first row seen of their class before they are multiplied: the scatter then has no
-    cancellation however far the classes lie from the origin, and the block product may stay in float32.
+    cancellation however far the classes lie from the origin, and the block product may stay in float32. Not so with too
+    few rows to fill the space: a ridge then stands in for the variances that are zero, and the rounding of float32 is
+    nearly as large as the ridge. There the product is taken in float64, which costs little for so few rows.
 
     Outputs without labels count as one class. The global mean and the total scatter are the same either way, so a
     score that reads only these asks for this statistic too and shares it with those that need the classes.
@@ -130,6 +132,8 @@ class ClassMoments(Statistic):
         self.add_rows(block.features, block.labels if block.has("labels") else np.zeros(block.n, dtype=np.intp))
 
     def add_rows(self, rows: NDArray[Any], labels: NDArray[np.intp]) -> None:
+        if self.n + len(rows) <= sum(self._sums.shape):  # classes + features: so far the scatter must be singular
+            rows = rows.astype(np.float64, copy=False)
         if self.normalize:
             rows = unit_rows(rows)
         seen, first = np.unique(labels, return_index=True)
@@ -147,8 +151,8 @@ class ClassMoments(Statistic):
         both = replace(self)
         both.counts = self.counts + other.counts
         total = np.maximum(both.counts, 1)
-        mean = (self.counts[:, None] * self.means + other.counts[:, None] * other.means) / total[:, None]
         gap = self.means - other.means
+        mean = self.means - gap * (other.counts / total)[:, None]
         weight = self.counts * other.counts / total
         both._anchors, both._sums = mean, np.zeros_like(mean)
         both._scatter = self.within_scatter + other.within_scatter + (gap * weight[:, None]).T @ gap
@@ -166,7 +170,10 @@ class ClassMoments(Statistic):
 
     @property
     def global_mean(self) -> NDArray[np.float64]:
-        mean: NDArray[np.float64] = self.counts @ self.means / self.n
+        """Mean of all rows (D,). A column that never varies keeps its value to the last digit, so it has no scatter."""
+        means = self.means
+        some = means[np.argmax(self.counts)]
+        mean: NDArray[np.float64] = some + self.counts @ (means - some) / self.n
         return mean
 
     @property
@@ -202,7 +209,8 @@ def class_sums(rows: NDArray[Any], labels: NDArray[np.intp], n_classes: int) -> 
 
 
 def unit_rows(rows: NDArray[Any]) -> NDArray[Any]:
-    """Rows scaled to length one; zero rows stay zero."""
+    """Rows scaled to length one; zero rows stay zero. float16 becomes float32: it cannot hold the square of 256."""
+    rows = rows.astype(np.float32) if rows.dtype == np.float16 else rows
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     scaled: NDArray[Any] = rows / np.where(norms > 0, norms, 1)
     return scaled

@@ -7,7 +7,7 @@ saying where each begins.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,15 @@ from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import ClassMoments
 
-__all__ = ["class_subspaces", "kept_share", "nearest_subspace", "principal_axes", "squared_coordinates", "within"]
+__all__ = [
+    "class_subspaces",
+    "kept_share",
+    "nearest_subspace",
+    "principal_axes",
+    "squared_coordinates",
+    "stacked",
+    "within",
+]
 
 _TILE_BYTES = 32 * 2**20  # of the coordinates, rows x axes
 _AT_ONCE = 16  # classes handed to the threads together, so that few results wait to be used
@@ -75,6 +83,29 @@ def class_subspaces(
     members = np.split(order, np.cumsum(counts)[:-1])
     for first in range(0, classes, _AT_ONCE):
         yield from map_in_threads(solve, members[first : first + _AT_ONCE])
+
+
+def stacked(
+    subspaces: Iterable[tuple[NDArray[np.float64], NDArray[Any]]], kind: np.dtype[Any]
+) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.intp]]:
+    """Means (C, D), the axes of all subspaces on top of each other in the float type ``kind``, and ``starts`` (C + 1,).
+
+    How many axes there will be is known at the end only. They go into one array that grows in place, so there are never
+    two copies of all of them: those of 1000 classes with 2048 features take gigabytes.
+    """
+    means: list[NDArray[np.float64]] = []
+    starts = [0]
+    axes: NDArray[Any] = np.empty((0, 0), dtype=kind)
+    for mean, some in subspaces:
+        if not means:
+            axes = np.empty((0, mean.size), dtype=kind)
+        means.append(mean)
+        starts.append(starts[-1] + len(some))
+        if starts[-1] > len(axes):
+            axes.resize((starts[-1] + starts[-1] // 8, mean.size), refcheck=False)  # ours alone, no view of it lives
+        axes[starts[-2] : starts[-1]] = some
+    axes.resize((starts[-1], means[0].size), refcheck=False)
+    return np.stack(means), axes, np.array(starts, dtype=np.intp)
 
 
 def _subspace(

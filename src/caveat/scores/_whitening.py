@@ -24,12 +24,19 @@ def whitener(covariance: NDArray[np.float64], *, ridge: float, what: str = "feat
 
 
 def nearest_mean(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]:
-    """Squared Euclidean distance of each row to the nearest mean, shape (n,)."""
+    """Squared Euclidean distance of each row to the nearest mean, shape (n,).
+
+    The product says which mean is nearest; the distance comes from the difference. Where classes lie far apart, as near
+    neural collapse, the product has no digits left for it in float32.
+    """
+    kept = means.astype(rows.dtype)
 
     def nearest(part: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(np.maximum(_lengths(part) + np.min(_beyond(part, means), axis=1), 0))
+        gap = kept[np.argmin(_beyond(part, means), axis=1)]
+        gap -= part
+        return _lengths(gap)
 
-    return by_row_blocks(nearest, rows, row_bytes=8 * means.shape[0])
+    return by_row_blocks(nearest, rows, row_bytes=8 * means.shape[0] + rows.itemsize * means.shape[1])
 
 
 def squared_distances(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[np.float64]:

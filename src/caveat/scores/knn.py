@@ -9,7 +9,7 @@ Its Benefits", appendix C.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -29,6 +29,7 @@ __all__ = ["KNN"]
 
 _FARTHEST = 2.0  # two points of the unit sphere are never further apart
 _NEAR = 0.01  # squared distance below which the product has lost too many digits in float32
+_CLOSE = 0.03  # distance below which that rounding also decides which neighbour is taken: found again in float64
 
 
 @final
@@ -82,23 +83,30 @@ class KNN(Score):
         self.predicted_ = gathered[RowPredictions()].predictions
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        neighbour = kth_nearest(unit_rows(block.features), self.bank_, self.lengths_, self.k)
-        # The distance from the product loses all digits near zero, so it is taken from the rows.
-        return self._gap(block.features, neighbour)
+        return _close_ones_again(self._kth, block.features)
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         if self.predicted_ is None:
             raise InputError("class scores of KNN need the predictions of the training outputs, which had none. "
                              "Fit on outputs with logits, or with features and head.")  # fmt: skip
-        queries = unit_rows(block.features)
+        return _close_ones_again(self._by_class, block.features)
+
+    def _kth(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        neighbour = kth_nearest(unit_rows(rows), self.bank_, self.lengths_, self.k)
+        # The distance from the product loses all digits near zero, so it is taken from the rows.
+        return self._gap(rows, neighbour)
+
+    def _by_class(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        queries = unit_rows(rows)
+        assert self.predicted_ is not None
         assert self.n_classes_ is not None
         closeness, where = nearest_by_group(queries, self.bank_, self.lengths_, self.predicted_, self.n_classes_)
         squared = queries.any(axis=1, keepdims=True) + 1 - 2 * closeness.astype(np.float64)
-        distances = np.sqrt(np.clip(squared, 0, _FARTHEST**2))  # infinitely far from a class without rows
+        distances: NDArray[np.float64] = np.sqrt(np.clip(squared, 0, _FARTHEST**2))  # 2 from a class without rows
         lines, classes = np.nonzero(squared < _NEAR)
         for part in row_blocks(lines.size, row_bytes=8 * queries.shape[1]):
             line, one = lines[part], classes[part]
-            distances[line, one] = self._gap(block.features[line], where[line, one])
+            distances[line, one] = self._gap(rows[line], where[line, one])
         return distances
 
     def _gap(self, rows: NDArray[Any], neighbour: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -108,3 +116,13 @@ class KNN(Score):
             gap = unit_rows(rows[part].astype(np.float64)) - unit_rows(self.bank_[neighbour[part]].astype(np.float64))
             distances[part] = np.linalg.norm(gap, axis=1)
         return distances
+
+
+def _close_ones_again(search: Callable[[NDArray[Any]], NDArray[np.float64]], rows: NDArray[Any]) -> NDArray[np.float64]:
+    """``search(rows)``, and once more in float64 for those rows that are close to what they were compared with."""
+    distances = search(rows)
+    if rows.dtype != np.float64:
+        close = np.flatnonzero((distances.reshape(len(rows), -1) < _CLOSE).any(axis=1))
+        if close.size:
+            distances[close] = search(rows[close].astype(np.float64))
+    return distances

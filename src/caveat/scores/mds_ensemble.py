@@ -4,8 +4,8 @@ $$ s(x) = \sum_l w_l \, \frac{d_l(x) - m_l}{q_l}, \qquad
    d_l(x) = \min_c\,(h_l - \mu_{l,c})^\top \Sigma_l^{-1} (h_l - \mu_{l,c}) $$
 
 where $h_l$ holds the channels of layer l averaged over positions, and $m_l$, $q_l$ are mean and standard deviation of
-$d_l$ over the training rows. The weights are equal, or learned by logistic regression from samples known to be in and
-out of the distribution.
+$d_l$ over the training rows; a layer with as many channels as rows has no such deviation, and $q_l = 1$. The weights
+are equal, or learned by logistic regression from samples known to be in and out of the distribution.
 
 Lee, Lee, Lee and Shin, "A Simple Unified Framework for Detecting Out-of-Distribution Samples and Adversarial Attacks",
 NeurIPS 2018, section 2.2 and algorithm 1, arXiv:1807.03888.
@@ -28,6 +28,10 @@ from caveat.scores._statistics import Gathered, Statistic
 from caveat.scores._whitening import nearest_mean, whitener
 
 __all__ = ["LayerSpread", "MDSEnsemble"]
+
+# As a share of the mean distance. With as many channels as rows, all training rows are equally far from their means,
+# but for the ridge and rounding. Where there is a spread, the share is near sqrt(2 / channels).
+_SMALLEST_SPREAD = 1e-3
 
 
 @final
@@ -84,7 +88,7 @@ class MDSEnsemble(Score):
         seen = gathered[LayerSpread(self.ridge, self)]
         self.shift_ = seen.total / seen.n
         spread = np.sqrt(np.maximum(seen.squares / seen.n - self.shift_**2, 0))
-        self.spread_ = np.where(spread > 0, spread, 1)
+        self.spread_ = np.where(spread > _SMALLEST_SPREAD * self.shift_, spread, 1)
         self.weights_ = np.full(self.layers_.size, 1 / self.layers_.size)
 
     def fit_weights(self, *, inlier: Outputs, outlier: Outputs) -> Self:

@@ -127,6 +127,9 @@ class Projected(Score):
             fields.append("head")
         return tuple(fields)
 
+    def without_class_scores(self) -> Score:
+        return replace(self, inner=self.inner.without_class_scores())
+
     def class_scores(self, outputs: Outputs) -> NDArray[np.float64]:
         if type(self.inner)._class_scores is Score._class_scores:
             raise InputError(f"{type(self.inner).__name__} has no class scores, projected or not: it judges a sample "
@@ -173,7 +176,7 @@ class Projected(Score):
         if self._what == "logits":
             self._change_head(axes.T @ axes, mean - axes.T @ (axes @ mean))
         else:
-            self._keep([mean], [axes], train)
+            self._keep([(mean, axes)], train)
 
     def _fit_classes(self, train: Outputs) -> None:
         mapped = self._mapped if self._in_kernel_space else None
@@ -183,16 +186,13 @@ class Projected(Score):
         elif self.projection == "class" and self._what == "logits":
             self._fit_class_heads(self.head_weight_, subspaces, self.head_bias_)
         else:
-            means, axes = [], []
-            for mean, some in subspaces:
-                means.append(mean)
-                axes.append(some.astype(self._float_type(train)))
-            self._keep(means, axes, train)
+            self._keep(subspaces, train)
             if self._what == "cosine" and self.projection == "class":
+                kept = list(zip(self.means_, np.split(self.axes_, self.starts_[1:-1]), strict=True))
                 towards = self.means_ if self.inner.name == "ctm_mean" else self.head_weight_
-                self._fit_class_heads(towards, zip(means, axes, strict=True))
+                self._fit_class_heads(towards, kept)
                 self.lengths_ = np.linalg.norm(towards.astype(np.float64), axis=1)
-                rest = [mean - some.T @ (some @ mean) for mean, some in zip(means, axes, strict=True)]
+                rest = [mean - axes.T @ (axes @ mean) for mean, axes in kept]
                 self.rest_ = np.array([vector @ vector for vector in rest])  # ||h^c||^2 = ||P_c^T h||^2 + this
 
     def _fit_average(self, subspaces: _Subspaces) -> None:
@@ -229,10 +229,8 @@ class Projected(Score):
         self.projected_weight_ = weight @ operator
         self.projected_bias_ = self.head_bias_ + weight @ offset
 
-    def _keep(self, means: list[Any], axes: list[Any], train: Outputs) -> None:
-        self.means_ = np.stack(means)
-        self.axes_ = np.concatenate(axes).astype(self._float_type(train), copy=False)
-        self.starts_ = np.concatenate([[0], np.cumsum([some.shape[0] for some in axes])]).astype(np.intp)
+    def _keep(self, subspaces: _Subspaces, train: Outputs) -> None:
+        self.means_, self.axes_, self.starts_ = _subspaces.stacked(subspaces, self._float_type(train))
 
     @staticmethod
     def _float_type(train: Outputs) -> np.dtype[Any]:
