@@ -11,6 +11,7 @@ from caveat._density_ratio import DensityRatio  # noqa: E402
 from caveat._mixtures import Mixture  # noqa: E402
 from caveat.nn.bounds import confidence_bounds  # noqa: E402
 from caveat.nn.training import CCU, OutlierMix, fit_classifier  # noqa: E402
+from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.ccu import CCUModel  # noqa: E402
 from caveat.nn.training.out_weight import gate_gap  # noqa: E402
 from caveat.nn.training.rows import Rows  # noqa: E402
@@ -199,7 +200,7 @@ def test_every_outlier_of_a_batch_counts():
     classifier.weight.data.copy_(torch.tensor([[2.0], [0.0]]))
     net = CCUModel(classifier, 2)
     x, out = torch.tensor([[0.1], [0.4]]), torch.tensor([[0.2], [0.5], [0.9]])
-    loss, parts = CCU(kappa=0.5).loss(net, x, torch.tensor([0, 1]), out, progress=1.0, generator=torch.Generator())
+    loss, parts = CCU(kappa=0.5).loss(net, Batch(x, torch.tensor([0, 1]), out))
 
     def p(value):
         first = math.exp(2 * value) / (1 + math.exp(2 * value))

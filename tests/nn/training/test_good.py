@@ -7,6 +7,7 @@ from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
 from caveat.nn.bounds import confidence_loss, difference_bounds  # noqa: E402
+from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.good import GOOD  # noqa: E402
 from caveat.nn.training.quantile import quantile_loss  # noqa: E402
 
@@ -21,7 +22,7 @@ def line():
 def one(paradigm, progress, net=None, outliers=None):
     x, y = torch.tensor([[0.0]]), torch.tensor([0])  # logits (0, 0): cross-entropy log 2
     outliers = torch.tensor([[0.5]]) if outliers is None else outliers
-    return paradigm.loss(net or line(), x, y, outliers, progress=progress, generator=torch.Generator())
+    return paradigm.loss(net or line(), Batch(x, y, outliers, progress=progress))
 
 
 def test_the_objective_by_hand():
@@ -60,7 +61,7 @@ def test_good_80_joins_ball_and_point():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     x, y, out = torch.rand(6, 4), torch.tensor([0, 1, 2, 0, 1, 2]), torch.rand(10, 4)
-    loss, _ = GOOD(quantile=0.8).loss(net, x, y, out, progress=1.0, generator=torch.Generator())
+    loss, _ = GOOD(quantile=0.8).loss(net, Batch(x, y, out))
     expected = nn.functional.cross_entropy(net(x), y) + 0.3 * quantile_loss(
         difference_bounds(net, out, 0.3), net(out), 0.8
     )
@@ -71,7 +72,7 @@ def test_the_gradient_is_that_of_autograd_on_the_formula():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).double()
     x, y, out = (torch.rand(4, 3).double(), torch.tensor([0, 1, 1, 0]), torch.rand(4, 3).double())
-    loss, _ = GOOD(kappa=1.0).loss(net, x, y, out, progress=1.0, generator=torch.Generator())
+    loss, _ = GOOD(kappa=1.0).loss(net, Batch(x, y, out))
     loss.backward()
     # By finite differences in one weight of the first layer.
     step, weight = 1e-6, net[0].weight

@@ -28,6 +28,7 @@ from caveat._density_ratio import DensityRatio, fit_density_ratio
 from caveat._mixtures import Mixture
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn.bounds import gated_log_confidence, joint_log_probabilities
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.out_weight import choose_log_out_weight, gate_gap
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.rows import Draw, Rows
@@ -210,19 +211,9 @@ class CCU(Paradigm):
         )
         return choose_log_out_weight(inlier=known, outlier_upper=found.value)
 
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
-        assert outliers is not None
-        known, strange = net(torch.cat([inputs, outliers])).tensor_split([len(inputs)])
-        inside, outside = F.nll_loss(known, labels), -strange.mean()
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
+        known, strange = batch.both(net)
+        inside, outside = F.nll_loss(known, batch.labels), -strange.mean()
         return inside + self.kappa * outside, {"in": inside.item(), "out": outside.item()}
 
     def classifier(self, net: nn.Module) -> nn.Module:
