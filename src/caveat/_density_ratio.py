@@ -190,9 +190,13 @@ def gated_log_confidence(log_ratio: ArrayLike, n_classes: int, log_confidence: A
     """
     from scipy.special import expit
 
-    gate = expit(np.asarray(log_ratio, dtype=np.float64))
-    confidence = 1.0 if log_confidence is None else np.exp(np.asarray(log_confidence, dtype=np.float64))
-    return np.asarray(np.log1p(gate * np.maximum(n_classes * confidence - 1, 0)) - np.log(n_classes))
+    gate = np.asarray(log_ratio, dtype=np.float64)
+    own = np.zeros(()) if log_confidence is None else np.asarray(log_confidence, dtype=np.float64)
+    near_uniform = np.log1p(expit(gate) * np.maximum(n_classes * np.exp(own) - 1, 0)) - np.log(n_classes)
+    # A confidence near 1 is one minus what it lacks: a difference of two logarithms would round it to 0, or below.
+    most = 1 - 1 / n_classes
+    lacking = expit(-gate) * most + expit(gate) * np.minimum(-np.expm1(own), most)
+    return np.asarray(np.where(lacking < 0.5, np.log1p(-lacking), near_uniform))
 
 
 def metric_radius(epsilon: float, *, d: int, transform: ArrayLike | None = None) -> float:

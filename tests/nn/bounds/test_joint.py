@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -65,3 +66,17 @@ def test_no_attacker_passes_the_bounds(make_net, everywhere, seed, epsilon):
 
 def test_a_closed_gate_gives_the_uniform_distribution():
     assert np.exp(gated_log_confidence(torch.tensor([-800.0], dtype=torch.float64), 7).item()) == pytest.approx(1 / 7)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10, 100])
+def test_a_bound_near_one_is_not_rounded_below_the_truth(classes):
+    # log(1/K + (1 - 1/K) / (1 + e^-g)) in sixty digits. As a difference of two logarithms it is off by 5e-16, and from
+    # g = 25 on that is more than what is missing to 1.
+    gates = np.linspace(-60, 60, 241)
+    found = gated_log_confidence(torch.from_numpy(gates), classes).numpy()
+    with localcontext(prec=60):
+        k = Decimal(classes)
+        exact = [(1 / k + (1 - 1 / k) / (1 + (-Decimal(g)).exp())).ln() for g in gates]
+        off = np.array([float((Decimal(float(f)) - e) / e) for f, e in zip(found, exact, strict=True)])
+    assert np.abs(off).max() < 1e-15  # bounds leave 8 units in the last place, 1.8e-15
+    assert np.abs(on_arrays(gates, classes) / found - 1).max() < 1e-15

@@ -122,3 +122,15 @@ def test_the_detector_starts_on_its_own():
 def test_wrong_parameters():
     with pytest.raises(InputError, match="outlier_weight must be a finite number, at least 0"):
         Joint(outlier_weight=-1)
+
+
+def test_a_sure_answer_does_not_pass_its_bound_by_rounding():
+    # Detector and classifier are so sure that what is missing to confidence 1 is near the unit roundoff.
+    classifier, detector = nn.Linear(1, 10), nn.Linear(1, 1)
+    classifier.weight.data.zero_()
+    classifier.bias.data.copy_(60.0 * torch.eye(10)[0])
+    detector.weight.data.fill_(60.0)
+    detector.bias.data.zero_()
+    bounds = confidence_bounds(JointModel(classifier, detector, 10), torch.linspace(0, 1, 1001)[:, None], 0.0)
+    assert (bounds.value <= bounds.upper).all()
+    assert (bounds.upper < 0).all()  # and the bound still says how much is missing

@@ -48,6 +48,10 @@ def gated_log_confidence(gate: Tensor, n_classes: int, log_confidence: Tensor | 
     >>> gated_log_confidence(torch.tensor([-50.0, 0.0, 50.0]), 10).exp()
     tensor([0.1000, 0.5500, 1.0000])
     """
-    confidence = torch.ones_like(gate) if log_confidence is None else log_confidence.exp()
-    surplus = (n_classes * confidence - 1).clamp(min=0)  # the largest of K probabilities is at least 1/K
-    return torch.log1p(torch.sigmoid(gate) * surplus) - math.log(n_classes)
+    own = torch.zeros_like(gate) if log_confidence is None else log_confidence
+    surplus = (n_classes * own.exp() - 1).clamp(min=0)  # the largest of K probabilities is at least 1/K
+    near_uniform = torch.log1p(torch.sigmoid(gate) * surplus) - math.log(n_classes)
+    # A confidence near 1 is one minus what it lacks: a difference of two logarithms would round it to 0, or below.
+    most = 1 - 1 / n_classes
+    lacking = torch.sigmoid(-gate) * most + torch.sigmoid(gate) * (-torch.expm1(own)).clamp(max=most)
+    return torch.where(lacking < 0.5, torch.log1p(-lacking), near_uniform)
