@@ -33,6 +33,7 @@ __all__ = ["certifiable", "checked_inputs", "confidence_bounds", "epsilon_star",
 Clip = tuple[float, float] | None
 Pair = tuple[Tensor, Tensor]
 _LAST = 8 * torch.finfo(torch.float64).eps  # rounding of the last step, from differences to a log-probability
+_MISREAD = 1e-9  # no rounding of float64 is so large
 
 
 def confidence_bounds(
@@ -99,6 +100,7 @@ def confidence_bounds(
         if chosen.numel():
             low, high = _linear(net, inputs[chosen], reach[chosen], clip)
             lower[chosen], upper[chosen] = torch.maximum(lower[chosen], low), torch.minimum(upper[chosen], high)
+    _demand_enclosed(value, lower, upper)
     return ScoreBounds(
         value=_numpy(value), lower=_numpy(lower), upper=_numpy(upper), epsilon=float(epsilon),
         method=method if method == "crown" or not chosen.numel() else "ibp, crown", refined=int(chosen.numel()),
@@ -136,6 +138,7 @@ def label_bounds(
             parts.append((-log_probability_upper(differences), -log_probability_lower(differences)))
     lower, upper = (torch.cat(side) for side in zip(*parts, strict=True))
     lower, upper = lower * (1 - _LAST), upper * (1 + _LAST)
+    _demand_enclosed(value, lower, upper)
     return ScoreBounds(
         value=_numpy(value), lower=_numpy(lower), upper=_numpy(upper), epsilon=float(epsilon), method="ibp"
     )
@@ -181,6 +184,7 @@ def epsilon_star(
     array([0.5 , 0.25,  nan])
     """
     net, inputs = certifiable(model), checked_inputs(x, clip)
+    as_count(batch_size, "batch_size")
     if not 0 < float(largest) < np.inf:
         raise InputError(f"largest must be a positive number, got {largest!r}.")
 
@@ -190,6 +194,8 @@ def epsilon_star(
     with torch.no_grad():
         good = torch.zeros(inputs.shape[0], dtype=torch.float64)
         bad = torch.full_like(good, float(largest))
+        value = _in_batches(lambda part: log_confidence(net(part)), inputs, size=batch_size)
+        _demand_enclosed(value, *bounds_of(net, inputs, good, clip, batch_size))
         at_rest, everywhere = holds(good), holds(bad)
         for _ in range(as_count(steps, "steps")):
             middle = (good + bad) / 2
@@ -245,6 +251,15 @@ def _demand_finite(*bounds: Tensor) -> None:
     for bound in bounds:
         if not bool(torch.isfinite(bound).all()):
             raise InputError("a bound is not finite, so nothing is certified. Look for huge or NaN weights.")
+
+
+def _demand_enclosed(value: Tensor, lower: Tensor, upper: Tensor) -> None:
+    """The unchanged input lies in its ball, so its value shows a network whose forward pass was read wrongly."""
+    wrong = torch.maximum(value - upper, lower - value) > _MISREAD * (1 + value.abs())
+    if bool(wrong.any()):
+        row = int(wrong.flatten(1).any(dim=1).nonzero()[0]) if wrong.ndim > 1 else int(wrong.nonzero()[0])
+        raise InputError(f"the network leaves its bounds at the unchanged input of row {row}, so nothing is certified. "
+                         "Look for changes in place, for chance, and for rules or bounds of your own.")  # fmt: skip
 
 
 def certifiable(model: nn.Module) -> nn.Module:

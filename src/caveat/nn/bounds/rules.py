@@ -224,6 +224,18 @@ def _item(box: Box, index: Any, slack: bool) -> Box:
     return Box(box.centre[index], box.radius[index])
 
 
+def _attribute(box: Box, name: str, slack: bool) -> Any:
+    if name not in ("shape", "ndim", "dtype", "device"):  # others, such as data, hold values and would be constants
+        raise InputError(f"no bound is known for the attribute '{name}' of a part of the network.")
+    return getattr(box.centre, name)
+
+
+def _dropout(box: Box, p: float = 0.5, training: bool = True, inplace: bool = False, *, slack: bool) -> Box:
+    if slack and training:  # certificates are of the network at rest, and this one never rests
+        raise InputError("a dropout that is on at rest has no bound. Write F.dropout(x, p, training=self.training).")
+    return box
+
+
 def _shape_only(name: str) -> Callable[..., Box]:
     return lambda box, *args, slack, **kwargs: _reshaped(lambda t: getattr(t, name)(*args, **kwargs), box)
 
@@ -248,7 +260,7 @@ FUNCTION_RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     **dict.fromkeys((operator.mul, operator.imul, torch.mul), _scale),
     **dict.fromkeys((operator.truediv, operator.itruediv, torch.div), _divide),
     **dict.fromkeys((F.relu, torch.relu, torch.relu_), lambda box, inplace=False, *, slack: relu(box, slack)),
-    **dict.fromkeys((F.dropout, F.dropout1d, F.dropout2d), lambda box, *args, slack, **kwargs: box),
+    **dict.fromkeys((F.dropout, F.dropout1d, F.dropout2d), _dropout),
     F.linear: lambda box, weight, bias=None, *, slack: linear(box, weight, bias, slack),
     F.avg_pool2d: _functional(nn.AvgPool2d),
     F.adaptive_avg_pool2d: _functional(nn.AdaptiveAvgPool2d),
@@ -257,5 +269,5 @@ FUNCTION_RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.mean: _mean,
     F.pad: _pad,
     operator.getitem: _item,
-    getattr: lambda box, name, slack: getattr(box.centre, name),
+    getattr: _attribute,
 }
