@@ -33,6 +33,7 @@ from caveat.robust.layers import (
     Layer,
     MaxPool,
     ReLU,
+    rounding,
     widened,
 )
 
@@ -159,7 +160,7 @@ class Network:
         if clip is not None:
             low, high = np.maximum(low, clip[0]), np.minimum(high, clip[1])
         middle = (low + high) / 2
-        box = middle, high - middle
+        box = widened((middle, high - middle), 1)
         for layer in self.layers[:-1]:
             box = layer.box(box)
         head = self._head
@@ -167,7 +168,7 @@ class Network:
         logits = head.point(centre)
         spread = np.stack([radius @ np.abs(row - head.weight).T for row in head.weight], axis=1)
         sizes = (np.abs(centre) + radius) @ np.abs(head.weight).T + np.abs(head.bias)
-        slack = 2 * (head.terms + 4) * np.finfo(np.float64).eps * (sizes[:, :, None] + sizes[:, None, :])
+        slack = rounding(head.terms) * (sizes[:, :, None] + sizes[:, None, :])
         upper = logits[:, :, None] - logits[:, None, :] + spread + slack
         upper[:, np.arange(self.n_classes), np.arange(self.n_classes)] = 0
         return np.asarray(upper)

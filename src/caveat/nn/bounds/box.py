@@ -17,7 +17,7 @@ from torch import Tensor
 
 from caveat.errors import InputError
 
-__all__ = ["Box", "input_box", "per_sample"]
+__all__ = ["Box", "input_box", "per_sample", "rounding"]
 
 
 @final
@@ -59,8 +59,13 @@ class Box:
         |W| as well, moving k u |c| into it pays for the sum before it is made. Four times that pays for the bound and
         for whoever evaluates the network in the same precision.
         """
-        slack = 2 * (terms + 4) * torch.finfo(self.centre.dtype).eps
+        slack = rounding(terms, self.centre.dtype)
         return Box(self.centre, torch.abs(self.centre).add_(self.radius).mul_(slack).add_(self.radius))
+
+
+def rounding(terms: int, dtype: torch.dtype) -> float:
+    """What a sum of ``terms`` products may be off by, for the bound and for who evaluates, relative to its parts."""
+    return 2 * (terms + 4) * torch.finfo(dtype).eps
 
 
 def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)) -> Box:

@@ -104,6 +104,7 @@ def _output(graph: fx.Graph) -> fx.Node:
 
 def _run(model: nn.Module, graph: fx.Graph, box: Box, slack: bool, stop: fx.Node | None) -> Any:
     modules, values = modules_of(model), dict[fx.Node, Any]()
+    box = box.widened(1) if slack else box  # a box between two ends has a rounded centre
     waiting = {node: len(node.users) for node in graph.nodes}
     needed = _reaching(stop if stop is not None else _output(graph))
     for node in graph.nodes:

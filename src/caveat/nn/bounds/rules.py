@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from caveat.errors import InputError
-from caveat.nn.bounds.box import Box
+from caveat.nn.bounds.box import Box, rounding
 
 __all__ = ["FUNCTION_RULES", "METHOD_RULES", "MODULE_RULES", "has_rule", "module_rule", "register_rule"]
 
@@ -91,17 +91,28 @@ def relu(box: Box, slack: bool) -> Box:
 
 
 def affine(
-    box: Box, terms: int, slack: bool, point: Callable[[Tensor], Tensor], size: Callable[[Tensor], Tensor]
+    box: Box,
+    terms: int,
+    slack: bool,
+    point: Callable[[Tensor], Tensor],
+    size: Callable[[Tensor], Tensor],
+    constant: Tensor | None = None,
 ) -> Box:
     """Centre through the map, radius through its absolute weights."""
     if not slack:
         return Box(point(box.centre), size(box.radius))
     box = box.widened(terms)
-    return Box(point(box.centre), size(box.radius)).widened(1)
+    centre, radius = point(box.centre), size(box.radius)
+    if constant is not None:  # whoever begins a sum with it rounds at its size in every step
+        radius = radius + rounding(terms, centre.dtype) * constant.abs()
+    return Box(centre, radius).widened(1)
 
 
 def linear(box: Box, weight: Tensor, bias: Tensor | None, slack: bool) -> Box:
-    return affine(box, weight.shape[1], slack, lambda c: F.linear(c, weight, bias), lambda r: F.linear(r, weight.abs()))
+    return affine(
+        box, weight.shape[1], slack,
+        lambda c: F.linear(c, weight, bias), lambda r: F.linear(r, weight.abs()), bias,
+    )  # fmt: skip
 
 
 @register_rule(nn.Linear)
@@ -118,6 +129,7 @@ def _conv2d(module: nn.Conv2d, box: Box, slack: bool) -> Box:
     return affine(
         box, weight[0].numel(), slack,
         lambda c: F.conv2d(c, weight, module.bias, *how), lambda r: F.conv2d(r, weight.abs(), None, *how),
+        None if module.bias is None else module.bias[:, None, None],
     )  # fmt: skip
 
 
