@@ -121,8 +121,10 @@ class DensityRatio:
             raise InputError(f"epsilon must be 0 or larger, got {radius.min():g}.")
         bound: Callable[[Mixture, Mixture], Vector]
         if method == "ball":
-            u, reach = self._coordinates(rows), radius * metric_radius(1.0, d=rows.shape[1], transform=self.transform)
-            bound = partial(_ball, u=u, radius=reach)
+            reach = radius * metric_radius(1.0, d=rows.shape[1], transform=self.transform)
+            if self.transform is not None:
+                reach = reach + np.linalg.norm(self._lost(np.abs(rows) + radius[:, None], self.transform), axis=1)
+            bound = partial(_ball, u=self._coordinates(rows), radius=reach)
         else:
             centre, half = self._box(rows, radius, clip)
             bound = partial(_pairs_or_boxes if method == "pairs" else _boxes, centre=centre, half=half)
@@ -148,7 +150,13 @@ class DensityRatio:
         half = np.maximum(high - centre, centre - low) * (1 + 1e-15)
         if self.transform is None:
             return centre, half
-        return centre @ self.transform.T, half @ np.abs(self.transform).T
+        lost = self._lost(np.abs(centre) + half, self.transform)
+        return centre @ self.transform.T, half @ np.abs(self.transform).T + lost
+
+    @staticmethod
+    def _lost(size: Matrix, transform: Matrix) -> Matrix:
+        """What the rounding of u = A x can be for entries up to ``size``: with huge A or x, far more than u's own."""
+        return np.asarray(4 * (size.shape[1] + 4) * np.finfo(np.float64).eps * (size @ np.abs(transform).T))
 
 
 def fit_density_ratio(
@@ -236,7 +244,7 @@ def _ball(top: Mixture, bottom: Mixture, u: Matrix, radius: Vector) -> Vector:
         distance = np.sqrt(np.stack([np.square(u - mean).sum(axis=1) for mean in mixture.means], axis=1))
         moved = np.maximum(distance * (1 + sign * 1e-12 * mixture.d) + sign * radius[:, None], 0)
         parts.append(logsumexp(mixture.log_scales() - np.square(moved) * mixture.precisions()[:, 0], axis=1))
-    return _rounded_up(parts[0] - parts[1], np.abs(parts[0]) + np.abs(parts[1]), top.d)
+    return _divided(parts[0], parts[1], top, bottom)
 
 
 def _boxes(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vector:
@@ -248,7 +256,13 @@ def _boxes(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vecto
              for m, p in zip(mixture.means, precisions, strict=True)], axis=1,
         )  # fmt: skip
         parts.append(logsumexp(mixture.log_scales() - exponents, axis=1))
-    return _rounded_up(parts[0] - parts[1], np.abs(parts[0]) + np.abs(parts[1]), top.d)
+    return _divided(parts[0], parts[1], top, bottom)
+
+
+def _divided(over: Vector, under: Vector, top: Mixture, bottom: Mixture) -> Vector:
+    """The difference of two log-densities, rounded up. Each is a scale minus a square, and these may cancel."""
+    scales = np.abs(top.log_scales()).max() + np.abs(bottom.log_scales()).max()
+    return _rounded_up(over - under, np.abs(over) + np.abs(under) + 2 * scales, top.d)
 
 
 def _pairs_or_boxes(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vector:
@@ -328,7 +342,8 @@ class _PairBlock:
         plus, minus = b * np.square(z - nu), a * np.square(z - mu)
         plus, minus = plus.sum(axis=1), minus.sum(axis=1)
         constant = self.scales[k] - self.divisors[j]
-        return _rounded_up(constant + plus - minus, np.abs(constant) + plus + minus, self.top.d), z
+        sizes = np.abs(self.scales[k]) + np.abs(self.divisors[j])
+        return _rounded_up(constant + plus - minus, sizes + plus + minus, self.top.d), z
 
     def _log_bottom(self, z: Matrix) -> Matrix:
         """log Q_l, shape (n, l), as matrix products; only used to choose an l, so its rounding does not matter."""

@@ -97,9 +97,19 @@ class CCUModel(nn.Module):
         found = self.ratio().bounds(rows, radius, clip=clip, method=how, side="upper")
         shift = self.log_out_weight.double().cpu()
         upper = torch.from_numpy(found.upper) - shift
-        upper = upper + 4 * torch.finfo(torch.float64).eps * (upper.abs() + shift.abs())  # the rounding of that
+        unit = 4 * torch.finfo(torch.float64).eps
+        upper = upper + unit * (upper.abs() + shift.abs())  # the rounding of that
+        upper = upper + unit * (rows.shape[1] + 4) * self._squares(rows, radius)  # and of the gate
         lowest = gated_log_confidence(torch.full_like(upper, -torch.inf), self.n_classes)
         return lowest, gated_log_confidence(upper, self.n_classes)
+
+    def _squares(self, rows: NDArray[np.float64], radius: Any) -> Tensor:
+        """What the gate adds up before it cancels (n,): squares of inputs and of centres, by the variances."""
+        reach = np.square(np.abs(rows) + np.reshape(radius, (-1, 1))).sum(axis=1)
+        ratio = self.ratio()
+        sums = [(reach + np.square(mix.means).sum(axis=1).max()) / mix.variances.min()
+                for mix in (ratio.inside, ratio.outside)]  # fmt: skip
+        return torch.from_numpy(sums[0] + sums[1])
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         for name in _MIXTURES:  # the number of Gaussians is known only from the file
