@@ -27,7 +27,7 @@ from caveat._checks import as_count, as_number, as_share
 from caveat._density_ratio import DensityRatio, fit_density_ratio
 from caveat._mixtures import Mixture
 from caveat.errors import CaveatWarning, InputError
-from caveat.nn.bounds import gated_log_confidence, joint_log_probabilities
+from caveat.nn.bounds import effective_gate, gated_log_confidence, joint_log_probabilities
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.out_weight import choose_log_out_weight, gate_gap
 from caveat.nn.training.paradigm import Loss, Paradigm
@@ -88,10 +88,14 @@ class CCUModel(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return joint_log_probabilities(self.classifier(x), self.gate(x))
 
-    def log_confidence_bounds(
+    def effective_gate(self, x: Tensor) -> Tensor:
+        """An increasing function of the confidence that does not saturate (n,), see ``nn.bounds.effective_gate``."""
+        return effective_gate(self.classifier(x), self.gate(x))
+
+    def gate_upper(
         self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0), how: Any = "pairs"
-    ) -> tuple[Tensor, Tensor]:
-        """Bounds (n,) of the log-confidence over the box, from bounds of the density ratio alone."""
+    ) -> Tensor:
+        """Upper bounds (n,) of the gate over the box."""
         radius = epsilon.double().cpu().numpy() if isinstance(epsilon, Tensor) else epsilon
         rows = x.flatten(1).double().cpu().numpy()
         found = self.ratio().bounds(rows, radius, clip=clip, method=how, side="upper")
@@ -99,7 +103,14 @@ class CCUModel(nn.Module):
         upper = torch.from_numpy(found.upper) - shift
         unit = 4 * torch.finfo(torch.float64).eps
         upper = upper + unit * (upper.abs() + shift.abs())  # the rounding of that
-        upper = upper + unit * (rows.shape[1] + 4) * self._squares(rows, radius)  # and of the gate
+        lost: Tensor = unit * (rows.shape[1] + 4) * self._squares(rows, radius)  # and of the gate
+        return upper + lost
+
+    def log_confidence_bounds(
+        self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0), how: Any = "pairs"
+    ) -> tuple[Tensor, Tensor]:
+        """Bounds (n,) of the log-confidence over the box, from bounds of the density ratio alone."""
+        upper = self.gate_upper(x, epsilon, clip, how)
         lowest = gated_log_confidence(torch.full_like(upper, -torch.inf), self.n_classes)
         return lowest, gated_log_confidence(upper, self.n_classes)
 
