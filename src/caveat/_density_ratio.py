@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_matrix, as_positive, check_known
+from caveat._checks import as_count, as_matrix, as_number, as_positive, check_known
 from caveat._mixtures import Mixture, fit_mixture
 from caveat.errors import InputError
 from caveat.results import ScoreBounds
@@ -116,9 +116,13 @@ class DensityRatio:
         check_known(method, ("ball", "box", "pairs"), "method")
         check_known(side, ("both", "upper"), "side")
         rows = as_matrix(x, "x").astype(np.float64)
-        radius = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), rows.shape[:1])
+        radius = np.asarray(epsilon, dtype=np.float64)
+        if radius.shape not in ((), rows.shape[:1]):
+            raise InputError(f"epsilon must be one number or one per row ({rows.shape[0]},), got {radius.shape}.")
         if not ((radius >= 0) & (radius < np.inf)).all():
             raise InputError(f"epsilon must be 0 or larger, got {radius.min():g}.")
+        radius = np.broadcast_to(radius, rows.shape[:1])
+        self._check_width(rows)
         bound: Callable[[Mixture, Mixture], Vector]
         if method == "ball":
             reach = radius * metric_radius(1.0, d=rows.shape[1], transform=self.transform)
@@ -136,7 +140,13 @@ class DensityRatio:
         )
 
     def _coordinates(self, x: NDArray[np.floating]) -> Matrix:
+        self._check_width(x)
         return np.asarray(x, dtype=np.float64) if self.transform is None else x @ self.transform.T
+
+    def _check_width(self, x: NDArray[np.floating]) -> None:
+        width = self.inside.d if self.transform is None else self.transform.shape[1]
+        if x.shape[1] != width:
+            raise InputError(f"x must have {width} columns as the mixtures have, got {x.shape[1]}.")
 
     def _box(self, x: Matrix, radius: Vector, clip: tuple[float, float] | None) -> tuple[Matrix, Matrix]:
         """Centre and half-width of the box in the coordinates of the mixtures."""
@@ -218,7 +228,7 @@ def metric_radius(epsilon: float, *, d: int, transform: ArrayLike | None = None)
     (1.0, 5.0)
     """
     matrix = np.eye(d) if transform is None else as_matrix(transform, "transform")
-    return float(epsilon * np.linalg.norm(np.abs(matrix).sum(axis=1)))
+    return float(as_number(epsilon, "epsilon", least=0) * np.linalg.norm(np.abs(matrix).sum(axis=1)))
 
 
 def eigenvalue_radius(epsilon: float, covariance: ArrayLike) -> float:
@@ -230,7 +240,10 @@ def eigenvalue_radius(epsilon: float, covariance: ArrayLike) -> float:
     2.828
     """
     matrix = as_matrix(covariance, "covariance")
-    return float(epsilon * np.sqrt(matrix.shape[0] / np.linalg.eigvalsh(matrix)[0]))
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    if not smallest > 0:
+        raise InputError(f"covariance must be positive definite, got a smallest eigenvalue of {smallest:g}.")
+    return float(as_number(epsilon, "epsilon", least=0) * np.sqrt(matrix.shape[0] / smallest))
 
 
 # -- each returns an upper bound (n,) of log(sum_k P_k / sum_l Q_l), widened by its own rounding ----------------------

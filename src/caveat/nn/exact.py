@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from caveat._checks import as_count
-from caveat.nn.bounds.certify import certifiable
+from caveat.nn.bounds.certify import as_double, certifiable, in_batches
 from caveat.nn.bounds.confidence import log_confidence
 
 __all__ = ["exact_gate", "exact_log_confidence", "exact_logits"]
@@ -51,9 +51,8 @@ def exact_gate(
 
 
 def _in_parts(call: Callable[[Tensor], Tensor], x: ArrayLike | Tensor, size: int) -> NDArray[np.float64]:
-    inputs: Any = torch.as_tensor(x).double()
     with torch.no_grad():
-        return np.concatenate([call(part).numpy() for part in inputs.split(as_count(size, "batch_size"))])
+        return np.asarray(in_batches(call, as_double(x), size=as_count(size, "batch_size")).numpy())
 
 
 def exact_log_confidence(logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -234,3 +234,9 @@ def test_a_gate_that_rounds_the_confidence_away_does_not_mask_the_attack(directi
 def test_other_objectives_and_other_models_are_climbed_as_they_are(trained):
     net, _, x = trained
     assert attack(net, x[:3]).gate is None
+
+
+def test_candidates_of_another_shape_are_named(trained):
+    net, _, x = trained
+    with pytest.raises(InputError, match=r"candidates must be inputs of the shape of x \(6,\), got \(5,\)"):
+        attack(net, x[:2], candidates=torch.rand(3, 5))

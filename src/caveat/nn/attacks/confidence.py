@@ -18,7 +18,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from caveat._checks import as_count, check_known
+from caveat._checks import as_count, as_number, check_known
 from caveat.errors import InputError
 from caveat.nn.attacks.apgd import apgd
 from caveat.nn.attacks.ball import Ball, Objective, climber
@@ -157,11 +157,13 @@ def attack_confidence(
     (True, 'apgd from contrast')
     """
     check_known(direction, ("raise", "lower"), "direction")
-    if not 0 <= float(epsilon) < np.inf:
-        raise InputError(f"epsilon must be a number, 0 or larger, got {epsilon!r}.")
+    as_number(epsilon, "epsilon", least=0)
     measure, sign = _measure(objective), 1.0 if direction == "raise" else -1.0
     exact, inputs = certifiable(model), checked_inputs(x, clip)
     others = None if candidates is None else checked_inputs(candidates, clip)
+    if others is not None and others.shape[1:] != inputs.shape[1:]:
+        raise InputError(f"candidates must be inputs of the shape of x {tuple(inputs.shape[1:])}, "
+                         f"got {tuple(others.shape[1:])}.")  # fmt: skip
     if starts is None:
         starts = ("point", "small", "contrast") + (() if others is None else ("toward_id",))
     for name in optimisers:

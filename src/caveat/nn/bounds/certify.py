@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from caveat._checks import as_count, check_known
+from caveat._checks import as_count, as_number, as_positive, check_known
 from caveat.errors import InputError
 from caveat.nn.bounds.box import input_box
 from caveat.nn.bounds.confidence import (
@@ -28,7 +28,8 @@ from caveat.nn.bounds.crown import crown_differences
 from caveat.nn.bounds.differences import difference_bounds
 from caveat.results import ScoreBounds
 
-__all__ = ["certifiable", "checked_inputs", "confidence_bounds", "epsilon_star", "label_bounds"]
+__all__ = ["as_double", "certifiable", "checked_inputs", "confidence_bounds", "epsilon_star", "in_batches",
+           "label_bounds"]  # fmt: skip
 
 Clip = tuple[float, float] | None
 Pair = tuple[Tensor, Tensor]
@@ -90,7 +91,7 @@ def confidence_bounds(
     as_count(batch_size, "batch_size")
     reach = _reach(epsilon, inputs)
     with torch.no_grad():
-        value = _in_batches(lambda part: log_confidence(net(part)), inputs, size=batch_size)
+        value = in_batches(lambda part: log_confidence(net(part)), inputs, size=batch_size)
         lower, upper = bounds_of(net, inputs, reach, clip, batch_size)
         chosen = torch.arange(0)
         if method == "crown":
@@ -130,7 +131,7 @@ def label_bounds(
     net, inputs = certifiable(model), checked_inputs(x, clip)
     reach = _reach(epsilon, inputs)
     with torch.no_grad():
-        value = _in_batches(lambda part: -_log_probabilities(net(part)), inputs, size=batch_size)
+        value = in_batches(lambda part: -_log_probabilities(net(part)), inputs, size=batch_size)
         parts = []
         for rows in torch.split(torch.arange(inputs.shape[0]), as_count(batch_size, "batch_size")):
             differences = difference_bounds(net, inputs[rows], reach[rows], clip, slack=True)
@@ -185,8 +186,7 @@ def epsilon_star(
     """
     net, inputs = certifiable(model), checked_inputs(x, clip)
     as_count(batch_size, "batch_size")
-    if not 0 < float(largest) < np.inf:
-        raise InputError(f"largest must be a positive number, got {largest!r}.")
+    as_positive(largest, "largest")
 
     def holds(radius: Tensor) -> Tensor:
         return bounds_of(net, inputs, radius, clip, batch_size)[1] <= threshold
@@ -194,7 +194,7 @@ def epsilon_star(
     with torch.no_grad():
         good = torch.zeros(inputs.shape[0], dtype=torch.float64)
         bad = torch.full_like(good, float(largest))
-        value = _in_batches(lambda part: log_confidence(net(part)), inputs, size=batch_size)
+        value = in_batches(lambda part: log_confidence(net(part)), inputs, size=batch_size)
         _demand_enclosed(value, *bounds_of(net, inputs, good, clip, batch_size))
         at_rest, everywhere = holds(good), holds(bad)
         for _ in range(as_count(steps, "steps")):
@@ -242,9 +242,7 @@ def _linear(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip) -> Pair:
 
 
 def _reach(epsilon: float, inputs: Tensor) -> Tensor:
-    if not 0 <= float(epsilon) < np.inf:
-        raise InputError(f"epsilon must be a number, 0 or larger, got {epsilon!r}.")
-    return torch.full(inputs.shape[:1], float(epsilon), dtype=torch.float64)
+    return torch.full(inputs.shape[:1], as_number(epsilon, "epsilon", least=0), dtype=torch.float64)
 
 
 def _demand_finite(*bounds: Tensor) -> None:
@@ -267,9 +265,18 @@ def certifiable(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model).cpu().double().eval()
 
 
+def as_double(x: ArrayLike | Tensor) -> Tensor:
+    """A float64 tensor on the CPU. Torch takes no read-only array (a memory map) and none that runs backwards."""
+    if isinstance(x, Tensor):
+        return x.detach().cpu().double()
+    return torch.from_numpy(np.require(x, dtype=np.float64, requirements=["C", "W"]))
+
+
 def checked_inputs(x: ArrayLike | Tensor, clip: Clip) -> Tensor:
     """Inputs as a float64 tensor, finite and inside the range."""
-    inputs = x.detach().cpu().double() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x, dtype=np.float64))
+    inputs = as_double(x)
+    if clip is not None and not clip[0] < clip[1]:
+        raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
     if inputs.ndim < 2 or 0 in inputs.shape:
         raise InputError(f"x must be a non-empty batch of inputs (n, ...), got shape {tuple(inputs.shape)}.")
     rows = inputs.flatten(1)
@@ -283,8 +290,13 @@ def checked_inputs(x: ArrayLike | Tensor, clip: Clip) -> Tensor:
     return inputs
 
 
-def _in_batches(call: Callable[[Tensor], Tensor], inputs: Tensor, *, size: int) -> Tensor:
-    return torch.cat([call(part) for part in torch.split(inputs, size)])
+def in_batches(call: Callable[[Tensor], Tensor], inputs: Tensor, *, size: int) -> Tensor:
+    """What a network gives for all inputs, some at a time."""
+    try:
+        return torch.cat([call(part) for part in torch.split(inputs, size)])
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"the model cannot take inputs of shape {tuple(inputs.shape[1:])}: {reason}.") from None
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float64]:
