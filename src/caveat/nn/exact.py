@@ -36,7 +36,7 @@ def exact_gate(
     Parameters
     ----------
     model
-        With methods ``effective_gate(x)`` and ``gate_upper(x, epsilon)``, as CCU and the joint model have them.
+        With methods ``effective_gate(x)`` and ``gate_upper(x, epsilon)``, as CCU has them.
     x
         Inputs (n, ...), inside [0, 1].
     epsilon

@@ -24,15 +24,7 @@ from torch.nn import functional as F
 
 from caveat._checks import as_number
 from caveat.errors import InputError
-from caveat.nn.bounds import (
-    Box,
-    effective_gate,
-    gated_log_confidence,
-    input_box,
-    joint_log_probabilities,
-    propagate,
-    register_rule,
-)
+from caveat.nn.bounds import Box, gated_log_confidence, input_box, joint_log_probabilities, propagate, register_rule
 from caveat.nn.bounds.rules import linear
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.ibp_init import interval_init_
@@ -115,15 +107,6 @@ class JointModel(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return joint_log_probabilities(self.classifier(x), self.gate(x))
 
-    def effective_gate(self, x: Tensor) -> Tensor:
-        """An increasing function of the confidence that does not saturate (n,), see ``nn.bounds.effective_gate``."""
-        return effective_gate(self.classifier(x), self.gate(x))
-
-    def gate_upper(self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)) -> Tensor:
-        """Upper bounds (n,) of the gate over the ball."""
-        upper = propagate(self.detector, input_box(x, epsilon, clip), slack=True).upper.squeeze(1) + self.shift
-        return upper + 8 * torch.finfo(upper.dtype).eps * (1 + upper.abs())  # the rounding of who compares
-
     def log_confidence_bounds(
         self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)
     ) -> tuple[Tensor, Tensor]:
@@ -131,7 +114,7 @@ class JointModel(nn.Module):
 
         Below, nothing but 1/K is promised: that would need bounds of the classifier.
         """
-        upper = self.gate_upper(x, epsilon, clip)
+        upper = propagate(self.detector, input_box(x, epsilon, clip), slack=True).upper.squeeze(1) + self.shift
         highest = gated_log_confidence(upper, self.n_classes)
         return gated_log_confidence(torch.full_like(upper, -torch.inf), self.n_classes), highest
 
