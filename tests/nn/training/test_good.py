@@ -6,7 +6,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
+from caveat.nn import fit_classifier  # noqa: E402
 from caveat.nn.bounds import confidence_loss, difference_bounds  # noqa: E402
+from caveat.nn.training import ACET, Joint  # noqa: E402
 from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.good import GOOD  # noqa: E402
 from caveat.nn.training.quantile import quantile_loss  # noqa: E402
@@ -119,3 +121,11 @@ def test_too_strong_too_soon_collapses_and_is_reported():
     at_once = GOOD(kappa=30.0, kappa_ramp=(0.0, 0.0), epsilon_ramp=(0.0, 0.0))
     with pytest.warns(CaveatWarning, match="training collapsed"):
         fit_classifier(net, (x, images.labels), at_once, outliers=OutlierMix(x), epochs=3, batch_size=50)
+
+
+@pytest.mark.parametrize("paradigm", [GOOD(), Joint(), ACET(start=0.0, attack_from=0.0)])
+def test_outliers_outside_the_range_are_refused(paradigm):
+    x, y = torch.rand(20, 4), torch.arange(20) % 2
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    with pytest.raises(InputError, match="x must lie between 0 and 1, got values from"):
+        fit_classifier(net, (x, y), paradigm, outliers=3 * torch.randn(50, 4), epochs=3)

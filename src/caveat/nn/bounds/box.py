@@ -17,7 +17,7 @@ from torch import Tensor
 
 from caveat.errors import InputError
 
-__all__ = ["Box", "input_box", "per_sample", "rounding"]
+__all__ = ["Box", "check_range", "input_box", "per_sample", "rounding"]
 
 
 @final
@@ -92,9 +92,18 @@ def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | No
     if clip is None:
         return Box(x, reach.expand_as(x))
     low, high = clip
-    if not low < high:
-        raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
+    check_range(x, clip)
     return Box.between((x - reach).clamp(min=low), (x + reach).clamp(max=high))
+
+
+def check_range(x: Tensor, clip: tuple[float, float]) -> None:
+    """Raise unless inputs lie inside their range: a ball around another one, cut off there, is empty."""
+    if not clip[0] < clip[1]:
+        raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
+    least, most = (float(end) for end in torch.aminmax(x.detach()))
+    if not clip[0] <= least <= most <= clip[1]:
+        raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values from {least:g} to {most:g}. "
+                         "Put the normalisation into the model, or pass clip=None.")  # fmt: skip
 
 
 def per_sample(epsilon: float | Tensor, x: Tensor) -> Tensor:

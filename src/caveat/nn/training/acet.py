@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from caveat._checks import as_count, check_known
+from caveat.nn.bounds.box import check_range
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.ramps import Ramp
@@ -64,6 +65,7 @@ def worst_in_ball(net: nn.Module, x: Tensor, epsilon: float, objective: Objectiv
     tensor([[0.7000],
             [1.0000]])
     """
+    check_range(x, (0.0, 1.0))
     low, high = (x - epsilon).clamp_min(0), (x + epsilon).clamp_max(1)
     size = 2 * epsilon / (as_count(steps, "steps") + 1)
     modes = {module: module.training for module in net.modules()}
