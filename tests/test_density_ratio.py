@@ -185,6 +185,10 @@ def test_fitted_mixtures_tell_inside_from_outside():
     (lambda r: r.bounds([[0.5] * 3], 0.1, method="bal"), "unknown method 'bal'. Did you mean 'ball'"),
     (lambda r: r.bounds([[1.5] * 3], 0.1), "x must lie between 0 and 1"),
     (lambda r: r.bounds([[0.5] * 3], -0.1), "epsilon must be 0 or larger"),
+    (lambda r: r.bounds([[0.5] * 3], [0.1, 0.2]), r"one per row \(1,\), got \(2,\)"),
+    (lambda r: r.bounds([[0.5] * 2], 0.1), "x must have 3 columns"),
+    (lambda r: metric_radius(-1.0, d=3), "epsilon must be"),
+    (lambda r: eigenvalue_radius(1.0, np.zeros((2, 2))), "positive definite"),
     (lambda r: DensityRatio(r.inside, Mixture([1.0], [[0.0]], [1.0])), "same width"),
     (lambda r: DensityRatio(r.inside, r.outside, 0.0), "out_weight must be a positive"),
     (lambda r: DensityRatio(r.inside, r.outside, 1.0, np.eye(2)), "transform must lead into 3"),
@@ -197,3 +201,40 @@ def test_wrong_arguments_are_named(make, what):
 def test_the_ball_needs_spheres():
     with pytest.raises(InputError, match="needs spherical"):
         random_ratio(0, diagonal=True).bounds([[0.5] * 3], 0.1, method="ball")
+
+
+def test_squares_that_cancel_the_scales_are_rounded_up():
+    # With this variance a typical log-density is near 0: a thousandth of what was added up. Against long doubles.
+    d, variance = 5000, 1 / (2 * np.pi * np.e)
+    rng = np.random.default_rng(0)
+    means = rng.random((3, d))
+    inside, outside = (Mixture(np.full(3, 1 / 3), m, np.full(3, variance)) for m in (means, means + 1e-3))
+    x = means[rng.integers(3, size=150)] + rng.normal(0, np.sqrt(variance), (150, d))
+
+    def log_density(mixture):
+        squares = [np.square(x.astype(np.longdouble) - mean).sum(axis=1) for mean in mixture.means]
+        exponents = -np.stack(squares, axis=1) / (2 * np.longdouble(variance))
+        top = exponents.max(axis=1)
+        return top + np.log(np.exp(exponents - top[:, None]).sum(axis=1))  # weights and scales are the same in both
+
+    exact = log_density(inside) - log_density(outside)
+    for method in ("ball", "box", "pairs"):
+        bounds = DensityRatio(inside, outside).bounds(x, 0.0, clip=None, method=method)
+        assert (bounds.lower <= exact).all()
+        assert (exact <= bounds.upper).all()
+
+
+@pytest.mark.parametrize("method", ["ball", "box", "pairs"])
+def test_the_rounding_of_a_transform_is_paid_for(method):
+    rng, d = np.random.default_rng(0), 40
+    turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    matrix = (turn * np.geomspace(1, 100, d)) @ turn.T
+    means = 1e4 + rng.random((3, d))
+    inside, outside = (Mixture(np.full(3, 1 / 3), m @ matrix.T, np.full(3, v))
+                       for m, v in ((means, 0.01), (means + 0.01 * rng.normal(size=(3, d)), 0.02)))  # fmt: skip
+    x = means[rng.integers(3, size=300)] + 1e-4 * rng.normal(size=(300, d))
+    bounds = DensityRatio(inside, outside, transform=matrix).bounds(x, 0.0, clip=None, method=method)
+    backwards = np.einsum("nd,kd->nk", x[:, ::-1], matrix[:, ::-1])  # the same sums in another order
+    found = inside.log_density(backwards) - outside.log_density(backwards)
+    assert (bounds.lower <= found).all()
+    assert (found <= bounds.upper).all()

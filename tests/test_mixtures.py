@@ -82,3 +82,18 @@ def test_a_common_variance_never_has_a_lower_likelihood_after_more_steps():
         for n in (1, 5, 60)
     ]
     assert found[2] >= found[1] - 1e-6 >= found[0] - 2e-6
+
+
+@pytest.mark.parametrize(("dtype", "offset"), [(np.float32, 1e4), (np.float64, 1e9)])
+def test_a_common_variance_does_not_drown_in_an_offset(dtype, offset):
+    # Two clusters of variance 1, far from 0: expanded squares have no digit left of it.
+    rng = np.random.default_rng(0)
+    data = (offset + rng.normal(size=(400, 3)) + 20 * rng.integers(2, size=(400, 1))).astype(dtype)
+    mixture = fit_mixture(data, 2, rng=rng, covariance="common")
+    assert mixture.variances[0] == pytest.approx(1, abs=0.15)
+    np.testing.assert_allclose(np.sort(mixture.means, axis=0) - offset, [[0] * 3, [20] * 3], atol=0.4)
+
+
+def test_fewer_distinct_rows_than_components_is_no_news(recwarn):
+    assert fit_mixture(np.ones((10, 3)), 2, rng=np.random.default_rng(0), covariance="common").k == 2
+    assert not recwarn

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_matrix, as_positive, check_known
+from caveat._checks import as_count, as_matrix, as_number, as_positive, check_known
 from caveat._mixtures import Mixture, fit_mixture
 from caveat.errors import InputError
 from caveat.results import ScoreBounds
@@ -116,13 +116,19 @@ class DensityRatio:
         check_known(method, ("ball", "box", "pairs"), "method")
         check_known(side, ("both", "upper"), "side")
         rows = as_matrix(x, "x").astype(np.float64)
-        radius = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), rows.shape[:1])
+        radius = np.asarray(epsilon, dtype=np.float64)
+        if radius.shape not in ((), rows.shape[:1]):
+            raise InputError(f"epsilon must be one number or one per row ({rows.shape[0]},), got {radius.shape}.")
         if not ((radius >= 0) & (radius < np.inf)).all():
             raise InputError(f"epsilon must be 0 or larger, got {radius.min():g}.")
+        radius = np.broadcast_to(radius, rows.shape[:1])
+        self._check_width(rows)
         bound: Callable[[Mixture, Mixture], Vector]
         if method == "ball":
-            u, reach = self._coordinates(rows), radius * metric_radius(1.0, d=rows.shape[1], transform=self.transform)
-            bound = partial(_ball, u=u, radius=reach)
+            reach = radius * metric_radius(1.0, d=rows.shape[1], transform=self.transform)
+            if self.transform is not None:
+                reach = reach + np.linalg.norm(self._lost(np.abs(rows) + radius[:, None], self.transform), axis=1)
+            bound = partial(_ball, u=self._coordinates(rows), radius=reach)
         else:
             centre, half = self._box(rows, radius, clip)
             bound = partial(_pairs_or_boxes if method == "pairs" else _boxes, centre=centre, half=half)
@@ -134,7 +140,13 @@ class DensityRatio:
         )
 
     def _coordinates(self, x: NDArray[np.floating]) -> Matrix:
+        self._check_width(x)
         return np.asarray(x, dtype=np.float64) if self.transform is None else x @ self.transform.T
+
+    def _check_width(self, x: NDArray[np.floating]) -> None:
+        width = self.inside.d if self.transform is None else self.transform.shape[1]
+        if x.shape[1] != width:
+            raise InputError(f"x must have {width} columns as the mixtures have, got {x.shape[1]}.")
 
     def _box(self, x: Matrix, radius: Vector, clip: tuple[float, float] | None) -> tuple[Matrix, Matrix]:
         """Centre and half-width of the box in the coordinates of the mixtures."""
@@ -148,7 +160,13 @@ class DensityRatio:
         half = np.maximum(high - centre, centre - low) * (1 + 1e-15)
         if self.transform is None:
             return centre, half
-        return centre @ self.transform.T, half @ np.abs(self.transform).T
+        lost = self._lost(np.abs(centre) + half, self.transform)
+        return centre @ self.transform.T, half @ np.abs(self.transform).T + lost
+
+    @staticmethod
+    def _lost(size: Matrix, transform: Matrix) -> Matrix:
+        """What the rounding of u = A x can be for entries up to ``size``: with huge A or x, far more than u's own."""
+        return np.asarray(4 * (size.shape[1] + 4) * np.finfo(np.float64).eps * (size @ np.abs(transform).T))
 
 
 def fit_density_ratio(
@@ -190,9 +208,13 @@ def gated_log_confidence(log_ratio: ArrayLike, n_classes: int, log_confidence: A
     """
     from scipy.special import expit
 
-    gate = expit(np.asarray(log_ratio, dtype=np.float64))
-    confidence = 1.0 if log_confidence is None else np.exp(np.asarray(log_confidence, dtype=np.float64))
-    return np.asarray(np.log1p(gate * np.maximum(n_classes * confidence - 1, 0)) - np.log(n_classes))
+    gate = np.asarray(log_ratio, dtype=np.float64)
+    own = np.zeros(()) if log_confidence is None else np.asarray(log_confidence, dtype=np.float64)
+    near_uniform = np.log1p(expit(gate) * np.maximum(n_classes * np.exp(own) - 1, 0)) - np.log(n_classes)
+    # A confidence near 1 is one minus what it lacks: a difference of two logarithms would round it to 0, or below.
+    most = 1 - 1 / n_classes
+    lacking = expit(-gate) * most + expit(gate) * np.minimum(-np.expm1(own), most)
+    return np.asarray(np.where(lacking < 0.5, np.log1p(-lacking), near_uniform))
 
 
 def metric_radius(epsilon: float, *, d: int, transform: ArrayLike | None = None) -> float:
@@ -206,7 +228,7 @@ def metric_radius(epsilon: float, *, d: int, transform: ArrayLike | None = None)
     (1.0, 5.0)
     """
     matrix = np.eye(d) if transform is None else as_matrix(transform, "transform")
-    return float(epsilon * np.linalg.norm(np.abs(matrix).sum(axis=1)))
+    return float(as_number(epsilon, "epsilon", least=0) * np.linalg.norm(np.abs(matrix).sum(axis=1)))
 
 
 def eigenvalue_radius(epsilon: float, covariance: ArrayLike) -> float:
@@ -218,7 +240,10 @@ def eigenvalue_radius(epsilon: float, covariance: ArrayLike) -> float:
     2.828
     """
     matrix = as_matrix(covariance, "covariance")
-    return float(epsilon * np.sqrt(matrix.shape[0] / np.linalg.eigvalsh(matrix)[0]))
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    if not smallest > 0:
+        raise InputError(f"covariance must be positive definite, got a smallest eigenvalue of {smallest:g}.")
+    return float(as_number(epsilon, "epsilon", least=0) * np.sqrt(matrix.shape[0] / smallest))
 
 
 # -- each returns an upper bound (n,) of log(sum_k P_k / sum_l Q_l), widened by its own rounding ----------------------
@@ -232,7 +257,7 @@ def _ball(top: Mixture, bottom: Mixture, u: Matrix, radius: Vector) -> Vector:
         distance = np.sqrt(np.stack([np.square(u - mean).sum(axis=1) for mean in mixture.means], axis=1))
         moved = np.maximum(distance * (1 + sign * 1e-12 * mixture.d) + sign * radius[:, None], 0)
         parts.append(logsumexp(mixture.log_scales() - np.square(moved) * mixture.precisions()[:, 0], axis=1))
-    return _rounded_up(parts[0] - parts[1], np.abs(parts[0]) + np.abs(parts[1]), top.d)
+    return _divided(parts[0], parts[1], top, bottom)
 
 
 def _boxes(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vector:
@@ -244,7 +269,13 @@ def _boxes(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vecto
              for m, p in zip(mixture.means, precisions, strict=True)], axis=1,
         )  # fmt: skip
         parts.append(logsumexp(mixture.log_scales() - exponents, axis=1))
-    return _rounded_up(parts[0] - parts[1], np.abs(parts[0]) + np.abs(parts[1]), top.d)
+    return _divided(parts[0], parts[1], top, bottom)
+
+
+def _divided(over: Vector, under: Vector, top: Mixture, bottom: Mixture) -> Vector:
+    """The difference of two log-densities, rounded up. Each is a scale minus a square, and these may cancel."""
+    scales = np.abs(top.log_scales()).max() + np.abs(bottom.log_scales()).max()
+    return _rounded_up(over - under, np.abs(over) + np.abs(under) + 2 * scales, top.d)
 
 
 def _pairs_or_boxes(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vector:
@@ -324,7 +355,8 @@ class _PairBlock:
         plus, minus = b * np.square(z - nu), a * np.square(z - mu)
         plus, minus = plus.sum(axis=1), minus.sum(axis=1)
         constant = self.scales[k] - self.divisors[j]
-        return _rounded_up(constant + plus - minus, np.abs(constant) + plus + minus, self.top.d), z
+        sizes = np.abs(self.scales[k]) + np.abs(self.divisors[j])
+        return _rounded_up(constant + plus - minus, sizes + plus + minus, self.top.d), z
 
     def _log_bottom(self, z: Matrix) -> Matrix:
         """log Q_l, shape (n, l), as matrix products; only used to choose an l, so its rounding does not matter."""

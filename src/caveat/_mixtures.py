@@ -159,12 +159,20 @@ def fit_mixture(
 def _common(rows: NDArray[np.floating], k: int, rng: np.random.Generator, iterations: int, floor: float) -> Mixture:
     """Expectation-maximisation with one variance for all components."""
     from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
-    start = KMeans(k, n_init=1, max_iter=20, random_state=int(rng.integers(2**31))).fit(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than components: some weigh nothing
+        start = KMeans(k, n_init=1, max_iter=20, random_state=int(rng.integers(2**31))).fit(rows)
     means = start.cluster_centers_.astype(np.float64)
     weights = np.bincount(start.labels_, minlength=k) / rows.shape[0]
     variance = start.inertia_ / rows.size + floor
     lengths = np.square(rows).sum(axis=1, dtype=np.float64)
+    middle = np.zeros(rows.shape[1])
+    if np.finfo(rows.dtype).eps * lengths.max() > 0.01 * variance:  # expanded squares far from 0 would drown it
+        middle = rows.mean(axis=0, dtype=np.float64)
+        rows, means = rows - middle, means - middle
+        lengths = np.square(rows).sum(axis=1)
     for _ in range(iterations):
         squares = lengths[:, None] - 2 * (rows @ means.T.astype(rows.dtype)) + np.square(means).sum(axis=1)
         exponents = np.log(np.maximum(weights, np.finfo(float).tiny)) - squares / (2 * variance)
@@ -177,4 +185,4 @@ def _common(rows: NDArray[np.floating], k: int, rng: np.random.Generator, iterat
         if abs(variance - before) <= 1e-4 * before:
             break
     weights = np.maximum(weights, np.finfo(float).tiny)
-    return Mixture(weights / weights.sum(), means, np.full(k, variance))
+    return Mixture(weights / weights.sum(), means + middle, np.full(k, variance))

@@ -1,9 +1,10 @@
-"""CCU on more noise, by its confidence and by the density ratio that bounds it: ``ratio.csv``.
+"""CCU on more noise, by its confidence, rounded and not, and by the density ratio that bounds it: ``ratio.csv``.
 
     CAVEAT_DATA=<folder> python studies/certified/ratio.py
 
-The table has 200 images of uniform noise. Here they are again, with 2,000 fresh ones, and with the ratio log b as the
-score: it needs no network, and does not saturate as a confidence does. Reads the trained model from the cache folder.
+The table has 200 images of uniform noise. Here they are again, with 2,000 fresh ones. ``confidence`` is what the table
+has: its order, by the effective gate. ``rounded confidence`` is the same as a float64, in which much is 1/10. ``log b``
+needs no network. Reads the trained model from the cache folder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import strangers  # beside this file
 from caveat import data, robust
 from caveat.nn.bounds import confidence_bounds
 from caveat.nn.bounds.certify import certifiable
-from caveat.nn.exact import exact_log_confidence, exact_logits
+from caveat.nn.exact import exact_gate, exact_log_confidence, exact_logits
 from caveat.study.tables import write_csv
 
 FRESH, SEED = 2000, 2  # the noise of the table has another seed
@@ -38,14 +39,16 @@ def rows() -> list[dict[str, Any]]:
     model: Any = certifiable(networks.trained("CCU", run.store()).model)
     digits = data.load("mnist", "test").inputs()
     ratio, shift = model.ratio(), float(model.log_out_weight)
-    confidence = exact_log_confidence(exact_logits(model, digits))
+    rounded = exact_log_confidence(exact_logits(model, digits))
+    confidence = exact_gate(model, digits)
     log_b = ratio.log_ratio(digits.reshape(len(digits), -1)) - shift
     found = []
     for epsilon in (run.EPSILON, run.WIDER):
         for name, images in noise().items():
             upper = ratio.bounds(images.reshape(len(images), -1), epsilon, side="upper").upper - shift
             scores = {
-                "confidence": (confidence, confidence_bounds(model, images, epsilon).upper),
+                "confidence": (confidence, exact_gate(model, images, epsilon)),
+                "rounded confidence": (rounded, confidence_bounds(model, images, epsilon).upper),
                 "log b": (log_b, upper),
             }
             found += [

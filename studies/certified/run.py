@@ -21,7 +21,7 @@ import strangers  # beside this file
 from caveat import data
 from caveat._cache import cache_folder
 from caveat._files import replacing_file
-from caveat.study.certification import Certification, SetCertificate, certify
+from caveat.study.certification import Certification, Gates, SetCertificate, certify
 
 HERE = Path(__file__).parent
 KEPT = HERE / "results.csv"
@@ -107,22 +107,34 @@ def measure(method: str, outlier: str, epsilon: float, path: Path) -> None:
         np.savez(
             temporary, inlier=found.inlier, accuracy=found.accuracy, clean=one_set.clean, attacked=one_set.attacked,
             upper=one_set.upper, zero_gradients=one_set.zero_gradients, labels=one_set.labels,
-            seconds=time.process_time() - begin,
+            seconds=time.process_time() - begin, **_gates_of(found, one_set),
         )  # fmt: skip
+
+
+def _gates_of(found: Certification, one_set: SetCertificate) -> dict[str, Any]:
+    """Of CCU: what its areas are made from."""
+    if found.inlier_gate is None or one_set.gates is None:
+        return {}
+    gates = one_set.gates
+    assert gates.attacked is not None
+    return {"inlier_gate": found.inlier_gate, "clean_gate": gates.clean, "attacked_gate": gates.attacked,
+            "upper_gate": gates.upper}  # fmt: skip
 
 
 def read_cell(method: str, outlier: str, epsilon: float) -> tuple[Certification, float]:
     """What was measured, and the CPU seconds that took."""
     letters = outlier == "EMNIST letters"
     with np.load(cell_path(method, outlier, epsilon), allow_pickle=False) as cell:
+        gated = "inlier_gate" in cell
         one_set = SetCertificate(
             name=outlier, clean=cell["clean"], attacked=cell["attacked"], upper=cell["upper"],
             zero_gradients=float(cell["zero_gradients"]), labels=cell["labels"] if letters else None,
             classes=strangers.ALPHABET if letters else (),
+            gates=Gates(cell["clean_gate"], cell["upper_gate"], cell["attacked_gate"]) if gated else None,
         )  # fmt: skip
         found = Certification(
             source=method, epsilon=epsilon, n_classes=10, inlier=cell["inlier"], accuracy=float(cell["accuracy"]),
-            sets=(one_set,),
+            sets=(one_set,), inlier_gate=cell["inlier_gate"] if gated else None,
         )  # fmt: skip
         return found, float(cell["seconds"])
 

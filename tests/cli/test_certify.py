@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import numpy as np
 import pytest
 
-from caveat import data
+from caveat import Outputs, data
 
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
@@ -68,6 +69,42 @@ def test_without_an_attack_it_writes_into_the_model(run, model):
     assert code == 0
     assert "smooth_noise" in out
     assert (model / "certificates" / "certificates.html").exists()
+
+
+def accuracy(folder):
+    with (folder / "certificates.csv").open(newline="") as stream:
+        return next(
+            (float(row["value"]), int(row["n"])) for row in csv.DictReader(stream) if row["metric"] == "accuracy"
+        )
+
+
+def test_rows_that_were_trained_on_are_left_out(run, model, tmp_path):
+    # digits has no split for tests: the plan kept a fifth of its 1,797 rows, and their outputs are in the folder.
+    images = data.digits()
+    said = Outputs.load(model / "outputs" / "test")
+    how = ("--outlier", "uniform_noise", "--points", 5, "--steps", 0, "--epsilon", 0.1)
+    assert run("certify", model, "--data", "digits", *how, "--out", tmp_path / "same")[0] == 0
+    assert accuracy(tmp_path / "same") == (pytest.approx(said.correct.mean()), 359)
+    np.savez(tmp_path / "some.npz", x=images.pixels[:40], y=images.labels[:40])
+    assert run("certify", model, "--data", tmp_path / "some.npz", *how, "--out", tmp_path / "other")[0] == 0
+    assert accuracy(tmp_path / "other")[1] == 40  # another file is taken as it is
+
+
+def test_a_plan_without_a_test_set_is_warned_of(run, model, tmp_path):
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    for name in ("model.json", "model.safetensors"):
+        (alone / name).write_bytes((model / name).read_bytes())
+    plan = json.loads((model / "plan.json").read_text(encoding="utf-8"))
+    (alone / "plan.json").write_text(json.dumps(plan | {"test": None}), encoding="utf-8")
+    how = ("--outlier", "uniform_noise", "--points", 5, "--steps", 0, "--epsilon", 0.1)
+    code, _, err = run("certify", alone, "--data", "digits", *how)
+    assert code == 0
+    assert "the guaranteed band does not hold" in err.replace("\n", " ")
+    assert accuracy(alone / "certificates")[1] == 1797
+    (alone / "plan.json").write_text(json.dumps(plan | {"test": None, "train": plan["train"] | {"limit": 1500}}))
+    assert run("certify", alone, "--data", "digits", *how)[0] == 0
+    assert accuracy(alone / "certificates")[1] == 297
 
 
 def test_what_cannot_be_certified_is_said_in_one_sentence(run, model, tmp_path):

@@ -68,3 +68,15 @@ def test_a_unit_that_is_off_stays_exactly_off():
 
 def test_widening_leaves_zero_alone():
     assert widened((np.zeros(2), np.zeros(2)), 100)[1].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-10, 1e-13])
+def test_boxes_enclose_sums_that_begin_with_the_constant(scale):
+    rng = np.random.default_rng(0)
+    layer = Dense(scale * rng.random((50, 784)), rng.normal(size=50))
+    x = rng.random((20, 784))
+    centre, radius = layer.box((x, np.zeros_like(x)))
+    total = np.tile(layer.bias, (20, 1))
+    for column, weight in zip(x.T, layer.weight.T, strict=True):
+        total = total + np.outer(column, weight)
+    assert (np.abs(total - centre) <= radius).all()

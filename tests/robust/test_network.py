@@ -134,3 +134,19 @@ def test_an_overflow_is_no_guarantee():
     huge = {**SMALL, "2.dense.weight": [[1e308, 1e308], [-1e308, -1e308]], "2.dense.bias": [1e308, -1e308]}
     with pytest.raises(InputError, match="not finite, so nothing is certified"), np.errstate(all="ignore"):
         Network.of(huge).confidence_bounds([[0.9, 0.9]], 0.1)
+
+
+@pytest.mark.parametrize(
+    ("weight", "bias"), [([1.0, 2.0], [0.0]), ([[1.0, 2.0]], [0.0, 1.0]), (np.empty((2, 0)), [0.0, 0.0])]
+)
+def test_arrays_that_do_not_fit_each_other_are_refused(weight, bias):
+    # One weight row and two biases would broadcast to two classes.
+    with pytest.raises(InputError, match=r"layer 0 \(dense\) needs weight of 2 axes and bias as long as its first"):
+        Network.of({"0.dense.weight": weight, "0.dense.bias": bias})
+
+
+def test_inputs_that_do_not_fit_are_named():
+    net = Network.of({"0.dense.weight": np.ones((2, 3)), "0.dense.bias": np.zeros(2)})
+    for call in (net.logits, lambda x: net.confidence_bounds(x, 0.1)):
+        with pytest.raises(InputError, match=r"cannot take inputs of shape \(4,\)"):
+            call(np.ones((1, 4)))

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from caveat import InputError
 from caveat.data import Images
 from caveat.errors import CaveatError
-from caveat.study.certification import BINS, Certification, SetCertificate
+from caveat.study.certification import BINS, Certification, Gates, SetCertificate
 
 
 def logs(*values):
@@ -146,3 +147,38 @@ def test_inputs_that_cannot_be_certified():
         certify(None, inlier=np.zeros((2, 2)), outliers={"a": np.zeros((2, 2))}, epsilon=-1)
     with pytest.raises(InputError, match=r"inlier must be a non-empty batch of inputs \(n, ...\), got shape \(2,\)"):
         certify(None, inlier=np.zeros(2), outliers={"a": np.zeros((2, 2))}, epsilon=0.1)
+
+
+def test_areas_come_from_the_gates_where_confidences_are_rounded_to_the_same():
+    # All confidences are 1/4, gates of inliers -50 and -200. Attacked -210 and -190: three of four pairs in order.
+    flat = logs(0.25, 0.25)
+    gates = Gates(
+        clean=np.array([-300.0, -250.0]), attacked=np.array([-210.0, -190.0]), upper=np.array([-180.0, -40.0])
+    )
+    one = SetCertificate("noise", clean=flat, attacked=flat, upper=flat, gates=gates)
+    found = Certification("net", 0.3, 4, flat, 1.0, (one,), inlier_gate=np.array([-50.0, -200.0]))
+    assert (found.auc(one), found.aauc(one), found.gauc(one)) == (1.0, 0.75, 0.25)
+    assert found.band(one).value == 0.25
+    assert found.rows()[0]["value"] == 1.0
+    wrong = replace(one, gates=replace(gates, upper=gates.attacked - 1))
+    with pytest.raises(CaveatError, match="does not hold"):
+        Certification("net", 0.3, 4, flat, 1.0, (wrong,), inlier_gate=np.array([-50.0, -200.0]))
+
+
+def test_a_gated_classifier_is_ranked_by_its_effective_gate():
+    torch = pytest.importorskip("torch")
+    from caveat.nn.training.ccu import CCUModel
+    from caveat.robust import DensityRatio, Mixture
+    from caveat.study.certification import certify
+
+    torch.manual_seed(0)
+    net = CCUModel(torch.nn.Linear(4, 3), 3)
+    net.set_ratio(DensityRatio(Mixture([1.0], [[0.2] * 4], [1e-3]), Mixture([1.0], [[0.5] * 4], [0.2])))
+    rng = np.random.default_rng(0)
+    near, far = rng.uniform(0.5, 0.6, (20, 4)), rng.uniform(0.8, 1.0, (20, 4))  # all of them far from 0.2
+    found = certify(net, inlier=near, outliers={"far": far}, epsilon=0.05, steps=10)
+    (one,) = found.sets
+    assert np.ptp(found.inlier) < 1e-12  # the confidence itself tells nothing apart
+    assert (found.gauc(one), found.auc(one)) == (1.0, 1.0)
+    assert (one.gates.clean < one.gates.attacked).all()
+    assert (one.gates.attacked <= one.gates.upper).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from caveat.cli._console import console, progress_bar
-from caveat.errors import InputError
+from caveat.errors import CaveatWarning, InputError
 
 if TYPE_CHECKING:
     from caveat.data import Images
@@ -36,7 +37,7 @@ def certify(
     split: Annotated[str | None, typer.Option(help="Split of the inliers and of named outliers.")] = "test",
     points: Annotated[int, typer.Option(help="At most so many outliers of each set, the same for all numbers.")] = 300,
     refine: Annotated[int, typer.Option(help="So many open outliers of each set get tighter, slow bounds.")] = 0,
-    steps: Annotated[int, typer.Option(help="Steps of the attack; 0: no attack.")] = 100,
+    steps: Annotated[int, typer.Option(min=0, help="Steps of the attack; 0: no attack.")] = 100,
     delta: Annotated[float, typer.Option(help="Allowed failure of the guaranteed band.")] = 0.05,
     seed: Annotated[int, typer.Option(help="Of made outliers and of the attack.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder to write to; default: certificates/ in the model.")] = None,
@@ -45,13 +46,14 @@ def certify(
 
     Writes certificates.csv, certificates.md, certificates.html, and rows for the report of a study.
     """
+    from caveat._files import replacing_file
     from caveat.nn.training.model_folder import load_model
     from caveat.report.certificates import certificate_markdown, write_certificates
     from caveat.study.certification import certify as run
     from caveat.study.tables import write_table
 
     trained = load_model(model)
-    known = _load(data, split)
+    known = _held_out(model, data, _load(data, split))
     shape = known.inputs().shape[1:]
     outliers: dict[str, Any] = {
         name: _outliers(spec, split, known, shape, np.random.default_rng([seed, i]))
@@ -67,7 +69,8 @@ def certify(
     folder.mkdir(parents=True, exist_ok=True)
     title = f"Certificates of {found.source} at radius {epsilon:g}"
     _write_csv(found, folder / "certificates.csv")
-    (folder / "certificates.md").write_text(certificate_markdown([found], title=title), encoding="utf-8")
+    with replacing_file(folder / "certificates.md") as temporary:
+        temporary.write_text(certificate_markdown([found], title=title), encoding="utf-8")
     write_certificates([found], folder / "certificates.html", title=title)
     rows = write_table(found.rows(seed=seed), folder, "rows")
     show_certificates(found)
@@ -78,7 +81,8 @@ def certify(
 def show_certificates(found: Certification) -> None:
     """The sandwich on the terminal."""
     out = console()
-    title = f"{found.source}: radius {found.epsilon:g}, accuracy {100 * found.accuracy:.1f} %"
+    right = "" if np.isnan(found.accuracy) else f", accuracy {100 * found.accuracy:.1f} %"
+    title = f"{found.source}: radius {found.epsilon:g}{right}"
     table = Table(title=escape(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     table.add_column("outliers", no_wrap=True)
     for heading in ("AUC", "AAUC", "GAUC", "guaranteed", "n"):
@@ -129,6 +133,35 @@ def _load(spec: str, split: str | None) -> Images:
     if not Path(spec).exists():
         return load(spec, split)  # says which names there are
     return read(spec, split)
+
+
+def _held_out(model: Path, spec: str, known: Images) -> Images:
+    """Of a set without a split of its own for tests, the rows that the plan in the model's folder kept from training.
+
+    The band promises something about further inliers, and needs inliers that the network has not seen.
+    """
+    from caveat._files import read_json
+    from caveat.study.train_plan import Source, TrainPlan
+    from caveat.study.training import load_images, load_parts
+
+    if not (model / "plan.json").exists():
+        return known
+    plan = read_json(model / "plan.json")
+    train, test = Source(**plan["train"]), plan["test"]
+    if spec != train.name and (not train.path or Path(spec).resolve() != Path(train.path).resolve()):
+        return known
+    seen = load_images(train)
+    if not np.array_equal(known.pixels[: len(seen)], seen.pixels):
+        return known  # another split
+    if isinstance(test, float):
+        return load_parts(TrainPlan(train=train, validation=plan["validation"], test=test, seed=plan["seed"]))[0][
+            "test"
+        ]
+    if len(known) > len(seen):
+        return known[slice(len(seen), None)]
+    warnings.warn(f"the network was trained on images of '{spec}', so the guaranteed band does not hold. "
+                  "Set data.test in the plan, or certify on other images.", CaveatWarning, stacklevel=2)  # fmt: skip
+    return known
 
 
 def _outliers(spec: str, split: str | None, like: Images, shape: tuple[int, ...], rng: np.random.Generator) -> Any:

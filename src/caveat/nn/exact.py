@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from caveat._checks import as_count
-from caveat.nn.bounds.certify import certifiable
+from caveat.nn.bounds.certify import as_double, certifiable, in_batches
 from caveat.nn.bounds.confidence import log_confidence
 
-__all__ = ["exact_log_confidence", "exact_logits"]
+__all__ = ["exact_gate", "exact_log_confidence", "exact_logits"]
 
 
 def exact_logits(model: nn.Module, x: ArrayLike | Tensor, *, batch_size: int = 512) -> NDArray[np.float64]:
@@ -24,10 +25,34 @@ def exact_logits(model: nn.Module, x: ArrayLike | Tensor, *, batch_size: int = 5
     >>> exact_logits(nn.Linear(2, 3), [[0.0, 1.0]]).shape
     (1, 3)
     """
-    net = certifiable(model)
-    inputs: Any = torch.as_tensor(x).double()
+    return _in_parts(certifiable(model), x, batch_size)
+
+
+def exact_gate(
+    model: nn.Module, x: ArrayLike | Tensor, epsilon: float | None = None, *, batch_size: int = 512
+) -> NDArray[np.float64]:
+    """Effective gate (n,) of a gated classifier in float64; with a radius, its certified upper bound.
+
+    Parameters
+    ----------
+    model
+        With methods ``effective_gate(x)`` and ``gate_upper(x, epsilon)``, as CCU has them.
+    x
+        Inputs (n, ...), inside [0, 1].
+    epsilon
+        None: at the inputs themselves.
+    batch_size
+        Inputs in one pass.
+    """
+    net: Any = certifiable(model)
+    return _in_parts(
+        net.effective_gate if epsilon is None else lambda part: net.gate_upper(part, epsilon), x, batch_size
+    )
+
+
+def _in_parts(call: Callable[[Tensor], Tensor], x: ArrayLike | Tensor, size: int) -> NDArray[np.float64]:
     with torch.no_grad():
-        return np.concatenate([net(part).numpy() for part in inputs.split(as_count(batch_size, "batch_size"))])
+        return np.asarray(in_batches(call, as_double(x), size=as_count(size, "batch_size")).numpy())
 
 
 def exact_log_confidence(logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-__all__ = ["Affine", "AveragePool", "Conv", "Dense", "Flatten", "GlobalAverage", "Layer", "MaxPool", "ReLU", "widened"]
+__all__ = ["Affine", "AveragePool", "Conv", "Dense", "Flatten", "GlobalAverage", "Layer", "MaxPool", "ReLU",
+           "rounding", "widened"]  # fmt: skip
 
 Array = NDArray[np.float64]
 Box = tuple[Array, Array]
@@ -24,10 +25,15 @@ Map = Callable[[Array], Array]
 Pair = tuple[int, int]
 
 
+def rounding(terms: int) -> float:
+    """What a sum of ``terms`` products may be off by, for the bound and for who evaluates, relative to its parts."""
+    return float(2 * (terms + 4) * np.finfo(np.float64).eps)
+
+
 def widened(box: Box, terms: int) -> Box:
-    """The box with room for the rounding of a sum of ``terms`` products, for the bound and for who evaluates."""
+    """The box with room for the rounding of a sum of ``terms`` products with its entries."""
     centre, radius = box
-    return centre, radius + 2 * (terms + 4) * np.finfo(np.float64).eps * (np.abs(centre) + radius)
+    return centre, radius + rounding(terms) * (np.abs(centre) + radius)
 
 
 class Layer(ABC):
@@ -42,10 +48,11 @@ class Layer(ABC):
         """A box around all that it can give on a box."""
 
 
-def affine_box(box: Box, terms: int, point: Map, size: Map) -> Box:
+def affine_box(box: Box, terms: int, point: Map, size: Map, constant: Array | float = 0.0) -> Box:
     """A box through an affine map; ``size`` is the map with absolute weights and no constant."""
     centre, radius = widened(box, terms)
-    return widened((point(centre), size(radius)), 1)
+    # Whoever begins a sum with the constant rounds at its size in every step.
+    return widened((point(centre), size(radius) + rounding(terms) * np.abs(constant)), 1)
 
 
 def monotone_box(box: Box, point: Map) -> Box:
@@ -72,7 +79,7 @@ class Dense(Layer):
         return np.asarray(x @ self.weight.T + self.bias)
 
     def box(self, box: Box) -> Box:
-        return affine_box(box, self.terms, self.point, self.size)
+        return affine_box(box, self.terms, self.point, self.size, self.bias)
 
     def size(self, r: Array) -> Array:
         return np.asarray(r @ np.abs(self.weight).T)
@@ -98,7 +105,7 @@ class Conv(Layer):
         return np.asarray(self._apply(x, self.weight) + self.bias[:, None, None])
 
     def box(self, box: Box) -> Box:
-        return affine_box(box, self.terms, self.point, self.size)
+        return affine_box(box, self.terms, self.point, self.size, self.bias[:, None, None])
 
     def size(self, r: Array) -> Array:
         return self._apply(r, np.abs(self.weight))

@@ -9,7 +9,8 @@ paddings), global_avg_pool; a layer without arrays has an empty ``args``.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_real_array, check_finite
+from caveat._checks import as_number, as_real_array, check_finite
 from caveat._files import read_npz
 from caveat.errors import InputError, MissingExtraError
 from caveat.results import ScoreBounds
@@ -33,6 +34,7 @@ from caveat.robust.layers import (
     Layer,
     MaxPool,
     ReLU,
+    rounding,
     widened,
 )
 
@@ -82,6 +84,8 @@ class Network:
         for place, (kind, fields) in found.items():
             if missing := set(_FIELDS[kind]) - set(fields):
                 raise InputError(f"layer {place} ({kind}) lacks {', '.join(sorted(missing))}.")
+            if len(_FIELDS[kind]) > 1:
+                _demand_shapes(place, kind, fields)
         layers = tuple(_layer(kind, fields) for _, (kind, fields) in sorted(found.items()))
         if not isinstance(layers[-1], Dense):
             raise InputError(f"the last layer must be dense, got {type(layers[-1]).__name__}.")
@@ -106,19 +110,19 @@ class Network:
         """Logits (n, K) of inputs (n, ...)."""
         rows = _inputs(x, None)
         found = []
-        for block in self._blocks(rows):
-            part = rows[block]
-            for layer in self.layers:
-                part = layer.point(part)
-            found.append(part)
+        with _named_shapes(rows):
+            for block in self._blocks(rows):
+                part = rows[block]
+                for layer in self.layers:
+                    part = layer.point(part)
+                found.append(part)
         return np.concatenate(found)
 
     def difference_bounds(self, x: ArrayLike, epsilon: float, *, clip: Clip = (0.0, 1.0)) -> Array:
         """Upper bounds (n, K, K) of f_k - f_l over all inputs within epsilon, with the last layer elided."""
-        if not 0 <= float(epsilon) < np.inf:
-            raise InputError(f"epsilon must be a number, 0 or larger, got {epsilon!r}.")
-        rows = _inputs(x, clip)
-        return np.concatenate([self._differences(rows[block], float(epsilon), clip) for block in self._blocks(rows)])
+        radius, rows = as_number(epsilon, "epsilon", least=0), _inputs(x, clip)
+        with _named_shapes(rows):
+            return np.concatenate([self._differences(rows[block], radius, clip) for block in self._blocks(rows)])
 
     def confidence_bounds(self, x: ArrayLike, epsilon: float, *, clip: Clip = (0.0, 1.0)) -> ScoreBounds:
         """Bounds of the log-confidence over all inputs within epsilon in every entry, as ``nn.confidence_bounds``.
@@ -159,7 +163,7 @@ class Network:
         if clip is not None:
             low, high = np.maximum(low, clip[0]), np.minimum(high, clip[1])
         middle = (low + high) / 2
-        box = middle, high - middle
+        box = widened((middle, high - middle), 1)
         for layer in self.layers[:-1]:
             box = layer.box(box)
         head = self._head
@@ -167,10 +171,27 @@ class Network:
         logits = head.point(centre)
         spread = np.stack([radius @ np.abs(row - head.weight).T for row in head.weight], axis=1)
         sizes = (np.abs(centre) + radius) @ np.abs(head.weight).T + np.abs(head.bias)
-        slack = 2 * (head.terms + 4) * np.finfo(np.float64).eps * (sizes[:, :, None] + sizes[:, None, :])
+        slack = rounding(head.terms) * (sizes[:, :, None] + sizes[:, None, :])
         upper = logits[:, :, None] - logits[:, None, :] + spread + slack
         upper[:, np.arange(self.n_classes), np.arange(self.n_classes)] = 0
         return np.asarray(upper)
+
+
+@contextmanager
+def _named_shapes(rows: Array) -> Iterator[None]:
+    """Layers that do not fit the inputs, or each other, are said in the terms of the caller."""
+    try:
+        yield
+    except (ValueError, IndexError) as error:
+        raise InputError(f"the network cannot take inputs of shape {rows.shape[1:]}: {error}.") from None
+
+
+def _demand_shapes(place: int, kind: str, fields: Mapping[str, Array]) -> None:
+    main, second = _FIELDS[kind][:2]
+    axes = {"dense": 2, "conv": 4, "affine": 1}[kind]
+    if fields[main].ndim != axes or fields[second].shape != fields[main].shape[:1] or not fields[main].size:
+        raise InputError(f"layer {place} ({kind}) needs {main} of {axes} axes and {second} as long as its first, "
+                         f"got shapes {fields[main].shape} and {fields[second].shape}.")  # fmt: skip
 
 
 def _layer(kind: str, fields: Mapping[str, Array]) -> Layer:
@@ -205,6 +226,8 @@ def _inputs(x: ArrayLike, clip: Clip) -> Array:
     if rows.ndim < 2 or 0 in rows.shape:
         raise InputError(f"x must be a non-empty batch of inputs (n, ...), got shape {rows.shape}.")
     check_finite(rows, "x")
+    if clip is not None and not clip[0] < clip[1]:
+        raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
     if clip is not None and not clip[0] <= rows.min() <= rows.max() <= clip[1]:
         raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values from {rows.min():g} "
                          f"to {rows.max():g}. Scale the inputs, or pass clip=None.")  # fmt: skip

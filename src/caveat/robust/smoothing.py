@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, betaincinv, ndtr, ndtri
 
-from caveat._checks import as_level, as_matrix, as_positive, check_known
+from caveat._checks import as_level, as_matrix, as_number, as_positive, check_known
 from caveat.errors import InputError
 from caveat.results import ScoreBounds
 
@@ -120,9 +120,7 @@ def smoothed_mean_bounds(
 
 
 def _shift(radius: float, sigma: float) -> float:
-    if not 0 <= float(radius) < math.inf:
-        raise InputError(f"radius must be a number, 0 or larger, got {radius!r}.")
-    return float(radius) / as_positive(sigma, "sigma")
+    return as_number(radius, "radius", least=0) / as_positive(sigma, "sigma")
 
 
 def _rank_above(m: int, p: float, delta: float) -> int:

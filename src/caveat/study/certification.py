@@ -24,11 +24,21 @@ from caveat.results import Estimate
 from caveat.robust import Sandwich, conformal_guaranteed_auroc, sandwich
 from caveat.study.schema import Row, estimate_row, make_row
 
-__all__ = ["BINS", "Certification", "SetCertificate", "certify"]
+__all__ = ["BINS", "Certification", "Gates", "SetCertificate", "certify"]
 
 Vector = NDArray[np.float64]
 Tell = Callable[[str, int, int], None]
 BINS = 50  # of the confidence histograms, from 1/K to 1, as in the tables of the paper
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Gates:
+    """Effective gates (``nn.bounds.effective_gate``) of one set of outliers, each (n,): areas are made from them."""
+
+    clean: Vector
+    upper: Vector
+    attacked: Vector | None = None
 
 
 @final
@@ -50,6 +60,8 @@ class SetCertificate:
         Classes of the outliers, where they have some.
     caveat
         A sentence where one is due.
+    gates
+        Of a gated classifier, the same three as effective gates, which order as confidences do and do not saturate.
     """
 
     name: str
@@ -60,6 +72,7 @@ class SetCertificate:
     labels: NDArray[np.intp] | None = None
     classes: tuple[str, ...] = ()
     caveat: str = ""
+    gates: Gates | None = None
 
     @property
     def n(self) -> int:
@@ -98,6 +111,8 @@ class Certification:
         One for each set of outliers.
     delta
         Allowed failure of the guaranteed band.
+    inlier_gate
+        Of a gated classifier, the effective gate of the inliers (n,): areas are made from it and from ``gates``.
     """
 
     source: str
@@ -107,6 +122,7 @@ class Certification:
     accuracy: float
     sets: tuple[SetCertificate, ...] = field(default_factory=tuple)
     delta: float = 0.05
+    inlier_gate: Vector | None = None
 
     def __post_init__(self) -> None:
         for one in self.sets:
@@ -114,10 +130,11 @@ class Certification:
 
     def sandwich(self, one: SetCertificate) -> Sandwich:
         """The areas on one set, checked sample by sample; an order that cannot be is an error."""
+        known, said = self._ordered(one)
         try:
             return sandwich(
-                inlier=self.inlier, outlier=one.clean, outlier_upper=one.upper,
-                outlier_attacked=one.clean if one.attacked is None else one.attacked,
+                inlier=known, outlier=said.clean, outlier_upper=said.upper,
+                outlier_attacked=said.clean if said.attacked is None else said.attacked,
             )  # fmt: skip
         except InputError as error:
             raise CaveatError(f"the certificate of {self.source} on {one.name} does not hold: {error}") from None
@@ -136,7 +153,14 @@ class Certification:
 
     def band(self, one: SetCertificate) -> Estimate:
         """GAUC with its guaranteed band: certificate for the outliers, finite-sample bound for the inliers."""
-        return conformal_guaranteed_auroc(inlier=self.inlier, outlier_upper=one.upper, delta=self.delta)
+        known, said = self._ordered(one)
+        return conformal_guaranteed_auroc(inlier=known, outlier_upper=said.upper, delta=self.delta)
+
+    def _ordered(self, one: SetCertificate) -> tuple[Vector, SetCertificate | Gates]:
+        """Inliers and outliers in the terms that areas are made from: only the order counts."""
+        if self.inlier_gate is None or one.gates is None:
+            return self.inlier, one
+        return self.inlier_gate, one.gates
 
     def rows(self, *, seed: int = 0) -> list[Row]:
         """Rows of a study's table: kinds ``certificate`` and ``histogram``."""
@@ -233,7 +257,7 @@ def certify(
     """
     from caveat.nn.attacks import attack_confidence
     from caveat.nn.bounds import confidence_bounds
-    from caveat.nn.exact import exact_log_confidence, exact_logits
+    from caveat.nn.exact import exact_gate, exact_log_confidence, exact_logits
 
     radius, level = as_number(epsilon, "epsilon", least=0), as_level(delta, "delta")
     if not outliers:
@@ -248,6 +272,8 @@ def certify(
         refine = 0
     right = np.nan if truth is None else float(np.mean(logits.argmax(axis=1) == truth))
     others = known if candidates is None else _inputs(candidates, "candidates")[0]
+    gated = hasattr(model, "effective_gate") and hasattr(model, "gate_upper")
+    inlier_gate = exact_gate(model, known) if gated else None
     sets = []
     for i, (name, given) in enumerate(outliers.items()):
         tell(name, i, len(outliers))
@@ -260,6 +286,10 @@ def certify(
                 model, x[some], radius, rng=np.random.default_rng([seed, i]), optimisers=attack, starts=starts,
                 steps=steps, candidates=others, progress=False,
             )  # fmt: skip
+        gates = None
+        if gated:
+            upper, reached = exact_gate(model, x[some], radius), None if attacked is None else attacked.gate
+            gates = Gates(clean=exact_gate(model, x[some]), upper=upper, attacked=reached)
         sets.append(
             SetCertificate(
                 name=name,
@@ -270,12 +300,13 @@ def certify(
                 labels=None if classes is None else classes[some],
                 classes=given.classes if isinstance(given, Images) else (),
                 caveat="" if attacked is None else attacked.caveat,
+                gates=gates,
             )
         )
     tell("done", len(outliers), len(outliers))
     return Certification(
         source=source, epsilon=radius, n_classes=logits.shape[1], inlier=said, accuracy=right,
-        sets=tuple(sets), delta=level,
+        sets=tuple(sets), delta=level, inlier_gate=inlier_gate,
     )  # fmt: skip
 
 

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from caveat import InputError
+from caveat.robust import DensityRatio, Mixture
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat.nn import attack_confidence, confidence_bounds  # noqa: E402
+from caveat.nn.exact import exact_gate  # noqa: E402
+from caveat.nn.training.ccu import CCUModel  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -203,3 +206,37 @@ def test_a_model_that_gives_nan_is_refused():
 def test_inputs_outside_the_range_are_named():
     with pytest.raises(InputError, match="must lie between 0 and 1"):
         attack(nn.Linear(2, 2), torch.full((1, 2), 2.0))
+
+
+@pytest.mark.parametrize("direction", ["raise", "lower"])
+def test_a_gate_that_rounds_the_confidence_away_does_not_mask_the_attack(direction):
+    # log b is hundreds below 0, so the confidence is 1/10 to the last bit and flat. It still rises towards the inside:
+    # -|x - 0.2|^2 / 0.002 + |x - 0.5|^2 / 0.4 is largest in the corner nearest to 0.2, and smallest in the other.
+    classifier = nn.Linear(4, 10)
+    classifier.weight.data.zero_()
+    classifier.bias.data.copy_(9.0 * torch.eye(10)[0])
+    net = CCUModel(classifier, 10)
+    inside, outside = Mixture([1.0], [[0.2] * 4], [1e-3]), Mixture([1.0], [[0.5] * 4], [0.2])
+    net.set_ratio(DensityRatio(inside, outside))
+    x = torch.tensor([[0.8, 0.7, 0.8, 0.9]])
+    found = attack(net, x, 0.05, direction=direction)
+    assert found.zero_gradient_share == 0
+    step = -0.05 if direction == "raise" else 0.05
+    np.testing.assert_allclose(found.points, x.numpy() + step, atol=1e-6)
+    np.testing.assert_allclose(found.gate, exact_gate(net, found.points), rtol=1e-12)
+    if direction == "raise":
+        assert exact_gate(net, x) < found.gate <= exact_gate(net, x, 0.05)
+    np.testing.assert_allclose(found.log_confidence, np.log(0.1), atol=1e-12)
+    np.testing.assert_array_equal(found.clean, confidence_bounds(net, x, 0.05).value)
+    assert all(values == found.clean for values in found.per_attack.values())
+
+
+def test_other_objectives_and_other_models_are_climbed_as_they_are(trained):
+    net, _, x = trained
+    assert attack(net, x[:3]).gate is None
+
+
+def test_candidates_of_another_shape_are_named(trained):
+    net, _, x = trained
+    with pytest.raises(InputError, match=r"candidates must be inputs of the shape of x \(6,\), got \(5,\)"):
+        attack(net, x[:2], candidates=torch.rand(3, 5))

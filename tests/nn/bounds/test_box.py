@@ -42,3 +42,12 @@ def test_widening_grows_with_size_and_leaves_zero_alone():
     box = Box(torch.tensor([0.0, 1.0, 100.0], dtype=torch.float64), torch.zeros(3, dtype=torch.float64)).widened(10)
     assert box.radius[0] == 0
     assert 0 < box.radius[1] < box.radius[2] < 1e-11
+
+
+@pytest.mark.parametrize("value", [-0.5, 1.5, float("nan")])
+def test_a_ball_around_an_input_outside_the_range_is_refused(value):
+    # Around 1.5 with radius 0.3 it would run from 1.2 to 1: a negative radius, which a certified loss would reward.
+    x = torch.tensor([[0.5, 0.5], [0.5, value]])
+    with pytest.raises(InputError, match="x must lie between 0 and 1, got values from"):
+        input_box(x, 0.3)
+    assert input_box(torch.nan_to_num(x), 0.3, None).radius.min() > 0

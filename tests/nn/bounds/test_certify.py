@@ -20,6 +20,7 @@ from caveat.nn.bounds import (  # noqa: E402
     label_bounds,
     log_confidence_upper,
 )
+from caveat.nn.exact import exact_logits  # noqa: E402
 
 
 @pytest.mark.parametrize("kind", ["dense", "conv", "residual"])
@@ -196,6 +197,9 @@ def test_clipping_the_box_is_tighter_and_evaluation_does_it(make_net):
     (lambda n: confidence_bounds(n, torch.full((1, 2), np.nan), 0.1), "NaN or an infinity at row 0"),
     (lambda n: confidence_bounds(n, torch.rand(2), 0.1), "batch of inputs"),
     (lambda n: confidence_bounds(n, torch.rand(1, 2), -0.1), "epsilon must be"),
+    (lambda n: confidence_bounds(n, torch.rand(2, 2), np.array([0.1, 0.2])), "epsilon must be"),
+    (lambda n: confidence_bounds(n, torch.rand(1, 2), 0.1, clip=(1.0, 0.0)), "clip must be"),
+    (lambda n: confidence_bounds(n, torch.rand(1, 3), 0.1), r"cannot take inputs of shape \(3,\)"),
     (lambda n: confidence_bounds(n, torch.rand(1, 2), 0.1, method="crwn"), "Did you mean 'crown'"),
     (lambda n: confidence_bounds(n, torch.rand(1, 2), 0.1, refine=5), "refine needs threshold"),
     (lambda n: epsilon_star(n, torch.rand(1, 2), -1.0, largest=0), "largest must be"),
@@ -203,3 +207,18 @@ def test_clipping_the_box_is_tighter_and_evaluation_does_it(make_net):
 def test_wrong_arguments_are_named(call, what):
     with pytest.raises(InputError, match=what):
         call(nn.Linear(2, 2))
+
+
+def test_arrays_that_torch_does_not_take_as_they_are(recwarn):
+    net, x = nn.Linear(4, 3), np.random.default_rng(0).random((5, 4))
+    want = confidence_bounds(net, x, 0.1).upper
+    locked = x.copy()
+    locked.flags.writeable = False
+    torch.set_warn_always(True)  # torch says it only once a process
+    try:
+        np.testing.assert_array_equal(confidence_bounds(net, locked, 0.1).upper, want)
+    finally:
+        torch.set_warn_always(False)
+    np.testing.assert_allclose(confidence_bounds(net, x[::-1], 0.1).upper, want[::-1], rtol=1e-12)
+    np.testing.assert_allclose(exact_logits(net, locked[::-1]), exact_logits(net, x)[::-1], rtol=1e-12)
+    assert not recwarn

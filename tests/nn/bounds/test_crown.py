@@ -80,3 +80,20 @@ def test_layers_without_lines_are_named(layer, what):
 def test_residual_networks_are_refused(make_net):
     with pytest.raises(InputError, match="needs a chain"):
         crown_differences(make_net("residual", 0), input_box(torch.rand(1, 1, 2, 2).double(), 0.1))
+
+
+def test_slack_encloses_logits_that_cancel():
+    # Both logits are the same sum of hidden units in another order: equal in real numbers, different by their rounding
+    # in the network. The coefficients of their difference cancel, and their own size says nothing about that.
+    torch.manual_seed(0)
+    units, weight = nn.Linear(6, 64).double(), 1e6 * torch.randn(64, dtype=torch.float64)
+    first, head = nn.Linear(6, 256).double(), nn.Linear(256, 2, bias=False).double()
+    first.weight.data, first.bias.data = units.weight.detach().repeat(4, 1), units.bias.detach().repeat(4)
+    head.weight.data[0] = torch.cat([weight, 0.3 * weight, 0.7 * weight, -weight])
+    head.weight.data[1] = torch.cat([0.7 * weight, -weight, 0.3 * weight, weight])
+    net, x = nn.Sequential(first, nn.ReLU(), head), torch.rand(100, 6, dtype=torch.float64)
+    upper = crown_differences(net, input_box(x, 0.0).widened(1))
+    with torch.no_grad():
+        logits = net(x)
+    assert (logits[:, 0] != logits[:, 1]).any()
+    assert (logits[:, :, None] - logits[:, None, :] <= upper).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from caveat import InputError
@@ -12,7 +13,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds import Box, propagate, register_rule  # noqa: E402
+from caveat.nn.bounds import Box, input_box, propagate, register_rule  # noqa: E402
 from caveat.nn.bounds.rules import MODULE_RULES  # noqa: E402
 
 
@@ -179,3 +180,37 @@ def test_arithmetic_without_a_rule_is_named(forward, what):
 
     with pytest.raises(InputError, match=what):
         propagate(Net(), Box(torch.ones(1, 2), torch.zeros(1, 2)))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-10, 1e-13])
+def test_slack_encloses_sums_that_begin_with_the_bias(scale):
+    # Each product is near or below half a unit in the last place of the bias, and so is what each step may lose.
+    torch.manual_seed(0)
+    layer = nn.Linear(784, 50).double()
+    layer.weight.data = scale * torch.rand(50, 784, dtype=torch.float64)
+    x = torch.rand(20, 784, dtype=torch.float64)
+    out = propagate(layer, Box(x, torch.zeros_like(x)), slack=True)
+    total = layer.bias.detach().repeat(20, 1)
+    for i in range(784):
+        total = total + x[:, i : i + 1] * layer.weight[:, i].detach()
+    assert (total <= out.upper).all()
+    assert (total >= out.lower).all()
+
+
+def test_slack_encloses_a_subtraction_that_cancels():
+    # The box of x - 1/2 for |x - 0.5| <= 1e-12 and clipped to [0, 1], in fractions: the centre was rounded before.
+    rng = np.random.default_rng(0)
+    x, epsilon = torch.from_numpy(0.5 + 1e-12 * rng.normal(size=(500, 1))), 1e-12
+
+    class Centred(nn.Module):
+        def forward(self, x):
+            return x - 0.5
+
+    out = propagate(Centred(), input_box(x, epsilon), slack=True)
+    for row, point in enumerate(x[:, 0].tolist()):
+        centre, radius = Fraction(out.centre[row].item()), Fraction(out.radius[row].item())
+        ends = [point + epsilon, point - epsilon]
+        inside = [
+            z if abs(Fraction(z) - Fraction(point)) <= Fraction(epsilon) else np.nextafter(z, point) for z in ends
+        ]
+        assert all(abs(Fraction(float(z)) - Fraction(1, 2) - centre) <= radius for z in inside)

@@ -7,6 +7,7 @@ from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
 from caveat.nn.training.acet import ACET, worst_in_ball  # noqa: E402
+from caveat.nn.training.batch import Batch  # noqa: E402
 
 
 def line():
@@ -84,22 +85,19 @@ def test_the_objective_by_hand():
     # The outlier 0.5 is moved to 0.7, where the logits are (0.7, 0): cross-entropy to uniform is
     # log(1 + e^0.7) - 0.35. The inlier 0 has logits (0, 0): log 2.
     x, y, out = torch.tensor([[0.0]]), torch.tensor([0]), torch.tensor([[0.5]])
-    loss, parts = ACET(epsilon=0.2).loss(line(), x, y, out, progress=1.0, generator=torch.Generator())
+    loss, parts = ACET(epsilon=0.2).loss(line(), Batch(x, y, out))
     uniform = math.log(1 + math.exp(0.7)) - 0.35
     assert loss.item() == pytest.approx(math.log(2) + uniform)
     assert parts == pytest.approx({"in": math.log(2), "out": uniform})
     # The original objective: log-confidence, 0.7 - log(1 + e^0.7).
     paradigm = ACET(epsilon=0.2, objective="confidence")
-    loss, _ = paradigm.loss(line(), x, y, out, progress=1.0, generator=torch.Generator())
+    loss, _ = paradigm.loss(line(), Batch(x, y, out))
     assert loss.item() == pytest.approx(math.log(2) + 0.7 - math.log(1 + math.exp(0.7)))
 
 
 def test_first_inliers_then_outliers_then_their_attack():
     x, y, out = torch.tensor([[0.0]]), torch.tensor([0]), torch.tensor([[0.5]])
-    found = [
-        ACET(epsilon=0.2).loss(line(), x, y, out, progress=p, generator=torch.Generator())[0].item()
-        for p in (0.0, 0.1, 0.5)
-    ]
+    found = [ACET(epsilon=0.2).loss(line(), Batch(x, y, out, progress=p))[0].item() for p in (0.0, 0.1, 0.5)]
     still = math.log(1 + math.exp(0.5)) - 0.25
     moved = math.log(1 + math.exp(0.7)) - 0.35
     assert found == pytest.approx([math.log(2), math.log(2) + still, math.log(2) + moved])

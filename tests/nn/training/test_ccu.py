@@ -11,6 +11,7 @@ from caveat._density_ratio import DensityRatio  # noqa: E402
 from caveat._mixtures import Mixture  # noqa: E402
 from caveat.nn.bounds import confidence_bounds  # noqa: E402
 from caveat.nn.training import CCU, OutlierMix, fit_classifier  # noqa: E402
+from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.ccu import CCUModel  # noqa: E402
 from caveat.nn.training.out_weight import gate_gap  # noqa: E402
 from caveat.nn.training.rows import Rows  # noqa: E402
@@ -199,7 +200,7 @@ def test_every_outlier_of_a_batch_counts():
     classifier.weight.data.copy_(torch.tensor([[2.0], [0.0]]))
     net = CCUModel(classifier, 2)
     x, out = torch.tensor([[0.1], [0.4]]), torch.tensor([[0.2], [0.5], [0.9]])
-    loss, parts = CCU(kappa=0.5).loss(net, x, torch.tensor([0, 1]), out, progress=1.0, generator=torch.Generator())
+    loss, parts = CCU(kappa=0.5).loss(net, Batch(x, torch.tensor([0, 1]), out))
 
     def p(value):
         first = math.exp(2 * value) / (1 + math.exp(2 * value))
@@ -209,3 +210,16 @@ def test_every_outlier_of_a_batch_counts():
     outside = -sum(math.log(p(v)[0]) + math.log(p(v)[1]) for v in (0.2, 0.5, 0.9)) / 6
     assert parts == pytest.approx({"in": inside, "out": outside}, rel=1e-5)
     assert loss.item() == pytest.approx(inside + 0.5 * outside, rel=1e-5)
+
+
+def test_the_rounding_of_the_gate_is_paid_for():
+    # The network expands squares, which loses digits close to a narrow Gaussian.
+    sure = nn.Linear(1, 10)
+    sure.weight.data.zero_()
+    sure.bias.data.copy_(60.0 * torch.eye(10)[0])
+    net = CCUModel(sure, 10)
+    net.set_ratio(DensityRatio(Mixture([1.0], [[0.9]], [1e-6]), Mixture([1.0], [[0.5]], [0.1])), log_out_weight=5.0)
+    x = np.random.default_rng(0).normal(0.9, 1e-3, size=(500, 1))
+    bounds = confidence_bounds(net, x, 0.0)
+    assert (bounds.value <= bounds.upper).all()
+    assert (bounds.upper - bounds.value).max() < 1e-7

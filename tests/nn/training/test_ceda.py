@@ -9,6 +9,7 @@ from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
 from caveat.nn.training import CEDA  # noqa: E402
+from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.ceda import mean_log_confidence  # noqa: E402
 
 
@@ -20,8 +21,7 @@ def test_by_hand():
 
 def test_the_loss_adds_a_mean_and_a_mean_whatever_the_numbers():
     inputs, outliers = torch.tensor([[math.log(3), 0.0]] * 3), torch.tensor([[0.0, math.log(4)]] * 7)
-    loss, _ = CEDA(kappa=0.5).loss(nn.Identity(), inputs, torch.zeros(3, dtype=torch.long), outliers,
-                                   progress=0.5, generator=torch.Generator())  # fmt: skip
+    loss, _ = CEDA(kappa=0.5).loss(nn.Identity(), Batch(inputs, torch.zeros(3).long(), outliers))
     assert float(loss) == pytest.approx(math.log(4 / 3) + 0.5 * math.log(4 / 5))
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,12 +35,12 @@ class Stops(Paradigm):
     def __repr__(self):
         return "Stops()"
 
-    def loss(self, net, inputs, labels, outliers, *, progress, generator):
+    def loss(self, net, batch):
         self.steps += 1
         if self.steps == self.at:
             raise Halt
-        noise = torch.rand(inputs.shape, generator=generator)  # chance of its own, to be restored as well
-        return CrossEntropy().loss(net, inputs + 0.1 * noise, labels, None, progress=progress, generator=generator)
+        noise = torch.rand(batch.inputs.shape, generator=batch.generator)  # chance of its own, to be restored as well
+        return CrossEntropy().loss(net, replace(batch, inputs=batch.inputs + 0.1 * noise))
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])

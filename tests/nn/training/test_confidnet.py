@@ -13,6 +13,7 @@ from torch import nn  # noqa: E402
 
 from caveat.nn import fit_classifier  # noqa: E402
 from caveat.nn.training import ConfidNet, CrossEntropy, EarlyStopping  # noqa: E402
+from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.confidnet import true_class_probability  # noqa: E402
 
 
@@ -30,7 +31,7 @@ def test_the_regression_loss_by_hand_and_where_its_gradient_goes():
     nn.init.zeros_(net.regressor[0].weight)
     nn.init.zeros_(net.regressor[0].bias)
     x, y = torch.tensor([[math.log(3), 0.0], [math.log(3), 0.0]]), torch.tensor([0, 1])
-    loss, parts = paradigm.regression_loss(net, x, y, None, progress=0.0, generator=torch.Generator())
+    loss, parts = paradigm.regression_loss(net, Batch(x, y, progress=0.0))
     # s = 1/2; TCP 3/4 and 1/4: both errors are 1/4, squared 1/16
     assert float(loss.detach()) == pytest.approx(1 / 16)
     assert parts["tcp"] == pytest.approx(0.5)
@@ -44,13 +45,13 @@ def test_phases_train_what_they_should(blobs, small_net):
     paradigm = ConfidNet(hidden=8, layers=1, shares=(0.5, 0.25, 0.25), fine_tuning_rate=0.1)
     original = ConfidNet.regression_loss
 
-    def regression_loss(self, net, inputs, labels, outliers, *, progress, generator):
+    def regression_loss(self, net, batch):
         wish = tuple(
             any(p.requires_grad for p in part.parameters()) for part in (net.model, net.encoder, net.regressor)
         )
         modes = (net.model.training, net.encoder.training, net.regressor.training)
-        seen.setdefault((wish, modes), []).append(progress)
-        return original(self, net, inputs, labels, outliers, progress=progress, generator=generator)
+        seen.setdefault((wish, modes), []).append(batch.progress)
+        return original(self, net, batch)
 
     ConfidNet.regression_loss = regression_loss
     try:

@@ -14,6 +14,7 @@ from torch import nn  # noqa: E402
 
 from caveat.nn import fit_classifier  # noqa: E402
 from caveat.nn.training import DeepGamblers  # noqa: E402
+from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.deep_gamblers import gambler_loss  # noqa: E402
 
 
@@ -48,8 +49,8 @@ def test_the_warm_up_is_cross_entropy_over_the_classes(small_net):
     paradigm = DeepGamblers(warm_up=0.5)
     net = paradigm.build(small_net(dropout=0.0), 3)
     x, y = torch.randn(7, 4), torch.randint(3, (7,))
-    early, _ = paradigm.loss(net, x, y, None, progress=0.49, generator=torch.Generator())
-    late, parts = paradigm.loss(net, x, y, None, progress=0.5, generator=torch.Generator())
+    early, _ = paradigm.loss(net, Batch(x, y, progress=0.49))
+    late, parts = paradigm.loss(net, Batch(x, y, progress=0.5))
     torch.testing.assert_close(early, nn.functional.cross_entropy(net(x), y))
     torch.testing.assert_close(late, gambler_loss(net.all_logits(x), y, 2.2))
     assert 0 < parts["abstained"] < 1

@@ -12,6 +12,7 @@ from torch import nn  # noqa: E402
 
 from caveat import scores  # noqa: E402
 from caveat.nn import fit_classifier  # noqa: E402
+from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.devries import ConfidenceBranch, DeVries, hinted_loss  # noqa: E402
 
 
@@ -40,13 +41,13 @@ def test_the_whole_loss_by_hand_and_the_price_follows_the_budget():
     nn.init.zeros_(net.branch.weight)
     nn.init.zeros_(net.branch.bias)
     x, y = torch.tensor([[math.log(3), 0.0]]), torch.tensor([1])
-    loss, parts = DeVries(price=0.2, hinted=1.0).loss(net, x, y, None, progress=0.0, generator=torch.Generator())
+    loss, parts = DeVries(price=0.2, hinted=1.0).loss(net, Batch(x, y, progress=0.0))
     # as above -log 5/8, and 0.2 * -log 1/2
     assert float(loss.detach()) == pytest.approx(-math.log(5 / 8) + 0.2 * math.log(2))
     assert parts["paid"] == pytest.approx(math.log(2))
     assert float(net.price) == pytest.approx(0.2 / 0.99)  # log 2 is above the budget of 0.3: the price rises
     nn.init.constant_(net.branch.bias, 3.0)  # -log sigmoid(3) = 0.049 is below it: the price falls
-    DeVries(hinted=1.0).loss(net, x, y, None, progress=0.0, generator=torch.Generator())
+    DeVries(hinted=1.0).loss(net, Batch(x, y, progress=0.0))
     assert float(net.price) == pytest.approx(0.2 / 0.99 / 1.01)
 
 

@@ -190,3 +190,15 @@ def test_wrong_data_is_named(blobs, small_net):
 def test_the_progress_bar_writes_to_standard_error_only(blobs, small_net, capsys):
     fit_classifier(small_net(), blobs(), CrossEntropy(), epochs=2, learning_rate=0.05, progress=True)
     assert capsys.readouterr().out == ""
+
+
+def test_a_memory_map_is_read_without_a_word(tmp_path, blobs, small_net, same_weights, recwarn):
+    x, y = blobs()
+    np.save(tmp_path / "x.npy", x)
+    torch.set_warn_always(True)  # torch says it only once a process
+    try:
+        mapped = fit_classifier(small_net(), (np.load(tmp_path / "x.npy", mmap_mode="r"), y), epochs=5)
+    finally:
+        torch.set_warn_always(False)
+    assert not [one for one in recwarn if issubclass(one.category, UserWarning) and "writ" in str(one.message)]
+    assert same_weights(mapped.model, fit_classifier(small_net(), (x, y), epochs=5).model)

@@ -6,7 +6,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
+from caveat.nn import fit_classifier  # noqa: E402
 from caveat.nn.bounds import confidence_loss, difference_bounds  # noqa: E402
+from caveat.nn.training import ACET, Joint  # noqa: E402
+from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.good import GOOD  # noqa: E402
 from caveat.nn.training.quantile import quantile_loss  # noqa: E402
 
@@ -21,7 +24,7 @@ def line():
 def one(paradigm, progress, net=None, outliers=None):
     x, y = torch.tensor([[0.0]]), torch.tensor([0])  # logits (0, 0): cross-entropy log 2
     outliers = torch.tensor([[0.5]]) if outliers is None else outliers
-    return paradigm.loss(net or line(), x, y, outliers, progress=progress, generator=torch.Generator())
+    return paradigm.loss(net or line(), Batch(x, y, outliers, progress=progress))
 
 
 def test_the_objective_by_hand():
@@ -60,7 +63,7 @@ def test_good_80_joins_ball_and_point():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     x, y, out = torch.rand(6, 4), torch.tensor([0, 1, 2, 0, 1, 2]), torch.rand(10, 4)
-    loss, _ = GOOD(quantile=0.8).loss(net, x, y, out, progress=1.0, generator=torch.Generator())
+    loss, _ = GOOD(quantile=0.8).loss(net, Batch(x, y, out))
     expected = nn.functional.cross_entropy(net(x), y) + 0.3 * quantile_loss(
         difference_bounds(net, out, 0.3), net(out), 0.8
     )
@@ -71,7 +74,7 @@ def test_the_gradient_is_that_of_autograd_on_the_formula():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).double()
     x, y, out = (torch.rand(4, 3).double(), torch.tensor([0, 1, 1, 0]), torch.rand(4, 3).double())
-    loss, _ = GOOD(kappa=1.0).loss(net, x, y, out, progress=1.0, generator=torch.Generator())
+    loss, _ = GOOD(kappa=1.0).loss(net, Batch(x, y, out))
     loss.backward()
     # By finite differences in one weight of the first layer.
     step, weight = 1e-6, net[0].weight
@@ -118,3 +121,11 @@ def test_too_strong_too_soon_collapses_and_is_reported():
     at_once = GOOD(kappa=30.0, kappa_ramp=(0.0, 0.0), epsilon_ramp=(0.0, 0.0))
     with pytest.warns(CaveatWarning, match="training collapsed"):
         fit_classifier(net, (x, images.labels), at_once, outliers=OutlierMix(x), epochs=3, batch_size=50)
+
+
+@pytest.mark.parametrize("paradigm", [GOOD(), Joint(), ACET(start=0.0, attack_from=0.0)])
+def test_outliers_outside_the_range_are_refused(paradigm):
+    x, y = torch.rand(20, 4), torch.arange(20) % 2
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    with pytest.raises(InputError, match="x must lie between 0 and 1, got values from"):
+        fit_classifier(net, (x, y), paradigm, outliers=3 * torch.randn(50, 4), epochs=3)

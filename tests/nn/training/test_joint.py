@@ -8,6 +8,7 @@ from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
 from caveat.nn.bounds import Box, confidence_bounds, propagate  # noqa: E402
+from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.joint import Joint, JointModel, NegativeLinear, with_head  # noqa: E402
 
 
@@ -38,7 +39,7 @@ def test_the_loss_by_hand():
     net = JointModel(classifier, detector, 2)
     paradigm = Joint(epsilon=0.25, kappa=0.3, outlier_weight=0.5)
     x, y, out = torch.tensor([[0.0]]), torch.tensor([0]), torch.tensor([[0.5]])
-    loss, parts = paradigm.loss(net, x, y, out, progress=1.0, generator=torch.Generator())
+    loss, parts = paradigm.loss(net, Batch(x, y, out))
     uniform, strange = math.log(1 + math.e) - 0.5, math.log(1 + math.exp(0.75))
     assert parts == pytest.approx({"in": math.log(2), "out": uniform, "known": math.log(2), "strange": strange})
     assert loss.item() == pytest.approx(math.log(2) + 0.5 * uniform + math.log(2) + 0.3 * strange)
@@ -52,7 +53,7 @@ def test_the_detector_loss_is_not_shifted():
         nn.init.zeros_(layer.bias)
     net = JointModel(classifier, detector, 2)
     x = torch.rand(3, 1)
-    _, parts = Joint().loss(net, x, torch.zeros(3).long(), x, progress=0.0, generator=torch.Generator())
+    _, parts = Joint().loss(net, Batch(x, torch.zeros(3).long(), x, progress=0.0))
     assert parts["known"] == pytest.approx(math.log(2))
 
 
@@ -121,3 +122,15 @@ def test_the_detector_starts_on_its_own():
 def test_wrong_parameters():
     with pytest.raises(InputError, match="outlier_weight must be a finite number, at least 0"):
         Joint(outlier_weight=-1)
+
+
+def test_a_sure_answer_does_not_pass_its_bound_by_rounding():
+    # Detector and classifier are so sure that what is missing to confidence 1 is near the unit roundoff.
+    classifier, detector = nn.Linear(1, 10), nn.Linear(1, 1)
+    classifier.weight.data.zero_()
+    classifier.bias.data.copy_(60.0 * torch.eye(10)[0])
+    detector.weight.data.fill_(60.0)
+    detector.bias.data.zero_()
+    bounds = confidence_bounds(JointModel(classifier, detector, 10), torch.linspace(0, 1, 1001)[:, None], 0.0)
+    assert (bounds.value <= bounds.upper).all()
+    assert (bounds.upper < 0).all()  # and the bound still says how much is missing

@@ -12,6 +12,7 @@ from torch import nn  # noqa: E402
 
 from caveat.nn import fit_classifier  # noqa: E402
 from caveat.nn.training import CEDA, OutlierExposure  # noqa: E402
+from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.oe import uniform_cross_entropy  # noqa: E402
 
 
@@ -23,8 +24,7 @@ def test_by_hand():
 def test_the_loss_adds_a_mean_and_a_mean_whatever_the_numbers():
     inputs = torch.tensor([[math.log(3), 0.0]] * 3)  # as logits: p_0 = 3/4
     outliers = torch.tensor([[0.0, 0.0]] * 7)
-    loss, parts = OutlierExposure(kappa=0.3).loss(nn.Identity(), inputs, torch.zeros(3, dtype=torch.long), outliers,
-                                                  progress=0.5, generator=torch.Generator())  # fmt: skip
+    loss, parts = OutlierExposure(kappa=0.3).loss(nn.Identity(), Batch(inputs, torch.zeros(3).long(), outliers))
     assert float(loss) == pytest.approx(math.log(4 / 3) + 0.3 * math.log(2))
     assert parts == {"in": pytest.approx(math.log(4 / 3)), "out": pytest.approx(math.log(2)), "kappa": 0.3}
 
@@ -40,8 +40,7 @@ def test_kappa_follows_its_ramp():
     x, y = torch.zeros(2, 3), torch.tensor([0, 1])
     paradigm = OutlierExposure(kappa=0.4, ramp=(0.2, 0.6))
     found = [
-        paradigm.loss(nn.Identity(), x, y, x, progress=progress, generator=torch.Generator())[1]["kappa"]
-        for progress in (0.1, 0.4, 0.9)
+        paradigm.loss(nn.Identity(), Batch(x, y, x, progress=progress))[1]["kappa"] for progress in (0.1, 0.4, 0.9)
     ]
     assert found == pytest.approx([0.0, 0.2, 0.4])
 

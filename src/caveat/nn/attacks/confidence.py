@@ -18,7 +18,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from caveat._checks import as_count, check_known
+from caveat._checks import as_count, as_number, check_known
 from caveat.errors import InputError
 from caveat.nn.attacks.apgd import apgd
 from caveat.nn.attacks.ball import Ball, Objective, climber
@@ -54,6 +54,8 @@ class Attacked:
         The objective that each attack reached alone (n,), by name such as ``"apgd from contrast"``.
     epsilon, direction
         What was asked for.
+    gate
+        Of a gated classifier the effective gate (n,) at the worst points, in whose terms it was attacked; else None.
     """
 
     points: NDArray[np.float64]
@@ -64,6 +66,7 @@ class Attacked:
     per_attack: Mapping[str, NDArray[np.float64]]
     epsilon: float
     direction: str
+    gate: NDArray[np.float64] | None = None
 
     @property
     def n(self) -> int:
@@ -111,7 +114,8 @@ def attack_confidence(
     Parameters
     ----------
     model
-        A classifier that returns logits (or log-probabilities). It is left as it is and attacked at rest.
+        A classifier that returns logits (or log-probabilities). It is left as it is and attacked at rest. A gated one,
+        with a method ``effective_gate``, is attacked through that: its confidence rounds to 1/K and has no slope.
     x
         Inputs (n, ...), inside ``clip``.
     epsilon
@@ -153,11 +157,13 @@ def attack_confidence(
     (True, 'apgd from contrast')
     """
     check_known(direction, ("raise", "lower"), "direction")
-    if not 0 <= float(epsilon) < np.inf:
-        raise InputError(f"epsilon must be a number, 0 or larger, got {epsilon!r}.")
+    as_number(epsilon, "epsilon", least=0)
     measure, sign = _measure(objective), 1.0 if direction == "raise" else -1.0
     exact, inputs = certifiable(model), checked_inputs(x, clip)
     others = None if candidates is None else checked_inputs(candidates, clip)
+    if others is not None and others.shape[1:] != inputs.shape[1:]:
+        raise InputError(f"candidates must be inputs of the shape of x {tuple(inputs.shape[1:])}, "
+                         f"got {tuple(others.shape[1:])}.")  # fmt: skip
     if starts is None:
         starts = ("point", "small", "contrast") + (() if others is None else ("toward_id",))
     for name in optimisers:
@@ -165,7 +171,6 @@ def attack_confidence(
     for name, count in (("restarts", restarts), ("tries", tries), ("steps", steps), ("batch_size", batch_size)):
         as_count(count, name)
     ball = Ball(inputs, float(epsilon), clip)
-    judge = _quiet(exact, measure, sign)
 
     found, zero = dict[str, Tensor](), dict[str, float]()
     sources = [("", model), *((f"transfer {i}: ", other) for i, other in enumerate(transfer))]
@@ -183,7 +188,7 @@ def attack_confidence(
     if zero_share is None:
         runner = _Runner(model, measure, sign, ball, batch_size)
         zero_share = _share_without(runner.look(runner.ball.x)[1])
-    return _worst(judge, ball, found, sign, batch_size, zero_share, zero, direction)
+    return _worst(exact, measure, ball, found, sign, batch_size, zero_share, zero, direction)
 
 
 @final
@@ -193,7 +198,7 @@ class _Runner:
     def __init__(self, model: nn.Module, measure: Measure, sign: float, ball: Ball, batch_size: int) -> None:
         net = copy.deepcopy(model).cpu().eval().requires_grad_(False)
         kind = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
-        self.objective = _quiet(net, measure, sign)
+        self.objective = _climbed(net, measure, sign)
         self.climb = climber(self.objective)
         self.ball, self.batch_size = Ball(ball.x.to(kind), ball.epsilon, ball.clip), batch_size
 
@@ -229,30 +234,35 @@ class _Runner:
 
 
 def _worst(
-    judge: Objective, ball: Ball, reached_by: Mapping[str, Tensor], sign: float, batch_size: int, zero_share: float,
-    zero: Mapping[str, float], direction: str,
+    net: nn.Module, measure: Measure, ball: Ball, reached_by: Mapping[str, Tensor], sign: float, batch_size: int,
+    zero_share: float, zero: Mapping[str, float], direction: str,
 ) -> Attacked:  # fmt: skip
     """Every point judged in float64, and for each sample the worst, the clean point included."""
 
-    def value(points: Tensor) -> Tensor:
+    def value(judge: Objective, points: Tensor) -> Tensor:
         with torch.no_grad():
             found = torch.cat([judge(part) for part in torch.split(points, batch_size)])
         if bool(torch.isnan(found).any()):
             raise InputError("the model gives NaN. Look for huge or NaN weights.")
         return found
 
+    climbed, asked = _climbed(net, measure, sign), _asked(net, measure, sign)
+    gated = _gated(net, measure)
     each = (-1, *[1] * (ball.x.ndim - 1))
-    clean = best = value(ball.x)
+    clean = best = value(climbed, ball.x)
+    plain = value(asked, ball.x) if gated else clean
     points, per_attack = ball.x, {}
     for name, reached in reached_by.items():
-        here = value(reached)
+        here = value(climbed, reached)
         up = here > best
         points, best = torch.where(up.reshape(each), reached, points), torch.where(up, here, best)
-        per_attack[name] = np.asarray(sign * torch.maximum(here, clean).numpy())
+        said = value(asked, reached) if gated else here
+        per_attack[name] = np.asarray(sign * torch.maximum(said, plain).numpy())
+    worst = torch.maximum(value(asked, points), plain) if gated else best
     return Attacked(
-        points=points.numpy(), log_confidence=sign * best.numpy(), clean=sign * clean.numpy(),
+        points=points.numpy(), log_confidence=sign * worst.numpy(), clean=sign * plain.numpy(),
         zero_gradient_share=zero_share, zero_gradients=dict(zero), per_attack=per_attack, epsilon=ball.epsilon,
-        direction=direction,
+        direction=direction, gate=sign * best.numpy() if gated else None,
     )  # fmt: skip
 
 
@@ -267,8 +277,18 @@ def _measure(objective: str | Measure) -> Measure:
     return log_confidence
 
 
-def _quiet(net: nn.Module, measure: Measure, sign: float) -> Objective:
+def _gated(net: nn.Module, measure: Measure) -> bool:
+    return measure is log_confidence and hasattr(net, "effective_gate")
+
+
+def _asked(net: nn.Module, measure: Measure, sign: float) -> Objective:
     return lambda z: sign * measure(net(z))
+
+
+def _climbed(net: nn.Module, measure: Measure, sign: float) -> Objective:
+    """What is climbed: what was asked for, or what rises with it and does not saturate."""
+    gate: Any = getattr(net, "effective_gate", None)
+    return (lambda z: sign * gate(z)) if _gated(net, measure) else _asked(net, measure, sign)
 
 
 def _watched(plan: Iterable[Any], progress: bool | None) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from caveat.nn.bounds.confidence import (
 from caveat.nn.bounds.differences import difference_bounds
 from caveat.nn.bounds.export import export_network
 from caveat.nn.bounds.interval import propagate
-from caveat.nn.bounds.joint import gated_log_confidence, joint_log_probabilities
+from caveat.nn.bounds.joint import effective_gate, gated_log_confidence, joint_log_probabilities
 from caveat.nn.bounds.rules import register_rule
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "confidence_bounds",
     "confidence_loss",
     "difference_bounds",
+    "effective_gate",
     "epsilon_star",
     "export_network",
     "gated_log_confidence",

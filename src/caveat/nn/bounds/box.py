@@ -17,7 +17,7 @@ from torch import Tensor
 
 from caveat.errors import InputError
 
-__all__ = ["Box", "input_box", "per_sample"]
+__all__ = ["Box", "check_range", "input_box", "per_sample", "rounding"]
 
 
 @final
@@ -59,8 +59,13 @@ class Box:
         |W| as well, moving k u |c| into it pays for the sum before it is made. Four times that pays for the bound and
         for whoever evaluates the network in the same precision.
         """
-        slack = 2 * (terms + 4) * torch.finfo(self.centre.dtype).eps
+        slack = rounding(terms, self.centre.dtype)
         return Box(self.centre, torch.abs(self.centre).add_(self.radius).mul_(slack).add_(self.radius))
+
+
+def rounding(terms: int, dtype: torch.dtype) -> float:
+    """What a sum of ``terms`` products may be off by, for the bound and for who evaluates, relative to its parts."""
+    return 2 * (terms + 4) * torch.finfo(dtype).eps
 
 
 def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)) -> Box:
@@ -87,9 +92,18 @@ def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | No
     if clip is None:
         return Box(x, reach.expand_as(x))
     low, high = clip
-    if not low < high:
-        raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
+    check_range(x, clip)
     return Box.between((x - reach).clamp(min=low), (x + reach).clamp(max=high))
+
+
+def check_range(x: Tensor, clip: tuple[float, float]) -> None:
+    """Raise unless inputs lie inside their range: a ball around another one, cut off there, is empty."""
+    if not clip[0] < clip[1]:
+        raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
+    least, most = (float(end) for end in torch.aminmax(x.detach()))
+    if not clip[0] <= least <= most <= clip[1]:
+        raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values from {least:g} to {most:g}. "
+                         "Put the normalisation into the model, or pass clip=None.")  # fmt: skip
 
 
 def per_sample(epsilon: float | Tensor, x: Tensor) -> Tensor:

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from caveat._checks import as_count, check_known
+from caveat._checks import as_count, as_number, as_positive, check_known
 from caveat.errors import InputError
-from caveat.nn.bounds.box import input_box
+from caveat.nn.bounds.box import check_range, input_box
 from caveat.nn.bounds.confidence import (
     log_confidence,
     log_confidence_lower,
@@ -28,11 +28,13 @@ from caveat.nn.bounds.crown import crown_differences
 from caveat.nn.bounds.differences import difference_bounds
 from caveat.results import ScoreBounds
 
-__all__ = ["certifiable", "checked_inputs", "confidence_bounds", "epsilon_star", "label_bounds"]
+__all__ = ["as_double", "certifiable", "checked_inputs", "confidence_bounds", "epsilon_star", "in_batches",
+           "label_bounds"]  # fmt: skip
 
 Clip = tuple[float, float] | None
 Pair = tuple[Tensor, Tensor]
 _LAST = 8 * torch.finfo(torch.float64).eps  # rounding of the last step, from differences to a log-probability
+_MISREAD = 1e-9  # no rounding of float64 is so large
 
 
 def confidence_bounds(
@@ -89,7 +91,7 @@ def confidence_bounds(
     as_count(batch_size, "batch_size")
     reach = _reach(epsilon, inputs)
     with torch.no_grad():
-        value = _in_batches(lambda part: log_confidence(net(part)), inputs, size=batch_size)
+        value = in_batches(lambda part: log_confidence(net(part)), inputs, size=batch_size)
         lower, upper = bounds_of(net, inputs, reach, clip, batch_size)
         chosen = torch.arange(0)
         if method == "crown":
@@ -99,6 +101,7 @@ def confidence_bounds(
         if chosen.numel():
             low, high = _linear(net, inputs[chosen], reach[chosen], clip)
             lower[chosen], upper[chosen] = torch.maximum(lower[chosen], low), torch.minimum(upper[chosen], high)
+    _demand_enclosed(value, lower, upper)
     return ScoreBounds(
         value=_numpy(value), lower=_numpy(lower), upper=_numpy(upper), epsilon=float(epsilon),
         method=method if method == "crown" or not chosen.numel() else "ibp, crown", refined=int(chosen.numel()),
@@ -128,7 +131,7 @@ def label_bounds(
     net, inputs = certifiable(model), checked_inputs(x, clip)
     reach = _reach(epsilon, inputs)
     with torch.no_grad():
-        value = _in_batches(lambda part: -_log_probabilities(net(part)), inputs, size=batch_size)
+        value = in_batches(lambda part: -_log_probabilities(net(part)), inputs, size=batch_size)
         parts = []
         for rows in torch.split(torch.arange(inputs.shape[0]), as_count(batch_size, "batch_size")):
             differences = difference_bounds(net, inputs[rows], reach[rows], clip, slack=True)
@@ -136,6 +139,7 @@ def label_bounds(
             parts.append((-log_probability_upper(differences), -log_probability_lower(differences)))
     lower, upper = (torch.cat(side) for side in zip(*parts, strict=True))
     lower, upper = lower * (1 - _LAST), upper * (1 + _LAST)
+    _demand_enclosed(value, lower, upper)
     return ScoreBounds(
         value=_numpy(value), lower=_numpy(lower), upper=_numpy(upper), epsilon=float(epsilon), method="ibp"
     )
@@ -181,8 +185,8 @@ def epsilon_star(
     array([0.5 , 0.25,  nan])
     """
     net, inputs = certifiable(model), checked_inputs(x, clip)
-    if not 0 < float(largest) < np.inf:
-        raise InputError(f"largest must be a positive number, got {largest!r}.")
+    as_count(batch_size, "batch_size")
+    as_positive(largest, "largest")
 
     def holds(radius: Tensor) -> Tensor:
         return bounds_of(net, inputs, radius, clip, batch_size)[1] <= threshold
@@ -190,6 +194,8 @@ def epsilon_star(
     with torch.no_grad():
         good = torch.zeros(inputs.shape[0], dtype=torch.float64)
         bad = torch.full_like(good, float(largest))
+        value = in_batches(lambda part: log_confidence(net(part)), inputs, size=batch_size)
+        _demand_enclosed(value, *bounds_of(net, inputs, good, clip, batch_size))
         at_rest, everywhere = holds(good), holds(bad)
         for _ in range(as_count(steps, "steps")):
             middle = (good + bad) / 2
@@ -236,9 +242,7 @@ def _linear(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip) -> Pair:
 
 
 def _reach(epsilon: float, inputs: Tensor) -> Tensor:
-    if not 0 <= float(epsilon) < np.inf:
-        raise InputError(f"epsilon must be a number, 0 or larger, got {epsilon!r}.")
-    return torch.full(inputs.shape[:1], float(epsilon), dtype=torch.float64)
+    return torch.full(inputs.shape[:1], as_number(epsilon, "epsilon", least=0), dtype=torch.float64)
 
 
 def _demand_finite(*bounds: Tensor) -> None:
@@ -247,29 +251,48 @@ def _demand_finite(*bounds: Tensor) -> None:
             raise InputError("a bound is not finite, so nothing is certified. Look for huge or NaN weights.")
 
 
+def _demand_enclosed(value: Tensor, lower: Tensor, upper: Tensor) -> None:
+    """The unchanged input lies in its ball, so its value shows a network whose forward pass was read wrongly."""
+    wrong = torch.maximum(value - upper, lower - value) > _MISREAD * (1 + value.abs())
+    if bool(wrong.any()):
+        row = int(wrong.flatten(1).any(dim=1).nonzero()[0]) if wrong.ndim > 1 else int(wrong.nonzero()[0])
+        raise InputError(f"the network leaves its bounds at the unchanged input of row {row}, so nothing is certified. "
+                         "Look for changes in place, for chance, and for rules or bounds of your own.")  # fmt: skip
+
+
 def certifiable(model: nn.Module) -> nn.Module:
     """A copy of the model in float64 and at rest."""
     return copy.deepcopy(model).cpu().double().eval()
 
 
+def as_double(x: ArrayLike | Tensor) -> Tensor:
+    """A float64 tensor on the CPU. Torch takes no read-only array (a memory map) and none that runs backwards."""
+    if isinstance(x, Tensor):
+        return x.detach().cpu().double()
+    return torch.from_numpy(np.require(x, dtype=np.float64, requirements=["C", "W"]))
+
+
 def checked_inputs(x: ArrayLike | Tensor, clip: Clip) -> Tensor:
     """Inputs as a float64 tensor, finite and inside the range."""
-    inputs = x.detach().cpu().double() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x, dtype=np.float64))
+    inputs = as_double(x)
     if inputs.ndim < 2 or 0 in inputs.shape:
         raise InputError(f"x must be a non-empty batch of inputs (n, ...), got shape {tuple(inputs.shape)}.")
     rows = inputs.flatten(1)
     if not bool(torch.isfinite(rows).all()):
         row = int((~torch.isfinite(rows)).any(dim=1).nonzero()[0])
         raise InputError(f"x must be finite, got NaN or an infinity at row {row}.")
-    if clip is not None and not clip[0] <= float(rows.min()) <= float(rows.max()) <= clip[1]:
-        span = f"from {float(rows.min()):g} to {float(rows.max()):g}"
-        raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values {span}. "
-                         "Put the normalisation into the model, or pass clip=None.")  # fmt: skip
+    if clip is not None:
+        check_range(rows, clip)
     return inputs
 
 
-def _in_batches(call: Callable[[Tensor], Tensor], inputs: Tensor, *, size: int) -> Tensor:
-    return torch.cat([call(part) for part in torch.split(inputs, size)])
+def in_batches(call: Callable[[Tensor], Tensor], inputs: Tensor, *, size: int) -> Tensor:
+    """What a network gives for all inputs, some at a time."""
+    try:
+        return torch.cat([call(part) for part in torch.split(inputs, size)])
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"the model cannot take inputs of shape {tuple(inputs.shape[1:])}: {reason}.") from None
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float64]:

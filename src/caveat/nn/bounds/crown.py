@@ -30,6 +30,7 @@ _AFFINE = (nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, nn.AvgPool2d, n
 _RELU: tuple[Any, ...] = (F.relu, torch.relu, torch.relu_, "relu")
 _ROWS = 512  # linear functions carried back at once
 _SLACK = 1e-10  # of all that was added up; float64 rounding is ten thousand times smaller
+_LOST = 1e-12  # of what was added up before it cancelled, here or in the network; rounding of some thousand terms
 
 
 @final
@@ -48,6 +49,13 @@ class _Chain:
         for part in self.parts:
             box = module_rule(part, type(part).__name__)(part, box, True)
         return box
+
+    def size(self, size: Tensor) -> Tensor:
+        """What entries up to ``size`` add up to if nothing cancels."""
+        for part in self.parts:
+            box = module_rule(part, type(part).__name__)(part, Box(torch.zeros_like(size), size), False)
+            size = box.centre.abs() + box.radius
+        return size
 
 
 def crown_differences(net: nn.Module, box: Box) -> Tensor:
@@ -79,17 +87,19 @@ def crown_differences(net: nn.Module, box: Box) -> Tensor:
 def _differences(blocks: list[_Chain], box: Box) -> Tensor:
     starts = [box]  # before each affine block
     inner: list[Box] = []  # before each ReLU
+    size = box.centre.abs() + box.radius
     for block in blocks[:-1]:
-        inner.append(_tightened(blocks, starts, inner, block.box(starts[-1])))
+        size = block.size(size)
+        inner.append(_tightened(blocks, starts, inner, block.box(starts[-1]), size))
         starts.append(relu(inner[-1], slack=True))
     logits = blocks[-1](starts[-1].centre)
     classes = logits.shape[1]
     pairs = (torch.eye(classes, dtype=logits.dtype)[:, None] - torch.eye(classes, dtype=logits.dtype)).flatten(0, 1)
-    found = _carried_back(blocks, starts, inner, pairs).reshape(classes, classes)
+    found = _carried_back(blocks, starts, inner, pairs, blocks[-1].size(size)).reshape(classes, classes)
     return found * ~torch.eye(classes, dtype=torch.bool)
 
 
-def _tightened(blocks: list[_Chain], starts: list[Box], inner: list[Box], before: Box) -> Box:
+def _tightened(blocks: list[_Chain], starts: list[Box], inner: list[Box], before: Box, size: Tensor) -> Box:
     """The box before a ReLU, made tighter by linear bounds for the units that can be on or off."""
     lower, upper = before.lower.flatten(), before.upper.flatten()
     open_ = ((lower < 0) & (upper > 0)).nonzero()[:, 0]
@@ -99,14 +109,15 @@ def _tightened(blocks: list[_Chain], starts: list[Box], inner: list[Box], before
     unit[torch.arange(open_.numel()), open_] = 1
     unit = unit.reshape(-1, *before.shape[1:])
     depth = blocks[: len(inner) + 1]
-    upper[open_] = torch.minimum(upper[open_], _carried_back(depth, starts, inner, unit))
-    lower[open_] = torch.maximum(lower[open_], -_carried_back(depth, starts, inner, -unit))
+    upper[open_] = torch.minimum(upper[open_], _carried_back(depth, starts, inner, unit, size))
+    lower[open_] = torch.maximum(lower[open_], -_carried_back(depth, starts, inner, -unit, size))
     return Box.between(lower.reshape(before.shape), upper.reshape(before.shape)).widened(1)
 
 
-def _carried_back(blocks: list[_Chain], starts: list[Box], inner: list[Box], rows: Tensor) -> Tensor:
-    """Upper bounds (S,) of linear functions, rows (S, ...), of what the last block gives."""
-    return torch.cat([_carry(blocks, starts, inner, part) for part in torch.split(rows, _ROWS)])
+def _carried_back(blocks: list[_Chain], starts: list[Box], inner: list[Box], rows: Tensor, size: Tensor) -> Tensor:
+    """Upper bounds (S,) of linear functions, rows (S, ...), of what the last block gives, which adds up to ``size``."""
+    found = torch.cat([_carry(blocks, starts, inner, part) for part in torch.split(rows, _ROWS)])
+    return found + _LOST * (rows.flatten(1).abs() @ size.flatten())
 
 
 def _carry(blocks: list[_Chain], starts: list[Box], inner: list[Box], rows: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from caveat.nn.bounds.box import Box, input_box, per_sample
+from caveat.nn.bounds.box import Box, input_box, per_sample, rounding
 from caveat.nn.bounds.interval import before_head, propagate
 
 __all__ = ["difference_bounds", "differences_of_head", "differences_of_logits"]
@@ -80,9 +80,8 @@ def differences_of_head(box: Box, weight: Tensor, bias: Tensor | None, *, slack:
     ], dim=1).reshape(-1, classes, classes)  # fmt: skip
     upper = logits[:, :, None] - logits[:, None, :] + spread
     if slack:  # the difference of two logits is off by the rounding of both, however close their rows are
-        unit = 2 * (width + 4) * torch.finfo(weight.dtype).eps
         size = F.linear(box.centre.abs() + box.radius, weight.abs(), None if bias is None else bias.abs())
-        off = unit * (size[:, :, None] + size[:, None, :])
+        off = rounding(width, weight.dtype) * (size[:, :, None] + size[:, None, :])
         upper = upper + off * ~torch.eye(classes, dtype=torch.bool)
     return upper
 

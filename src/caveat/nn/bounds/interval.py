@@ -15,6 +15,7 @@ from torch import Tensor, fx, nn
 
 from caveat.errors import InputError
 from caveat.nn.bounds.box import Box
+from caveat.nn.bounds.overwriting import refuse_overwriting
 from caveat.nn.bounds.rules import FUNCTION_RULES, METHOD_RULES, has_rule, module_rule
 
 __all__ = ["before_head", "modules_of", "propagate", "traced"]
@@ -40,6 +41,7 @@ def traced(model: nn.Module) -> fx.Graph:
         inputs = [node for node in graph.nodes if node.op == "placeholder" and not node.args]
         if len(inputs) != 1:
             raise InputError(f"{type(model).__name__} must take one input to have a bound, it takes {len(inputs)}.")
+        refuse_overwriting(graph, modules_of(model))
         known = _TRACED[model] = (state, graph)
     return known[1]
 
@@ -102,6 +104,7 @@ def _output(graph: fx.Graph) -> fx.Node:
 
 def _run(model: nn.Module, graph: fx.Graph, box: Box, slack: bool, stop: fx.Node | None) -> Any:
     modules, values = modules_of(model), dict[fx.Node, Any]()
+    box = box.widened(1) if slack else box  # a box between two ends has a rounded centre
     waiting = {node: len(node.users) for node in graph.nodes}
     needed = _reaching(stop if stop is not None else _output(graph))
     for node in graph.nodes:

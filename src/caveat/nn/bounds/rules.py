@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from caveat.errors import InputError
-from caveat.nn.bounds.box import Box
+from caveat.nn.bounds.box import Box, rounding
 
 __all__ = ["FUNCTION_RULES", "METHOD_RULES", "MODULE_RULES", "has_rule", "module_rule", "register_rule"]
 
@@ -91,17 +91,28 @@ def relu(box: Box, slack: bool) -> Box:
 
 
 def affine(
-    box: Box, terms: int, slack: bool, point: Callable[[Tensor], Tensor], size: Callable[[Tensor], Tensor]
+    box: Box,
+    terms: int,
+    slack: bool,
+    point: Callable[[Tensor], Tensor],
+    size: Callable[[Tensor], Tensor],
+    constant: Tensor | None = None,
 ) -> Box:
     """Centre through the map, radius through its absolute weights."""
     if not slack:
         return Box(point(box.centre), size(box.radius))
     box = box.widened(terms)
-    return Box(point(box.centre), size(box.radius)).widened(1)
+    centre, radius = point(box.centre), size(box.radius)
+    if constant is not None:  # whoever begins a sum with it rounds at its size in every step
+        radius = radius + rounding(terms, centre.dtype) * constant.abs()
+    return Box(centre, radius).widened(1)
 
 
 def linear(box: Box, weight: Tensor, bias: Tensor | None, slack: bool) -> Box:
-    return affine(box, weight.shape[1], slack, lambda c: F.linear(c, weight, bias), lambda r: F.linear(r, weight.abs()))
+    return affine(
+        box, weight.shape[1], slack,
+        lambda c: F.linear(c, weight, bias), lambda r: F.linear(r, weight.abs()), bias,
+    )  # fmt: skip
 
 
 @register_rule(nn.Linear)
@@ -118,6 +129,7 @@ def _conv2d(module: nn.Conv2d, box: Box, slack: bool) -> Box:
     return affine(
         box, weight[0].numel(), slack,
         lambda c: F.conv2d(c, weight, module.bias, *how), lambda r: F.conv2d(r, weight.abs(), None, *how),
+        None if module.bias is None else module.bias[:, None, None],
     )  # fmt: skip
 
 
@@ -224,6 +236,18 @@ def _item(box: Box, index: Any, slack: bool) -> Box:
     return Box(box.centre[index], box.radius[index])
 
 
+def _attribute(box: Box, name: str, slack: bool) -> Any:
+    if name not in ("shape", "ndim", "dtype", "device"):  # others, such as data, hold values and would be constants
+        raise InputError(f"no bound is known for the attribute '{name}' of a part of the network.")
+    return getattr(box.centre, name)
+
+
+def _dropout(box: Box, p: float = 0.5, training: bool = True, inplace: bool = False, *, slack: bool) -> Box:
+    if slack and training:  # certificates are of the network at rest, and this one never rests
+        raise InputError("a dropout that is on at rest has no bound. Write F.dropout(x, p, training=self.training).")
+    return box
+
+
 def _shape_only(name: str) -> Callable[..., Box]:
     return lambda box, *args, slack, **kwargs: _reshaped(lambda t: getattr(t, name)(*args, **kwargs), box)
 
@@ -248,7 +272,7 @@ FUNCTION_RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     **dict.fromkeys((operator.mul, operator.imul, torch.mul), _scale),
     **dict.fromkeys((operator.truediv, operator.itruediv, torch.div), _divide),
     **dict.fromkeys((F.relu, torch.relu, torch.relu_), lambda box, inplace=False, *, slack: relu(box, slack)),
-    **dict.fromkeys((F.dropout, F.dropout1d, F.dropout2d), lambda box, *args, slack, **kwargs: box),
+    **dict.fromkeys((F.dropout, F.dropout1d, F.dropout2d), _dropout),
     F.linear: lambda box, weight, bias=None, *, slack: linear(box, weight, bias, slack),
     F.avg_pool2d: _functional(nn.AvgPool2d),
     F.adaptive_avg_pool2d: _functional(nn.AdaptiveAvgPool2d),
@@ -257,5 +281,5 @@ FUNCTION_RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.mean: _mean,
     F.pad: _pad,
     operator.getitem: _item,
-    getattr: lambda box, name, slack: getattr(box.centre, name),
+    getattr: _attribute,
 }

@@ -1,6 +1,7 @@
 """Ways to train a classifier, and the loop that runs them."""
 
 from caveat.nn.training.acet import ACET
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.catalogue import PARADIGMS, make_paradigm
 from caveat.nn.training.ccu import CCU
 from caveat.nn.training.ceda import CEDA
@@ -28,6 +29,7 @@ __all__ = [
     "GOOD",
     "PARADIGMS",
     "PRESETS",
+    "Batch",
     "ConfidNet",
     "CrossEntropy",
     "DeVries",

@@ -10,7 +10,7 @@ distribution as L_out, and projected gradient ascent with 40 steps of 2 epsilon 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 import torch
@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from caveat._checks import as_count, check_known
+from caveat.nn.bounds.box import check_range
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.ramps import Ramp
 
@@ -63,6 +65,7 @@ def worst_in_ball(net: nn.Module, x: Tensor, epsilon: float, objective: Objectiv
     tensor([[0.7000],
             [1.0000]])
     """
+    check_range(x, (0.0, 1.0))
     low, high = (x - epsilon).clamp_min(0), (x + epsilon).clamp_max(1)
     size = 2 * epsilon / (as_count(steps, "steps") + 1)
     modes = {module: module.training for module in net.modules()}
@@ -131,24 +134,16 @@ class ACET(Paradigm):
             Ramp(self.epsilon, self.attack_from, self.attack_from, name="epsilon"),
         )
 
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
-        assert outliers is not None
-        kappa, epsilon = (ramp(progress) for ramp in self._ramps())
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
+        assert batch.outliers is not None
+        kappa, epsilon = (ramp(batch.progress) for ramp in self._ramps())
         if not kappa:
-            inside = F.cross_entropy(net(inputs), labels)
+            inside = F.cross_entropy(net(batch.inputs), batch.labels)
             return inside, {"in": inside.item(), "out": 0.0}
         objective = _OBJECTIVES[self.objective]
         if epsilon:
-            outliers = worst_in_ball(net, outliers, epsilon, objective, steps=self.steps)
-        logits, said = net(torch.cat([inputs, outliers])).tensor_split([len(inputs)])
-        inside, outside = F.cross_entropy(logits, labels), objective(said).mean()
+            worst = worst_in_ball(net, batch.outliers, epsilon, objective, steps=self.steps)
+            batch = replace(batch, outliers=worst)
+        logits, said = batch.both(net)
+        inside, outside = F.cross_entropy(logits, batch.labels), objective(said).mean()
         return inside + kappa * outside, {"in": inside.item(), "out": outside.item()}

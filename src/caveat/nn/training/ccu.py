@@ -27,7 +27,8 @@ from caveat._checks import as_count, as_number, as_share
 from caveat._density_ratio import DensityRatio, fit_density_ratio
 from caveat._mixtures import Mixture
 from caveat.errors import CaveatWarning, InputError
-from caveat.nn.bounds import gated_log_confidence, joint_log_probabilities
+from caveat.nn.bounds import effective_gate, gated_log_confidence, joint_log_probabilities
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.out_weight import choose_log_out_weight, gate_gap
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.rows import Draw, Rows
@@ -87,18 +88,39 @@ class CCUModel(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return joint_log_probabilities(self.classifier(x), self.gate(x))
 
-    def log_confidence_bounds(
+    def effective_gate(self, x: Tensor) -> Tensor:
+        """An increasing function of the confidence that does not saturate (n,), see ``nn.bounds.effective_gate``."""
+        return effective_gate(self.classifier(x), self.gate(x))
+
+    def gate_upper(
         self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0), how: Any = "pairs"
-    ) -> tuple[Tensor, Tensor]:
-        """Bounds (n,) of the log-confidence over the box, from bounds of the density ratio alone."""
+    ) -> Tensor:
+        """Upper bounds (n,) of the gate over the box."""
         radius = epsilon.double().cpu().numpy() if isinstance(epsilon, Tensor) else epsilon
         rows = x.flatten(1).double().cpu().numpy()
         found = self.ratio().bounds(rows, radius, clip=clip, method=how, side="upper")
         shift = self.log_out_weight.double().cpu()
         upper = torch.from_numpy(found.upper) - shift
-        upper = upper + 4 * torch.finfo(torch.float64).eps * (upper.abs() + shift.abs())  # the rounding of that
+        unit = 4 * torch.finfo(torch.float64).eps
+        upper = upper + unit * (upper.abs() + shift.abs())  # the rounding of that
+        lost: Tensor = unit * (rows.shape[1] + 4) * self._squares(rows, radius)  # and of the gate
+        return upper + lost
+
+    def log_confidence_bounds(
+        self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0), how: Any = "pairs"
+    ) -> tuple[Tensor, Tensor]:
+        """Bounds (n,) of the log-confidence over the box, from bounds of the density ratio alone."""
+        upper = self.gate_upper(x, epsilon, clip, how)
         lowest = gated_log_confidence(torch.full_like(upper, -torch.inf), self.n_classes)
         return lowest, gated_log_confidence(upper, self.n_classes)
+
+    def _squares(self, rows: NDArray[np.float64], radius: Any) -> Tensor:
+        """What the gate adds up before it cancels (n,): squares of inputs and of centres, by the variances."""
+        reach = np.square(np.abs(rows) + np.reshape(radius, (-1, 1))).sum(axis=1)
+        ratio = self.ratio()
+        sums = [(reach + np.square(mix.means).sum(axis=1).max()) / mix.variances.min()
+                for mix in (ratio.inside, ratio.outside)]  # fmt: skip
+        return torch.from_numpy(sums[0] + sums[1])
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         for name in _MIXTURES:  # the number of Gaussians is known only from the file
@@ -210,19 +232,9 @@ class CCU(Paradigm):
         )
         return choose_log_out_weight(inlier=known, outlier_upper=found.value)
 
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
-        assert outliers is not None
-        known, strange = net(torch.cat([inputs, outliers])).tensor_split([len(inputs)])
-        inside, outside = F.nll_loss(known, labels), -strange.mean()
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
+        known, strange = batch.both(net)
+        inside, outside = F.nll_loss(known, batch.labels), -strange.mean()
         return inside + self.kappa * outside, {"in": inside.item(), "out": outside.item()}
 
     def classifier(self, net: nn.Module) -> nn.Module:

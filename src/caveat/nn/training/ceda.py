@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from caveat.nn.training._exposure import exposed_loss
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.ramps import Ramp
 
@@ -36,8 +36,9 @@ class CEDA(Paradigm):
 
     Examples
     --------
-    >>> CEDA(kappa=0.5).loss(nn.Identity(), torch.zeros(3, 4), torch.tensor([0, 1, 2]), torch.zeros(5, 4),
-    ...                      progress=1.0, generator=torch.Generator())[0].round(decimals=4)  # log 4 - 0.5 log 4
+    >>> import torch
+    >>> batch = Batch(torch.zeros(3, 4), torch.tensor([0, 1, 2]), torch.zeros(5, 4))
+    >>> CEDA(kappa=0.5).loss(nn.Identity(), batch)[0].round(decimals=4)  # log 4 - 0.5 log 4
     tensor(0.6931)
     """
 
@@ -50,18 +51,8 @@ class CEDA(Paradigm):
     def __post_init__(self) -> None:
         Ramp(self.kappa, *self.ramp)
 
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
-        kappa = Ramp(self.kappa, *self.ramp)(progress)
-        return exposed_loss(net, inputs, labels, outliers, kappa=kappa, outside=mean_log_confidence)
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
+        return exposed_loss(net, batch, kappa=Ramp(self.kappa, *self.ramp), outside=mean_log_confidence)
 
 
 def mean_log_confidence(logits: Tensor) -> Tensor:
@@ -69,6 +60,7 @@ def mean_log_confidence(logits: Tensor) -> Tensor:
 
     Examples
     --------
+    >>> import torch
     >>> round(float(mean_log_confidence(torch.zeros(2, 4))), 4)  # -log 4
     -1.3863
     """

@@ -24,6 +24,7 @@ from torch.nn import functional as F
 
 from caveat._checks import as_count, as_positive
 from caveat.errors import InputError
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.paradigm import Loss, Paradigm, Phase
 from caveat.nn.training.tap import head_of, tap
 
@@ -104,34 +105,16 @@ class ConfidNet(Paradigm):
                   rate=self.fine_tuning_rate, monitor="augrc"),
         )  # fmt: skip
 
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
         """Cross-entropy of the classifier: the loss of the first phase."""
-        return F.cross_entropy(net(inputs), labels), {}
+        return F.cross_entropy(net(batch.inputs), batch.labels), {}
 
-    def regression_loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
+    def regression_loss(self, net: nn.Module, batch: Batch) -> Loss:
         """Mean squared error of the predicted true class probability: the loss of the other phases."""
         assert isinstance(net, ConfidNetwork)
         with torch.no_grad():
-            truth = true_class_probability(net(inputs), labels)
-        return F.mse_loss(net.sure(inputs).sigmoid(), truth), {"tcp": truth.mean().item()}
+            truth = true_class_probability(net(batch.inputs), batch.labels)
+        return F.mse_loss(net.sure(batch.inputs).sigmoid(), truth), {"tcp": truth.mean().item()}
 
     def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:
         assert isinstance(net, ConfidNetwork)

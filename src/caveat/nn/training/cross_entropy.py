@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.paradigm import Loss, Paradigm
 
 __all__ = ["CrossEntropy"]
@@ -24,22 +24,13 @@ class CrossEntropy(Paradigm):
 
     Examples
     --------
-    >>> loss, parts = CrossEntropy().loss(nn.Identity(), torch.zeros(2, 4), torch.tensor([0, 3]), None,
-    ...                                   progress=0.0, generator=torch.Generator())
+    >>> import torch
+    >>> loss, parts = CrossEntropy().loss(nn.Identity(), Batch(torch.zeros(2, 4), torch.tensor([0, 3])))
     >>> round(float(loss), 4), parts  # log 4
     (1.3863, {})
     """
 
     name: ClassVar[str] = "cross_entropy"
 
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
-        return F.cross_entropy(net(inputs), labels), {}
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
+        return F.cross_entropy(net(batch.inputs), batch.labels), {}

@@ -25,6 +25,7 @@ from torch.nn import functional as F
 from caveat._checks import as_number
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn.extract import extract
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.own_confidence import with_confidence
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.tap import head_of, tap
@@ -97,22 +98,13 @@ class DeepGamblers(Paradigm):
             )
         return Gambler(model, n_classes)
 
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
         assert isinstance(net, Gambler)
-        if progress < self.warm_up:
-            return F.cross_entropy(net(inputs), labels), {}
-        logits = net.all_logits(inputs)
+        if batch.progress < self.warm_up:
+            return F.cross_entropy(net(batch.inputs), batch.labels), {}
+        logits = net.all_logits(batch.inputs)
         kept = logits.detach().softmax(dim=1)[:, -1].mean()
-        return gambler_loss(logits, labels, self.reward), {"abstained": kept.item()}
+        return gambler_loss(logits, batch.labels, self.reward), {"abstained": kept.item()}
 
     def look(self, net: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         assert isinstance(net, Gambler)

@@ -24,6 +24,7 @@ from torch.nn import functional as F
 
 from caveat._checks import as_number, as_positive
 from caveat.nn.extract import extract
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.own_confidence import with_confidence
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.tap import head_of, tap
@@ -94,20 +95,11 @@ class DeVries(Paradigm):
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:
         return ConfidenceBranch(model, n_classes, self.price)
 
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
         assert isinstance(net, ConfidenceBranch)
-        logits, sure = net.both(inputs)
-        hinted = torch.rand(len(labels), generator=generator).to(logits.device) < self.hinted
-        task = hinted_loss(logits, sure, labels, hinted)
+        logits, sure = net.both(batch.inputs)
+        hinted = torch.rand(len(batch.labels), generator=batch.generator).to(logits.device) < self.hinted
+        task = hinted_loss(logits, sure, batch.labels, hinted)
         paid = -F.logsigmoid(sure).mean()
         loss = task + float(net.price) * paid
         parts = {"task": task.item(), "paid": paid.item(), "lambda": float(net.price)}

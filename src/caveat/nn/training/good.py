@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from caveat._checks import as_number
 from caveat.nn.bounds import confidence_loss, difference_bounds
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.ibp_init import interval_init_
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.quantile import point_differences, quantile_loss
@@ -49,9 +50,8 @@ class GOOD(Paradigm):
     Examples
     --------
     >>> _ = torch.manual_seed(0)
-    >>> net, generator = nn.Linear(2, 2), torch.Generator()
-    >>> x, y, out = torch.rand(3, 2), torch.tensor([0, 1, 0]), torch.rand(4, 2)
-    >>> loss, parts = GOOD().loss(net, x, y, out, progress=1.0, generator=generator)
+    >>> batch = Batch(torch.rand(3, 2), torch.tensor([0, 1, 0]), torch.rand(4, 2))
+    >>> loss, parts = GOOD().loss(nn.Linear(2, 2), batch)
     >>> sorted(parts)
     ['epsilon', 'in', 'kappa', 'out']
     """
@@ -74,28 +74,20 @@ class GOOD(Paradigm):
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:
         return interval_init_(model) if self.interval_init else model
 
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
-        assert outliers is not None
-        kappa = Ramp(self.kappa, *self.kappa_ramp)(progress)
-        epsilon = Ramp(self.epsilon, *self.epsilon_ramp)(progress)
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
+        assert batch.outliers is not None
+        kappa = Ramp(self.kappa, *self.kappa_ramp)(batch.progress)
+        epsilon = Ramp(self.epsilon, *self.epsilon_ramp)(batch.progress)
         certified = self.quantile > 0 and epsilon > 0
         if not kappa or (certified and self.quantile == 1):
-            inside = F.cross_entropy(net(inputs), labels)
-            outside = confidence_loss(difference_bounds(net, outliers, epsilon)).mean() if kappa else torch.zeros(())
+            inside, outside = F.cross_entropy(net(batch.inputs), batch.labels), torch.zeros(())
+            if kappa:
+                outside = confidence_loss(difference_bounds(net, batch.outliers, epsilon)).mean()
         else:  # the outliers themselves are needed too: one pass for both
-            logits, said = net(torch.cat([inputs, outliers])).tensor_split([len(inputs)])
-            inside = F.cross_entropy(logits, labels)
+            logits, said = batch.both(net)
+            inside = F.cross_entropy(logits, batch.labels)
             if certified:
-                outside = quantile_loss(difference_bounds(net, outliers, epsilon), said, self.quantile)
+                outside = quantile_loss(difference_bounds(net, batch.outliers, epsilon), said, self.quantile)
             else:
                 outside = confidence_loss(point_differences(said)).mean()
         parts = {"in": inside.item(), "out": outside.item(), "kappa": kappa, "epsilon": epsilon}

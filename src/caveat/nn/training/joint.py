@@ -26,6 +26,7 @@ from caveat._checks import as_number
 from caveat.errors import InputError
 from caveat.nn.bounds import Box, gated_log_confidence, input_box, joint_log_probabilities, propagate, register_rule
 from caveat.nn.bounds.rules import linear
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.ibp_init import interval_init_
 from caveat.nn.training.oe import uniform_cross_entropy
 from caveat.nn.training.paradigm import Loss, Paradigm
@@ -174,25 +175,16 @@ class Joint(Paradigm):
             interval_init_(detector, last=self.negative_last_layer)
         return JointModel(model, detector, n_classes, shift=self.bias_shift)
 
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
-        assert outliers is not None
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
+        assert batch.outliers is not None
         assert isinstance(net, JointModel)
-        kappa = Ramp(self.kappa, *self.kappa_ramp)(progress)
-        epsilon = Ramp(self.epsilon, *self.epsilon_ramp)(progress)
-        logits, said = net.classifier(torch.cat([inputs, outliers])).tensor_split([len(inputs)])
-        inside = F.cross_entropy(logits, labels)
+        kappa = Ramp(self.kappa, *self.kappa_ramp)(batch.progress)
+        epsilon = Ramp(self.epsilon, *self.epsilon_ramp)(batch.progress)
+        logits, said = batch.both(net.classifier)
+        inside = F.cross_entropy(logits, batch.labels)
         uniform = uniform_cross_entropy(said)
-        known = F.softplus(-net.detector(inputs)).mean()
-        strange = F.softplus(propagate(net.detector, input_box(outliers, epsilon)).upper).mean()
+        known = F.softplus(-net.detector(batch.inputs)).mean()
+        strange = F.softplus(propagate(net.detector, input_box(batch.outliers, epsilon)).upper).mean()
         parts: dict[str, float] = {
             "in": inside.item(), "out": uniform.item(), "known": known.item(), "strange": strange.item(),
         }  # fmt: skip

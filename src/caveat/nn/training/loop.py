@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
 from caveat.errors import TrainingError
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.chance import Chance
 from caveat.nn.training.checkpoint import Position, read_checkpoint, write_checkpoint
 from caveat.nn.training.display import Tell
@@ -197,17 +198,14 @@ class Loop:
         assert self._optimiser is not None
         inputs, labels = self.rows.take(rows)
         assert labels is not None
-        outliers = None
-        if self.draw is not None:
-            outliers = self.draw(len(rows), self.chance.outliers).to(self.device)
-        loss, parts = (phase.loss or self.paradigm.loss)(
-            self.net,
+        batch = Batch(
             inputs.to(self.device),
             labels.to(self.device),
-            outliers,
+            None if self.draw is None else self.draw(len(rows), self.chance.outliers).to(self.device),
             progress=done / max(1, self.steps - 1),
             generator=self.chance.loss,
         )
+        loss, parts = (phase.loss or self.paradigm.loss)(self.net, batch)
         value = float(loss.detach())
         if not abs(value) < float("inf"):
             raise TrainingError(

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from caveat.nn.training._exposure import exposed_loss
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.ramps import Ramp
 
@@ -36,9 +36,9 @@ class OutlierExposure(Paradigm):
 
     Examples
     --------
-    >>> net = nn.Linear(2, 4)
-    >>> loss, parts = OutlierExposure().loss(net, torch.ones(3, 2), torch.tensor([0, 1, 2]), torch.ones(5, 2),
-    ...                                      progress=1.0, generator=torch.Generator())
+    >>> import torch
+    >>> batch = Batch(torch.ones(3, 2), torch.tensor([0, 1, 2]), torch.ones(5, 2))
+    >>> loss, parts = OutlierExposure().loss(nn.Linear(2, 4), batch)
     >>> sorted(parts)
     ['in', 'kappa', 'out']
     """
@@ -52,18 +52,8 @@ class OutlierExposure(Paradigm):
     def __post_init__(self) -> None:
         Ramp(self.kappa, *self.ramp)
 
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
-        kappa = Ramp(self.kappa, *self.ramp)(progress)
-        return exposed_loss(net, inputs, labels, outliers, kappa=kappa, outside=uniform_cross_entropy)
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
+        return exposed_loss(net, batch, kappa=Ramp(self.kappa, *self.ramp), outside=uniform_cross_entropy)
 
 
 def uniform_cross_entropy(logits: Tensor) -> Tensor:
@@ -71,6 +61,7 @@ def uniform_cross_entropy(logits: Tensor) -> Tensor:
 
     Examples
     --------
+    >>> import torch
     >>> round(float(uniform_cross_entropy(torch.zeros(2, 4))), 4)  # log 4
     1.3863
     """

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from caveat.nn._modes import at_rest
 from caveat.nn.extract import extract
+from caveat.nn.training.batch import Batch
 from caveat.nn.training.own_confidence import Watched, with_confidence
 from caveat.nn.training.rows import Draw, Rows
 from caveat.nn.training.tap import head_of, tap
@@ -53,7 +54,7 @@ class Phase:
 
     name: str = "training"
     share: float = 1.0
-    loss: Callable[..., Loss] | None = None
+    loss: Callable[[nn.Module, Batch], Loss] | None = None
     frozen: Callable[[nn.Module], Iterable[nn.Module]] = _nothing
     at_rest: Callable[[nn.Module], Iterable[nn.Module]] = _nothing
     begin: Callable[[nn.Module], None] | None = None
@@ -101,30 +102,15 @@ class Paradigm(ABC):
         return (Phase(),)
 
     @abstractmethod
-    def loss(
-        self,
-        net: nn.Module,
-        inputs: Tensor,
-        labels: Tensor,
-        outliers: Tensor | None,
-        *,
-        progress: float,
-        generator: torch.Generator,
-    ) -> Loss:
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
         """Loss of one batch, on the scale of a mean, and its parts.
 
         Parameters
         ----------
         net
             What :meth:`build` gave, in train mode.
-        inputs, labels
-            The batch: (n, ...) and (n,).
-        outliers
-            (m, ...) where ``needs_outliers``, else None.
-        progress
-            From 0 at the first step to 1 at the last one of all phases: for ramps.
-        generator
-            The only source of chance for the loss itself; on the CPU, seeded and saved by the trainer.
+        batch
+            Its rows, outliers where ``needs_outliers``, the progress for ramps, and the generator.
         """
 
     def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from caveat._checks import as_labels
@@ -30,7 +32,7 @@ def as_inputs(value: Any, name: str) -> Tensor:
     >>> as_inputs(np.zeros((5, 28, 28), dtype=np.uint8), "x").shape
     torch.Size([5, 1, 28, 28])
     """
-    tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.ascontiguousarray(value))
+    tensor = value if isinstance(value, Tensor) else _read_only(np.ascontiguousarray(value))
     if tensor.ndim < 2 or tensor.shape[0] == 0:
         raise InputError(f"{name} must have at least one row and two axes, got shape {tuple(tensor.shape)}.")
     if tensor.dtype == torch.uint8 and tensor.ndim > 2:
@@ -44,6 +46,13 @@ def as_inputs(value: Any, name: str) -> Tensor:
         row = int((~torch.isfinite(tensor)).flatten(1).any(dim=1).nonzero()[0])
         raise InputError(f"{name} has NaN or an infinite value, first at row {row}. Drop or impute it before training.")
     return tensor
+
+
+def _read_only(array: NDArray[Any]) -> Tensor:
+    """The memory of an array as a tensor that nobody writes to, so that a memory map need not be copied."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
+        return torch.from_numpy(array)
 
 
 def scaled(inputs: Tensor) -> Tensor:
