@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 __all__ = ["map_in_threads", "map_parts_in_threads"]
 
@@ -77,14 +79,12 @@ def _one_blas_thread() -> Iterator[int]:
     OpenBLAS ignores the wish of any but the main thread, in which case BLAS keeps its threads and we use none.
     A call that comes while another one holds it joins in, and at worst finishes with more threads than cores.
     """
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
     global _holder_threads  # noqa: PLW0603
     limit = None
     with _lock:
         workers = _holder_threads
         if workers == 0:
-            blas = ThreadpoolController().select(user_api="blas")
+            blas = _blas_libraries(len(sys.modules))
             workers = max((library["num_threads"] for library in blas.info()), default=1)
             limit = blas.limit(limits=1)
             if all(library["num_threads"] == 1 for library in blas.info()):
@@ -99,3 +99,11 @@ def _one_blas_thread() -> Iterator[int]:
             with _lock:
                 limit.restore_original_limits()
                 _holder_threads = 0
+
+
+@lru_cache(maxsize=1)
+def _blas_libraries(modules: int) -> Any:
+    """The BLAS libraries of this process. Finding them takes a millisecond; new ones come with new modules."""
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController().select(user_api="blas")
