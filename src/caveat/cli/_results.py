@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
-from caveat.cli._console import console
+from caveat.cli._console import console, say
 from caveat.report import write_html
 from caveat.results import Estimate
 from caveat.study import Evaluation
@@ -44,11 +43,8 @@ def show(evaluation: Evaluation) -> None:
         tied = "" if line is evaluation.best or not line.tied_with_best else "~" if line.told_apart else "="
         cells = [_bounds(line.mean_auroc), _bounds(line.auroc_band)]
         cells += [f"{value:.3f}" for value in (found if wide else [min(found)])]
-        table.add_row(f"{tied}{line.rank}", escape(line.score), f"{line.mean_auroc.value:.3f}", *map(escape, cells))
+        table.add_row(f"{tied}{line.rank}", line.score, f"{line.mean_auroc.value:.3f}", *cells)
     out.print(table)
-
-    def say(sentence: str) -> None:
-        out.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     if (hidden := len(evaluation.ranking) - _MOST_LINES) > 0:
         say(f"{hidden} more score{'s' if hidden > 1 else ''} in the table and the report.")

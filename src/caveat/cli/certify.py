@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
-from caveat.cli._console import console, progress_bar
+from caveat.cli._console import console, progress_bar, say
+from caveat.cli._named import check_folder
 from caveat.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ def certify(
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Radius: how far an attacker may change every pixel.")] = 0.3,
     split: Annotated[str | None, typer.Option(help="Split of the inliers and of named outliers.")] = "test",
-    points: Annotated[int, typer.Option(help="At most so many outliers of each set, the same for all numbers.")] = 300,
-    refine: Annotated[int, typer.Option(help="So many open outliers of each set get tighter, slow bounds.")] = 0,
-    steps: Annotated[int, typer.Option(help="Steps of the attack; 0: no attack.")] = 100,
+    points: Annotated[int, typer.Option(min=1, help="At most so many outliers of each set, for all numbers.")] = 300,
+    refine: Annotated[int, typer.Option(min=0, help="So many open outliers of each set get tighter, slow bounds.")] = 0,
+    steps: Annotated[int, typer.Option(min=0, help="Steps of the attack; 0: no attack.")] = 100,
     delta: Annotated[float, typer.Option(help="Allowed failure of the guaranteed band.")] = 0.05,
-    seed: Annotated[int, typer.Option(help="Of made outliers and of the attack.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of made outliers and of the attack.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder to write to; default: certificates/ in the model.")] = None,
 ) -> None:  # fmt: skip
     """Bound the confidence of a network on outliers, attack it, and report AUC, AAUC and GAUC.
@@ -51,6 +51,8 @@ def certify(
     from caveat.study.tables import write_table
 
     trained = load_model(model)
+    folder = out if out is not None else model / "certificates"
+    check_folder(folder)
     known = _load(data, split)
     shape = known.inputs().shape[1:]
     outliers: dict[str, Any] = {
@@ -63,7 +65,6 @@ def certify(
             attack=("apgd", "monotone") if steps else (), steps=max(1, steps), delta=delta, seed=seed,
             source=model.resolve().name, progress=tell,
         )  # fmt: skip
-    folder = out if out is not None else model / "certificates"
     folder.mkdir(parents=True, exist_ok=True)
     title = f"Certificates of {found.source} at radius {epsilon:g}"
     _write_csv(found, folder / "certificates.csv")
@@ -72,29 +73,27 @@ def certify(
     rows = write_table(found.rows(seed=seed), folder, "rows")
     show_certificates(found)
     for what, path in (("Table", folder / "certificates.csv"), ("Page", folder / "certificates.html"), ("Rows", rows)):
-        console().print(f"{what}: {path}", highlight=False, soft_wrap=True)
+        say(f"{what}: {path}")
 
 
 def show_certificates(found: Certification) -> None:
     """The sandwich on the terminal."""
-    out = console()
     title = f"{found.source}: radius {found.epsilon:g}, accuracy {100 * found.accuracy:.1f} %"
-    table = Table(title=escape(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     table.add_column("outliers", no_wrap=True)
     for heading in ("AUC", "AAUC", "GAUC", "guaranteed", "n"):
         table.add_column(heading, justify="right", no_wrap=True)
     for one in found.sets:
         attacked = "–" if one.attacked is None else f"{100 * found.aauc(one):.1f}"
-        table.add_row(escape(one.name), f"{100 * found.auc(one):.1f}", attacked, f"{100 * found.gauc(one):.1f}",
+        table.add_row(one.name, f"{100 * found.auc(one):.1f}", attacked, f"{100 * found.gauc(one):.1f}",
                       f"≥ {100 * found.band(one).lower:.1f}", str(one.n))  # fmt: skip
-    out.print(table)
-    out.print(
+    console().print(table)
+    say(
         "AUC as they are, AAUC attacked, GAUC certified: no attack within the radius can do better. Guaranteed: GAUC "
-        f"for further inliers too, with probability {1 - found.delta:g}.",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        f"for further inliers too, with probability {1 - found.delta:g}."
+    )
     for sentence in dict.fromkeys(one.caveat for one in found.sets if one.caveat):
-        out.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        say(sentence)
 
 
 def _write_csv(found: Certification, path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from caveat._files import read_npy, replacing_file
-from caveat.cli._console import console
+from caveat.cli._console import console, say
 from caveat.cli._named import named_paths
 from caveat.outputs import Outputs
 
@@ -23,7 +23,7 @@ def proximity(
     inlier: Annotated[Path, typer.Option(help="Outputs with embeddings (or features) of the training data.")],
     outlier: Annotated[list[str], typer.Option(help="The same of another data set: a path, or name=path. Repeat it.")],
     text: Annotated[Path | None, typer.Option(help="Text prototypes, one row per class (.npy).")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the grouping.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the grouping.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Table of the distances (.csv).")] = None,
 ) -> None:
     """Frechet distance, kernel MMD, nearest-centroid and image-text distance of data sets from the inliers.
@@ -48,7 +48,7 @@ def proximity(
             for name, near in found.items():
                 cells = [near.frechet, near.mmd, near.centroid, near.text]
                 writer.writerow([name, *("" if x is None else repr(x) for x in cells), near.n_outlier, groups[name]])
-        console().print(f"Table: {out}", highlight=False, soft_wrap=True)
+        say(f"Table: {out}")
 
 
 def _show(found: dict[str, Proximity], groups: dict[str, str]) -> None:

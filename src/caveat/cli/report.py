@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from caveat.cli._console import console
+from caveat.cli._console import say
 
 __all__ = ["report"]
 
@@ -25,4 +25,4 @@ def report(
 
     files = write_study(study, out, title=title)
     for name, path in (("Report", files.html), ("Tables", files.markdown), ("LaTeX", files.latex)):
-        console().print(f"{name + ':':<8}{path}", highlight=False, markup=False, soft_wrap=True)
+        say(f"{name + ':':<8}{path}")
