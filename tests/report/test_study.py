@@ -11,6 +11,7 @@ import pytest
 
 from caveat import report
 from caveat.errors import InputError
+from caveat.report import words
 from caveat.report.study import all_verdicts, read_study, render_study
 from caveat.report.study_verdicts import mean_over
 from caveat.study import Cell, Plan, Store, StudyResults, run
@@ -151,6 +152,13 @@ def test_the_title_may_be_chosen(single_study, tmp_path):
     files = report.write_study(single_study, tmp_path, title="Mine & <yours>")
     assert "<h1>Mine &amp; &lt;yours&gt;</h1>" in files.html.read_text(encoding="utf-8")
     assert files.markdown.read_text(encoding="utf-8").startswith("# Mine & &lt;yours&gt;\n")
+
+
+def test_a_histogram_names_the_auroc_of_the_seed_it_shows(facts, rendered):
+    label = all_verdicts(facts)["auroc", "", "all"].best
+    block = next(block for block in facts.blocks if block.source == "resnet20" and block.seed == 0 and block.outlier)
+    shown = rendered[0].split('id="histogram-list"')[1].split("</details>")[0]
+    assert f"AUROC {words.number(facts.numbers[block, label, 'auroc'].value)}" in shown
 
 
 def test_failures_keys_fingerprints_seeds_and_plan_are_there(page, facts):

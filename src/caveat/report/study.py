@@ -18,7 +18,7 @@ from caveat.report import study_rank_figures as rank_figures
 from caveat.report import study_tables as tables
 from caveat.report import study_words
 from caveat.report.page import render_page
-from caveat.report.study_facts import CellFacts, FailureFacts, StudyFacts, gather
+from caveat.report.study_facts import Block, CellFacts, FailureFacts, StudyFacts, gather
 from caveat.report.study_figures import Placed
 from caveat.report.study_verdicts import ERRORS, Verdict, compared_metrics, judge
 from caveat.report.svg import LINES, Panel
@@ -97,6 +97,7 @@ def read_study(results: StudyResults) -> StudyFacts:
                 str((cell.get("params") or {}).get("source", "")), float(cell.get("seconds") or 0.0),
                 {name: str(version) for name, version in (cell.get("versions") or {}).items()},
                 {name: str(print_) for name, print_ in (cell.get("fingerprints") or {}).items()},
+                int(cell.get("seed") or 0),
             )
             for cell in said
         ],
@@ -214,7 +215,8 @@ def _histograms(facts: StudyFacts, order: Sequence[str]) -> list[Placed]:
         for label in order[:most]:
             histogram = facts.histograms.get((source, label))
             if histogram is not None:
-                areas = {outlier: figures.area_of(facts, source, outlier, label) for outlier in regimes}
+                blocks = {outlier: Block(source, histogram.seed, outlier) for outlier in regimes}
+                areas = {outlier: figures.area_of_seed(facts, block, label) for outlier, block in blocks.items()}
                 title = f"{source}: {label}" if len(facts.sources) > 1 else label
                 panel = figures.histogram_panel(histogram, areas, regimes, key=f"hist-{len(found)}", title=title)
                 found.append(Placed(panel, source))
