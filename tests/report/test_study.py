@@ -284,3 +284,17 @@ def test_a_method_that_failed_somewhere_keeps_the_numbers_it_has(study_store, tm
     assert "1 cell of the plan is not computed yet." in page.text
     assert [row[1][1] for row in page.tables["ranking-table"][1:]] == ["knn", "msp"]
     assert "energy" in {row[0][1] for row in page.tables["numbers-table"]}
+
+
+def test_without_outlier_sets_the_page_says_who_warns_of_errors(tmp_path, make_outputs, parse):
+    for name, seed in (("train", 1), ("inlier", 2)):
+        make_outputs(seed=seed, n=300).save(tmp_path / f"{name}.npz")
+    source = {"train": "train.npz", "inlier": "inlier.npz"}
+    content = {"scores": ["msp", "energy"], "resamples": 20, "sources": {"net": source}}
+    plan = Plan.from_dict(content, folder=tmp_path)
+    source, markdown, _ = render_study(read_study(run(plan, store=tmp_path / "run")))
+    page = parse(source)
+    assert len(page.tables["metrics-table"]) == 3
+    assert len(page.tables["models-table"]) == 2
+    assert "histograms" not in [attrs.get("id") for _, attrs in page.tags]  # there is nothing to tell inliers from
+    assert "## Every metric" in markdown

@@ -115,14 +115,16 @@ def render_study(facts: StudyFacts) -> tuple[str, str, str]:
     metrics = [name for name in compared_metrics(facts) if (name, "", "all") in verdicts]
     leading = metrics[0] if metrics else ""
     overall = verdicts.get((leading, "", "all"))
-    order = overall.order if overall is not None else tuple(method.label for method in facts.methods)
+    errors = next((v for m in ("augrc", "aurc") if (v := verdicts.get((m, "", ERRORS))) is not None), None)
+    ranked = overall or errors  # a study without outlier sets still says who warns of errors
+    order = ranked.order if ranked is not None else tuple(method.label for method in facts.methods)
     # What is left out of the comparison for want of a number still has the numbers it has.
     listed = (*order, *(method.label for method in facts.methods if method.label not in set(order)))
     offered = listed[: max(len(LINES), CURVE_BYTES // (_ONE_CURVE * max(1, 2 * len(facts.sets))))]
     found: dict[str, Table | None] = {
         "ranking": None if overall is None else tables.ranking_table(facts, overall),
         "regimes": tables.by_regime_table(facts, verdicts, leading) if leading else None,
-        "metrics": tables.by_metric_table(facts, verdicts, order) if leading else None,
+        "metrics": tables.by_metric_table(facts, verdicts, order),
         "numbers": tables.sets_of_numbers(facts, listed),
         "models": model_tables.model_table(facts),
         "sets": model_tables.set_table(facts),
@@ -145,7 +147,7 @@ def render_study(facts: StudyFacts) -> tuple[str, str, str]:
         say=study_words,
         overall=overall,
         regimes=[v for name in facts.regime_names if (v := verdicts.get((leading, "", name))) is not None],
-        errors=next((v for m in ("augrc", "aurc") if (v := verdicts.get((m, "", ERRORS))) is not None), None),
+        errors=errors,
         cannot=study_words.cannot_be_said(facts, verdicts, leading),
         families=list(dict.fromkeys(method.family for method in facts.methods)),
         cliques=_cliques(verdicts, metrics, order),
@@ -212,7 +214,7 @@ def _histograms(facts: StudyFacts, order: Sequence[str]) -> list[Placed]:
     found: list[Placed] = []
     for source in facts.sources:
         regimes = {outlier: facts.regime(source, outlier) for name, outlier in facts.sets if name == source}
-        for label in order[:most]:
+        for label in order[:most] if regimes else ():
             histogram = facts.histograms.get((source, label))
             if histogram is not None:
                 blocks = {outlier: Block(source, histogram.seed, outlier) for outlier in regimes}

@@ -110,7 +110,7 @@ def by_metric_table(facts: StudyFacts, verdicts: Verdicts, order: Sequence[str])
     shown += [
         found for name in ("augrc", "aurc") if (found := verdicts.get((name, "", ERRORS))) is not None
     ]  # fmt: skip
-    if len(shown) < 2:
+    if not shown or (len(shown) == 1 and shown[0].regime != ERRORS):  # one metric stands in the ranking already
         return None
     columns = [Column("Method", number=False)]
     for found in shown:
