@@ -99,3 +99,10 @@ def test_a_task_may_give_a_dict(tmp_path, inlier):
         save_source({"inlier": np.zeros(3), "outliers": {}}, tmp_path / "t")
     with pytest.raises(InputError, match="outliers must be a dict of Outputs, got list"):
         save_source({"inlier": inlier, "outliers": [inlier]}, tmp_path / "t")
+
+
+def test_a_task_that_mixes_models_is_refused(tmp_path, inlier):
+    other = Outputs(logits=np.zeros((3, inlier.n_classes + 1)))
+    with pytest.raises(InputError, match="must come from one model, .* classes in inlier and .* in outlier:far"):
+        save_source({"inlier": inlier, "outliers": {"far": other}}, tmp_path / "made")
+    assert not (tmp_path / "made").exists()
