@@ -5,6 +5,7 @@ A process keeps what it has read of the last source, so that the cells of one so
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -165,10 +166,17 @@ def save_source(made: Any, folder: Path) -> SourceOutputs:
     check_alike(sets.roles())
     if (folder / _MANIFEST).exists():
         return sets
-    with _files.replacing_folder(folder, marker=_MANIFEST) as temporary:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as around:
+        whole = Path(around) / "whole"
         for role, outputs in sets.roles().items():
-            outputs.save(temporary / quote(role, safe=""))
-        _files.write_json(temporary / _MANIFEST, {"format": "caveat-source", "version": 1, "roles": list(sets.roles())})
+            outputs.save(whole / quote(role, safe=""))
+        _files.write_json(whole / _MANIFEST, {"format": "caveat-source", "version": 1, "roles": list(sets.roles())})
+        try:
+            whole.rename(folder)
+        except OSError:  # another run was quicker, and its cells may be reading the same from there
+            if not (folder / _MANIFEST).exists():
+                raise
     return sets
 
 

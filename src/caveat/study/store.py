@@ -207,24 +207,29 @@ class Store:
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[int]:
-        """While inside, this run counts as active. Gives how many others are; alone, it clears away leftovers."""
+        """While inside, this run counts as active. Gives how many began before it; alone, it clears away leftovers."""
         mine = self.folder / "active" / f"{socket.gethostname()}-{os.getpid()}"
         with self.writing():
             mine.parent.mkdir(parents=True, exist_ok=True)
-            others = sum(_alive(note) for note in mine.parent.iterdir() if note != mine)
-            mine.touch()
-            self._clear_leftovers(older=_LONG_AGO if others else 0.0)
+            mine.touch()  # before looking around: of two runs that begin at once, one at least sees the other
+            others = [note for note in mine.parent.iterdir() if note != mine and _alive(note)]
+            begun = _changed(mine)
+            # What is newer than this run may belong to one that began a moment later.
+            self._clear_leftovers(before=begun - (_LONG_AGO if others else 0.0))
+            earlier = sum(_changed(note) <= begun for note in others)
         try:
-            yield others
+            yield earlier
         finally:
             mine.unlink(missing_ok=True)
 
-    def _clear_leftovers(self, older: float) -> None:
-        """Remove what killed runs left half written. What is new may belong to a run that is still at work."""
+    def _clear_leftovers(self, before: float) -> None:
+        """Remove what killed runs left half written. What is newer may belong to a run that is still at work."""
         for part, name in ((".", ".plan.*"), ("cells", ".*"), ("failures", ".*"), ("outputs", ".*")):
             for leftover in (self.folder / part).glob(name):
-                if _age(leftover) >= older:
-                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+                if _changed(leftover) < before:
+                    shutil.rmtree(leftover, ignore_errors=True) if leftover.is_dir() else leftover.unlink(
+                        missing_ok=True
+                    )
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -262,7 +267,7 @@ def _alive(note: Path) -> bool:
     """Whether the run that left this note is still there; one on another machine is believed for a while."""
     host, _, pid = note.name.rpartition("-")
     if host != socket.gethostname() or not pid.isdigit():
-        return _age(note) < _LONG_AGO
+        return time.time() - _changed(note) < _LONG_AGO
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
@@ -273,11 +278,12 @@ def _alive(note: Path) -> bool:
     return True
 
 
-def _age(path: Path) -> float:
+def _changed(path: Path) -> float:
+    """When a file was last changed; what is gone by now counts as new."""
     try:
-        return max(0.0, time.time() - path.stat().st_mtime)
+        return path.stat().st_mtime
     except FileNotFoundError:
-        return 0.0
+        return time.time()
 
 
 def _text(path: Path) -> str | None:
