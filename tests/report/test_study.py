@@ -298,3 +298,9 @@ def test_without_outlier_sets_the_page_says_who_warns_of_errors(tmp_path, make_o
     assert len(page.tables["models-table"]) == 2
     assert "histograms" not in [attrs.get("id") for _, attrs in page.tags]  # there is nothing to tell inliers from
     assert "## Every metric" in markdown
+
+
+def test_whoever_waits_is_told_what_is_done(single_study, tmp_path):
+    told = []
+    report.write_study(single_study, tmp_path, progress=lambda what, done, steps: told.append((done, steps)))
+    assert told == [(0, 3), (1, 3), (2, 3)]

@@ -50,16 +50,17 @@ def certify(
     from caveat.study.certification import certify as run
     from caveat.study.tables import write_table
 
-    trained = load_model(model)
     folder = out if out is not None else model / "certificates"
     check_folder(folder)
-    known = _load(data, split)
-    shape = known.inputs().shape[1:]
-    outliers: dict[str, Any] = {
-        name: _outliers(spec, split, known, shape, np.random.default_rng([seed, i]))
-        for i, (name, spec) in enumerate(_named(outlier or list(_MADE[:3])).items())
-    }
     with progress_bar() as tell:
+        tell("reading model and data", 0, 1)
+        trained = load_model(model)
+        known = _load(data, split)
+        shape = known.inputs().shape[1:]
+        outliers: dict[str, Any] = {
+            name: _outliers(spec, split, known, shape, np.random.default_rng([seed, i]))
+            for i, (name, spec) in enumerate(_named(outlier or list(_MADE[:3])).items())
+        }
         found = run(
             trained.model, inlier=known, outliers=outliers, epsilon=epsilon, points=points, refine=refine,
             attack=("apgd", "monotone") if steps else (), steps=max(1, steps), delta=delta, seed=seed,

@@ -55,9 +55,10 @@ def evaluate(
     from caveat.study import evaluate as run
 
     check_folder(out)
-    inlier = Outputs.load(test)
-    outliers = {name: Outputs.load(path) for name, path in named_paths(outlier, what="outlier").items()}
     with progress_bar() as tell:
+        tell("reading the files", 0, 1)
+        inlier = Outputs.load(test)
+        outliers = {name: Outputs.load(path) for name, path in named_paths(outlier, what="outlier").items()}
         evaluation = run(
             train=None if train is None else Outputs.load(train),
             inlier=inlier,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from caveat.cli._console import console, say
+from caveat.cli._console import console, progress_bar, say
 from caveat.cli._following import following, name_failures
 from caveat.errors import InputError
 
@@ -63,7 +63,9 @@ def reproduce(
     rows = _run(one, folder, jobs=jobs, scheduler=scheduler, fresh=fresh)
     written = one.folder if update else folder / "summary"
     before = one.committed
-    found = one.summarise(rows, written)
+    with progress_bar() as tell:
+        tell("tables and figures", 0, 1)
+        found = one.summarise(rows, written)
     _show(one, found)
     if before is not None and not update:
         _show_change(before, found)

@@ -24,6 +24,7 @@ from caveat.report.study_verdicts import ERRORS, Verdict, compared_metrics, judg
 from caveat.report.svg import LINES, Panel
 from caveat.report.tables import Table, latex_page, markdown_page
 from caveat.study import Store, StudyResults
+from caveat.study.measuring import Progress
 
 __all__ = ["StudyFiles", "read_study", "render_study", "write_study"]
 
@@ -47,6 +48,7 @@ def write_study(
     out: str | os.PathLike[str] | None = None,
     *,
     title: str | None = None,
+    progress: Progress | None = None,
 ) -> StudyFiles:
     """Write ``report.html``, ``tables.md`` and ``tables.tex`` of a study, each whole or not at all.
 
@@ -58,7 +60,11 @@ def write_study(
         Folder for the files; default the folder of the store.
     title
         Default the title of the plan.
+    progress
+        Told what is being done.
     """
+    tell = progress or (lambda what, done, steps: None)
+    tell("reading the store", 0, 3)
     if isinstance(study, Store):
         study = StudyResults(study)
     results = study if isinstance(study, StudyResults) else StudyResults.read(study)
@@ -67,7 +73,9 @@ def write_study(
         facts = replace(facts, title=title)
     folder = results.store.folder if out is None else Path(out)
     found = StudyFiles(folder / "report.html", folder / "tables.md", folder / "tables.tex")
+    tell("comparing and drawing", 1, 3)
     page, marked, typeset = render_study(facts)
+    tell("writing", 2, 3)
     for path, text in ((found.html, page), (found.markdown, marked), (found.latex, typeset)):
         with _files.replacing_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")
@@ -78,8 +86,11 @@ def read_study(results: StudyResults) -> StudyFacts:
     """Everything that a report prints, from the cells of a store in the order of the plan."""
     plan = results.plan
     if plan.task is not None and "kind" not in next(iter(results.rows()), {"kind": ""}):
-        raise InputError(f"{results.store.folder} holds rows of a task in columns of its own, which have no report. "
-                         "Write them with to_csv and rank them with caveat compare.")  # fmt: skip
+        folder = results.store.folder
+        raise InputError(
+            f"{folder} holds rows of a task in columns of its own, which have no report. Write them with "
+            f"StudyResults.read('{folder}').to_csv('rows.csv') and rank them with caveat compare."
+        )
     columns = results.columns()
     if not columns:
         raise InputError(f"{results.store.folder} has nothing to report: none of its cells has a result. "
