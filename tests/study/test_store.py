@@ -184,7 +184,7 @@ def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
     (store.folder / "outputs").mkdir()
     (store.folder / "outputs" / ".abc.x").mkdir()
     for half in (leftover, store.folder / ".plan.json.x2", store.folder / "outputs" / ".abc.x"):
-        os.utime(half, (time.time() - 5,) * 2)
+        os.utime(half, (time.time() - 100,) * 2)
     note = store.folder / "active" / f"{socket.gethostname()}-{os.getppid()}"
     note.touch()
     with store.at_work() as others:
@@ -207,8 +207,25 @@ def test_what_a_run_that_begins_a_moment_later_writes_is_left_alone(store, monke
         clear(self, **when)
 
     monkeypatch.setattr(Store, "_clear_leftovers", meanwhile)
+    plan = store.folder / ".plan.json.x2"  # written before a run says that it is at work
+    plan.touch()
+    os.utime(plan, (time.time() - 5,) * 2)
     with store.at_work():
         assert half.exists()
+        assert plan.exists()
+
+
+def test_a_plan_that_appears_while_the_folder_is_looked_at_is_no_stranger(tmp_path, monkeypatch):
+    folder, look = tmp_path / "runs", Path.iterdir
+    (folder / "cells").mkdir(parents=True)
+
+    def meanwhile(self):
+        if self == folder:
+            (folder / "plan.json").touch()
+        return look(self)
+
+    monkeypatch.setattr(Path, "iterdir", meanwhile)
+    Store(folder).prepare(PLAN, [CELL])
 
 
 def test_of_two_runs_that_begin_at_once_one_counts_as_the_earlier(store, monkeypatch):

@@ -36,6 +36,7 @@ __all__ = ["Failure", "Store", "StoredCell"]
 
 _META = b"caveat"
 _LONG_AGO = 7 * 24 * 3600.0  # seconds
+_PREPARING = 60.0  # seconds that writing a plan takes at most
 
 
 @final
@@ -80,7 +81,8 @@ class Store:
         if self.folder.exists() and not self.folder.is_dir():
             raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
         if self.folder.is_dir() and not (self.folder / "plan.json").exists() and any(self.folder.iterdir()):
-            known = {"cells", "failures", "outputs", "active", "plan.toml"}
+            # Another run may write plan.json between these lines.
+            known = {"cells", "failures", "outputs", "active", "plan.toml", "plan.json"}
             strange = [p.name for p in self.folder.iterdir() if p.name not in known and not p.name.startswith(".plan")]
             if strange:
                 raise StoreError(
@@ -225,8 +227,9 @@ class Store:
     def _clear_leftovers(self, before: float) -> None:
         """Remove what killed runs left half written. What is newer may belong to a run that is still at work."""
         for part, name in ((".", ".plan.*"), ("cells", ".*"), ("failures", ".*"), ("outputs", ".*")):
+            spared = _PREPARING if part == "." else 0.0  # a run writes its plan before it says that it is at work
             for leftover in (self.folder / part).glob(name):
-                if _changed(leftover) < before:
+                if _changed(leftover) < before - spared:
                     shutil.rmtree(leftover, ignore_errors=True) if leftover.is_dir() else leftover.unlink(
                         missing_ok=True
                     )
