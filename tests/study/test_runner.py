@@ -311,6 +311,20 @@ def test_outputs_that_a_task_makes_are_measured_for_each_seed(task_study, tmp_pa
     assert errors["good seed 1 knn"].startswith("score 'knn' needs features")  # named, and the outputs have none
 
 
+def test_a_regime_of_a_set_that_the_task_does_not_make_is_an_error_that_suggests_the_right_one(task_study, tmp_path):
+    text = SOURCE_PLAN.split("[sources.bad]", maxsplit=1)[0].replace('"msp", "knn"', '"msp"')
+    plan, store = task_study(SOURCE_TASK, text), tmp_path / "runs"
+    wrong = Plan.parse(text.replace("noise =", "nois ="), folder=plan.parent)
+    said = "unknown outlier set in sources.good.outliers 'nois'. Did you mean 'noise'"
+    with pytest.raises(InputError, match=said):
+        run(wrong, store=store)
+    seen = []
+    run(plan, store=store, progress=seen.append)
+    assert seen[0].already == 2  # what the task made was kept
+    with pytest.raises(InputError, match=said):
+        run(wrong, store=store)
+
+
 def test_scores_that_were_not_named_are_skipped_where_made_outputs_do_not_allow_them(task_study, tmp_path):
     plan = task_study(
         SOURCE_TASK, SOURCE_PLAN.split("[sources.bad]", maxsplit=1)[0].replace('scores = ["msp", "knn"]\n', "")

@@ -163,6 +163,8 @@ def save_source(made: Any, folder: Path) -> SourceOutputs:
     for role, outputs in sets.roles().items():
         if not isinstance(outputs, Outputs):
             raise InputError(f"a task that makes a source must give Outputs, got {type(outputs).__name__} as {role}.")
+    if "" in sets.outliers:
+        raise InputError("an outlier set cannot be called ''. Give it another name.")
     check_alike(sets.roles())
     if (folder / _MANIFEST).exists():
         return sets
