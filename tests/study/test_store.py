@@ -215,6 +215,24 @@ def test_what_a_run_that_begins_a_moment_later_writes_is_left_alone(store, monke
         assert plan.exists()
 
 
+def test_a_folder_with_the_plan_of_somebody_else_is_left_alone(tmp_path):
+    theirs = tmp_path / "plan.json"
+    theirs.write_text('{"resources": []}')
+    with pytest.raises(StoreError, match=r"is no study \(its plan.json is not ours\). Choose another folder"):
+        Store(tmp_path).prepare(PLAN, [CELL])
+    with pytest.raises(InputError, match="its plan.json is not ours. Give the folder that caveat study wrote"):
+        Store(tmp_path).plan()
+    assert theirs.read_text() == '{"resources": []}'
+
+
+def test_a_damaged_plan_is_written_again(store):
+    (store.folder / "plan.json").write_text('{"format": 1')
+    with pytest.raises(InputError, match="plan.json is damaged"):
+        store.plan()
+    store.prepare(PLAN, [CELL])
+    assert store.plan()["title"] == PLAN.title
+
+
 def test_a_plan_that_appears_while_the_folder_is_looked_at_is_no_stranger(tmp_path, monkeypatch):
     folder, look = tmp_path / "runs", Path.iterdir
     (folder / "cells").mkdir(parents=True)

@@ -88,6 +88,10 @@ class Store:
                 raise StoreError(
                     f"{self.folder} exists and is no study (it holds {strange[0]}). Choose another folder."
                 )
+        elif self.folder.is_dir() and not self._is_ours():
+            raise StoreError(
+                f"{self.folder} exists and is no study (its plan.json is not ours). Choose another folder."
+            )
         content = {
             "format": 1, "title": plan.title, "folder": str(plan.folder), "plan": dict(plan.content),
             "notes": list(notes), "cells": [cell.to_json() for cell in cells],
@@ -108,8 +112,22 @@ class Store:
         if not self.folder.is_dir():
             raise InputError(f"{self.folder} does not exist. Run caveat study first, or check the path.")
         if not (self.folder / "plan.json").exists():
-            raise InputError(f"{self.folder} is no study: it has no plan.json.")
+            raise InputError(
+                f"{self.folder} is no study: it has no plan.json. Give the folder that caveat study wrote."
+            )
+        if not self._is_ours():
+            raise InputError(f"{self.folder} is no study: its plan.json is not ours. Give the folder that caveat study "
+                             "wrote.")  # fmt: skip
         return read_json(self.folder / "plan.json")
+
+    def _is_ours(self) -> bool:
+        """Whether a study wrote the plan that is there; one that was damaged, if there are cells beside it."""
+        if not (self.folder / "plan.json").exists():
+            return True
+        try:
+            return set(read_json(self.folder / "plan.json")) >= {"format", "title", "folder", "plan", "notes", "cells"}
+        except InputError:
+            return (self.folder / "cells").is_dir()
 
     # -- cells --------------------------------------------------------------------------------------------------------
 
