@@ -79,7 +79,7 @@ def test_what_cannot_be_certified_is_said_in_one_sentence(run, model, tmp_path):
     assert "Did you mean 'digits'" in err
     code, _, err = run("certify", model, "--data", "digits", "--outlier", "permuted", "--outlier", "permuted")
     assert code == 2
-    assert "got 'permuted' twice" in err
+    assert "two outlier sets are called 'permuted'" in err
     code, _, err = run("certify", model, "--data", "digits", "--epsilon", -1)
     assert code == 2
     assert "epsilon must be a finite number, at least 0" in err

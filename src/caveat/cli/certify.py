@@ -12,8 +12,7 @@ from rich import box
 from rich.table import Table
 
 from caveat.cli._console import console, progress_bar, say
-from caveat.cli._named import check_folder
-from caveat.errors import InputError
+from caveat.cli._named import check_folder, named_paths
 
 if TYPE_CHECKING:
     from caveat.data import Images
@@ -58,8 +57,8 @@ def certify(
         known = _load(data, split)
         shape = known.inputs().shape[1:]
         outliers: dict[str, Any] = {
-            name: _outliers(spec, split, known, shape, np.random.default_rng([seed, i]))
-            for i, (name, spec) in enumerate(_named(outlier or list(_MADE[:3])).items())
+            name: _outliers(str(spec), split, known, shape, np.random.default_rng([seed, i]))
+            for i, (name, spec) in enumerate(named_paths(outlier or list(_MADE[:3]), what="outlier").items())
         }
         found = run(
             trained.model, inlier=known, outliers=outliers, epsilon=epsilon, points=points, refine=refine,
@@ -106,18 +105,6 @@ def _write_csv(found: Certification, path: Path) -> None:
         writer = csv.DictWriter(stream, fieldnames=names, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(kept)
-
-
-def _named(specs: list[str]) -> dict[str, str]:
-    """Name -> what to load; ``name=path`` names it, anything else is its own name."""
-    found: dict[str, str] = {}
-    for spec in specs:
-        name, _, path = spec.rpartition("=")
-        name = name or Path(path).stem
-        if name in found:
-            raise InputError(f"outliers must have different names, got '{name}' twice. Write name=path.")
-        found[name] = path
-    return found
 
 
 def _load(spec: str, split: str | None) -> Images:
