@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.table import Table
 
 from caveat.cli._console import console, progress_bar, say
 from caveat.cli._named import check_folder, named_paths
+from caveat.report.words import percent
 
 if TYPE_CHECKING:
     from caveat.data import Images
@@ -78,15 +80,16 @@ def certify(
 
 def show_certificates(found: Certification) -> None:
     """The sandwich on the terminal."""
-    title = f"{found.source}: radius {found.epsilon:g}, accuracy {100 * found.accuracy:.1f} %"
+    title = f"{found.source}: radius {found.epsilon:g}, accuracy {_in_percent(found.accuracy)} %"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     table.add_column("outliers", no_wrap=True)
     for heading in ("AUC", "AAUC", "GAUC", "guaranteed", "n"):
         table.add_column(heading, justify="right", no_wrap=True)
     for one in found.sets:
-        attacked = "–" if one.attacked is None else f"{100 * found.aauc(one):.1f}"
-        table.add_row(one.name, f"{100 * found.auc(one):.1f}", attacked, f"{100 * found.gauc(one):.1f}",
-                      f"≥ {100 * found.band(one).lower:.1f}", str(one.n))  # fmt: skip
+        attacked = "–" if one.attacked is None else _in_percent(found.aauc(one))
+        promised = math.floor(1000 * found.band(one).lower) / 10  # a promise is never rounded up
+        table.add_row(one.name, _in_percent(found.auc(one)), attacked, _in_percent(found.gauc(one)),
+                      f"≥ {promised:.1f}", str(one.n))  # fmt: skip
     console().print(table)
     say(
         "AUC as they are, AAUC attacked, GAUC certified: no attack within the radius can do better. Guaranteed: GAUC "
@@ -94,6 +97,10 @@ def show_certificates(found: Certification) -> None:
     )
     for sentence in dict.fromkeys(one.caveat for one in found.sets if one.caveat):
         say(sentence)
+
+
+def _in_percent(share: float) -> str:
+    return percent(share).removesuffix("\xa0%")
 
 
 def _write_csv(found: Certification, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -44,10 +45,7 @@ def train(
     for path in done.outputs.values():
         say(f"Outputs: {path}")
     if read.outliers and "test" in done.outputs:
-        strange = " ".join(f"--outlier {done.outputs[name]}" for name in read.outliers)
-        known = " ".join(
-            f"--{role} {done.outputs[name]}"
-            for role, name in (("train", "train"), ("calibration", "validation"))
-            if name in done.outputs
-        )
-        say(f"Next: caveat evaluate {known} --test {done.outputs['test']} {strange}")
+        told = [("train", "train"), ("calibration", "validation"), ("test", "test")]
+        told += [("outlier", name) for name in read.outliers]
+        options = [f"--{role} {quote(str(done.outputs[name]))}" for role, name in told if name in done.outputs]
+        say(f"Next: caveat evaluate {' '.join(options)}")
