@@ -300,6 +300,17 @@ def test_without_outlier_sets_the_page_says_who_warns_of_errors(tmp_path, make_o
     assert "## Every metric" in markdown
 
 
+def test_bands_alone_are_on_the_page_as_in_the_tables(tmp_path, make_outputs, parse):
+    for name, seed in (("inlier", 2), ("far", 3)):
+        make_outputs(seed=seed, n=100).save(tmp_path / f"{name}.npz")
+    content = {"scores": ["msp"], "metrics": ["conformal_auroc"],
+               "sources": {"net": {"inlier": "inlier.npz", "outliers": {"far": "far.npz"}}}}  # fmt: skip
+    results = run(Plan.from_dict(content, folder=tmp_path), store=tmp_path / "run")
+    source, markdown, _ = render_study(read_study(results))
+    assert "## Every number" in markdown
+    assert len(parse(source).tables["numbers-table"]) == 3
+
+
 def test_whoever_waits_is_told_what_is_done(single_study, tmp_path):
     told = []
     report.write_study(single_study, tmp_path, progress=lambda what, done, steps: told.append((done, steps)))
