@@ -142,6 +142,13 @@ def test_no_dask_scheduler_is_one_sentence(task_study, tmp_path, monkeypatch):
         run(task_study(), store=tmp_path / "runs", scheduler="tcp://127.0.0.1:9")
 
 
+@pytest.mark.parametrize("address", ["", "here", "tcp://here", "http://127.0.0.1:9", "tcp://127.0.0.1:9/x"])
+def test_what_is_no_address_of_a_scheduler_is_refused_at_once(task_study, tmp_path, address):
+    with pytest.raises(InputError, match="scheduler must be an address such as tcp://10.0.0.1:8786, got"):
+        run(task_study(), store=tmp_path / "runs", scheduler=address)
+    assert not (tmp_path / "runs").exists()
+
+
 FAILING = """
 def one(k):
     if k == 1:

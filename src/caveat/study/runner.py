@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import threading
 import time
 import traceback
@@ -28,6 +29,7 @@ from caveat.study.versions import versions
 __all__ = ["Outcome", "StudyProgress", "run"]
 
 _DASK_PATIENCE = 10.0  # seconds to wait for a scheduler
+_ADDRESS = re.compile(r"((tcp|tls|wss?|ucx)://)?[^/\s]+:\d{1,5}")
 
 
 @final
@@ -97,6 +99,8 @@ def run(
         Everything the store now holds for this plan; ``failures`` says what did not work.
     """
     as_count(jobs, "jobs")
+    if scheduler is not None and not _ADDRESS.fullmatch(scheduler):  # Dask would try, and hang when it gives up
+        raise InputError(f"scheduler must be an address such as tcp://10.0.0.1:8786, got {scheduler!r}.")
     if not isinstance(plan, Plan):
         plan = Plan.read(plan)
     cells, notes = expand(plan)
