@@ -160,6 +160,7 @@ def test_the_guarantee_of_a_mean_pays_once_per_draw_of_inliers():
     assert guaranteed(two, two.blocks, "a").level == pytest.approx(0.90)
     same = facts_of({"x": [[0.8], [0.8]], "y": [[0.9], [0.9]]}, seeds=(0, 1))
     assert guaranteed(same, same.blocks, "a").level == pytest.approx(0.95)
+    assert guaranteed(same, same.blocks[1:2], "a").level == pytest.approx(0.95)  # the copy alone is a draw
     # Two seeds whose numbers agree by chance, as 1 and 1 do, are still two draws: another method tells.
     ends = facts_of({"x": [[1.0, 0.8], [1.0, 0.82]]}, seeds=(0, 1))
     assert guaranteed(ends, ends.blocks, "a").level == pytest.approx(0.90)

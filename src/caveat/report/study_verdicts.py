@@ -196,8 +196,9 @@ def guaranteed(facts: StudyFacts, blocks: Sequence[Block], label: str) -> Estima
         return None
     draws: dict[tuple[str, int], float] = {}  # what the band of each draw of inliers may fail
     for block, number in zip(blocks, found, strict=True):
-        # A seed that changes nothing, for no method, is not another draw.
-        if block in facts.blocks_of(block.source, block.outlier):
+        # A seed that repeats another one of these, number for number, is not another draw.
+        replicates = facts.blocks_of(block.source, block.outlier)
+        if block in replicates or not any(other in blocks for other in replicates):
             draw = (block.source, block.seed)
             draws[draw] = max(draws.get(draw, 0.0), 1 - number.level)
     level = 1 - sum(draws.values())

@@ -247,10 +247,12 @@ class Store:
         for part, name in ((".", ".plan.*"), ("cells", ".*"), ("failures", ".*"), ("outputs", ".*")):
             spared = _PREPARING if part == "." else 0.0  # a run writes its plan before it says that it is at work
             for leftover in (self.folder / part).glob(name):
-                if _changed(leftover) < before - spared:
-                    shutil.rmtree(leftover, ignore_errors=True) if leftover.is_dir() else leftover.unlink(
-                        missing_ok=True
-                    )
+                if _changed(leftover) >= before - spared:
+                    continue
+                if leftover.is_dir():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
