@@ -5,11 +5,15 @@ import sys
 
 import caveat
 
+COMMANDS = (
+    "certify", "compare", "data", "demo", "evaluate", "proximity", "report", "reproduce", "scores", "study", "train",
+)  # fmt: skip
+
 
 def test_help_names_every_command(run):
     code, out, _ = run("--help")
     assert code == 0
-    for command in ("demo", "evaluate", "scores"):
+    for command in COMMANDS:
         assert command in out
 
 
@@ -18,10 +22,33 @@ def test_version(run):
 
 
 def test_every_command_explains_itself(run):
-    for command in ("demo", "evaluate", "scores"):
+    for command in COMMANDS:
         code, out, _ = run(command, "--help")
         assert code == 0
         assert "Usage: caveat" in out
+
+
+def test_help_breaks_where_the_terminal_does_not_where_the_source_does(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    out = run("study", "--help")[1]
+    assert "or the store is not usable. 130: stopped by Ctrl-C." in out
+
+
+def test_trouble_of_the_operating_system_is_one_sentence(run, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, err = run("reproduce", "--docs", tmp_path / "file" / "page.md")
+    assert code == 2
+    assert err == (
+        f"error: {tmp_path / 'file'} cannot be read or written (File exists). "
+        "Check the path, its rights and the disk.\n"
+    )
+
+
+def test_seeds_and_counts_below_zero_are_refused(run, tmp_path):
+    for command in (["evaluate"], ["demo"], ["proximity"], ["certify", tmp_path]):
+        code, _, err = run(*command, "--seed", "-1")
+        assert code == 2
+        assert "--seed" in err
 
 
 def test_an_unknown_command_is_exit_code_2(run):

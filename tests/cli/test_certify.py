@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from caveat import Outputs, data
+from caveat.cli.certify import show_certificates
+from caveat.study.certification import Certification, SetCertificate
 
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
@@ -116,7 +118,22 @@ def test_what_cannot_be_certified_is_said_in_one_sentence(run, model, tmp_path):
     assert "Did you mean 'digits'" in err
     code, _, err = run("certify", model, "--data", "digits", "--outlier", "permuted", "--outlier", "permuted")
     assert code == 2
-    assert "got 'permuted' twice" in err
+    assert "two outlier sets are called 'permuted'" in err
     code, _, err = run("certify", model, "--data", "digits", "--epsilon", -1)
     assert code == 2
     assert "epsilon must be a finite number, at least 0" in err
+
+
+def test_the_terminal_rounds_no_number_to_an_end_and_no_promise_up(capsys, monkeypatch):
+    # One of 20 outliers ties with the least of 500 inliers and all else is told apart: AUC 1 - 0.5 / 10000.
+    inlier = np.linspace(-0.5, -0.1, 500)
+    outlier = np.r_[np.full(19, -2.0), inlier[0]]
+    found = Certification("net", 0.3, 10, inlier, 0.9999, (SetCertificate("noise", clean=outlier, upper=outlier),))
+    monkeypatch.setenv("COLUMNS", "100")
+    show_certificates(found)
+    out = capsys.readouterr().out
+    assert "accuracy >99.9 %" in out
+    line = next(line for line in out.splitlines() if "noise" in line).split()
+    assert line[1:4] == [">99.9", "–", ">99.9"]
+    promised = 100 * found.band(found.sets[0]).lower
+    assert promised - 0.1 < float(line[5]) <= promised

@@ -78,3 +78,11 @@ def test_a_bad_call_is_one_sentence_and_code_2(run, table, options, message):
     assert code == 2
     assert message in err
     assert "Traceback" not in err
+
+
+def test_methods_that_differ_in_brackets_are_two_methods(run, tmp_path):
+    (tmp_path / "wide.csv").write_text("knn[bold],knn[k=5],msp[/x]\n" + "1,2,3\n" * 8)
+    code, out, _ = run("compare", tmp_path / "wide.csv")
+    assert code == 0
+    for name in ("knn[bold]", "knn[k=5]", "msp[/x]"):
+        assert name in out

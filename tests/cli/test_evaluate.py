@@ -150,3 +150,12 @@ def test_unknown_keys_are_a_note_not_an_error(run, files):
     assert code == 0
     assert "note:" in err
     assert "ignored unknown keys extra" in err
+
+
+def test_a_folder_that_cannot_be_is_said_before_anything_is_computed(run, files, monkeypatch):
+    import caveat.study
+
+    monkeypatch.setattr(caveat.study, "evaluate", lambda **given: pytest.fail("the work was done first"))
+    code, _, err = run("evaluate", *usual(files), "--out", files / "far.npz" / "results")
+    assert code == 2
+    assert err == f"error: {files / 'far.npz'} is a file. Choose a folder for the results.\n"

@@ -48,7 +48,7 @@ def test_a_bad_file_is_one_sentence(run, files):
     Outputs(logits=[[1.0, 2.0]]).save(files / "none.npz")
     code, _, err = run("proximity", "--inlier", files / "train.npz", "--outlier", files / "none.npz")
     assert code == 2
-    assert "outlier needs embeddings" in err
+    assert "none needs embeddings" in err
     code, _, err = run(
         "proximity", "--inlier", files / "train.npz", "--outlier", files / "near.npz", "--outlier", files / "near.npz"
     )

@@ -35,3 +35,10 @@ def test_a_folder_that_is_no_study_is_exit_code_2(run, tmp_path):
     code, _, err = run("report", tmp_path)
     assert code == 2
     assert "is no study: it has no plan.json" in err
+
+
+def test_a_file_in_place_of_the_folder_is_said_before_the_work(run, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, err = run("report", tmp_path / "no study", "--out", tmp_path / "file")
+    assert code == 2
+    assert err == f"error: {tmp_path / 'file'} is a file. Choose a folder for the results.\n"

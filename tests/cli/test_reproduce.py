@@ -43,9 +43,9 @@ def test_a_failing_cell_is_exit_code_1_and_compares_nothing(run, monkeypatch, tm
     pytest.importorskip("pyarrow")
     monkeypatch.setenv("CAVEAT_DATA", str(tmp_path))
     (tmp_path / "usps.npz").write_bytes(b"no archive")
-    code, out, _ = run("reproduce", "usps", "--out", tmp_path / "run")
+    code, out, err = run("reproduce", "usps", "--out", tmp_path / "run")
     assert code == 1
-    assert "failed: metric=euclidean" in out
+    assert "failed: metric=euclidean" in err
     assert "2 of 2 cells failed" in out
     assert not (tmp_path / "run" / "summary").exists()
 

@@ -10,3 +10,11 @@ def test_every_score_is_listed_with_its_paper(run):
         assert entry.name in out
     assert "Lee et al. 2018" in out
     assert "odin (caveat.nn.ODIN(model))" in out
+
+
+def test_eighty_columns_cut_nothing_short(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    out = run("scores")[1]
+    assert "…" not in out
+    assert "predictions" in out
+    assert max(map(len, out.splitlines()[:-1])) <= 80

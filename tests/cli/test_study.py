@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from caveat.cli import study as command
-from caveat.cli.study import default_folder, progress_table
-from caveat.study import Outcome, StudyProgress, StudyResults
+from caveat.cli.study import default_folder
+from caveat.study import StudyResults
 
 PLAN = '[task]\nrun = "run.py:one"\n[grid]\nk = [0, 1, 2]\n'
 
@@ -102,22 +100,3 @@ def test_stopping_by_hand_exits_with_130_and_says_how_to_go_on(run, plan, tmp_pa
 def test_the_folder_is_named_after_the_plan():
     assert default_folder(Path("/x/usps/plan.toml")) == Path("runs/usps")
     assert default_folder(Path("/x/resnet.toml")) == Path("runs/resnet")
-
-
-def test_the_table_on_a_terminal_shows_counts_time_and_what_is_under_way():
-    state = StudyProgress(94, 10, 20, 1, ("net knn(k=10)", "net [bold]"), 75.0, Outcome("k", "net msp", "done", 1.0))
-    screen = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    screen.print(progress_table("A [red]title", state))
-    shown = screen.export_text()
-    for piece in ("A [red]title", "94", "30", "1", "63", "1:15", "3:45", "net knn(k=10)", "net [bold]"):
-        assert piece in shown
-
-
-def test_a_terminal_gets_the_live_table(plan, tmp_path, monkeypatch):
-    screen = Console(width=100, force_terminal=True, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    monkeypatch.setattr(command, "error_console", lambda: screen)
-    from caveat.study import run
-
-    with command._display("Title") as tell:
-        run(plan, store=tmp_path / "r", progress=tell)
-    assert "remaining" in screen.export_text()

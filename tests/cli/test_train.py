@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 pytest.importorskip("torch")
@@ -22,11 +24,11 @@ noise = {made = "uniform_noise", n = 30}
 def test_a_plan_becomes_a_model_that_can_be_evaluated(tmp_path, run):
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN, encoding="utf-8")
-    code, out, _ = run("train", str(plan), "--out", str(tmp_path / "model"))
+    code, out, _ = run("train", str(plan), "--out", str(tmp_path / "my model"))
     assert code == 0
     assert "small_cnn by cross_entropy: 6 epochs in" in out
-    assert (tmp_path / "model" / "model.safetensors").exists()
-    command = out[out.index("caveat evaluate") :].split()[1:]
+    assert (tmp_path / "my model" / "model.safetensors").exists()
+    command = shlex.split(out[out.index("caveat evaluate") :])[1:]
     code, out, _ = run(*command, "--out", str(tmp_path / "report"), "--scores", "msp,energy")
     assert code == 0
     assert (tmp_path / "report" / "report.html").exists()

@@ -11,6 +11,7 @@ import pytest
 
 from caveat import report
 from caveat.errors import InputError
+from caveat.report import words
 from caveat.report.study import all_verdicts, read_study, render_study
 from caveat.report.study_verdicts import mean_over
 from caveat.study import Cell, Plan, Store, StudyResults, run
@@ -153,6 +154,13 @@ def test_the_title_may_be_chosen(single_study, tmp_path):
     assert files.markdown.read_text(encoding="utf-8").startswith("# Mine & &lt;yours&gt;\n")
 
 
+def test_a_histogram_names_the_auroc_of_the_seed_it_shows(facts, rendered):
+    label = all_verdicts(facts)["auroc", "", "all"].best
+    block = next(block for block in facts.blocks if block.source == "resnet20" and block.seed == 0 and block.outlier)
+    shown = rendered[0].split('id="histogram-list"')[1].split("</details>")[0]
+    assert f"AUROC {words.number(facts.numbers[block, label, 'auroc'].value)}" in shown
+
+
 def test_failures_keys_fingerprints_seeds_and_plan_are_there(page, facts):
     assert "features has NaN, first at row 3." in page.text
     assert all(cell.key in page.text for cell in facts.cells)
@@ -276,3 +284,34 @@ def test_a_method_that_failed_somewhere_keeps_the_numbers_it_has(study_store, tm
     assert "1 cell of the plan is not computed yet." in page.text
     assert [row[1][1] for row in page.tables["ranking-table"][1:]] == ["knn", "msp"]
     assert "energy" in {row[0][1] for row in page.tables["numbers-table"]}
+
+
+def test_without_outlier_sets_the_page_says_who_warns_of_errors(tmp_path, make_outputs, parse):
+    for name, seed in (("train", 1), ("inlier", 2)):
+        make_outputs(seed=seed, n=300).save(tmp_path / f"{name}.npz")
+    source = {"train": "train.npz", "inlier": "inlier.npz"}
+    content = {"scores": ["msp", "energy"], "resamples": 20, "sources": {"net": source}}
+    plan = Plan.from_dict(content, folder=tmp_path)
+    source, markdown, _ = render_study(read_study(run(plan, store=tmp_path / "run")))
+    page = parse(source)
+    assert len(page.tables["metrics-table"]) == 3
+    assert len(page.tables["models-table"]) == 2
+    assert "histograms" not in [attrs.get("id") for _, attrs in page.tags]  # there is nothing to tell inliers from
+    assert "## Every metric" in markdown
+
+
+def test_bands_alone_are_on_the_page_as_in_the_tables(tmp_path, make_outputs, parse):
+    for name, seed in (("inlier", 2), ("far", 3)):
+        make_outputs(seed=seed, n=100).save(tmp_path / f"{name}.npz")
+    content = {"scores": ["msp"], "metrics": ["conformal_auroc"],
+               "sources": {"net": {"inlier": "inlier.npz", "outliers": {"far": "far.npz"}}}}  # fmt: skip
+    results = run(Plan.from_dict(content, folder=tmp_path), store=tmp_path / "run")
+    source, markdown, _ = render_study(read_study(results))
+    assert "## Every number" in markdown
+    assert len(parse(source).tables["numbers-table"]) == 3
+
+
+def test_whoever_waits_is_told_what_is_done(single_study, tmp_path):
+    told = []
+    report.write_study(single_study, tmp_path, progress=lambda what, done, steps: told.append((done, steps)))
+    assert told == [(0, 3), (1, 3), (2, 3)]

@@ -97,6 +97,23 @@ def test_a_histogram_has_edges_and_the_shares_of_every_sample():
     assert {name: share.tolist() for name, share in found.shares.items()} == {"": [0.7, 0.3], "svhn": [0.1, 0.9]}
 
 
+def test_the_histogram_of_the_first_seed_is_shown_and_named():
+    rows = [metric(seed=4), metric(seed=2)]
+    for seed in (4, 2):
+        rows += [make_row("histogram", "inlier", s, x=x, source="net", score="knn", seed=seed)
+                 for x, s in ((seed, 1.0), (seed + 1, np.nan))]  # fmt: skip
+    found = facts_of(*rows).histograms["net", "knn"]
+    assert (found.seed, found.edges.tolist()) == (2, [2, 3])
+
+
+def test_a_seed_that_repeats_another_number_for_number_is_no_block_of_its_own():
+    rows = [metric(seed=0), metric(seed=1), metric(seed=2, value=0.8)]
+    rows += [metric(seed=seed, value=1.0, score="msp") for seed in (0, 1, 2)]
+    facts = facts_of(*rows)
+    assert [block.seed for block in facts.blocks] == [0, 1, 2]
+    assert [block.seed for block in facts.blocks_of("net", "svhn")] == [0, 2]
+
+
 def test_another_table_gets_one_sentence():
     with pytest.raises(InputError, match="needs the column 'kind'.*caveat compare"):
         gather({"k": np.arange(3)}, title="t", alpha=0.1, delta=0.05)

@@ -143,6 +143,13 @@ def test_mean_over_blocks_by_hand():
     assert mean_over(facts, facts.blocks, "b", "auroc") is None
 
 
+def test_equal_numbers_of_several_blocks_have_a_range_not_an_interval():
+    facts = facts_of({"x": [[1.0]], "y": [[1.0]]})
+    found = mean_over(facts, facts.blocks, "a", "auroc")
+    assert (found.value, found.lower, found.upper) == (1.0, 1.0, 1.0)  # one interval alone reaches down to 0.99
+    assert found.method == "range over 2 blocks"
+
+
 def test_the_guarantee_of_a_mean_pays_once_per_draw_of_inliers():
     # One model and seed, two outlier sets: one event, 95 %. Two seeds: two events, 90 %. Equal seeds: one again.
     one = facts_of({"x": [[0.8]], "y": [[0.9]]})
@@ -153,6 +160,10 @@ def test_the_guarantee_of_a_mean_pays_once_per_draw_of_inliers():
     assert guaranteed(two, two.blocks, "a").level == pytest.approx(0.90)
     same = facts_of({"x": [[0.8], [0.8]], "y": [[0.9], [0.9]]}, seeds=(0, 1))
     assert guaranteed(same, same.blocks, "a").level == pytest.approx(0.95)
+    assert guaranteed(same, same.blocks[1:2], "a").level == pytest.approx(0.95)  # the copy alone is a draw
+    # Two seeds whose numbers agree by chance, as 1 and 1 do, are still two draws: another method tells.
+    ends = facts_of({"x": [[1.0, 0.8], [1.0, 0.82]]}, seeds=(0, 1))
+    assert guaranteed(ends, ends.blocks, "a").level == pytest.approx(0.90)
 
 
 def test_a_guarantee_that_is_no_better_than_a_coin_is_not_given():

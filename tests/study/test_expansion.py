@@ -114,6 +114,23 @@ def test_what_a_file_lacks_is_named(score_study):
         labels(Plan.read(score_study / "plan.toml"))
 
 
+@pytest.mark.parametrize(("classes", "width", "said"), [
+    (5, 12, "got 4 classes in train and 5 in outlier:far"),
+    (4, 7, "got 12 columns of features in train and 7 in outlier:far"),
+])  # fmt: skip
+def test_sets_of_different_models_are_refused(score_study, classes, width, said):
+    rng = np.random.default_rng(0)
+    strange = Outputs(logits=rng.normal(size=(30, classes)), features=rng.normal(size=(30, width)))
+    strange.save(score_study / "far.npz")
+    with pytest.raises(InputError, match=f"source net: all sets of a source must come from one model, {said}"):
+        expand(plan_of(score_study, '["msp", "energy", {name = "knn", k = [5, 10]}]', '["energy"]'))
+
+
+def test_rows_that_keep_nothing_are_an_error(score_study):
+    with pytest.raises(InputError, match="rows '90:' of .*near.npz keep none of its 90 samples"):
+        expand(plan_of(score_study, '"near.npz", ', '"near.npz", rows = "90:", '))
+
+
 def test_a_grid_of_a_task(task_study):
     plan = Plan.read(task_study())
     assert [cell.params for cell in plan.cells()] == [{"a": a, "b": b} for a in (1, 2, 3) for b in (0, 5)]

@@ -152,3 +152,12 @@ def test_paths_know_the_environment_and_the_seed(tmp_path, monkeypatch):
 )
 def test_rows_as_python_writes_them(text, rows):
     assert list(range(6))[as_slice(text, "rows")] == rows
+
+
+def test_a_set_that_is_neither_a_path_nor_a_table():
+    sources = {"net": {"inlier": "a.npz", "outliers": {"far": 3}}}
+    with pytest.raises(InputError, match="sources.net.outliers.far must be a path or a table with one, got 3."):
+        Plan.from_dict({"sources": sources})
+    sources = {"net": {"task": "make.py:outputs", "outliers": {"far": "far"}}}
+    with pytest.raises(InputError, match="sources.net.outliers.far must be a table, got 'far'."):
+        Plan.from_dict({"sources": sources})

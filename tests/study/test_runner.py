@@ -142,6 +142,13 @@ def test_no_dask_scheduler_is_one_sentence(task_study, tmp_path, monkeypatch):
         run(task_study(), store=tmp_path / "runs", scheduler="tcp://127.0.0.1:9")
 
 
+@pytest.mark.parametrize("address", ["", "here", "tcp://here", "http://127.0.0.1:9", "tcp://127.0.0.1:9/x"])
+def test_what_is_no_address_of_a_scheduler_is_refused_at_once(task_study, tmp_path, address):
+    with pytest.raises(InputError, match="scheduler must be an address such as tcp://10.0.0.1:8786, got"):
+        run(task_study(), store=tmp_path / "runs", scheduler=address)
+    assert not (tmp_path / "runs").exists()
+
+
 FAILING = """
 def one(k):
     if k == 1:
@@ -309,6 +316,20 @@ def test_outputs_that_a_task_makes_are_measured_for_each_seed(task_study, tmp_pa
     assert errors["bad seed 1 outputs"] == "no data"
     assert errors["bad seed 1 msp"] == "the outputs of bad failed: no data"
     assert errors["good seed 1 knn"].startswith("score 'knn' needs features")  # named, and the outputs have none
+
+
+def test_a_regime_of_a_set_that_the_task_does_not_make_is_an_error_that_suggests_the_right_one(task_study, tmp_path):
+    text = SOURCE_PLAN.split("[sources.bad]", maxsplit=1)[0].replace('"msp", "knn"', '"msp"')
+    plan, store = task_study(SOURCE_TASK, text), tmp_path / "runs"
+    wrong = Plan.parse(text.replace("noise =", "nois ="), folder=plan.parent)
+    said = "unknown outlier set in sources.good.outliers 'nois'. Did you mean 'noise'"
+    with pytest.raises(InputError, match=said):
+        run(wrong, store=store)
+    seen = []
+    run(plan, store=store, progress=seen.append)
+    assert seen[0].already == 2  # what the task made was kept
+    with pytest.raises(InputError, match=said):
+        run(wrong, store=store)
 
 
 def test_scores_that_were_not_named_are_skipped_where_made_outputs_do_not_allow_them(task_study, tmp_path):

@@ -91,6 +91,23 @@ def test_what_another_run_has_made_is_left_alone(tmp_path, inlier, outlier):
     assert {path: path.stat().st_ino for path in (tmp_path / "s").rglob("*")} == before
 
 
+def test_a_run_that_was_quicker_keeps_its_files(tmp_path, inlier, outlier, monkeypatch):
+    made, folder = SourceOutputs(inlier=inlier, outliers={"far": outlier}), tmp_path / "outputs" / "key"
+    write, quicker = sources._files.write_json, []
+
+    def meanwhile(path, content):
+        if not quicker:
+            quicker.append(None)
+            save_source(made, folder)
+            quicker.append((folder / "caveat.json").stat().st_ino)
+        write(path, content)
+
+    monkeypatch.setattr(sources._files, "write_json", meanwhile)
+    save_source(made, folder)
+    assert (folder / "caveat.json").stat().st_ino == quicker[1]
+    assert [path.name for path in folder.parent.iterdir()] == ["key"]
+
+
 def test_a_task_may_give_a_dict(tmp_path, inlier):
     assert save_source({"inlier": inlier, "outliers": {}}, tmp_path / "s").train is None
     with pytest.raises(InputError, match="must return SourceOutputs with outliers"):
@@ -99,3 +116,10 @@ def test_a_task_may_give_a_dict(tmp_path, inlier):
         save_source({"inlier": np.zeros(3), "outliers": {}}, tmp_path / "t")
     with pytest.raises(InputError, match="outliers must be a dict of Outputs, got list"):
         save_source({"inlier": inlier, "outliers": [inlier]}, tmp_path / "t")
+
+
+def test_a_task_that_mixes_models_is_refused(tmp_path, inlier):
+    other = Outputs(logits=np.zeros((3, inlier.n_classes + 1)))
+    with pytest.raises(InputError, match="must come from one model, .* classes in inlier and .* in outlier:far"):
+        save_source({"inlier": inlier, "outliers": {"far": other}}, tmp_path / "made")
+    assert not (tmp_path / "made").exists()

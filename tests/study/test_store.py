@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,8 @@ def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
     (store.folder / ".plan.json.x2").write_text("half")
     (store.folder / "outputs").mkdir()
     (store.folder / "outputs" / ".abc.x").mkdir()
+    for half in (leftover, store.folder / ".plan.json.x2", store.folder / "outputs" / ".abc.x"):
+        os.utime(half, (time.time() - 100,) * 2)
     note = store.folder / "active" / f"{socket.gethostname()}-{os.getppid()}"
     note.touch()
     with store.at_work() as others:
@@ -194,6 +197,66 @@ def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
     assert not list(store.folder.glob(".*"))
     assert not list((store.folder / "outputs").iterdir())
     assert not list((store.folder / "active").iterdir())
+
+
+def test_what_a_run_that_begins_a_moment_later_writes_is_left_alone(store, monkeypatch):
+    clear, half = Store._clear_leftovers, store.folder / "cells" / ".abc.parquet.x1"
+
+    def meanwhile(self, **when):
+        half.write_text("another run is writing this")
+        clear(self, **when)
+
+    monkeypatch.setattr(Store, "_clear_leftovers", meanwhile)
+    plan = store.folder / ".plan.json.x2"  # written before a run says that it is at work
+    plan.touch()
+    os.utime(plan, (time.time() - 5,) * 2)
+    with store.at_work():
+        assert half.exists()
+        assert plan.exists()
+
+
+def test_a_folder_with_the_plan_of_somebody_else_is_left_alone(tmp_path):
+    theirs = tmp_path / "plan.json"
+    theirs.write_text('{"resources": []}')
+    with pytest.raises(StoreError, match=r"is no study \(its plan.json is not ours\). Choose another folder"):
+        Store(tmp_path).prepare(PLAN, [CELL])
+    with pytest.raises(InputError, match="its plan.json is not ours. Give the folder that caveat study wrote"):
+        Store(tmp_path).plan()
+    assert theirs.read_text() == '{"resources": []}'
+
+
+def test_a_damaged_plan_is_written_again(store):
+    (store.folder / "plan.json").write_text('{"format": 1')
+    with pytest.raises(InputError, match="plan.json is damaged"):
+        store.plan()
+    store.prepare(PLAN, [CELL])
+    assert store.plan()["title"] == PLAN.title
+
+
+def test_a_plan_that_appears_while_the_folder_is_looked_at_is_no_stranger(tmp_path, monkeypatch):
+    folder, look = tmp_path / "runs", Path.iterdir
+    (folder / "cells").mkdir(parents=True)
+
+    def meanwhile(self):
+        if self == folder:
+            (folder / "plan.json").touch()
+        return look(self)
+
+    monkeypatch.setattr(Path, "iterdir", meanwhile)
+    Store(folder).prepare(PLAN, [CELL])
+
+
+def test_of_two_runs_that_begin_at_once_one_counts_as_the_earlier(store, monkeypatch):
+    pids = [os.getpid(), os.getppid()]
+    monkeypatch.setattr("os.getpid", lambda: pids[0])
+    with store.at_work() as first:
+        note = next((store.folder / "active").iterdir())
+        monkeypatch.setattr("os.getpid", lambda: pids[1])
+        with store.at_work() as second:
+            assert (first, second) == (0, 1)
+        os.utime(note, (time.time() + 60,) * 2)  # as if it had looked around before the other, and begun after it
+        with store.at_work() as third:
+            assert third == 0
 
 
 def test_a_killed_run_does_not_count_as_active(store):

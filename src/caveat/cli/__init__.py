@@ -15,14 +15,12 @@ __all__ = ["main"]
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; a bad input ends with exit code 2 and one sentence, never a traceback."""
-    from rich.markup import escape
-
-    from caveat.cli._console import error_console
+    from caveat.cli._console import say_error
     from caveat.cli.app import app
 
     def note(message: Warning | str, category: type[Warning], *rest: object) -> None:
         if issubclass(category, CaveatWarning):
-            error_console().print(f"[yellow]note:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+            say_error("note", str(message), style="yellow")
         else:
             shown(message, category, *rest)  # type: ignore[arg-type]
 
@@ -33,5 +31,9 @@ def main(args: list[str] | None = None) -> None:
         try:
             app(args=args, prog_name="caveat")
         except CaveatError as error:
-            error_console().print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+            say_error("error", str(error))
+            sys.exit(2)
+        except OSError as error:  # what the library does not name itself: a full disk, a folder that is a file
+            where, why = error.filename or "a file", error.strerror or error
+            say_error("error", f"{where} cannot be read or written ({why}). Check the path, its rights and the disk.")
             sys.exit(2)

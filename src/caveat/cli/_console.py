@@ -7,18 +7,31 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 from caveat.study.measuring import Progress as Tell
 
-__all__ = ["console", "error_console", "progress_bar"]
+__all__ = ["console", "error_console", "progress_bar", "say", "say_error"]
 
 
 def console() -> Console:
-    return Console()
+    """Standard output. Names and paths are printed as they are: brackets in them are no markup, colons no emoji."""
+    return Console(markup=False, highlight=False, emoji=False)
 
 
 def error_console() -> Console:
-    return Console(stderr=True)
+    """Standard error, likewise."""
+    return Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def say(sentence: str) -> None:
+    """A sentence on standard output, in one line however long it is."""
+    console().print(sentence, soft_wrap=True)
+
+
+def say_error(kind: str, sentence: str, *, style: str = "red") -> None:
+    """A sentence on standard error after a coloured word that says what kind it is."""
+    error_console().print(Text.assemble((f"{kind}:", style), " ", sentence), soft_wrap=True)
 
 
 @contextmanager
@@ -27,7 +40,7 @@ def progress_bar() -> Iterator[Tell]:
     out = error_console()
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),

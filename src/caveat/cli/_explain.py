@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from caveat.cli._console import console
+from caveat.cli._console import console, say
 from caveat.outputs import Outputs
 from caveat.scores import applicable
 
@@ -25,7 +25,7 @@ def explain(path: Path) -> None:
         table.add_row(key, " x ".join(map(str, shape)), str(dtype))
     out.print(table)
     for sentence in _facts(outputs):
-        out.print(sentence, highlight=False, soft_wrap=True)
+        say(sentence)
 
     can, cannot = applicable(outputs, outputs)
     verdicts = Table(title="Scores, if all files are like this one", title_justify="left")

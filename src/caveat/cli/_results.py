@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
-from caveat.cli._console import console
+from caveat.cli._console import console, say
 from caveat.report import write_html
-from caveat.results import Estimate
+from caveat.report.words import interval, number
 from caveat.study import Evaluation
 from caveat.study.tables import write_table
 
@@ -32,7 +31,9 @@ def show(evaluation: Evaluation) -> None:
     out = console()
     names = evaluation.outliers
     wide = 74 + 8 * len(names) <= out.width  # otherwise the average and the worst must do
-    table = Table(title=evaluation.title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table = Table(
+        title=evaluation.title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0)
+    )
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("score", no_wrap=True)
     for heading in ("AUROC", "interval", "guaranteed", *(f"({i + 1})" for i in range(len(names)) if wide)):
@@ -42,13 +43,10 @@ def show(evaluation: Evaluation) -> None:
     for line in evaluation.ranking[:_MOST_LINES]:
         found = [evaluation.detection(line.score, name).auroc.value for name in names]
         tied = "" if line is evaluation.best or not line.tied_with_best else "~" if line.told_apart else "="
-        cells = [_bounds(line.mean_auroc), _bounds(line.auroc_band)]
-        cells += [f"{value:.3f}" for value in (found if wide else [min(found)])]
-        table.add_row(f"{tied}{line.rank}", escape(line.score), f"{line.mean_auroc.value:.3f}", *map(escape, cells))
+        cells = [number(line.mean_auroc.value), interval(line.mean_auroc), interval(line.auroc_band)]
+        cells += [number(value) for value in (found if wide else [min(found)])]
+        table.add_row(f"{tied}{line.rank}", line.score, *cells)
     out.print(table)
-
-    def say(sentence: str) -> None:
-        out.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     if (hidden := len(evaluation.ranking) - _MOST_LINES) > 0:
         say(f"{hidden} more score{'s' if hidden > 1 else ''} in the table and the report.")
@@ -65,10 +63,6 @@ def show(evaluation: Evaluation) -> None:
         covered = sets.coverage
         say(
             f"Prediction sets ({sets.method}, alpha = {sets.alpha:g}, {sets.n_calibration} calibration samples): "
-            f"coverage {covered.value:.3f} [{covered.lower:.3f}, {covered.upper:.3f}], promised {sets.promised:.3f}; "
+            f"coverage {number(covered.value)} {interval(covered)}, promised {number(sets.promised)}; "
             f"mean size {sets.mean_size:.2f}."
         )
-
-
-def _bounds(estimate: Estimate) -> str:
-    return f"[{estimate.lower:.3f}, {estimate.upper:.3f}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -46,14 +47,11 @@ def _root(
     pass
 
 
-app.command()(certify)
-app.command()(compare)
+def _help(command: Callable[..., None]) -> str:
+    """A docstring with each paragraph in one line, so that a terminal breaks it where it is narrow."""
+    return "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
+
+
+for _command in (certify, compare, demo, evaluate, proximity, report, reproduce, scores, study, train):
+    app.command(help=_help(_command))(_command)
 app.add_typer(data, name="data")
-app.command()(demo)
-app.command()(evaluate)
-app.command()(proximity)
-app.command()(report)
-app.command()(reproduce)
-app.command()(scores)
-app.command()(study)
-app.command()(train)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
-from caveat.cli._console import console, progress_bar
-from caveat.errors import CaveatWarning, InputError
+from caveat.cli._console import console, progress_bar, say
+from caveat.cli._named import check_folder, named_paths
+from caveat.errors import CaveatWarning
+from caveat.report.words import percent
 
 if TYPE_CHECKING:
     from caveat.data import Images
@@ -35,11 +37,11 @@ def certify(
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Radius: how far an attacker may change every pixel.")] = 0.3,
     split: Annotated[str | None, typer.Option(help="Split of the inliers and of named outliers.")] = "test",
-    points: Annotated[int, typer.Option(help="At most so many outliers of each set, the same for all numbers.")] = 300,
-    refine: Annotated[int, typer.Option(help="So many open outliers of each set get tighter, slow bounds.")] = 0,
+    points: Annotated[int, typer.Option(min=1, help="At most so many outliers of each set, for all numbers.")] = 300,
+    refine: Annotated[int, typer.Option(min=0, help="So many open outliers of each set get tighter, slow bounds.")] = 0,
     steps: Annotated[int, typer.Option(min=0, help="Steps of the attack; 0: no attack.")] = 100,
     delta: Annotated[float, typer.Option(help="Allowed failure of the guaranteed band.")] = 0.05,
-    seed: Annotated[int, typer.Option(help="Of made outliers and of the attack.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of made outliers and of the attack.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder to write to; default: certificates/ in the model.")] = None,
 ) -> None:  # fmt: skip
     """Bound the confidence of a network on outliers, attack it, and report AUC, AAUC and GAUC.
@@ -52,20 +54,22 @@ def certify(
     from caveat.study.certification import certify as run
     from caveat.study.tables import write_table
 
-    trained = load_model(model)
-    known = _held_out(model, data, _load(data, split))
-    shape = known.inputs().shape[1:]
-    outliers: dict[str, Any] = {
-        name: _outliers(spec, split, known, shape, np.random.default_rng([seed, i]))
-        for i, (name, spec) in enumerate(_named(outlier or list(_MADE[:3])).items())
-    }
+    folder = out if out is not None else model / "certificates"
+    check_folder(folder)
     with progress_bar() as tell:
+        tell("reading model and data", 0, 1)
+        trained = load_model(model)
+        known = _held_out(model, data, _load(data, split))
+        shape = known.inputs().shape[1:]
+        outliers: dict[str, Any] = {
+            name: _outliers(str(spec), split, known, shape, np.random.default_rng([seed, i]))
+            for i, (name, spec) in enumerate(named_paths(outlier or list(_MADE[:3]), what="outlier").items())
+        }
         found = run(
             trained.model, inlier=known, outliers=outliers, epsilon=epsilon, points=points, refine=refine,
             attack=("apgd", "monotone") if steps else (), steps=max(1, steps), delta=delta, seed=seed,
             source=model.resolve().name, progress=tell,
         )  # fmt: skip
-    folder = out if out is not None else model / "certificates"
     folder.mkdir(parents=True, exist_ok=True)
     title = f"Certificates of {found.source} at radius {epsilon:g}"
     _write_csv(found, folder / "certificates.csv")
@@ -75,30 +79,33 @@ def certify(
     rows = write_table(found.rows(seed=seed), folder, "rows")
     show_certificates(found)
     for what, path in (("Table", folder / "certificates.csv"), ("Page", folder / "certificates.html"), ("Rows", rows)):
-        console().print(f"{what}: {path}", highlight=False, soft_wrap=True)
+        say(f"{what}: {path}")
 
 
 def show_certificates(found: Certification) -> None:
     """The sandwich on the terminal."""
-    out = console()
-    right = "" if np.isnan(found.accuracy) else f", accuracy {100 * found.accuracy:.1f} %"
+    right = "" if np.isnan(found.accuracy) else f", accuracy {_in_percent(found.accuracy)} %"
     title = f"{found.source}: radius {found.epsilon:g}{right}"
-    table = Table(title=escape(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     table.add_column("outliers", no_wrap=True)
     for heading in ("AUC", "AAUC", "GAUC", "guaranteed", "n"):
         table.add_column(heading, justify="right", no_wrap=True)
     for one in found.sets:
-        attacked = "–" if one.attacked is None else f"{100 * found.aauc(one):.1f}"
-        table.add_row(escape(one.name), f"{100 * found.auc(one):.1f}", attacked, f"{100 * found.gauc(one):.1f}",
-                      f"≥ {100 * found.band(one).lower:.1f}", str(one.n))  # fmt: skip
-    out.print(table)
-    out.print(
+        attacked = "–" if one.attacked is None else _in_percent(found.aauc(one))
+        promised = math.floor(1000 * found.band(one).lower) / 10  # a promise is never rounded up
+        table.add_row(one.name, _in_percent(found.auc(one)), attacked, _in_percent(found.gauc(one)),
+                      f"≥ {promised:.1f}", str(one.n))  # fmt: skip
+    console().print(table)
+    say(
         "AUC as they are, AAUC attacked, GAUC certified: no attack within the radius can do better. Guaranteed: GAUC "
-        f"for further inliers too, with probability {1 - found.delta:g}.",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        f"for further inliers too, with probability {1 - found.delta:g}."
+    )
     for sentence in dict.fromkeys(one.caveat for one in found.sets if one.caveat):
-        out.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        say(sentence)
+
+
+def _in_percent(share: float) -> str:
+    return percent(share).removesuffix("\xa0%")
 
 
 def _write_csv(found: Certification, path: Path) -> None:
@@ -110,18 +117,6 @@ def _write_csv(found: Certification, path: Path) -> None:
         writer = csv.DictWriter(stream, fieldnames=names, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(kept)
-
-
-def _named(specs: list[str]) -> dict[str, str]:
-    """Name -> what to load; ``name=path`` names it, anything else is its own name."""
-    found: dict[str, str] = {}
-    for spec in specs:
-        name, _, path = spec.rpartition("=")
-        name = name or Path(path).stem
-        if name in found:
-            raise InputError(f"outliers must have different names, got '{name}' twice. Write name=path.")
-        found[name] = path
-    return found
 
 
 def _load(spec: str, split: str | None) -> Images:

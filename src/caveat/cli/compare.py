@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from caveat.cli._console import console
+from caveat.cli._console import console, say
+from caveat.cli._named import check_folder
 from caveat.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def compare(
     chosen = next((known for known in POSTHOC if known == posthoc), None)
     if chosen is None:
         raise InputError(f"--posthoc must be one of {', '.join(POSTHOC)}, got {posthoc}.")
+    if out is not None:
+        check_folder(out)
     columns = read_columns(table)
     if where:
         wanted = _conditions(where)
@@ -62,7 +65,7 @@ def compare(
         _show(name if regime is not None else "", result)
     if out is not None:
         _write(out, results, split=regime is not None)
-        console().print(f"Figures and tables: {out}", highlight=False, soft_wrap=True)
+        say(f"Figures and tables: {out}")
 
 
 def _conditions(given: list[str]) -> dict[str, str]:
@@ -88,7 +91,7 @@ def _show(name: str, result: Comparison) -> None:
         before = layer
         shown.add_row(str(layer), method, f"{result.average_ranks[method]:.2f}", letters)
     console().print(shown)
-    console().print(f"{result.summary()} {result.legend()}", highlight=False, soft_wrap=True)
+    say(f"{result.summary()} {result.legend()}")
 
 
 def _write(folder: Path, results: dict[str, Comparison], *, split: bool) -> None:

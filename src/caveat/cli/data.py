@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from caveat.cli._console import console
+from caveat.cli._console import console, say
 
 __all__ = ["data"]
 
@@ -65,10 +65,9 @@ def show(
     from caveat.data import load
 
     images = load(name, split)
-    out = console()
     values = ", ".join(f"{side}" for side in images.pixels.shape)
-    out.print(f"{name}: ({values}) {images.pixels.dtype}, {len(set(images.labels.tolist()))} classes", highlight=False)
+    say(f"{name}: ({values}) {images.pixels.dtype}, {len(set(images.labels.tolist()))} classes")
     for image, label in zip(images[:count].inputs(), images.labels[:count].tolist(), strict=True):
-        out.print(f"\nclass {images.classes[label] if images.classes else label}", highlight=False)
+        say(f"\nclass {images.classes[label] if images.classes else label}")
         for line in image.mean(axis=0):
-            out.print("".join(_INK[min(int(value * len(_INK)), len(_INK) - 1)] * 2 for value in line), highlight=False)
+            say("".join(_INK[min(int(value * len(_INK)), len(_INK) - 1)] * 2 for value in line))

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from caveat.cli import _results
-from caveat.cli._console import console, progress_bar
+from caveat.cli._console import progress_bar, say
+from caveat.cli._named import check_folder
 from caveat.cli.certify import show_certificates
 
 __all__ = ["demo"]
@@ -16,7 +17,7 @@ __all__ = ["demo"]
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the table, the report and the outputs.")] = Path("caveat-demo"),
-    seed: Annotated[int, typer.Option(help="Seeds the network, the splits and the outliers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seeds the network, the splits and the outliers.")] = 0,
 ) -> None:
     """Train a small network on digits 0 to 7, show it other things, and report what each score notices.
 
@@ -26,6 +27,7 @@ def demo(
     from caveat.study import evaluate
     from caveat.study.demo import demo_certificates, demo_outputs
 
+    check_folder(out)
     with progress_bar() as tell:
         tell("training a small network on digits 0 to 7", 0, 1)
         said = demo_outputs(seed)
@@ -47,7 +49,7 @@ def demo(
         page = out / "certificates.html"
         write_certificates([certified], page, title="Digits: what no attack within radius 0.3 can do")
         show_certificates(certified)
-    console().print(f"Table:  {table.resolve()}", highlight=False, soft_wrap=True)
-    console().print(f"Report: {report.resolve()}", highlight=False, soft_wrap=True)
+    say(f"Table:  {table.resolve()}")
+    say(f"Report: {report.resolve()}")
     if certified is not None:
-        console().print(f"Certificates: {page.resolve()}", highlight=False, soft_wrap=True)
+        say(f"Certificates: {page.resolve()}")

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from caveat.cli import _results
-from caveat.cli._console import console, progress_bar
+from caveat.cli._console import progress_bar, say
 from caveat.cli._explain import explain as explain_file
-from caveat.cli._named import named_paths
+from caveat.cli._named import check_folder, named_paths
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 
@@ -33,7 +33,7 @@ def evaluate(
     title: Annotated[str, typer.Option(help="Title of the report.")] = "Evaluation",
     alpha: Annotated[float, typer.Option(help="Allowed error of the prediction sets.")] = 0.1,
     delta: Annotated[float, typer.Option(help="Allowed failure of each interval.")] = 0.05,
-    seed: Annotated[int, typer.Option(help="Seeds the split into halves and the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seeds the split into halves and the bootstrap.")] = 0,
     explain: Annotated[
         Path | None, typer.Option(help="Only say what this file holds and which scores it allows.")
     ] = None,
@@ -54,9 +54,11 @@ def evaluate(
         )
     from caveat.study import evaluate as run
 
-    inlier = Outputs.load(test)
-    outliers = {name: Outputs.load(path) for name, path in named_paths(outlier, what="outlier").items()}
+    check_folder(out)
     with progress_bar() as tell:
+        tell("reading the files", 0, 1)
+        inlier = Outputs.load(test)
+        outliers = {name: Outputs.load(path) for name, path in named_paths(outlier, what="outlier").items()}
         evaluation = run(
             train=None if train is None else Outputs.load(train),
             inlier=inlier,
@@ -73,6 +75,6 @@ def evaluate(
     _results.show(evaluation)
     if evaluation.skipped:
         reasons = "; ".join(f"{name} {why}" for name, why in evaluation.skipped.items())
-        console().print(f"Not computed: {reasons}.", highlight=False, soft_wrap=True)
-    console().print(f"Table:  {table}", highlight=False, soft_wrap=True)
-    console().print(f"Report: {report}", highlight=False, soft_wrap=True)
+        say(f"Not computed: {reasons}.")
+    say(f"Table:  {table}")
+    say(f"Report: {report}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from caveat._files import read_npy, replacing_file
-from caveat.cli._console import console
+from caveat.cli._console import console, progress_bar, say
 from caveat.cli._named import named_paths
 from caveat.outputs import Outputs
 
@@ -23,7 +23,7 @@ def proximity(
     inlier: Annotated[Path, typer.Option(help="Outputs with embeddings (or features) of the training data.")],
     outlier: Annotated[list[str], typer.Option(help="The same of another data set: a path, or name=path. Repeat it.")],
     text: Annotated[Path | None, typer.Option(help="Text prototypes, one row per class (.npy).")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the grouping.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the grouping.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Table of the distances (.csv).")] = None,
 ) -> None:
     """Frechet distance, kernel MMD, nearest-centroid and image-text distance of data sets from the inliers.
@@ -31,14 +31,15 @@ def proximity(
     All on rows of length one; lower is closer. With three data sets or more they are grouped into near, mid and far.
     """
     from caveat.geometry import buckets
-    from caveat.geometry import proximity as run
+    from caveat.geometry import proximities as run
 
-    known = Outputs.load(inlier)
-    words = None if text is None else read_npy(text)
-    found = {
-        name: run(inlier=known, outlier=Outputs.load(path), text=words)
-        for name, path in named_paths(outlier, what="outlier").items()
-    }
+    with progress_bar() as tell:
+        tell("reading the files", 0, 2)
+        known = Outputs.load(inlier)
+        words = None if text is None else read_npy(text)
+        outliers = {name: Outputs.load(path) for name, path in named_paths(outlier, what="outlier").items()}
+        tell("measuring distances", 1, 2)
+        found = run(inlier=known, outliers=outliers, text=words)
     groups = buckets(found, seed=seed) if len(found) >= 3 else dict.fromkeys(found, "")
     _show(found, groups)
     if out is not None:
@@ -48,7 +49,7 @@ def proximity(
             for name, near in found.items():
                 cells = [near.frechet, near.mmd, near.centroid, near.text]
                 writer.writerow([name, *("" if x is None else repr(x) for x in cells), near.n_outlier, groups[name]])
-        console().print(f"Table: {out}", highlight=False, soft_wrap=True)
+        say(f"Table: {out}")
 
 
 def _show(found: dict[str, Proximity], groups: dict[str, str]) -> None:

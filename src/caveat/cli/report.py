@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from caveat.cli._console import console
+from caveat.cli._console import progress_bar, say
+from caveat.cli._named import check_folder
 
 __all__ = ["report"]
 
@@ -23,6 +24,9 @@ def report(
     """
     from caveat.report import write_study
 
-    files = write_study(study, out, title=title)
+    if out is not None:
+        check_folder(out)
+    with progress_bar() as tell:
+        files = write_study(study, out, title=title, progress=tell)
     for name, path in (("Report", files.html), ("Tables", files.markdown), ("LaTeX", files.latex)):
-        console().print(f"{name + ':':<8}{path}", highlight=False, markup=False, soft_wrap=True)
+        say(f"{name + ':':<8}{path}")

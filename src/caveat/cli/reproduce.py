@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from caveat.cli._console import console
-from caveat.cli.study import _display as following
+from caveat.cli._console import console, progress_bar, say
+from caveat.cli._following import following, name_failures
 from caveat.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def reproduce(
     if docs is not None:
         with replacing_file(docs) as temporary:
             temporary.write_text(reproduction_page(reproductions()), encoding="utf-8")
-        _say(f"Written: {docs}")
+        say(f"Written: {docs}")
         return
     if name is None:
         raise InputError("name one of the reproductions; caveat reproduce --list shows them.")
@@ -63,11 +63,13 @@ def reproduce(
     rows = _run(one, folder, jobs=jobs, scheduler=scheduler, fresh=fresh)
     written = one.folder if update else folder / "summary"
     before = one.committed
-    found = one.summarise(rows, written)
+    with progress_bar() as tell:
+        tell("tables and figures", 0, 1)
+        found = one.summarise(rows, written)
     _show(one, found)
     if before is not None and not update:
         _show_change(before, found)
-    _say(f"Tables and figures: {written}")
+    say(f"Tables and figures: {written}")
 
 
 def _run(one: Reproduction, folder: Path, *, jobs: int, scheduler: str | None, fresh: bool) -> list[dict[str, Any]]:
@@ -79,12 +81,11 @@ def _run(one: Reproduction, folder: Path, *, jobs: int, scheduler: str | None, f
             plan = one.fresh_plan if fresh else one.plan
             results = run(plan, store=folder, jobs=jobs, scheduler=scheduler, progress=tell)
     except KeyboardInterrupt:
-        _say(f"Stopped. What is finished is kept in {folder}; the same command goes on from there.")
+        say(f"Stopped. What is finished is kept in {folder}; the same command goes on from there.")
         raise typer.Exit(130) from None
     if results.missing:
-        for failure in results.failures:
-            _say(f"failed: {failure.label}: {failure.message}")
-        _say(f"{len(results.missing)} of {len(results.cells)} cells failed: nothing is compared. The others are "
+        name_failures(results.failures, folder)
+        say(f"{len(results.missing)} of {len(results.cells)} cells failed: nothing is compared. The others are "
              f"kept in {folder}: mend the cause and run the same command again.")  # fmt: skip
         raise typer.Exit(1)
     return list(results.rows())
@@ -95,16 +96,16 @@ def _show_list(all_of_them: tuple[Reproduction, ...]) -> None:
 
     shown = Table(title="caveat reproduce NAME", title_justify="left", show_lines=True)
     for heading in ("name", "paper, table or figure", "data", "time", "ours and published"):
-        shown.add_column(heading, no_wrap=heading == "name")
+        shown.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for one in all_of_them:
         found = one.committed
         shown.add_row(
             one.name, f"{one.cite}: {one.reproduces}", _data(one), one.time, found.sentence if found else "not yet run"
         )
-    console().print(shown, markup=False)
+    console().print(shown)
     for file in dict.fromkeys(file for one in all_of_them for file in one.missing):
-        _say(f"{file.name} is missing. {file.what} {file.origin}")
-    _say("The last column is of the run whose tables the study keeps; docs/reproduction.md explains every difference.")
+        say(f"{file.name} is missing. {file.what} {file.origin}")
+    say("The last column is of the run whose tables the study keeps; docs/reproduction.md explains every difference.")
 
 
 def _data(one: Reproduction) -> str:
@@ -125,7 +126,7 @@ def _show(one: Reproduction, found: Agreement) -> None:
     for part in found.parts:
         largest = "" if part.largest != part.largest else f"{part.largest:.3g}"  # NaN: findings have none
         parts.add_row(part.title, str(part.compared), str(part.agree), part.rule, largest)
-    console().print(parts, markup=False)
+    console().print(parts)
     checks = [check for part in found.parts for check in part.checks]
     if checks:
         shown = Table(title="Published and ours, where they differ or are findings in words", title_justify="left")
@@ -134,24 +135,20 @@ def _show(one: Reproduction, found: Agreement) -> None:
         for check in checks:
             why = "" if check.agrees else check.why or "not explained"
             shown.add_row("=" if check.agrees else "differs", check.what, check.published, check.ours, why)
-        console().print(shown, markup=False)
-    _say(f"{found.sentence}.")
+        console().print(shown)
+    say(f"{found.sentence}.")
     for sentence in one.differs:
-        _say(f"- {sentence}")
+        say(f"- {sentence}")
 
 
 def _show_change(before: Agreement, now: Agreement) -> None:
     """Whether this run says the same as the one that the study keeps."""
     if before == now:
-        _say("The same comparison as in the committed run.")
+        say("The same comparison as in the committed run.")
         return
     old = {check.what: check for part in before.parts for check in part.checks}
     changed = [check for part in now.parts for check in part.checks if old.get(check.what) != check]
-    _say(f"Not the same as the committed run ({before.sentence}):")
+    say(f"Not the same as the committed run ({before.sentence}):")
     for check in changed[:20]:
         was = f"{old[check.what].ours}" if check.what in old else "not among those shown"
-        _say(f"  {check.what}: {check.ours}, was {was}")
-
-
-def _say(sentence: str) -> None:
-    console().print(sentence, highlight=False, markup=False, soft_wrap=True)
+        say(f"  {check.what}: {check.ours}, was {was}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
 
-from caveat.cli._console import console
+from caveat.cli._console import say
 
 __all__ = ["train"]
 
@@ -31,27 +32,20 @@ def train(
     try:
         done = run_training(read, folder)
     except KeyboardInterrupt:
-        _say(f"Stopped. The same command goes on from the checkpoint in {folder}.")
+        say(f"Stopped. The same command goes on from the checkpoint in {folder}.")
         raise typer.Exit(130) from None
     last = done.trained.history[-1]
     early = ", stopped early" if done.trained.stopped_early else ""
-    _say(
+    say(
         f"{read.model} by {done.trained.paradigm.name}: {len(done.trained.history)} epochs in "
         f"{done.trained.seconds:.0f} s{early}; validation accuracy {last.validation['accuracy']:.4f}, "
         f"AUGRC x 1000 {1000 * last.validation['augrc']:.2f}."
     )
-    _say(f"Model: {folder}")
+    say(f"Model: {folder}")
     for path in done.outputs.values():
-        _say(f"Outputs: {path}")
+        say(f"Outputs: {path}")
     if read.outliers and "test" in done.outputs:
-        strange = " ".join(f"--outlier {done.outputs[name]}" for name in read.outliers)
-        known = " ".join(
-            f"--{role} {done.outputs[name]}"
-            for role, name in (("train", "train"), ("calibration", "validation"))
-            if name in done.outputs
-        )
-        _say(f"Next: caveat evaluate {known} --test {done.outputs['test']} {strange}")
-
-
-def _say(sentence: str) -> None:
-    console().print(sentence, highlight=False, markup=False, soft_wrap=True)
+        told = [("train", "train"), ("calibration", "validation"), ("test", "test")]
+        told += [("outlier", name) for name in read.outliers]
+        options = [f"--{role} {quote(str(done.outputs[name]))}" for role, name in told if name in done.outputs]
+        say(f"Next: caveat evaluate {' '.join(options)}")

@@ -18,12 +18,13 @@ from caveat.report import study_rank_figures as rank_figures
 from caveat.report import study_tables as tables
 from caveat.report import study_words
 from caveat.report.page import render_page
-from caveat.report.study_facts import CellFacts, FailureFacts, StudyFacts, gather
+from caveat.report.study_facts import Block, CellFacts, FailureFacts, StudyFacts, gather
 from caveat.report.study_figures import Placed
 from caveat.report.study_verdicts import ERRORS, Verdict, compared_metrics, judge
 from caveat.report.svg import LINES, Panel
 from caveat.report.tables import Table, latex_page, markdown_page
 from caveat.study import Store, StudyResults
+from caveat.study.measuring import Progress
 
 __all__ = ["StudyFiles", "read_study", "render_study", "write_study"]
 
@@ -47,6 +48,7 @@ def write_study(
     out: str | os.PathLike[str] | None = None,
     *,
     title: str | None = None,
+    progress: Progress | None = None,
 ) -> StudyFiles:
     """Write ``report.html``, ``tables.md`` and ``tables.tex`` of a study, each whole or not at all.
 
@@ -58,7 +60,11 @@ def write_study(
         Folder for the files; default the folder of the store.
     title
         Default the title of the plan.
+    progress
+        Told what is being done.
     """
+    tell = progress or (lambda what, done, steps: None)
+    tell("reading the store", 0, 3)
     if isinstance(study, Store):
         study = StudyResults(study)
     results = study if isinstance(study, StudyResults) else StudyResults.read(study)
@@ -67,7 +73,9 @@ def write_study(
         facts = replace(facts, title=title)
     folder = results.store.folder if out is None else Path(out)
     found = StudyFiles(folder / "report.html", folder / "tables.md", folder / "tables.tex")
+    tell("comparing and drawing", 1, 3)
     page, marked, typeset = render_study(facts)
+    tell("writing", 2, 3)
     for path, text in ((found.html, page), (found.markdown, marked), (found.latex, typeset)):
         with _files.replacing_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")
@@ -78,8 +86,11 @@ def read_study(results: StudyResults) -> StudyFacts:
     """Everything that a report prints, from the cells of a store in the order of the plan."""
     plan = results.plan
     if plan.task is not None and "kind" not in next(iter(results.rows()), {"kind": ""}):
-        raise InputError(f"{results.store.folder} holds rows of a task in columns of its own, which have no report. "
-                         "Write them with to_csv and rank them with caveat compare.")  # fmt: skip
+        folder = results.store.folder
+        raise InputError(
+            f"{folder} holds rows of a task in columns of its own, which have no report. Write them with "
+            f"StudyResults.read('{folder}').to_csv('rows.csv') and rank them with caveat compare."
+        )
     columns = results.columns()
     if not columns:
         raise InputError(f"{results.store.folder} has nothing to report: none of its cells has a result. "
@@ -97,6 +108,7 @@ def read_study(results: StudyResults) -> StudyFacts:
                 str((cell.get("params") or {}).get("source", "")), float(cell.get("seconds") or 0.0),
                 {name: str(version) for name, version in (cell.get("versions") or {}).items()},
                 {name: str(print_) for name, print_ in (cell.get("fingerprints") or {}).items()},
+                int(cell.get("seed") or 0),
             )
             for cell in said
         ],
@@ -114,14 +126,16 @@ def render_study(facts: StudyFacts) -> tuple[str, str, str]:
     metrics = [name for name in compared_metrics(facts) if (name, "", "all") in verdicts]
     leading = metrics[0] if metrics else ""
     overall = verdicts.get((leading, "", "all"))
-    order = overall.order if overall is not None else tuple(method.label for method in facts.methods)
+    errors = next((v for m in ("augrc", "aurc") if (v := verdicts.get((m, "", ERRORS))) is not None), None)
+    ranked = overall or errors  # a study without outlier sets still says who warns of errors
+    order = ranked.order if ranked is not None else tuple(method.label for method in facts.methods)
     # What is left out of the comparison for want of a number still has the numbers it has.
     listed = (*order, *(method.label for method in facts.methods if method.label not in set(order)))
     offered = listed[: max(len(LINES), CURVE_BYTES // (_ONE_CURVE * max(1, 2 * len(facts.sets))))]
     found: dict[str, Table | None] = {
         "ranking": None if overall is None else tables.ranking_table(facts, overall),
         "regimes": tables.by_regime_table(facts, verdicts, leading) if leading else None,
-        "metrics": tables.by_metric_table(facts, verdicts, order) if leading else None,
+        "metrics": tables.by_metric_table(facts, verdicts, order),
         "numbers": tables.sets_of_numbers(facts, listed),
         "models": model_tables.model_table(facts),
         "sets": model_tables.set_table(facts),
@@ -144,7 +158,7 @@ def render_study(facts: StudyFacts) -> tuple[str, str, str]:
         say=study_words,
         overall=overall,
         regimes=[v for name in facts.regime_names if (v := verdicts.get((leading, "", name))) is not None],
-        errors=next((v for m in ("augrc", "aurc") if (v := verdicts.get((m, "", ERRORS))) is not None), None),
+        errors=errors,
         cannot=study_words.cannot_be_said(facts, verdicts, leading),
         families=list(dict.fromkeys(method.family for method in facts.methods)),
         cliques=_cliques(verdicts, metrics, order),
@@ -211,10 +225,11 @@ def _histograms(facts: StudyFacts, order: Sequence[str]) -> list[Placed]:
     found: list[Placed] = []
     for source in facts.sources:
         regimes = {outlier: facts.regime(source, outlier) for name, outlier in facts.sets if name == source}
-        for label in order[:most]:
+        for label in order[:most] if regimes else ():
             histogram = facts.histograms.get((source, label))
             if histogram is not None:
-                areas = {outlier: figures.area_of(facts, source, outlier, label) for outlier in regimes}
+                blocks = {outlier: Block(source, histogram.seed, outlier) for outlier in regimes}
+                areas = {outlier: figures.area_of_seed(facts, block, label) for outlier, block in blocks.items()}
                 title = f"{source}: {label}" if len(facts.sources) > 1 else label
                 panel = figures.histogram_panel(histogram, areas, regimes, key=f"hist-{len(found)}", title=title)
                 found.append(Placed(panel, source))

@@ -60,6 +60,7 @@ class Histogram:
 
     edges: Floats
     shares: Mapping[str, Floats]  # of the inliers under "", and of each outlier set
+    seed: int = 0
 
 
 @final
@@ -90,6 +91,7 @@ class CellFacts:
     seconds: float
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
 
 
 @final
@@ -152,14 +154,19 @@ class StudyFacts:
         return next((self.regimes[b] for b in self.blocks_of(source, outlier) if b in self.regimes), "")
 
     def blocks_of(self, source: str, outlier: str) -> tuple[Block, ...]:
+        """One block per seed. A seed that repeats another number for number is no replicate and is left out."""
         return self._blocks_of.get((source, outlier), ())
 
     @cached_property
     def _blocks_of(self) -> dict[tuple[str, str], tuple[Block, ...]]:
+        values: dict[Block, dict[tuple[str, str], float]] = {}
+        for (block, method, metric), number in self.numbers.items():
+            values.setdefault(block, {})[method, metric] = number.value
         found: dict[tuple[str, str], tuple[Block, ...]] = {}
         for block in self.blocks:
-            pair = (block.source, block.outlier)
-            found[pair] = (*found.get(pair, ()), block)
+            others = found.get((block.source, block.outlier), ())
+            if not any(values[other] == values[block] for other in others):
+                found[block.source, block.outlier] = (*others, block)
         return found
 
     def of_kind(self, *kinds: str) -> tuple[Row, ...]:
@@ -298,14 +305,15 @@ def _histograms(
         samples.setdefault(text["outlier"][i], []).append(i)
     found = {}
     for pair, by_seed in places.items():
-        samples = by_seed[min(by_seed)]
+        first = min(by_seed)
+        samples = by_seed[first]
         edges, shares = None, {}
         for name, rows in samples.items():
             at = np.asarray(rows)[np.argsort(number["x"][rows], kind="stable")]
             edges = number["x"][at]  # the last row is the right edge and has no share
             shares[name] = number["value"][at][:-1]
         if edges is not None and all(share.size == edges.size - 1 for share in shares.values()):
-            found[pair] = Histogram(edges, shares)
+            found[pair] = Histogram(edges, shares, first)
     return found
 
 

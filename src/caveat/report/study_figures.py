@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat.report.chart import Axis, Chart
-from caveat.report.study_facts import REGIMES, Curve, Histogram, StudyFacts
+from caveat.report.study_facts import REGIMES, Block, Curve, Histogram, StudyFacts
 from caveat.report.svg import LINES, Panel
 from caveat.report.words import number as write_number
 from caveat.report.words import shorten
 
-__all__ = ["MOST_LINES", "Placed", "area_of", "headed", "histogram_panel", "risk_panels", "roc_panels"]
+__all__ = [
+    "MOST_LINES", "Placed", "area_of", "area_of_seed", "headed", "histogram_panel", "risk_panels", "roc_panels",
+]  # fmt: skip
 
 MOST_LINES = len(LINES)
 Floats = NDArray[np.float64]
@@ -121,9 +123,16 @@ def _of(facts: StudyFacts, kind: str, source: str, outlier: str, offered: Sequen
 
 
 def area_of(facts: StudyFacts, source: str, outlier: str, label: str) -> str:
+    """Mean AUROC over the seeds."""
     found = [facts.numbers.get((block, label, "auroc")) for block in facts.blocks_of(source, outlier)]
     values = [number.value for number in found if number is not None]
     return write_number(float(np.mean(values))) if values else "not measured"
+
+
+def area_of_seed(facts: StudyFacts, block: Block, label: str) -> str:
+    """AUROC of one seed, beside a picture of that seed."""
+    found = facts.numbers.get((block, label, "auroc"))
+    return "not measured" if found is None else write_number(found.value)
 
 
 def _slot(place: int) -> int:

@@ -10,12 +10,15 @@ import numpy as np
 from caveat.report.study_facts import Row, StudyFacts
 from caveat.report.study_tables import number_cell
 from caveat.report.tables import Cell, Column, Group, Line, Table
+from caveat.report.words import level
 from caveat.results import Estimate
 
 __all__ = [
     "certificate_table", "certified_model", "collapse_table", "data_table", "failure_table", "hash_table",
     "model_table", "outlier_set_table", "proximity_table", "set_table",
 ]  # fmt: skip
+
+_RANGE = "range over"
 
 
 def set_table(facts: StudyFacts) -> Table | None:
@@ -99,7 +102,7 @@ def collapse_table(facts: StudyFacts) -> Table | None:
 
 
 def proximity_table(facts: StudyFacts) -> Table | None:
-    """How far every outlier set lies from the inliers."""
+    """How far every outlier set lies from the training data."""
     rows = list(facts.of_kind("proximity"))
     if not rows:
         return None
@@ -117,7 +120,7 @@ def proximity_table(facts: StudyFacts) -> Table | None:
             Cell(facts.regime(source, outlier) or mine[0].regime or "not given"),
         ]
         lines.append(Line((*cells, *(number_cell(found.get(name), "plain") for name in metrics))))
-    caption = "Distances of the outlier sets from the inliers; smaller is closer."
+    caption = _with_brackets("Distances of the outlier sets from the training data; smaller is closer.", rows)
     return Table("proximity", "How far the outlier sets lie", caption, tuple(columns), (Group("", tuple(lines)),))
 
 
@@ -153,7 +156,7 @@ def certificate_table(facts: StudyFacts) -> Table | None:
         "AUC: unattacked. AAUC: the outliers were attacked to look confident; another attack may do better. GAUC: no "
         "attack within the radius can do better, certified. So GAUC ≤ AAUC ≤ AUC must hold on the same samples."
     )
-    return Table("certificates", "Certificates", caption, tuple(columns), tuple(groups))
+    return Table("certificates", "Certificates", _with_brackets(caption, rows), tuple(columns), tuple(groups))
 
 
 def certified_model(facts: StudyFacts, source: str, radius: str) -> str:
@@ -179,13 +182,18 @@ def failure_table(facts: StudyFacts) -> Table | None:
 
 def hash_table(facts: StudyFacts) -> Table | None:
     """Data files and their fingerprints."""
-    found = {(cell.source, name, value) for cell in facts.cells for name, value in cell.fingerprints.items()}
+    found: dict[tuple[str, str, str], set[int]] = {}
+    for cell in facts.cells:
+        for name, value in cell.fingerprints.items():
+            found.setdefault((cell.source, name, value), set()).add(cell.seed)
     if not found:
         return None
-    columns = (Column("Model", number=False), Column("File", number=False), Column("SHA-256", number=False))
-    lines = tuple(Line((Cell(source), Cell(name), Cell(value))) for source, name, value in sorted(found))
+    columns = tuple(Column(heading, number=False) for heading in ("Model", "File", "Seed", "SHA-256"))
+    lines = []
+    for (source, name, value), seeds in sorted(found.items(), key=lambda item: (*item[0][:2], min(item[1]))):
+        lines.append(Line((Cell(source), Cell(name), Cell(", ".join(map(str, sorted(seeds)))), Cell(value))))
     caption = "Fingerprints of the files that were read."
-    return Table("fingerprints", "Fingerprints", caption, columns, (Group("", lines),), name=1)
+    return Table("fingerprints", "Fingerprints", caption, columns, (Group("", tuple(lines)),), name=1)
 
 
 def _wide(
@@ -210,7 +218,21 @@ def _wide(
             lines.append(Line(tuple(cells)))
         groups.append(Group(source, tuple(lines), source))
     columns = [Column(first, number=False), *(Column(known.get(name, _words(name))) for name in metrics)]
-    return Table(key, title, caption, tuple(columns), tuple(groups))
+    return Table(key, title, _with_brackets(caption, rows), tuple(columns), tuple(groups))
+
+
+def _with_brackets(caption: str, rows: Sequence[Row]) -> str:
+    """The caption, and what the brackets are where there are any: of several seeds, or of the only one."""
+    seeds: dict[tuple[str, ...], list[Estimate]] = {}
+    for row in rows:
+        key = (row.source, row.name, row.projection, row.outlier, row.metric)
+        seeds.setdefault(key, []).append(row.estimate)
+    found = [mean for estimates in seeds.values() if (mean := _mean(estimates)) is not None and _bracketed(mean)]
+    ranges = {mean.n for mean in found if mean.method.startswith(_RANGE)}
+    levels = sorted({mean.level for mean in found if not mean.method.startswith(_RANGE)})
+    said = [f"{_RANGE} {max(ranges)} seeds"] if ranges else []
+    said += [f"{' and '.join(map(level, levels))} intervals"] if levels else []
+    return f"{caption} Brackets: {'; else '.join(said)}." if said else caption
 
 
 def _ordered(rows: Sequence[Row], known: Mapping[str, str]) -> list[str]:
@@ -227,8 +249,10 @@ def _mean(found: Sequence[Estimate]) -> Estimate | None:
     values = [number.value for number in found if np.isfinite(number.value)]
     if not values:
         return None
-    if len(set(values)) == 1:
-        return found[0]
-    return Estimate(
-        float(np.mean(values)), min(values), max(values), 1.0, len(values), f"range over {len(values)} seeds"
-    )
+    if len(values) == 1 or (len(set(values)) == 1 and not any(map(_bracketed, found))):
+        return next(number for number in found if np.isfinite(number.value))
+    return Estimate(float(np.mean(values)), min(values), max(values), 1.0, len(values), f"{_RANGE} {len(values)} seeds")
+
+
+def _bracketed(number: Estimate) -> bool:
+    return bool(np.isfinite([number.value, number.lower, number.upper]).all())

@@ -110,7 +110,7 @@ def by_metric_table(facts: StudyFacts, verdicts: Verdicts, order: Sequence[str])
     shown += [
         found for name in ("augrc", "aurc") if (found := verdicts.get((name, "", ERRORS))) is not None
     ]  # fmt: skip
-    if len(shown) < 2:
+    if not shown or (len(shown) == 1 and shown[0].regime != ERRORS):  # one metric stands in the ranking already
         return None
     columns = [Column("Method", number=False)]
     for found in shown:
@@ -161,7 +161,6 @@ def sets_of_numbers(facts: StudyFacts, order: Sequence[str]) -> Table | None:
     if "conformal_auroc" in metrics:
         metrics.remove("conformal_auroc")
         metrics.insert(1 if metrics[:1] == ["auroc"] else 0, "conformal_auroc")
-    seeds = len(facts.seeds)
     notes = words.Notes()
     groups = []
     for source, outlier in sets:
@@ -181,9 +180,11 @@ def sets_of_numbers(facts: StudyFacts, order: Sequence[str]) -> Table | None:
         heading = " · ".join([*([source] if len(facts.sources) > 1 else []), outlier, *([regime] if regime else [])])
         groups.append(Group(heading, tuple(lines), source, regime))
     made = sorted({n.method for n in facts.numbers.values() if n.method and np.isfinite(n.lower)})
-    brackets = (
-        f"range over {seeds} seeds" if seeds > 1 else f"{words.level(1 - facts.delta)} intervals ({', '.join(made)})"
-    )
+    brackets = f"{words.level(1 - facts.delta)} intervals ({', '.join(made)})"
+    seeds = {len(facts.blocks_of(*pair)) for pair in sets}
+    if seeds != {1}:
+        many = f"range over {max(seeds)} seeds"
+        brackets = many if len(seeds) == 1 else f"{many}; where there is one, {brackets}"
     caption = f"Brackets: {brackets}. Two false-positive rates share the name FPR@95; each stands under what it counts."
     if len(shown) < len(order):
         caption += f" The {len(shown)} leading methods of {len(order)}; the store holds all of them."

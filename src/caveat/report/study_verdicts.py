@@ -172,9 +172,9 @@ def mean_over(facts: StudyFacts, blocks: Sequence[Block], label: str, metric: st
     found = [facts.numbers[key] for block in blocks if (key := (block, label, metric)) in facts.numbers]
     if not found:
         return None
-    values = [number.value for number in found]
-    if len(set(values)) == 1:
+    if len(found) == 1:
         return found[0]
+    values = [number.value for number in found]
     return Estimate(
         float(np.mean(values)),
         min(values),
@@ -194,12 +194,14 @@ def guaranteed(facts: StudyFacts, blocks: Sequence[Block], label: str) -> Estima
     found = [facts.numbers[key] for block in blocks if (key := (block, label, "conformal_auroc")) in facts.numbers]
     if not found or len(found) < len(blocks):
         return None
-    draws: dict[tuple[str, int], list[Estimate]] = {}
+    draws: dict[tuple[str, int], float] = {}  # what the band of each draw of inliers may fail
     for block, number in zip(blocks, found, strict=True):
-        draws.setdefault((block.source, block.seed), []).append(number)
-    # A seed that changes nothing is not another draw.
-    distinct = {(source, *numbers): max(1 - n.level for n in numbers) for (source, _), numbers in draws.items()}
-    level = 1 - sum(distinct.values())
+        # A seed that repeats another one of these, number for number, is not another draw.
+        replicates = facts.blocks_of(block.source, block.outlier)
+        if block in replicates or not any(other in blocks for other in replicates):
+            draw = (block.source, block.seed)
+            draws[draw] = max(draws.get(draw, 0.0), 1 - number.level)
+    level = 1 - sum(draws.values())
     if not level > 0.5:
         return None
     value, lower, upper = (

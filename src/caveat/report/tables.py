@@ -108,13 +108,13 @@ def _md_cell(cell: Cell) -> str:
 
 
 def _md(text: str) -> str:
-    """Plain text as Markdown shows it: nothing in a name is a tag, an entity, a rule, a link or emphasis.
+    """Plain text as Markdown shows it: nothing in a name is a tag, an entity, a rule, a link, mathematics or emphasis.
 
     >>> _md("a_b _c_ <b> [x](y) &amp;")
     'a_b \\\\_c\\\\_ &lt;b&gt; [x]\\\\(y) &amp;amp;'
     """
     text = " ".join(text.replace("\xa0", " ").split())
-    text = re.sub(r"[\\|*`]|(?<![^\W_])_|_(?![^\W_])|(?<=\])\(", r"\\\g<0>", text)
+    text = re.sub(r"[\\|*`~$]|(?<![^\W_])_|_(?![^\W_])|(?<=\])\(", r"\\\g<0>", text)
     return re.sub(r"&(?=[#\w]+;)", "&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -164,9 +164,11 @@ _TEX = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "[": "{[}", "]": "{]}", "*": "{*}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
     "\xa0": "~", "·": r"$\cdot$", "×": r"$\times$", "−": "$-$", "…": r"\ldots{}", "–": "--",
-    "≤": r"$\leq$", "≥": r"$\geq$", "†": r"\dag{}",
+    "≤": r"$\leq$", "≥": r"$\geq$", "†": r"\dag{}", "`": r"\textasciigrave{}",
+    "“": "``", "”": "''", "‘": "`", "’": "'", "—": "---",
 }  # fmt: skip
-_LAST_LATIN = 0x17F  # what inputenc knows without more packages
+_LAST_LATIN = 0x17F  # what inputenc knows without more packages, but for these
+_NOT_IN_T1 = frozenset("ĦħĸĿŀŉŦŧſ")
 
 
 def latex_text(text: str) -> str:
@@ -176,13 +178,16 @@ def latex_text(text: str) -> str:
     knn\_50 \& 95 \% (U+4E2D)
     """
     found = []
-    for char in " ".join(text.split(" ")):
+    for before, char in zip(f" {text}", text, strict=False):
         if char in _TEX:
             found.append(_TEX[char])
+        elif char == before and char in "-'":  # two of them would become one other sign
+            found.append("{}" + char)
         elif char.isspace() or not char.isprintable():
             found.append(" ")
         else:
-            found.append(char if ord(char) <= _LAST_LATIN else f"(U+{ord(char):04X})")
+            known = ord(char) <= _LAST_LATIN and char not in _NOT_IN_T1
+            found.append(char if known else f"(U+{ord(char):04X})")
     return "".join(found)
 
 

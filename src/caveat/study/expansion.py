@@ -16,7 +16,7 @@ from caveat.study.cells import Cell, canonical_json
 from caveat.study.fingerprints import fingerprint
 from caveat.study.functions import find_function, function_file
 from caveat.study.plan import Plan, ScoreGrid, Source, TaskPlan, locate
-from caveat.study.sources import check_fields, stand_in
+from caveat.study.sources import check_alike, check_fields, stand_in
 
 __all__ = ["MODEL_METRICS", "build_score", "expand", "variant_name"]
 
@@ -161,6 +161,10 @@ def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
     for role, file in source.files.items():
         check_fields(file.keys, f"keys of {source.name} {role}")
         fields[role] = stand_in(paths[role], file.keys, file.rows, paths.get("head"))
+    try:
+        check_alike(fields)
+    except InputError as error:
+        raise InputError(f"source {source.name}: {error}") from None
     base = _Base(
         source.name, seed, label,
         {role: _how(file.keys, file.rows) for role, file in source.files.items()},

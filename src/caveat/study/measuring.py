@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_level, check_known
+from caveat._checks import as_count, as_level, check_known
 from caveat.conformal import SplitSets
 from caveat.errors import CaveatWarning, InputError
 from caveat.metrics import (
@@ -88,6 +88,7 @@ def evaluate(
     """
     as_level(alpha, "alpha")
     as_level(delta, "delta")
+    as_count(seed, "seed", least=0)
     started = time.perf_counter()
     _same_classes(train=train, calibration=calibration, inlier=inlier, outliers=outliers)
     chosen, skipped = _choose(train, inlier, outliers, names)

@@ -155,7 +155,7 @@ class Plan:
         except FileNotFoundError:
             raise InputError(f"{source} does not exist. Check the path.") from None
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{source} cannot be read as a plan ({error}).") from None
+            raise InputError(f"{source} cannot be read as a plan ({error}). Give a .toml file.") from None
         try:
             return cls.parse(text, folder=source.parent)
         except InputError as error:
@@ -309,7 +309,10 @@ def _read_set(
     value = parent.content[key]
     if isinstance(value, str) and "path" in allowed:
         return SetFile(value)
-    section = Section(parent.need(key, dict), parent.at(key))
+    if not isinstance(value, dict):
+        what = "a path or a table with one" if "path" in allowed else "a table"
+        raise InputError(f"{parent.at(key)} must be {what}, got {value!r}.")
+    section = Section(value, parent.at(key))
     section.known(*allowed, *(["regime"] if regime else []))
     keys = section.section("keys")
     for name in keys.content:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import threading
 import time
 import traceback
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, final
 
-from caveat._checks import as_count
+from caveat._checks import as_count, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError, StoreError
 from caveat.study.cells import Cell
 from caveat.study.expansion import expand
@@ -28,6 +29,7 @@ from caveat.study.versions import versions
 __all__ = ["Outcome", "StudyProgress", "run"]
 
 _DASK_PATIENCE = 10.0  # seconds to wait for a scheduler
+_ADDRESS = re.compile(r"((tcp|tls|wss?|ucx)://)?[^/\s]+:\d{1,5}")
 
 
 @final
@@ -97,6 +99,8 @@ def run(
         Everything the store now holds for this plan; ``failures`` says what did not work.
     """
     as_count(jobs, "jobs")
+    if scheduler is not None and not _ADDRESS.fullmatch(scheduler):  # Dask would try, and hang when it gives up
+        raise InputError(f"scheduler must be an address such as tcp://10.0.0.1:8786, got {scheduler!r}.")
     if not isinstance(plan, Plan):
         plan = Plan.read(plan)
     cells, notes = expand(plan)
@@ -104,6 +108,7 @@ def run(
     kept.prepare(plan, cells, notes)
     missing = _missing(kept, cells)
     if not missing:  # a finished study may be read-only
+        _check_outliers(plan, kept, cells)
         _Teller(len(cells), len(cells), progress)
         return StudyResults.read(kept.folder)
     with kept.at_work() as others:
@@ -113,6 +118,7 @@ def run(
         # What a task makes comes first: other cells read it.
         makers = [cell for cell in missing if cell.task == "outputs"]
         _compute(makers, kept, jobs, scheduler, tell)
+        _check_outliers(plan, kept, cells)
         ready, waiting = _split(kept, cells, [cell for cell in missing if cell.task != "outputs"])
         for cell, why in waiting:
             kept.write_failure(Failure(cell.key, cell.label, "SourceError", why, ""))
@@ -162,6 +168,17 @@ def _missing(store: Store, cells: Sequence[Cell]) -> list[Cell]:
             store.forget(cell.key)
             missing.insert(0, cell)
     return missing
+
+
+def _check_outliers(plan: Plan, store: Store, cells: Sequence[Cell]) -> None:
+    """Raise InputError where the plan gives a regime to an outlier set that a task did not make."""
+    for cell in cells:
+        if cell.task == "outputs" and store.has(cell.key):
+            source = cell.params["source"]
+            made = [str(role).removeprefix("outlier:") for role in store.read(cell.key).table["method"].to_pylist()
+                    if str(role).startswith("outlier:")]  # fmt: skip
+            for name in plan.sources[source].outliers:
+                check_known(name, made, f"outlier set in sources.{source}.outliers")
 
 
 def _split(store: Store, cells: Sequence[Cell], missing: list[Cell]) -> tuple[list[Cell], list[tuple[Cell, str]]]:

@@ -5,6 +5,7 @@ A process keeps what it has read of the last source, so that the cells of one so
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from caveat.study.cells import Cell, canonical_json
 from caveat.study.plan import as_slice
 from caveat.study.store import Store
 
-__all__ = ["FIELDS", "Parts", "SourceOutputs", "check_fields", "load_source", "save_source", "stand_in"]
+__all__ = ["FIELDS", "Parts", "SourceOutputs", "check_alike", "check_fields", "load_source", "save_source", "stand_in"]
 
 _LAYER, _OUTLIER, _MANIFEST = "layer.", "outlier:", "caveat.json"
 _lock = threading.Lock()
@@ -73,6 +74,25 @@ def check_fields(keys: Mapping[str, str], path: str) -> None:
             check_known(name, FIELDS, f"field in {path}")
 
 
+def check_alike(sets: Mapping[str, Outputs]) -> None:
+    """Raise InputError unless sets could be of one model: as many classes and features, where there are any.
+
+    Scores of different models can be computed side by side, but their comparison would mean nothing.
+    """
+    seen: dict[str, tuple[str, int]] = {}
+    for role, outputs in sets.items():
+        found = {"classes": outputs.n_classes if outputs.has("predictions") else None}
+        for name in ("features", "embeddings"):
+            found[f"columns of {name}"] = getattr(outputs, name).shape[1] if outputs.has(name) else None
+        for what, count in found.items():
+            if count is None:
+                continue
+            first, expected = seen.setdefault(what, (role, count))
+            if count != expected:
+                raise InputError(f"all sets of a source must come from one model, got {expected} {what} in {first} and "
+                                 f"{count} in {role}. Check the files.")  # fmt: skip
+
+
 def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Path | None = None) -> Outputs:
     """Outputs of the shapes in a file and without content, to ask which scores could be computed from it.
 
@@ -93,7 +113,12 @@ def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Pat
     if not arrays:
         raise InputError(f"{path} holds none of the keys {', '.join(FIELDS)}; found {', '.join(sorted(shapes))}.")
     outputs = _assemble(arrays, path, check=False)
-    return outputs[as_slice(rows, "rows")] if rows else outputs
+    if not rows:
+        return outputs
+    kept = outputs[as_slice(rows, "rows")]
+    if not kept.n:
+        raise InputError(f"rows '{rows}' of {path} keep none of its {outputs.n} samples. Choose others.")
+    return kept
 
 
 def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
@@ -138,12 +163,22 @@ def save_source(made: Any, folder: Path) -> SourceOutputs:
     for role, outputs in sets.roles().items():
         if not isinstance(outputs, Outputs):
             raise InputError(f"a task that makes a source must give Outputs, got {type(outputs).__name__} as {role}.")
+    if "" in sets.outliers:
+        raise InputError("an outlier set cannot be called ''. Give it another name.")
+    check_alike(sets.roles())
     if (folder / _MANIFEST).exists():
         return sets
-    with _files.replacing_folder(folder, marker=_MANIFEST) as temporary:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as around:
+        whole = Path(around) / "whole"
         for role, outputs in sets.roles().items():
-            outputs.save(temporary / quote(role, safe=""))
-        _files.write_json(temporary / _MANIFEST, {"format": "caveat-source", "version": 1, "roles": list(sets.roles())})
+            outputs.save(whole / quote(role, safe=""))
+        _files.write_json(whole / _MANIFEST, {"format": "caveat-source", "version": 1, "roles": list(sets.roles())})
+        try:
+            whole.rename(folder)
+        except OSError:  # another run was quicker, and its cells may be reading the same from there
+            if not (folder / _MANIFEST).exists():
+                raise
     return sets
 
 

@@ -36,6 +36,7 @@ __all__ = ["Failure", "Store", "StoredCell"]
 
 _META = b"caveat"
 _LONG_AGO = 7 * 24 * 3600.0  # seconds
+_PREPARING = 60.0  # seconds that writing a plan takes at most
 
 
 @final
@@ -80,12 +81,17 @@ class Store:
         if self.folder.exists() and not self.folder.is_dir():
             raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
         if self.folder.is_dir() and not (self.folder / "plan.json").exists() and any(self.folder.iterdir()):
-            known = {"cells", "failures", "outputs", "active", "plan.toml"}
+            # Another run may write plan.json between these lines.
+            known = {"cells", "failures", "outputs", "active", "plan.toml", "plan.json"}
             strange = [p.name for p in self.folder.iterdir() if p.name not in known and not p.name.startswith(".plan")]
             if strange:
                 raise StoreError(
                     f"{self.folder} exists and is no study (it holds {strange[0]}). Choose another folder."
                 )
+        elif self.folder.is_dir() and not self._is_ours():
+            raise StoreError(
+                f"{self.folder} exists and is no study (its plan.json is not ours). Choose another folder."
+            )
         content = {
             "format": 1, "title": plan.title, "folder": str(plan.folder), "plan": dict(plan.content),
             "notes": list(notes), "cells": [cell.to_json() for cell in cells],
@@ -106,8 +112,22 @@ class Store:
         if not self.folder.is_dir():
             raise InputError(f"{self.folder} does not exist. Run caveat study first, or check the path.")
         if not (self.folder / "plan.json").exists():
-            raise InputError(f"{self.folder} is no study: it has no plan.json.")
+            raise InputError(
+                f"{self.folder} is no study: it has no plan.json. Give the folder that caveat study wrote."
+            )
+        if not self._is_ours():
+            raise InputError(f"{self.folder} is no study: its plan.json is not ours. Give the folder that caveat study "
+                             "wrote.")  # fmt: skip
         return read_json(self.folder / "plan.json")
+
+    def _is_ours(self) -> bool:
+        """Whether a study wrote the plan that is there; one that was damaged, if there are cells beside it."""
+        if not (self.folder / "plan.json").exists():
+            return True
+        try:
+            return set(read_json(self.folder / "plan.json")) >= {"format", "title", "folder", "plan", "notes", "cells"}
+        except InputError:
+            return (self.folder / "cells").is_dir()
 
     # -- cells --------------------------------------------------------------------------------------------------------
 
@@ -207,24 +227,32 @@ class Store:
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[int]:
-        """While inside, this run counts as active. Gives how many others are; alone, it clears away leftovers."""
+        """While inside, this run counts as active. Gives how many began before it; alone, it clears away leftovers."""
         mine = self.folder / "active" / f"{socket.gethostname()}-{os.getpid()}"
         with self.writing():
             mine.parent.mkdir(parents=True, exist_ok=True)
-            others = sum(_alive(note) for note in mine.parent.iterdir() if note != mine)
-            mine.touch()
-            self._clear_leftovers(older=_LONG_AGO if others else 0.0)
+            mine.touch()  # before looking around: of two runs that begin at once, one at least sees the other
+            others = [note for note in mine.parent.iterdir() if note != mine and _alive(note)]
+            begun = _changed(mine)
+            # What is newer than this run may belong to one that began a moment later.
+            self._clear_leftovers(before=begun - (_LONG_AGO if others else 0.0))
+            earlier = sum(_changed(note) <= begun for note in others)
         try:
-            yield others
+            yield earlier
         finally:
             mine.unlink(missing_ok=True)
 
-    def _clear_leftovers(self, older: float) -> None:
-        """Remove what killed runs left half written. What is new may belong to a run that is still at work."""
+    def _clear_leftovers(self, before: float) -> None:
+        """Remove what killed runs left half written. What is newer may belong to a run that is still at work."""
         for part, name in ((".", ".plan.*"), ("cells", ".*"), ("failures", ".*"), ("outputs", ".*")):
+            spared = _PREPARING if part == "." else 0.0  # a run writes its plan before it says that it is at work
             for leftover in (self.folder / part).glob(name):
-                if _age(leftover) >= older:
-                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+                if _changed(leftover) >= before - spared:
+                    continue
+                if leftover.is_dir():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -262,7 +290,7 @@ def _alive(note: Path) -> bool:
     """Whether the run that left this note is still there; one on another machine is believed for a while."""
     host, _, pid = note.name.rpartition("-")
     if host != socket.gethostname() or not pid.isdigit():
-        return _age(note) < _LONG_AGO
+        return time.time() - _changed(note) < _LONG_AGO
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
@@ -273,11 +301,12 @@ def _alive(note: Path) -> bool:
     return True
 
 
-def _age(path: Path) -> float:
+def _changed(path: Path) -> float:
+    """When a file was last changed; what is gone by now counts as new."""
     try:
-        return max(0.0, time.time() - path.stat().st_mtime)
+        return path.stat().st_mtime
     except FileNotFoundError:
-        return 0.0
+        return time.time()
 
 
 def _text(path: Path) -> str | None:
