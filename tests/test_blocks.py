@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caveat._blocks import BLOCK_BYTES, SMALL_BYTES, row_blocks
+from caveat._blocks import _LEAST_BYTES, BLOCK_BYTES, row_blocks
 
 
 @given(n=st.integers(0, 300), row=st.integers(0, 50), block=st.integers(1, 200))
@@ -23,4 +23,4 @@ def test_blocks_worked_on_together_share_the_room_evenly(n, row, workers):
     sizes = [s.stop - s.start for s in slices]
     assert all(size == sizes[0] for size in sizes[:-1])
     if len(slices) > 1:
-        assert sizes[0] == 1 or sizes[0] * row <= max(BLOCK_BYTES // workers, SMALL_BYTES)
+        assert sizes[0] == 1 or sizes[0] * row <= max(BLOCK_BYTES // workers, _LEAST_BYTES)

@@ -8,25 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SMALL_BYTES", "by_row_blocks", "row_blocks"]
+__all__ = ["by_row_blocks", "row_blocks", "worth_threads"]
 
-BLOCK_BYTES = 16 * 2**20
-SMALL_BYTES = 2 * 2**20  # below this a block is too small to be worth a thread
+BLOCK_BYTES = 8 * 2**20  # with twice as much, formulas that make a few arrays of a block take a fifth more time
+_LEAST_BYTES = 2 * 2**20  # of a block that shares the room with others
+_BLOCKS_WORTH_THREADS = 4
 
 
 def row_blocks(n: int, *, row_bytes: int, block_bytes: int | None = None, at_once: int = 1) -> Iterator[slice]:
-    """Slices that cover ``range(n)`` in blocks of about ``block_bytes`` (default 16 MiB).
+    """Slices that cover ``range(n)`` in blocks of about ``block_bytes`` (default 8 MiB).
 
     Where several are worked on ``at_once``, they share that room, and are so many and so even that nobody waits.
 
     >>> [(b.start, b.stop) for b in row_blocks(5, row_bytes=8, block_bytes=16)]
     [(0, 2), (2, 4), (4, 5)]
     >>> [(b.start, b.stop) for b in row_blocks(10, row_bytes=2**20, at_once=2)]
-    [(0, 5), (5, 10)]
+    [(0, 3), (3, 6), (6, 9), (9, 10)]
     """
     room = block_bytes or BLOCK_BYTES
     if at_once > 1:
-        most = max(1, max(room // at_once, SMALL_BYTES) // max(1, row_bytes))
+        most = max(1, max(room // at_once, min(room, _LEAST_BYTES)) // max(1, row_bytes))
         rounds = -(-n // (most * at_once))
         step = max(1, -(-n // max(1, rounds * at_once)))
     else:
@@ -44,3 +45,12 @@ def by_row_blocks(
     array([2., 2., 2.])
     """
     return np.concatenate([function(rows[block]) for block in row_blocks(rows.shape[0], row_bytes=row_bytes)])
+
+
+def worth_threads(total_bytes: int) -> bool:
+    """Whether the rows fill so many blocks that threads are worth their start.
+
+    >>> worth_threads(10 * 2**20), worth_threads(100 * 2**20)
+    (False, True)
+    """
+    return total_bytes >= _BLOCKS_WORTH_THREADS * BLOCK_BYTES

@@ -325,7 +325,7 @@ class Outputs:
         return self.n * (self._row_bytes(fields) + beside)
 
     def blocks(self, fields: Iterable[str] | None = None, *, beside: int = 0, at_once: int = 1) -> Iterator[Outputs]:
-        """Row blocks of about 16 MiB of the named fields (default all); float16 is widened to float32 on the way.
+        """Row blocks of about 8 MiB of the named fields (default all); float16 is widened to float32 on the way.
 
         ``beside`` counts the bytes of working room that the caller needs for each row on top of the fields, and
         ``at_once`` the blocks that share the room because they are worked on together.

@@ -66,10 +66,11 @@ def test_memory_does_not_grow_with_n(tmp_path, monkeypatch):
 def test_many_rows_are_scored_in_threads_to_the_same_result(score, monkeypatch):
     rng = np.random.default_rng(5)
     head = Head(rng.normal(size=(7, 24)))
-    features = rng.normal(size=(30_000, 24))
+    features = rng.normal(size=(5000, 24))
     labels = head.logits(features).argmax(axis=1)
     score.fit(Outputs(features=features[:500], labels=labels[:500], head=head))
     outputs = Outputs(features=features, head=head)
+    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 2**18)
     threads = set()
 
     def formula(block, plain=score._score):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import SMALL_BYTES
+from caveat._blocks import worth_threads
 from caveat._parallel import map_parts_in_threads
 from caveat.errors import InputError, NotFittedError
 from caveat.outputs import Outputs
@@ -114,7 +114,7 @@ class Score(ABC):
         def blocks(at_once: int) -> Iterator[Outputs]:
             return outputs.blocks(self.needs, beside=beside, at_once=at_once)
 
-        if not self.in_threads or outputs.room(self.needs, beside=beside) < 2 * SMALL_BYTES:
+        if not self.in_threads or not worth_threads(outputs.room(self.needs, beside=beside)):
             return np.concatenate([compute(block) for block in blocks(1)])
         return np.concatenate(map_parts_in_threads(compute, blocks))
 
