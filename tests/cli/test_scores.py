@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 from caveat.scores import catalogue
 
 
@@ -18,3 +22,12 @@ def test_eighty_columns_cut_nothing_short(run, monkeypatch):
     assert "…" not in out
     assert "predictions" in out
     assert max(map(len, out.splitlines()[:-1])) <= 80
+
+
+def test_a_terminal_without_unicode_gets_question_marks():
+    done = subprocess.run(
+        [sys.executable, "-c", "from caveat.cli import main; main(['scores'])"],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"}, capture_output=True, check=True, timeout=120,
+    )  # fmt: skip
+    assert b"kl_matching" in done.stdout
+    assert b"C?" in done.stdout

@@ -34,6 +34,16 @@ def test_a_plan_becomes_a_model_that_can_be_evaluated(tmp_path, run):
     assert (tmp_path / "report" / "report.html").exists()
 
 
+def test_what_chose_the_epoch_is_not_offered_for_calibration(tmp_path, run):
+    plan = tmp_path / "plan.toml"
+    text = PLAN.replace("epochs = 6", "epochs = 2")
+    for name, more in (("all", ""), ("best", 'early_stopping = {monitor = "loss", patience = 1}\n')):
+        plan.write_text(text.replace("[outputs", f"{more}[outputs"), encoding="utf-8")
+        out = run("train", str(plan), "--out", str(tmp_path / name))[1]
+        assert ("--calibration" in out) == (not more)
+        assert "--test" in out
+
+
 def test_a_wrong_key_ends_with_one_sentence(tmp_path, run):
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN.replace("epochs", "epoch"), encoding="utf-8")

@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 parts of a study failed; 2 bad input, with one sentence on
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
 
@@ -24,6 +25,9 @@ def main(args: list[str] | None = None) -> None:
         else:
             shown(message, category, *rest)  # type: ignore[arg-type]
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without dashes and squares shows question marks
     shown = warnings.showwarning
     with warnings.catch_warnings():
         warnings.simplefilter("always", CaveatWarning)

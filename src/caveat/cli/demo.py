@@ -16,7 +16,7 @@ __all__ = ["demo"]
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the table, the report and the outputs.")] = Path("caveat-demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the table and the report.")] = Path("caveat-demo"),
     seed: Annotated[int, typer.Option(min=0, help="Seeds the network, the splits and the outliers.")] = 0,
 ) -> None:
     """Train a small network on digits 0 to 7, show it other things, and report what each score notices.
