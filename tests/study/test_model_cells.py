@@ -43,8 +43,9 @@ def test_prediction_sets_are_those_of_the_library(cells):
 
 
 def test_a_sure_network_gets_small_aps_sets(cells):
-    # All mass is on one label, up to rounding: without randomisation every score is 1, the threshold with them, and
-    # every label is in every set. With it the right answers score u, and a set is that one label or empty.
+    # All mass is on one label, but for 1e-20 or so: without randomisation right answers score all but 1, the threshold
+    # is one of these numbers, and a set holds labels until what remains is smaller still: two or so. With it the right
+    # answers score u, and a set is that one label or empty.
     cell, parts = cells["sets"]
     rng = np.random.default_rng(0)
     labels = rng.integers(4, size=2000)
@@ -55,7 +56,7 @@ def test_a_sure_network_gets_small_aps_sets(cells):
     plain = SplitSets("aps", alpha=0.1).calibrate(sure.calibration).predict(sure.inlier)
     (size,) = pick(rows, kind="sets", score="aps", metric="mean_size")
     (coverage,) = pick(rows, kind="sets", score="aps", metric="coverage")
-    assert plain.sizes.mean() == 4
+    assert plain.sizes.mean() > 1.5
     assert size["value"] < 1
     assert abs(coverage["value"] - 0.9) < 4 * np.sqrt(0.9 * 0.1 / 1000) * np.sqrt(2)  # the draw of both halves
 
