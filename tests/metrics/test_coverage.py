@@ -50,14 +50,3 @@ def test_labels_in_place_of_coverage_are_refused():
         metrics.worst_slab_coverage(covered=[3, 1, 2], features=np.ones((3, 1)), rng=np.random.default_rng(0))
     with pytest.raises(InputError, match=r"features must have one row per value of covered \(3\), got 2"):
         metrics.worst_slab_coverage(covered=[1, 1, 0], features=np.ones((2, 1)), rng=np.random.default_rng(0))
-
-
-@given(values=st.lists(st.booleans(), min_size=1, max_size=30), data=st.data())
-def test_the_lowest_run_is_the_lowest_of_all(values, data):
-    """Against every run that is long enough."""
-    least = data.draw(st.integers(1, len(values)))
-    start, stop, mean = _lowest_mean(np.array(values), least)
-    runs = [values[i:j] for i in range(len(values)) for j in range(i + least, len(values) + 1)]
-    assert stop - start >= least
-    assert mean == np.mean(values[start:stop])
-    assert mean == pytest.approx(min(sum(run) / len(run) for run in runs), abs=1e-12)
