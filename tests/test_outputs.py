@@ -234,3 +234,12 @@ def test_a_bad_array_in_a_file_is_named_with_the_file(tmp_path):
 def test_saying_what_it_is():
     said = Outputs(logits=np.zeros((3, 2), np.float32), labels=[0, 1, 0])
     assert repr(said) == "Outputs(n=3, logits 3x2 float32, labels 3)"
+
+
+def test_half_precision_is_multiplied_in_single_precision():
+    """The predictions are those of the scores, which read float16 as float32."""
+    rng = np.random.default_rng(0)
+    features, weight = rng.normal(size=(500, 64)).astype(np.float16), rng.normal(size=(9, 64)).astype(np.float16)
+    said = Outputs(features=features, head=Head(weight))
+    assert said.logits.dtype == np.float32
+    np.testing.assert_allclose(said.logits, features.astype(np.float64) @ weight.T.astype(np.float64), atol=1e-4)

@@ -91,8 +91,8 @@ class Head:
         return int(self.weight.shape[1])
 
     def logits(self, features: Array) -> Array:
-        """Logits (n, C) of features (n, D), in the wider of the two float types."""
-        result: Array = features @ self.weight.T + self.bias
+        """Logits (n, C) of features (n, D), in the wider of the two float types and in float32 at least."""
+        result: Array = _at_least_float32(features) @ _at_least_float32(self.weight).T + self.bias
         return result
 
 

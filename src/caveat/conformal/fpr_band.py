@@ -141,7 +141,7 @@ class FPRBand:
 
         Of each side alone (the worse one), or of both together (a lower bound: 1 minus the sum) if ``two_sided``.
         """
-        failures = [self._violation(chosen) for chosen in self._chosen]
+        failures = [self._violation(side) for side in (0, 1)]
         return max(0.0, 1 - (sum(failures) if self.two_sided else max(failures)))
 
     @cached_property
@@ -188,11 +188,13 @@ class FPRBand:
             return np.append(boundary(self.n, self._side_delta, chosen, rng=self.rng), 1.0)
         return np.append(np.asarray(chosen, dtype=np.float64), 1.0)
 
-    def _violation(self, chosen: str | ArrayLike) -> float:
+    def _violation(self, side: int) -> float:
+        """How often the upper (0) or the lower (1) side fails."""
+        chosen = self._chosen[side]
         if isinstance(chosen, str) and chosen != "monte_carlo":
             found = boundary_violation(self.n, self._side_delta, chosen)
         elif self.n > EXACT_UP_TO:
             found = math.nan
         else:
-            found = violation_probability(self._extended[0 if chosen is self.method else 1][:-1])
+            found = violation_probability(self._extended[side][:-1])
         return self._side_delta if math.isnan(found) else found
