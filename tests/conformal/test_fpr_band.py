@@ -220,9 +220,9 @@ def test_errors():
 def test_the_level_is_that_of_the_worse_side_whatever_the_names():
     """Two Monte-Carlo boundaries of one name are two draws."""
     band = FPRBand(np.arange(50), delta=0.2, method="monte_carlo", lower_method="monte_carlo",
-                   rng=np.random.default_rng(3))  # fmt: skip
+                   rng=np.random.default_rng(9))  # fmt: skip
     failures = [
         violation_probability(b) for b in (band.upper_at(np.arange(50)), 1 - band.lower_at(np.arange(50, 0, -1)))
     ]
-    assert failures[0] != failures[1]
+    assert failures[0] < failures[1]
     assert band.level == pytest.approx(1 - max(failures))
