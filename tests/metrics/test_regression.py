@@ -57,3 +57,16 @@ def test_clear_errors():
         metrics.width_error_tau(widths=[1, 2], errors=[1, 2, 3])
     with pytest.raises(InputError, match=r"bins must be at most the number of samples \(2\), got 50"):
         metrics.width_error_r2(widths=[1, 2], errors=[1, 2])
+
+
+def test_widths_that_differ_by_rounding_are_equal():
+    """One width per bin: mean plus and minus it rounds differently in every row."""
+    rng = np.random.default_rng(0)
+    half, mean = np.repeat([0.1, 0.3], 200), 1000 * rng.normal(size=400)
+    error = half * rng.random(400)
+    widths = (mean + half) - (mean - half)
+    assert np.unique(widths).size > 2
+    plain = {"widths": 2 * half, "errors": error}
+    rounded = plain | {"widths": widths}
+    assert metrics.width_error_tau(**rounded) == metrics.width_error_tau(**plain)
+    assert metrics.width_error_r2(**rounded) == pytest.approx(metrics.width_error_r2(**plain), abs=1e-8)

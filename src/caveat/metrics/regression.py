@@ -31,7 +31,7 @@ def width_error_r2(*, widths: ArrayLike, errors: ArrayLike, bins: int = 50) -> f
     >>> round(width_error_r2(widths=[1, 2, 3, 4], errors=[0.1, -0.2, 0.3, 0.4], bins=4), 6)
     1.0
     """
-    wide, error = as_vector(widths, "widths"), np.abs(as_vector(errors, "errors"))
+    wide, error = _told_apart(as_vector(widths, "widths")), np.abs(as_vector(errors, "errors"))
     _check(wide.size, error.size, as_count(bins, "bins"))
     number = equal_mass(wide, bins)
     found = float(signed_r2(bin_means(wide, number, bins), bin_means(error, number, bins)))
@@ -52,9 +52,10 @@ def width_error_tau(*, widths: ArrayLike, errors: ArrayLike) -> float:
     """
     from scipy.stats import kendalltau
 
-    wide, error = as_vector(widths, "widths", allow_infinite=True), np.abs(as_vector(errors, "errors"))
+    wide = _told_apart(as_vector(widths, "widths", allow_infinite=True))
+    error = np.abs(as_vector(errors, "errors"))
     _check(wide.size, error.size, 1)
-    found = float(kendalltau(wide, error).statistic) if _varies(wide) else float("nan")
+    found = float(kendalltau(wide, error).statistic)
     if np.isnan(found):
         warnings.warn("Kendall's tau is undefined: all widths are equal.", CaveatWarning, stacklevel=2)
     return found
@@ -88,7 +89,7 @@ def interval_adaptivity(
     error = np.abs(as_vector(y, "y") - as_vector(mean, "mean"))
     widths, covered = intervals.widths, intervals.covers(y)
     finite = bool(np.isfinite(widths).all())
-    varies = finite and _varies(widths)
+    varies = finite and bool(np.ptp(_told_apart(widths)) > 0)
     found = {
         "coverage": float(covered.mean()),
         "width": float(widths.mean()),
@@ -101,10 +102,17 @@ def interval_adaptivity(
     return found
 
 
-def _varies(widths: NDArray[np.float64]) -> bool:
-    """Whether widths differ by more than the rounding of upper end minus lower end."""
-    finite = widths[np.isfinite(widths)]
-    return bool(finite.size < widths.size or np.ptp(finite) > 1e-9 * np.abs(finite).max())
+def _told_apart(widths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Widths rounded to a billionth of the largest, so that upper end minus lower end of equal widths is equal too.
+
+    A method with one width per bin of difficulty has many ties, and neither their order nor their number may depend on
+    how the ends were rounded.
+    """
+    largest = np.abs(widths[np.isfinite(widths)]).max(initial=0.0)
+    if largest == 0:
+        return widths
+    step = 1e-9 * largest
+    return np.asarray(np.rint(widths / step) * step)
 
 
 def _check(widths: int, errors: int, bins: int) -> None:
