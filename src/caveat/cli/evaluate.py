@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -74,7 +75,14 @@ def evaluate(
         table, report = _results.write(evaluation, out)
     _results.show(evaluation)
     if evaluation.skipped:
-        reasons = "; ".join(f"{name} {why}" for name, why in evaluation.skipped.items())
-        say(f"Not computed: {reasons}.")
+        say(f"Not computed: {_by_reason(evaluation.skipped)}.")
     say(f"Table:  {table}")
     say(f"Report: {report}")
+
+
+def _by_reason(skipped: Mapping[str, str]) -> str:
+    """Names that share a reason, and the reason once."""
+    together: dict[str, list[str]] = {}
+    for name, why in skipped.items():
+        together.setdefault(why, []).append(name)
+    return "; ".join(f"{', '.join(names)} ({why})" for why, names in together.items())
