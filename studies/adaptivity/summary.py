@@ -60,7 +60,7 @@ def write_tables(found: dict[str, dict[str, Any]], out: Path) -> None:
     """Every number of the tables, and of the validation, as two long CSV files."""
     lines = [
         {"network": network, "accuracy": f"{content['accuracy']:.4f}", "alpha": alpha, "method": method}
-        | {metric: f"{value:.3f}" for metric, value in values.items()}
+        | {metric: f"{value:.5f}" for metric, value in values.items()}
         for network, content in found["tables"].items()
         for alpha, by_method in content["alpha"].items()
         for method, values in by_method.items()
