@@ -45,7 +45,7 @@ class Score(ABC):
     fits_on: ClassVar[tuple[str, ...]] = ()  # fields that fit reads; empty: nothing to learn
     cost: ClassVar[str]  # per sample, with D features, C classes, N training rows
     paper: ClassVar[str]
-    in_threads: ClassVar[bool] = True  # blocks may be scored at the same time; not for code of others that we call
+    in_threads: ClassVar[bool] = True  # blocks may be scored at once; not where code of others does the work
     held_out: ClassVar[bool] = False  # learns from held-out inliers, where there are some, rather than training data
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameter -> values that tune tries, where papers tune it
 

@@ -35,6 +35,7 @@ class MaxLogit(Score):
     needs: ClassVar[tuple[str, ...]] = ("logits",)
     cost: ClassVar[str] = "C"
     paper: ClassVar[str] = "Hendrycks et al. 2022"
+    in_threads: ClassVar[bool] = False  # one pass over the memory
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return np.asarray(-np.max(block.logits, axis=1))
