@@ -191,3 +191,33 @@ def test_rows_that_do_not_exist_or_choose_nothing_are_refused(rows, message):
 def test_narrow_labels_of_many_classes_pass(kind):
     for classes in (100_000, None):
         assert _checks.as_labels(np.array([1, 100], kind), "labels", n_classes=classes).tolist() == [1, 100]
+
+
+def test_a_generator_passes_and_a_seed_makes_one():
+    rng = np.random.default_rng(3)
+    assert _checks.as_rng(rng) is rng
+    assert _checks.as_rng(np.int64(3)).random() == np.random.default_rng(3).random()
+
+
+@pytest.mark.parametrize("value", [None, -1, True, 0.5, "0", np.random.RandomState(0)])
+def test_anything_else_is_no_generator(value):
+    with pytest.raises(InputError, match="rng must be a numpy.random.Generator or a whole number"):
+        _checks.as_rng(value)
+
+
+@pytest.mark.parametrize("value", [True, "0.1", None, [0.1], np.nan, 10**400])
+def test_a_level_is_one_number(value):
+    with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
+        _checks.as_level(value, "alpha")
+
+
+def test_foreign_float_types_become_native():
+    assert _checks.as_vector(np.array([1.0, 2.0], dtype=">f4"), "x").tolist() == [1.0, 2.0]
+    assert _checks.as_real_array(np.array([1.0], dtype=np.longdouble), "x").dtype == np.float64
+    assert _checks.as_real_array(np.array([1.0], dtype=">f4"), "x").dtype == np.float32
+
+
+def test_lengths_that_differ_are_named():
+    assert _checks.same_length(score=[1], correct=[2]) == 1
+    with pytest.raises(InputError, match="a, b and c must have the same length, got 1, 2 and 1"):
+        _checks.same_length(a=[1], b=[1, 2], c=[1])

@@ -20,8 +20,8 @@ LAYERS = [  # from the top down; names on one line do not import each other
     {"metrics"},
     {"scores", "conformal", "data", "nn"},
     {"_density_ratio"},
-    {"outputs", "results", "_cache", "_mixtures"},
-    {"_adaptivity", "_checks", "_files", "_random", "_parallel", "_ranking", "_rank_figures"},
+    {"outputs", "results", "_cache", "_mixtures", "_streams"},
+    {"_adaptivity", "_checks", "_files", "_parallel", "_ranking", "_rank_figures"},
     {"_blocks"},
     {"errors"},
 ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Iterable
+import reprlib
+import sys
+from collections.abc import Callable, Iterable, Sized
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -14,6 +16,7 @@ from caveat._blocks import row_blocks
 from caveat.errors import InputError
 
 __all__ = [
+    "Rng",
     "as_boundary",
     "as_comparable",
     "as_count",
@@ -25,23 +28,30 @@ __all__ = [
     "as_percent",
     "as_positive",
     "as_real_array",
+    "as_rng",
     "as_rows",
     "as_share",
     "as_shares",
     "as_vector",
     "check_finite",
     "check_known",
+    "same_length",
 ]
+
+Rng = np.random.Generator | int  # what every function with a random step takes: a generator, or the seed of a new one
 
 
 def as_real_array(value: ArrayLike, name: str) -> NDArray[Any]:
-    """A float array of any shape: float16/32/64 stay as they are, integers and booleans become float64."""
+    """A float array of any shape in native byte order: float16/32/64 stay, other real types become float64."""
     array = _as_array(value, name)
     if array.dtype.kind in "biu":
         return array.astype(np.float64)
     if array.dtype.kind != "f":
         raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}.")
-    return array
+    if array.dtype.itemsize > 8:  # wider than any number that the library computes with
+        with np.errstate(over="ignore"):
+            return array.astype(np.float64)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _as_array(value: ArrayLike, name: str) -> NDArray[Any]:
@@ -189,39 +199,40 @@ def as_rows(rows: Any, n: int, name: str) -> slice | NDArray[Any]:
 
 def as_level(value: float, name: str) -> float:
     """A number strictly between 0 and 1."""
-    if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value < 1:
-        raise InputError(f"{name} must be strictly between 0 and 1, got {value!r}.")
-    return float(value)
+    return _number_where(value, name, "strictly between 0 and 1", lambda x: 0 < x < 1)
 
 
 def as_percent(value: float, name: str) -> float:
     """A number strictly between 0 and 100."""
-    if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value < 100:
-        raise InputError(f"{name} must be strictly between 0 and 100, got {value!r}.")
-    return float(value)
+    return _number_where(value, name, "strictly between 0 and 100", lambda x: 0 < x < 100)
 
 
 def as_share(value: float, name: str) -> float:
     """A number above 0 and at most 1."""
-    if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value <= 1:
-        raise InputError(f"{name} must be above 0 and at most 1, got {value!r}.")
-    return float(value)
+    return _number_where(value, name, "above 0 and at most 1", lambda x: 0 < x <= 1)
 
 
 def as_positive(value: float, name: str) -> float:
     """A finite number above 0."""
-    if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value < np.inf:
-        raise InputError(f"{name} must be a positive number, got {value!r}.")
-    return float(value)
+    return _number_where(value, name, "a positive number", lambda x: 0 < x < np.inf)
 
 
 def as_number(value: float, name: str, *, least: float = -np.inf, most: float = np.inf) -> float:
     """A finite number from ``least`` to ``most``, both allowed."""
+    ends = [f"at least {least:g}"] * (least > -np.inf) + [f"at most {most:g}"] * (most < np.inf)
+    what = ", ".join(["a finite number", *([" and ".join(ends)] if ends else [])])
+    return _number_where(value, name, what, lambda x: bool(np.isfinite(x)) and least <= x <= most)
+
+
+def _number_where(value: Any, name: str, what: str, holds: Callable[[float], bool]) -> float:
+    """``value`` as a float if it is one real number for which the condition holds; booleans and text are no numbers."""
     number = isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or not least <= value <= most:
-        ends = [f"at least {least:g}"] * (least > -np.inf) + [f"at most {most:g}"] * (most < np.inf)
-        raise InputError(f"{name} must be a finite number{', ' if ends else ''}{' and '.join(ends)}, got {value!r}.")
-    return float(value)
+    try:
+        if number and holds(float(value)):
+            return float(value)
+    except OverflowError:  # an int that no float can hold
+        pass
+    raise InputError(f"{name} must be {what}, got {reprlib.repr(value)}.")
 
 
 def as_count(value: SupportsIndex, name: str, *, least: int = 1) -> int:
@@ -230,9 +241,39 @@ def as_count(value: SupportsIndex, name: str, *, least: int = 1) -> int:
         count = operator.index(value)
     except TypeError:
         count = least - 1
-    if isinstance(value, bool) or count < least:
-        raise InputError(f"{name} must be a whole number, at least {least}, got {value!r}.")
+    if isinstance(value, (bool, np.bool_)) or not least <= count <= sys.maxsize:
+        raise InputError(f"{name} must be a whole number, at least {least}, got {reprlib.repr(value)}.")
     return count
+
+
+def as_rng(value: Rng, name: str = "rng") -> np.random.Generator:
+    """A random generator: the one given, or a new one from an int seed.
+
+    >>> float(as_rng(0).random()) == float(np.random.default_rng(0).random())
+    True
+    """
+    if isinstance(value, np.random.Generator):
+        return value
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
+        return np.random.default_rng(int(value))
+    raise InputError(
+        f"{name} must be a numpy.random.Generator or a whole number 0 or larger as its seed, got {reprlib.repr(value)}."
+    )
+
+
+def same_length(**arrays: Sized) -> int:
+    """The common length of arrays that have one entry per sample, else an InputError that names each with its length.
+
+    >>> same_length(score=[1, 2], correct=[True])
+    Traceback (most recent call last):
+    caveat.errors.InputError: score and correct must have the same length, got 2 and 1.
+    """
+    sizes = [len(array) for array in arrays.values()]
+    if len(set(sizes)) > 1:
+        names, lengths = list(arrays), [str(size) for size in sizes]
+        raise InputError(f"{', '.join(names[:-1])} and {names[-1]} must have the same length, got "
+                         f"{', '.join(lengths[:-1])} and {lengths[-1]}.")  # fmt: skip
+    return sizes[0]
 
 
 def check_known(value: str, known: Iterable[str], what: str) -> str:

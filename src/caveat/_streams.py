@@ -1,0 +1,25 @@
+"""One random stream per purpose: what one step draws does not depend on which other steps ran before it."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from caveat._checks import as_count
+
+__all__ = ["stream"]
+
+
+def stream(seed: int, *purpose: str | int) -> np.random.Generator:
+    """A generator of its own for (seed, purpose), the same on every machine and for any order of calls.
+
+    Examples
+    --------
+    >>> first, again = stream(0, "calibration split"), stream(0, "calibration split")
+    >>> float(first.random()) == float(again.random()) != float(stream(0, "bootstrap", "msp").random())
+    True
+    """
+    text = "\x1f".join(f"{type(part).__name__}:{part}" for part in purpose)
+    words = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype="<u4")
+    return np.random.default_rng([as_count(seed, "seed", least=0), *words.tolist()])
