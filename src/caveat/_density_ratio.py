@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_matrix, as_number, as_positive, check_known
+from caveat._checks import Rng, as_count, as_matrix, as_number, as_positive, check_known
 from caveat._mixtures import Mixture, fit_mixture
 from caveat.errors import InputError
 from caveat.results import ScoreBounds
@@ -173,7 +173,7 @@ def fit_density_ratio(
     *,
     inlier: ArrayLike,
     outlier: ArrayLike,
-    rng: np.random.Generator,
+    rng: Rng,
     components: int = 100,
     covariance: Literal["spherical", "diag", "common"] = "spherical",
     out_weight: float = 1.0,

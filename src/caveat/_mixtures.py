@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_matrix, as_positive, as_vector, check_known
+from caveat._checks import Rng, as_count, as_matrix, as_positive, as_rng, as_vector, check_known
 from caveat.errors import InputError
 
 __all__ = ["Mixture", "fit_mixture"]
@@ -106,7 +106,7 @@ def fit_mixture(
     x: ArrayLike,
     components: int = 100,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     covariance: Literal["spherical", "diag", "common"] = "spherical",
     iterations: int = 30,
     floor: float = 1e-4,
@@ -136,6 +136,7 @@ def fit_mixture(
     >>> np.sort(mixture.weights).round(2)
     array([0.25, 0.75])
     """
+    rng = as_rng(rng)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 

@@ -6,9 +6,9 @@ import hashlib
 
 import numpy as np
 
-from caveat._checks import as_count
+from caveat._checks import Rng, as_count, as_rng
 
-__all__ = ["stream"]
+__all__ = ["draws_for", "stream"]
 
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:
@@ -23,3 +23,12 @@ def stream(seed: int, *purpose: str | int) -> np.random.Generator:
     text = "\x1f".join(f"{type(part).__name__}:{part}" for part in purpose)
     words = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype="<u4")
     return np.random.default_rng([as_count(seed, "seed", least=0), *words.tolist()])
+
+
+def draws_for(rng: Rng, purpose: str) -> np.random.Generator:
+    """The generator itself, or for an int seed the stream of this purpose.
+
+    For steps that must draw independently of each other though a user gives the same seed to both: calibration and
+    prediction.
+    """
+    return as_rng(rng) if isinstance(rng, np.random.Generator) else stream(rng, purpose)

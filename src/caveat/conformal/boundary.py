@@ -27,7 +27,7 @@ from scipy.special import gammaln
 
 from caveat._blocks import row_blocks
 from caveat._cache import remembered
-from caveat._checks import as_count, as_level, check_known
+from caveat._checks import Rng, as_count, as_level, as_rng, check_known
 from caveat.conformal.local_levels import EXACT_UP_TO, equal_levels, local_level
 from caveat.conformal.violation import violation_probability
 from caveat.errors import InputError
@@ -41,9 +41,7 @@ LEAST_ASYMPTOTIC = 16  # log log log n must not be negative
 Vector = NDArray[np.float64]
 
 
-def boundary(
-    n: int, delta: float, method: str = "exact", *, rng: np.random.Generator | None = None, draws: int = 10_000
-) -> Vector:
+def boundary(n: int, delta: float, method: str = "exact", *, rng: Rng | None = None, draws: int = 10_000) -> Vector:
     """A boundary b_1 <= ... <= b_n that the order statistics of n uniforms stay at or below with probability 1 - delta.
 
     ``b[k]`` is the upper band of a false-positive rate where k of n inliers are flagged. Smaller is tighter; the chance
@@ -80,7 +78,7 @@ def boundary(
         raise InputError(f"method '{method}' needs n of at least {LEAST_ASYMPTOTIC}, got {n}. Use 'exact'.")
     if method == "asymptotic":
         return _asymptotic(n, delta)
-    simulate = _fixed_simulated_delta if rng is None else partial(_simulated_delta, rng=rng)
+    simulate = _fixed_simulated_delta if rng is None else partial(_simulated_delta, rng=as_rng(rng))
     found = simulate(n, delta, draws=as_count(draws, "draws"))
     return np.minimum(_simes(n, found), _asymptotic(n, found))
 

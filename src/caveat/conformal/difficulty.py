@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_count, as_matrix, as_positive, as_real_array, as_vector, check_finite
+from caveat._checks import Rng, as_count, as_matrix, as_positive, as_real_array, as_rng, as_vector, check_finite
 from caveat.conformal._probabilities import softmax_rows
 from caveat.errors import InputError
 from caveat.outputs import Outputs
@@ -82,7 +82,7 @@ def ease_of(outputs: Outputs) -> Floats:
     return np.concatenate(parts)
 
 
-def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: np.random.Generator, copies: int = 20) -> Floats:
+def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 20) -> Floats:
     """Ease under Gaussian noise on the logits: a stand-in where the inputs are not at hand, shape (n,).
 
     Parameters
@@ -103,6 +103,7 @@ def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: np.random.Generator
     >>> bool(found[0] > 0.99 > found[1])
     True
     """
+    rng = as_rng(rng)
     as_positive(sigma, "sigma")
     as_count(copies, "copies")
     if not outputs.has("logits"):

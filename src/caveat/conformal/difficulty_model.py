@@ -17,7 +17,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_count, as_level, as_matrix, as_positive, as_vector
+from caveat._checks import Rng, as_count, as_level, as_matrix, as_positive, as_rng, as_vector
 from caveat.errors import InputError, NotFittedError
 
 __all__ = ["DifficultyModel", "MaskedReconstruction"]
@@ -65,8 +65,9 @@ class MaskedReconstruction:
         as_count(self.features, "features", least=0)
         as_positive(self.ridge, "ridge")
 
-    def fit(self, x: ArrayLike, rng: np.random.Generator) -> Self:
+    def fit(self, x: ArrayLike, rng: Rng) -> Self:
         """Learn to fill in masked columns."""
+        rng = as_rng(rng)
         rows = as_matrix(x, "x").astype(np.float64)
         self.centre_ = rows.mean(axis=0)
         spread = rows.std(axis=0)
@@ -85,10 +86,11 @@ class MaskedReconstruction:
         self.weights_ = np.linalg.solve(gram + penalty * np.eye(gram.shape[0]), cross)
         return self
 
-    def loss(self, x: ArrayLike, rng: np.random.Generator) -> Floats:
+    def loss(self, x: ArrayLike, rng: Rng) -> Floats:
         """Mean squared error on masked columns, in units of their spread, shape (n,). Larger is more unusual."""
         if not hasattr(self, "weights_"):
             raise NotFittedError("MaskedReconstruction has not seen data. Call fit(x, rng) before loss(...).")
+        rng = as_rng(rng)
         rows = as_matrix(x, "x")
         if rows.shape[1] != self.centre_.size:
             raise InputError(f"x must have {self.centre_.size} columns as in training, got {rows.shape[1]}.")

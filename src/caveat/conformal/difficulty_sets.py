@@ -14,7 +14,7 @@ from typing import Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_count, as_vector
+from caveat._checks import Rng, as_count, as_vector
 from caveat.conformal._probabilities import ClassScores
 from caveat.conformal.difficulty import EaseBins, ease_of
 from caveat.conformal.nonconformity import Nonconformity
@@ -79,7 +79,7 @@ class DifficultySets:
     def calibrate(
         self,
         outputs: Outputs,
-        rng: np.random.Generator | None = None,
+        rng: Rng | None = None,
         *,
         binning: Outputs | ArrayLike | Literal["calibration"],
         ease: ArrayLike | None = None,
@@ -109,16 +109,14 @@ class DifficultySets:
         self.sets_ = replace(self._sets(), by=self.bins_.assign(known)).calibrate(outputs, rng)
         return self
 
-    def predict(
-        self, outputs: Outputs, rng: np.random.Generator | None = None, *, ease: ArrayLike | None = None
-    ) -> PredictionSets:
+    def predict(self, outputs: Outputs, rng: Rng | None = None, *, ease: ArrayLike | None = None) -> PredictionSets:
         """The labels whose nonconformity is at or below the threshold of the sample's bin."""
         groups = self._bin(outputs, ease)
         found = self.sets_.predict(outputs, rng, groups=groups)
         return replace(found, caveat=" ".join(filter(None, (found.caveat, SAME_DATA if self.same_data_ else ""))))
 
     def p_values(
-        self, outputs: Outputs, rng: np.random.Generator | None = None, *, ease: ArrayLike | None = None
+        self, outputs: Outputs, rng: Rng | None = None, *, ease: ArrayLike | None = None
     ) -> NDArray[np.float64]:
         """P-value of every label against the calibration samples of the same bin, shape (n, C)."""
         return self.sets_.p_values(outputs, rng, groups=self._bin(outputs, ease))

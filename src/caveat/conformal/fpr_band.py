@@ -21,7 +21,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_boundary, as_comparable, as_level, as_vector, check_known
+from caveat._checks import Rng, as_boundary, as_comparable, as_level, as_vector, check_known
 from caveat.conformal.boundary import METHODS, boundary, boundary_violation
 from caveat.conformal.local_levels import EXACT_UP_TO
 from caveat.conformal.violation import violation_probability
@@ -69,7 +69,7 @@ class FPRBand:
     method: str | ArrayLike = "exact"
     lower_method: str | ArrayLike | None = None
     two_sided: bool = False
-    rng: np.random.Generator | None = field(default=None, repr=False)
+    rng: Rng | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         as_level(self.delta, "delta")

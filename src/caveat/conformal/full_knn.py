@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_labels, as_level, as_matrix, check_known
+from caveat._checks import Rng, as_count, as_labels, as_level, as_matrix, as_rng, check_known
 from caveat.conformal._bag import Bag, Changes
 from caveat.conformal.metric_spaces import Euclidean, Metric, TangentDistance
 from caveat.errors import InputError, NotFittedError
@@ -93,7 +93,7 @@ class FullKNN:
         return self
 
     def p_values(
-        self, x: ArrayLike, rng: np.random.Generator | None = None, *, by: Literal["label"] | None = None
+        self, x: ArrayLike, rng: Rng | None = None, *, by: Literal["label"] | None = None
     ) -> NDArray[np.float64]:
         """P-value of every label of every test object, shape (m, C). ``by="label"``: label-conditional (eq. 42)."""
         return next(self.path(x, [self.k], measures=[self.measure], rng=rng, by=by))[2]
@@ -102,7 +102,7 @@ class FullKNN:
         self,
         x: ArrayLike,
         alpha: float = 0.1,
-        rng: np.random.Generator | None = None,
+        rng: Rng | None = None,
         *,
         by: Literal["label"] | None = None,
     ) -> PredictionSets:
@@ -116,13 +116,14 @@ class FullKNN:
         ks: Iterable[int],
         *,
         measures: Iterable[Measure] = _MEASURES,
-        rng: np.random.Generator | None = None,
+        rng: Rng | None = None,
         by: Literal["label"] | None = None,
     ) -> Iterator[tuple[Measure, int, NDArray[np.float64]]]:
         """P-values of several measures and numbers of neighbours from one pass over the distances.
 
         Yields (measure, k, p-values). The same tau serves them all.
         """
+        rng = None if rng is None else as_rng(rng)
         if not hasattr(self, "bag_"):
             raise NotFittedError("FullKNN has no neighbour lists yet. Call fit(x, y) before p_values(...).")
         rows = as_matrix(x, "x")

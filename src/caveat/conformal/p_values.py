@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_real_array, as_vector, check_known
+from caveat._checks import Rng, as_real_array, as_rng, as_vector, check_known
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.errors import InputError
 
@@ -24,7 +24,7 @@ def p_values(
     *,
     calibration: ArrayLike,
     test: ArrayLike,
-    rng: np.random.Generator | None = None,
+    rng: Rng | None = None,
     calibration_groups: ArrayLike | None = None,
     test_groups: ArrayLike | None = None,
     unseen: Literal["error", "all"] = "error",
@@ -56,6 +56,7 @@ def p_values(
     >>> p_values(calibration=[1, 2, 3, 4], test=[3, 3], calibration_groups=[0, 0, 0, 1], test_groups=[0, 1])
     array([0.5, 1. ])
     """
+    rng = None if rng is None else as_rng(rng)
     known = as_vector(calibration, "calibration", allow_infinite=True)
     asked = as_real_array(test, "test")
     if asked.ndim not in (1, 2):

@@ -17,7 +17,8 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_labels, check_known
+from caveat._checks import Rng, as_labels, check_known
+from caveat._streams import draws_for
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores, as_groups
@@ -93,11 +94,12 @@ class SplitSets:
             return NONCONFORMITY[self.score]()
         return self.score if isinstance(self.score, Nonconformity) else LAC()
 
-    def calibrate(self, outputs: Outputs, rng: np.random.Generator | None = None) -> Self:
+    def calibrate(self, outputs: Outputs, rng: Rng | None = None) -> Self:
         """Set the threshold from held-out outputs with labels. ``rng`` randomises aps, raps and saps; None: u = 1."""
         if not outputs.has("labels"):
             raise InputError("SplitSets calibrates on labels, which is None. Store the true classes, shape (n,).")
-        u = self._randomisation(outputs.n, rng)
+        draws = None if rng is None else draws_for(rng, "calibrate")
+        u = self._randomisation(outputs.n, draws)
         groups = self._groups(outputs, self.by if not callable(self.by) else None)
         rule, parts, classes = self.nonconformity.fine, [], 0
         for rows, probs in probability_blocks(outputs, self._source):
@@ -124,13 +126,14 @@ class SplitSets:
     def predict(
         self,
         outputs: Outputs,
-        rng: np.random.Generator | None = None,
+        rng: Rng | None = None,
         *,
         groups: ArrayLike | None = None,
         sparse: bool = False,
     ) -> PredictionSets:
         """The labels whose nonconformity is at or below the threshold; ``sparse`` keeps them as a CSR matrix."""
-        u, number = self._ready(outputs, rng, groups)
+        draws = None if rng is None else draws_for(rng, "predict")
+        u, number = self._ready(outputs, draws, groups)
         rule, parts = self.nonconformity.fine, []
         per_row = None if number is None else np.append(self._cuts, np.inf)[number]  # -1, unseen: every label
         for rows, probs in probability_blocks(outputs, self._source):
@@ -148,7 +151,7 @@ class SplitSets:
     def p_values(
         self,
         outputs: Outputs,
-        rng: np.random.Generator | None = None,
+        rng: Rng | None = None,
         *,
         groups: ArrayLike | None = None,
         smoothed: bool | None = None,
@@ -158,10 +161,11 @@ class SplitSets:
         Deterministic p-values (no ``rng``, or ``smoothed=False``) give the set back: label y is in it if p > alpha.
         ``rng`` draws u where calibration did, and tau for smoothing.
         """
-        u, number = self._ready(outputs, rng, groups, smoothing=True)
-        tau = rng.random(outputs.n) if rng is not None and smoothed in (None, True) else None
-        if smoothed and rng is None:
-            raise InputError("smoothed p-values need rng, a numpy.random.Generator, which is None.")
+        draws = None if rng is None else draws_for(rng, "predict")
+        u, number = self._ready(outputs, draws, groups, smoothing=True)
+        tau = draws.random(outputs.n) if draws is not None and smoothed in (None, True) else None
+        if smoothed and draws is None:
+            raise InputError("smoothed p-values need rng, a numpy.random.Generator or a seed, which is None.")
         rule, found = self.nonconformity.fine, np.empty((outputs.n, self.n_classes_))
         for rows, probs in probability_blocks(outputs, self._source):
             scores, here = rule.of_all(probs, u[rows]), None if tau is None else tau[rows]

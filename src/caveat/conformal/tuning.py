@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._adaptivity import SIZE_EDGES, bin_means, equal_mass, signed_r2, strata, worst_violation
-from caveat._checks import as_level, as_vector, check_known
+from caveat._checks import Rng, as_level, as_rng, as_vector, check_known
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._ranked import label_ranks
 from caveat.conformal.difficulty_sets import DifficultySets
@@ -63,7 +63,7 @@ def tune_raps(
     tuning: Outputs,
     alpha: float,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     criterion: Criterion = "sscv",
     penalties: Iterable[float] = PENALTIES,
     ease: ArrayLike | None = None,
@@ -113,7 +113,7 @@ def tune_saps(
     tuning: Outputs,
     alpha: float,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     criterion: Criterion = "sscv",
     weights: Iterable[float] = WEIGHTS,
     ease: ArrayLike | None = None,
@@ -129,7 +129,7 @@ def tune_difficulty(
     ease: Mapping[str, ArrayLike],
     alpha: float,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     criterion: Criterion = "t_ss",
     scores: Iterable[str | Nonconformity] = ("lac",),
     bins: Iterable[int] = (10, 20, 30),
@@ -161,6 +161,7 @@ def tune_difficulty(
     >>> tune_difficulty(tuning, {"useless": useless, "useful": useful}, 0.1, rng=rng, judged_by=useful).ease
     'useful'
     """
+    rng = as_rng(rng)
     check_known(criterion, ("sscv", "t_ss"), "criterion")
     first, second, rows = _halves(tuning, rng, source=None)
     seeds = rng.integers(2**63, size=2)
@@ -190,11 +191,12 @@ def _best_score(
     tuning: Outputs,
     alpha: float,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     criterion: Criterion,
     ease: ArrayLike | None,
     source: ClassScores | None,
 ) -> Tuned:
+    rng = as_rng(rng)
     check_known(criterion, ("sscv", "t_ss"), "criterion")
     if criterion == "t_ss" and ease is None:
         raise InputError("tuning by T-SS needs the ease of each tuning sample. Pass ease=, or choose criterion='sscv'.")

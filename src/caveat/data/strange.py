@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count
+from caveat._checks import Rng, as_count, as_rng
 from caveat.data.images import unit
 from caveat.errors import InputError
 
@@ -30,8 +30,9 @@ __all__ = [
 Pixels = NDArray[Any]
 
 
-def shifted(pixels: Pixels, rng: np.random.Generator) -> Pixels:
+def shifted(pixels: Pixels, rng: Rng) -> Pixels:
     """Moved down or up and right or left, by a quarter to three eighths of the side; what leaves the frame is lost."""
+    rng = as_rng(rng)
     pixels = _images(pixels)
     height, width = pixels.shape[1:3]
     side = min(height, width)
@@ -45,8 +46,9 @@ def shifted(pixels: Pixels, rng: np.random.Generator) -> Pixels:
     return moved
 
 
-def rotated(pixels: Pixels, rng: np.random.Generator) -> Pixels:
+def rotated(pixels: Pixels, rng: Rng) -> Pixels:
     """Turned by 60 to 120 degrees, either way."""
+    rng = as_rng(rng)
     from scipy.ndimage import rotate
 
     pixels = _images(pixels)
@@ -55,8 +57,9 @@ def rotated(pixels: Pixels, rng: np.random.Generator) -> Pixels:
     return np.asarray(np.clip(np.stack(turned), 0, 1))
 
 
-def occluded(pixels: Pixels, rng: np.random.Generator, *, size: int | None = None) -> Pixels:
+def occluded(pixels: Pixels, rng: Rng, *, size: int | None = None) -> Pixels:
     """A square patch of full ink somewhere in the frame; ``size`` is its side, by default half that of the image."""
+    rng = as_rng(rng)
     covered = _images(pixels).copy()
     sides = np.array(covered.shape[1:3])
     size = as_count(sides.min() // 2 if size is None else size, "size")
@@ -73,12 +76,13 @@ def inverted(pixels: Pixels) -> Pixels:
     return np.asarray(1 - _images(pixels))
 
 
-def permuted(pixels: Pixels, rng: np.random.Generator, *, sigma: tuple[float, float] | None = None) -> Pixels:
+def permuted(pixels: Pixels, rng: Rng, *, sigma: tuple[float, float] | None = None) -> Pixels:
     """The pixels of each image in a random order of its own; the channels of a pixel stay together.
 
     ``sigma=(0.25, 1.25)`` then smooths each image by a Gaussian filter whose width is uniform in that range, as the
     certified uncertainty of Meinke and Hein does (ICLR 2020, arXiv:1909.12180).
     """
+    rng = as_rng(rng)
     images = _images(pixels)
     rows = images.reshape(len(images), images.shape[1] * images.shape[2], -1)
     order = rng.permuted(np.broadcast_to(np.arange(rows.shape[1]), rows.shape[:2]), axis=1)
@@ -86,11 +90,12 @@ def permuted(pixels: Pixels, rng: np.random.Generator, *, sigma: tuple[float, fl
     return mixed if sigma is None else _smoothed(mixed, rng, sigma)
 
 
-def block_shuffled(pixels: Pixels, rng: np.random.Generator, *, blocks: int = 4) -> Pixels:
+def block_shuffled(pixels: Pixels, rng: Rng, *, blocks: int = 4) -> Pixels:
     """Cut into ``blocks`` x ``blocks`` tiles that change places: local texture stays, the shape goes.
 
     The sides of the images must be multiples of ``blocks``.
     """
+    rng = as_rng(rng)
     images = _images(pixels)
     blocks = as_count(blocks, "blocks", least=2)
     n, height, width = images.shape[:3]
@@ -104,14 +109,15 @@ def block_shuffled(pixels: Pixels, rng: np.random.Generator, *, blocks: int = 4)
     return whole.reshape(images.shape)
 
 
-def noise(n: int, rng: np.random.Generator, *, height: int = 8, width: int = 8, channels: int | None = None) -> Pixels:
+def noise(n: int, rng: Rng, *, height: int = 8, width: int = 8, channels: int | None = None) -> Pixels:
     """Independent uniform pixels, shape (n, height, width), or (n, height, width, channels) where that is given."""
+    rng = as_rng(rng)
     return rng.random((n, height, width) if channels is None else (n, height, width, channels))
 
 
 def smooth_noise(
     n: int,
-    rng: np.random.Generator,
+    rng: Rng,
     *,
     height: int = 28,
     width: int = 28,
@@ -130,6 +136,7 @@ def smooth_noise(
     >>> images.min(axis=(1, 2)).tolist(), images.max(axis=(1, 2)).tolist()
     ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
     """
+    rng = as_rng(rng)
     smooth = _smoothed(noise(n, rng, height=height, width=width, channels=channels), rng, sigma)
     axes = tuple(range(1, smooth.ndim))
     low, high = smooth.min(axis=axes, keepdims=True), smooth.max(axis=axes, keepdims=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtri
 
-from caveat._checks import as_count, as_labels, as_level, as_matrix, check_known
+from caveat._checks import Rng, as_count, as_labels, as_level, as_matrix, as_rng, check_known
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.results import Estimate
@@ -123,7 +123,7 @@ def nll(*, labels: ArrayLike, probs: ArrayLike | None = None, logits: ArrayLike 
 
 
 def calibration(
-    outputs: Outputs, *, rng: np.random.Generator, delta: float = 0.05, bins: int = 15, resamples: int = 1000
+    outputs: Outputs, *, rng: Rng, delta: float = 0.05, bins: int = 15, resamples: int = 1000
 ) -> Calibration:
     """ECE, Brier score and NLL of a model's outputs, each with its interval.
 
@@ -145,7 +145,7 @@ def calibration(
     logits = outputs.logits
     surprise = _surprise(p if logits is None else logits, true, logits=logits is not None)
     return Calibration(
-        ece=_ece_interval(p, true, rng=rng, delta=delta, bins=bins, resamples=resamples),
+        ece=_ece_interval(p, true, rng=as_rng(rng), delta=delta, bins=bins, resamples=resamples),
         brier=_mean_interval(_squared(p, true), delta),
         nll=_mean_interval(surprise, delta),
     )

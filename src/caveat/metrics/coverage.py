@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._adaptivity import bin_means
-from caveat._checks import as_count, as_labels, as_level, as_mask, as_matrix
+from caveat._checks import Rng, as_count, as_labels, as_level, as_mask, as_matrix, as_rng
 from caveat.errors import CaveatWarning, InputError
 from caveat.metrics.binomial import proportion_interval
 from caveat.results import Estimate
@@ -51,7 +51,7 @@ def worst_slab_coverage(
     *,
     covered: ArrayLike,
     features: ArrayLike,
-    rng: np.random.Generator,
+    rng: Rng,
     delta: float = 0.1,
     directions: int = 1000,
     search_share: float = 0.25,
@@ -87,6 +87,7 @@ def worst_slab_coverage(
     >>> round(worst_slab_coverage(covered=~hard | (rng.random(2000) < 0.5), features=x, rng=rng, directions=100), 1)
     0.5
     """
+    rng = as_rng(rng)
     hits, rows = as_mask(covered, "covered"), as_matrix(features, "features")
     _same_length(hits, rows, "features")
     as_level(delta, "delta")

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_vector
+from caveat._checks import Rng, as_vector
 from caveat.errors import InputError
 from caveat.metrics.auroc_intervals import auroc_interval
 from caveat.metrics.detection import fpr_at_tpr
@@ -70,7 +70,7 @@ def ood_protocol(
     inlier: ArrayLike,
     correct: ArrayLike,
     outlier: ArrayLike,
-    rng: np.random.Generator,
+    rng: Rng,
     delta: float = 0.05,
     resamples: int = 1000,
 ) -> FailureDetection:
@@ -88,7 +88,7 @@ def ood_protocol(
 
 
 def misclassification(
-    *, score: ArrayLike, correct: ArrayLike, rng: np.random.Generator, delta: float = 0.05, resamples: int = 1000
+    *, score: ArrayLike, correct: ArrayLike, rng: Rng, delta: float = 0.05, resamples: int = 1000
 ) -> FailureDetection:
     """AURC, AUGRC, AUROC and FPR@95 of the classifier's own errors against its right answers, on inliers alone.
 
@@ -107,7 +107,7 @@ def _measure(
     right: NDArray[np.bool_],
     *,
     dropped: int,
-    rng: np.random.Generator,
+    rng: Rng,
     delta: float,
     resamples: int,
 ) -> FailureDetection:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_count, as_level, check_known
+from caveat._checks import Rng, as_count, as_level, as_rng, check_known
 from caveat.metrics._resampling import AREAS, Cells, resample_areas
 from caveat.metrics.binomial import proportion_interval
 from caveat.metrics.selective import augrc, aurc, scored_answers
@@ -20,7 +20,7 @@ _VALUES: Mapping[str, Callable[..., float]] = {"augrc": augrc, "aurc": aurc}
 
 
 def augrc_interval(
-    *, score: ArrayLike, correct: ArrayLike, rng: np.random.Generator, delta: float = 0.05, resamples: int = 1000
+    *, score: ArrayLike, correct: ArrayLike, rng: Rng, delta: float = 0.05, resamples: int = 1000
 ) -> Estimate:
     """AUGRC with a percentile bootstrap interval.
 
@@ -40,7 +40,7 @@ def augrc_interval(
 
 
 def aurc_interval(
-    *, score: ArrayLike, correct: ArrayLike, rng: np.random.Generator, delta: float = 0.05, resamples: int = 1000
+    *, score: ArrayLike, correct: ArrayLike, rng: Rng, delta: float = 0.05, resamples: int = 1000
 ) -> Estimate:
     """AURC with a percentile bootstrap interval; see :func:`augrc_interval`.
 
@@ -59,7 +59,7 @@ def selective_intervals(
     *,
     score: ArrayLike,
     correct: ArrayLike,
-    rng: np.random.Generator,
+    rng: Rng,
     metrics: Sequence[str] = ("aurc", "augrc"),
     delta: float = 0.05,
     resamples: int = 1000,
@@ -82,7 +82,9 @@ def selective_intervals(
     if right.all() or not right.any():
         wrong = not right.any()
         return {name: _one_sided(name, value, right.size, wrong=wrong, delta=delta) for name, value in found.items()}
-    drawn = resample_areas(Cells(values, right), [AREAS[name] for name in metrics], resamples=resamples, rng=rng)
+    drawn = resample_areas(
+        Cells(values, right), [AREAS[name] for name in metrics], resamples=resamples, rng=as_rng(rng)
+    )
     lower, upper = np.quantile(drawn, [delta / 2, 1 - delta / 2], axis=0).tolist()
     errors = int(right.size - right.sum())
     few = f"It rests on {errors} error{'s' if errors > 1 else ''}; with so few, a bootstrap interval is too narrow."

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from caveat._adaptivity import SIZE_EDGES, equal_mass, signed_r2, strata
-from caveat._checks import as_count, as_level, as_mask, as_vector
+from caveat._checks import Rng, as_count, as_level, as_mask, as_rng, as_vector
 from caveat.errors import InputError
 
 __all__ = ["MetricValidation", "property_rate", "validate_metrics"]
@@ -43,9 +43,7 @@ class MetricValidation:
         return sorted(strength, key=lambda name: (-strength[name], name))
 
 
-def property_rate(
-    *, sizes: ArrayLike, difficulty: ArrayLike, rng: np.random.Generator, m: int = 100, pairs: int = 10_000
-) -> float:
+def property_rate(*, sizes: ArrayLike, difficulty: ArrayLike, rng: Rng, m: int = 100, pairs: int = 10_000) -> float:
     """Share of pairs of random subsets of m samples in which the harder one has the larger mean set. 1 is best.
 
     Examples
@@ -57,7 +55,7 @@ def property_rate(
     size, hard = as_vector(sizes, "sizes"), as_vector(difficulty, "difficulty")
     if size.size != hard.size:
         raise InputError(f"difficulty must have one value per size ({size.size}), got {hard.size}.")
-    subsets = _subsets(size.size, m, pairs, rng)
+    subsets = _subsets(size.size, m, pairs, as_rng(rng))
     return float(_rates(subsets, size[:, None], hard[:, None])[0])
 
 
@@ -70,7 +68,7 @@ def validate_metrics(
     short: ArrayLike,
     over: ArrayLike,
     alpha: float,
-    rng: np.random.Generator,
+    rng: Rng,
     trials: int = 1000,
     sample: int = 2000,
     m: int = 100,
@@ -95,6 +93,7 @@ def validate_metrics(
     trials, sample, m, pairs, bins
         R, M, m, T and B of the paper.
     """
+    rng = as_rng(rng)
     from scipy.stats import spearmanr
 
     columns = [as_vector(v, k) for k, v in (("sizes", sizes), ("ranks", ranks), ("ease", ease), ("short", short))]
@@ -107,7 +106,7 @@ def validate_metrics(
     if as_count(sample, "sample") > n:
         raise InputError(f"sample must be at most the number of samples ({n}), got {sample}.")
     rows = np.stack([rng.permutation(n)[:sample] for _ in range(as_count(trials, "trials"))])
-    subsets = _subsets(sample, m, pairs, rng)
+    subsets = _subsets(sample, m, pairs, as_rng(rng))
     values = {
         "Deficit": missing[rows].mean(axis=1),
         "Excess": spare[rows].mean(axis=1),

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_count, as_level, check_known
+from caveat._checks import Rng, as_count, as_level, as_rng, check_known
 from caveat.errors import InputError
 from caveat.metrics import Placements, paired_p_value
 from caveat.metrics._resampling import AREAS, Area, Cells, resample
@@ -61,7 +61,7 @@ def paired_bootstrap(
     second: ArrayLike,
     correct: ArrayLike,
     metric: Metric = "augrc",
-    rng: np.random.Generator,
+    rng: Rng,
     delta: float = 0.05,
     resamples: int = 2000,
     stratified: bool = False,
@@ -96,7 +96,7 @@ def paired_bootstrap(
     as_count(resamples, "resamples")
     a, b, right, area = _paired(first, second, correct, metric)
     cells = (Cells(a, right), Cells(b, right))
-    found = resample(cells, area, resamples=resamples, rng=rng, strata=right if stratified else None)
+    found = resample(cells, area, resamples=resamples, rng=as_rng(rng), strata=right if stratified else None)
     gap = found[:, 0] - found[:, 1]
     usable = gap[~np.isnan(gap)]
     if usable.size == 0:
@@ -122,7 +122,7 @@ def permutation(
     second: ArrayLike,
     correct: ArrayLike,
     metric: Metric = "augrc",
-    rng: np.random.Generator,
+    rng: Rng,
     permutations: int = 2000,
 ) -> PairedTest:
     """Is the metric of two scores the same? Swap the two scores of each sample at random and look again.
@@ -141,6 +141,7 @@ def permutation(
     >>> permutation(first=good, second=poor, correct=correct, rng=rng).p_value < 0.01
     True
     """
+    rng = as_rng(rng)
     as_count(permutations, "permutations")
     a, b, right, area = _paired(first, second, correct, metric)
     n = right.size

@@ -1,0 +1,65 @@
+"""Every public function with a random step takes a generator or an int seed."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+
+from caveat import InputError, Outputs, conformal, data, metrics, stats
+from caveat.conformal import SplitSets
+
+PACKAGES = ["conformal", "metrics", "stats", "data", "geometry", "robust"]
+
+
+def with_rng():
+    for package in PACKAGES:
+        module = importlib.import_module(f"caveat.{package}")
+        for name in module.__all__:
+            thing = getattr(module, name)
+            members = [thing] if inspect.isfunction(thing) else []
+            if inspect.isclass(thing):
+                members = [member for key, member in inspect.getmembers(thing, inspect.isfunction) if key[0] != "_"]
+            for member in members:
+                if "rng" in inspect.signature(member).parameters:
+                    yield pytest.param(member, id=f"{package}.{member.__qualname__}")
+
+
+@pytest.mark.parametrize("function", list(with_rng()))
+def test_a_seed_is_a_generator_too(function):
+    assert "Rng" in str(inspect.signature(function).parameters["rng"].annotation)
+
+
+LOGITS = np.random.default_rng(0).normal(size=(60, 3))
+OUTPUTS = Outputs(logits=LOGITS, labels=LOGITS.argmax(axis=1))
+SCORE, CORRECT = np.arange(30.0), np.arange(30) % 4 > 0
+CALLS = {
+    "p_values": lambda rng: conformal.p_values(calibration=SCORE, test=SCORE, rng=rng),
+    "logit_noise_ease": lambda rng: conformal.logit_noise_ease(OUTPUTS, sigma=1.0, rng=rng),
+    "tune_raps": lambda rng: conformal.tune_raps(OUTPUTS, alpha=0.2, rng=rng).table,
+    "boundary": lambda rng: conformal.boundary(200, 0.1, "monte_carlo", rng=rng, draws=100),
+    "augrc_interval": lambda rng: metrics.augrc_interval(score=SCORE, correct=CORRECT, rng=rng, resamples=50),
+    "ood_protocol": lambda rng: metrics.ood_protocol(inlier=SCORE, correct=CORRECT, outlier=SCORE, rng=rng),
+    "calibration": lambda rng: metrics.calibration(OUTPUTS, rng=rng, resamples=50),
+    "paired_bootstrap": lambda rng: stats.paired_bootstrap(first=SCORE, second=-SCORE, correct=CORRECT, rng=rng),
+    "noise": lambda rng: data.noise(2, rng),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_seed_gives_what_its_generator_gives(call):
+    assert repr(call(3)) == repr(call(np.random.default_rng(3)))
+    with pytest.raises(InputError, match="rng must be a numpy.random.Generator"):
+        call("3")
+
+
+def test_the_same_seed_calibrates_and_predicts_with_different_draws():
+    """Shared draws would tie each test row to a calibration row, and exchangeability would be gone."""
+    same = Outputs(logits=np.zeros((5000, 4)), labels=np.random.default_rng(1).integers(4, size=5000))
+    sets = SplitSets("aps", alpha=0.2).calibrate(same, 7)
+    labelled = sets.p_values(same, 7, smoothed=False)[np.arange(5000), same.labels]
+    # Rows are equal but for u: with shared draws a row's p-value would be its own rank among the calibration draws,
+    # so that p-values would be exactly uniform on the grid, without one pair of equal values.
+    assert np.unique(labelled).size < 5000
