@@ -13,6 +13,7 @@ from caveat.conformal.metric_spaces import Euclidean, TangentDistance
 from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconformity, TopK
 from caveat.conformal.p_values import p_values
 from caveat.conformal.quantile import quantile
+from caveat.conformal.risk import threshold_for_risk
 from caveat.conformal.selection import select_outliers, select_outliers_from
 from caveat.conformal.shape import calibrate_shape, rank_weights
 from caveat.conformal.split_intervals import SplitIntervals
@@ -58,6 +59,7 @@ __all__ = [
     "select_outliers",
     "select_outliers_from",
     "threshold_for",
+    "threshold_for_risk",
     "tune_difficulty",
     "tune_raps",
     "tune_saps",

@@ -15,7 +15,6 @@ from caveat.metrics.adaptivity import (
 )
 from caveat.metrics.auroc_intervals import Placements, auroc_interval, mean_auroc_interval, paired_p_value
 from caveat.metrics.balanced_selective import balanced_augrc, balanced_aurc
-from caveat.metrics.binomial import proportion_interval
 from caveat.metrics.calibration import Calibration, Reliability, brier, calibration, ece, nll, reliability
 from caveat.metrics.conformal_detection import conformal_auroc, conformal_fpr_at_tpr
 from caveat.metrics.coverage import coverage, covgap, worst_slab_coverage
@@ -35,6 +34,7 @@ from caveat.metrics.selective import (
 )
 from caveat.metrics.selective_intervals import augrc_interval, aurc_interval, selective_intervals
 from caveat.metrics.validation import MetricValidation, property_rate, validate_metrics
+from caveat.results import proportion_interval
 
 __all__ = [
     "Calibration",

@@ -22,9 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._checks import as_level, as_vector, check_known
 from caveat.conformal.fpr_band import FPRBand
 from caveat.conformal.threshold import safe_rank
-from caveat.metrics.binomial import proportion_interval
 from caveat.metrics.detection import detection_threshold
-from caveat.results import Estimate
+from caveat.results import Estimate, proportion_interval
 
 __all__ = ["conformal_auroc", "conformal_fpr_at_tpr"]
 

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._adaptivity import bin_means
 from caveat._checks import Rng, as_count, as_labels, as_level, as_mask, as_matrix, as_rng
 from caveat.errors import CaveatWarning, InputError
-from caveat.metrics.binomial import proportion_interval
-from caveat.results import Estimate
+from caveat.results import Estimate, proportion_interval
 
 __all__ = ["coverage", "covgap", "worst_slab_coverage"]
 

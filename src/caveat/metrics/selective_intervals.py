@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike
 
 from caveat._checks import Rng, as_count, as_level, as_rng, check_known
 from caveat.metrics._resampling import AREAS, Cells, resample_areas
-from caveat.metrics.binomial import proportion_interval
 from caveat.metrics.selective import augrc, aurc, scored_answers
-from caveat.results import Estimate
+from caveat.results import Estimate, proportion_interval
 
 __all__ = ["augrc_interval", "aurc_interval", "selective_intervals"]
 

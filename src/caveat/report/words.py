@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import final
 
-from caveat.results import Estimate, p_text
+from caveat.results import Estimate
+from caveat.results.paired_test import p_text
 from caveat.study import DataFacts, Evaluation, SetFacts
 
 __all__ = [

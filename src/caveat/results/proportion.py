@@ -1,8 +1,4 @@
-r"""Exact interval for a proportion.
-
-Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial", Biometrika 26,
-1934: the proportions that a two-sided exact binomial test at level delta does not reject.
-"""
+"""An estimated share with its exact interval."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from scipy.special import betaincinv
 
 from caveat._checks import as_count, as_level
 from caveat.errors import InputError
-from caveat.results import Estimate
+from caveat.results.estimate import Estimate
 
 __all__ = ["proportion_interval"]
 

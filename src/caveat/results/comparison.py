@@ -1,0 +1,168 @@
+"""Methods over blocks: who is ahead, and who cannot be told from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from caveat.results.paired_test import p_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Comparison"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods over blocks: who is ahead, and who cannot be told from whom.
+
+    Parameters
+    ----------
+    average_ranks
+        Method -> average rank over the blocks, from the best (1 would be best everywhere) to the worst.
+    statistic, p_value
+        Friedman's statistic, corrected for ties, and its chi-square p-value.
+    pairwise
+        Both orders of each pair of methods -> adjusted p-value of the post-hoc test.
+    cliques
+        Maximal groups of methods that cannot be told apart, by average rank; they may overlap.
+    layers
+        Each method in one group, from best to worst. The first layer is the largest clique with the best method.
+    f_statistic, f_p_value
+        Iman and Davenport's F and its p-value; not significant: every method is tied, unless ``exact_p_value`` decides.
+    kendall_w
+        Concordance of the blocks: 1 if all rank the methods alike, 0 if at random.
+    posthoc, alpha, lower_is_better
+        The post-hoc test, its level, and whether small values were good.
+    n_blocks, dropped_blocks
+        Complete blocks that were used, and incomplete ones that were not.
+    caveat
+        A sentence where one is due, else empty.
+    exact_p_value
+        Exact p-value of Friedman's statistic for a table too small for its approximations; None for a larger one.
+    """
+
+    average_ranks: Mapping[str, float]
+    statistic: float
+    p_value: float
+    pairwise: Mapping[tuple[str, str], float]
+    cliques: tuple[tuple[str, ...], ...]
+    layers: tuple[tuple[str, ...], ...]
+    f_statistic: float
+    f_p_value: float
+    kendall_w: float
+    posthoc: str
+    alpha: float
+    lower_is_better: bool
+    n_blocks: int
+    dropped_blocks: int = 0
+    caveat: str = ""
+    exact_p_value: float | None = None
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods, from best to worst."""
+        return tuple(self.average_ranks)
+
+    def tied(self, first: str, second: str) -> bool:
+        """Whether two methods share a clique, so that they cannot be told apart."""
+        return any(first in clique and second in clique for clique in self.cliques)
+
+    def layer_rank(self, group: tuple[str, ...]) -> float:
+        """Average rank of a clique or layer."""
+        return float(np.mean([self.average_ranks[name] for name in group]))
+
+    def to_markdown(self) -> str:
+        """A table, best first. Methods that share a letter cannot be told apart; each letter is a maximal clique."""
+        lines = ["| layer | method | average rank | groups |", "| ---: | --- | ---: | --- |"]
+        for number, name, letters in self.lines():
+            said = name.replace("|", r"\|")
+            lines.append(f"| {number} | {said} | {self.average_ranks[name]:.2f} | {letters} |")
+        return "\n".join([*lines, "", f"{self.summary()} {self.legend()}"])
+
+    def to_latex(self) -> str:
+        """The same table for a paper, with rules between layers. Nothing is bold: ties have letters instead."""
+        lines = [r"\begin{tabular}{rlrl}", r"\toprule", r"layer & method & average rank & groups \\", r"\midrule"]
+        before = 1
+        for number, name, letters in self.lines():
+            if number != before:
+                lines.append(r"\midrule")
+            before = number
+            lines.append(rf"{number} & {_latex(name)} & {self.average_ranks[name]:.2f} & {letters} \\")
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {self.summary()} {self.legend()}"])
+
+    def plot_cd(self) -> Figure:
+        """Critical-difference diagram: average ranks on a line, and a bar over each group that is tied."""
+        from caveat._rank_figures import critical_difference_diagram
+
+        return critical_difference_diagram(
+            self.average_ranks, self.cliques, title=f"{self._test_name()}, {self.n_blocks} blocks, alpha {self.alpha:g}"
+        )
+
+    def plot_cliques(self, regimes: Mapping[str, Comparison] | None = None) -> Figure:
+        """Clique map: rows are methods, columns are groups, connected dots are tied.
+
+        Alone, a column is one maximal clique. With ``regimes`` (name -> comparison, such as near, mid and far) a column
+        is the top layer of that regime, and this comparison only orders the rows.
+        """
+        from caveat._rank_figures import clique_map
+
+        if regimes is None:
+            columns = dict(zip(self._letters(), self.cliques, strict=True))
+            title = f"Groups that cannot be told apart ({self._test_name()}, alpha {self.alpha:g})"
+        else:
+            columns = {name: result.layers[0] for name, result in regimes.items()}
+            title = f"Top layer of each regime ({self._test_name()}, alpha {self.alpha:g})"
+        return clique_map(self.methods, columns, title=title, shade=regimes is not None)
+
+    def lines(self) -> list[tuple[int, str, str]]:
+        """Layer, method and the letters of its cliques (a compact letter display: Piepho, JCGS 13(2), 2004)."""
+        groups = list(zip(self._letters(), self.cliques, strict=True))
+        return [
+            (number, name, "".join(letter for letter, clique in groups if name in clique))
+            for number, layer in enumerate(self.layers, start=1)
+            for name in layer
+        ]
+
+    def _letters(self) -> list[str]:
+        return [chr(ord("a") + i) if i < 26 else f"({i + 1})" for i in range(len(self.cliques))]
+
+    def legend(self) -> str:
+        """What the letters mean, in one sentence."""
+        return f"Methods that share a letter cannot be told apart ({self._test_name()}, alpha = {self.alpha:g})."
+
+    def _test_name(self) -> str:
+        return {"conover": "Conover-Holm", "nemenyi": "Nemenyi", "wilcoxon": "Wilcoxon-Holm"}[self.posthoc]
+
+    def summary(self) -> str:
+        """The tests in one sentence, and the caveat."""
+        exact = "" if self.exact_p_value is None else f", exactly {p_text(self.exact_p_value)}"
+        text = (
+            f"{len(self.methods)} methods in {self.n_blocks} blocks: "
+            f"Friedman {self.statistic:.4g} ({p_text(self.p_value)}{exact}), "
+            f"Iman-Davenport {self.f_statistic:.4g} ({p_text(self.f_p_value)}), Kendall's W {self.kendall_w:.2f}."
+        )
+        return text + (f" {self.caveat}" if self.caveat else "")
+
+    def __str__(self) -> str:
+        groups = [
+            f"{i}. {', '.join(layer)} (average rank {self.layer_rank(layer):.2f})"
+            for i, layer in enumerate(self.layers, start=1)
+        ]
+        return "\n".join([self.summary(), *groups])
+
+
+_TEX = str.maketrans(
+    {char: f"\\{char}" for char in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+)
+
+
+def _latex(text: str) -> str:
+    return text.translate(_TEX)

@@ -1,0 +1,50 @@
+"""A number with its interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+__all__ = ["Estimate"]
+
+
+@final
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval, the confidence of the interval, and how it was made.
+
+    Parameters
+    ----------
+    value, lower, upper
+        The estimate and its interval.
+    level
+        Confidence of the interval, 1 - delta.
+    n
+        How many samples it rests on.
+    method
+        How the interval was made.
+    caveat
+        A sentence where one is due, else empty.
+
+    Examples
+    --------
+    >>> print(Estimate(0.91, 0.89, 0.93, level=0.95, n=1000, method="DeLong"))
+    0.910 [0.890, 0.930] (95 % DeLong, n = 1000)
+    """
+
+    value: float
+    lower: float
+    upper: float
+    level: float
+    n: int
+    method: str
+    caveat: str = ""
+
+    def overlaps(self, other: Estimate) -> bool:
+        """Whether the two intervals share a point, so that the estimates cannot be told apart by them."""
+        return self.lower <= other.upper and other.lower <= self.upper
+
+    def __str__(self) -> str:
+        interval = f"{self.value:.3f} [{self.lower:.3f}, {self.upper:.3f}]"
+        made = f"({100 * self.level:g} % {self.method}, n = {self.n})"
+        return f"{interval} {made}" + (f" {self.caveat}" if self.caveat else "")

@@ -1,0 +1,80 @@
+"""Prediction intervals of a regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._checks import as_vector
+from caveat.errors import InputError
+
+__all__ = ["Intervals"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Between which two values the target of each sample lies.
+
+    Parameters
+    ----------
+    lower, upper
+        Ends, shape (n,), included; infinite where nothing can be promised.
+    alpha, level, caveat, delta
+        As for ``PredictionSets``.
+
+    Examples
+    --------
+    >>> intervals = Intervals(np.array([0.0, 1.0]), np.array([2.0, 5.0]), alpha=0.1, level=0.9)
+    >>> print(intervals)
+    2 prediction intervals: mean width 3, median 3, 0 infinite, 0 empty; coverage promised 0.900
+    >>> intervals.coverage([1.0, 7.0])
+    0.5
+    """
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    alpha: float
+    level: float
+    caveat: str = ""
+    delta: float | None = None
+
+    @property
+    def n(self) -> int:
+        return int(self.lower.size)
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Both ends, shape (n, 2)."""
+        return np.column_stack([self.lower, self.upper])
+
+    @property
+    def widths(self) -> NDArray[np.float64]:
+        """Upper end minus lower end; 0 for an empty interval (ends crossed)."""
+        return np.maximum(self.upper - self.lower, 0)
+
+    def covers(self, y: ArrayLike) -> NDArray[np.bool_]:
+        """Whether each target is in its interval."""
+        true = as_vector(y, "y")
+        if true.size != self.n:
+            raise InputError(f"y must have one value per interval ({self.n}), got {true.size}.")
+        return np.asarray((self.lower <= true) & (true <= self.upper))
+
+    def coverage(self, y: ArrayLike) -> float:
+        """Share of samples whose target is in the interval."""
+        return float(self.covers(y).mean())
+
+    def __str__(self) -> str:
+        widths, empty = self.widths, int((self.upper < self.lower).sum())
+        text = (
+            f"{self.n} prediction intervals: mean width {widths.mean():.4g}, median {np.median(widths):.4g}, "
+            f"{np.isinf(widths).sum()} infinite, {empty} empty; coverage promised {self.level:.3f}"
+        )
+        text += "" if self.delta is None else f" with confidence {1 - self.delta:g}"
+        return text + (f". {self.caveat}" if self.caveat else "")

@@ -1,0 +1,66 @@
+"""A promise: what is bounded, by how much, with which confidence, from how many rows, under which assumption."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+__all__ = ["Promise"]
+
+_SENTENCES = {
+    "false alarms": "At most {bound} of in-distribution inputs are rejected",
+    "errors among the accepted": "At most {bound} of the accepted answers are wrong",
+    "coverage": "Prediction sets hold the true class in at least {bound} of cases",
+}
+
+
+@final
+@dataclass(frozen=True)
+class Promise:
+    """One promise as data; ``str`` is its sentence.
+
+    Parameters
+    ----------
+    what
+        What is bounded: a rate above (false alarms, errors among the accepted) or below (coverage).
+    bound
+        The promised share.
+    confidence
+        Probability over calibration sets that the bound holds; None: it holds on average over calibration sets.
+    n
+        How many calibration rows it rests on.
+    method, assumption
+        How it was made, and what must be true for it to hold.
+    remedy
+        Empty where the promise is made; otherwise nothing is promised, and this says what would be needed.
+
+    Examples
+    --------
+    >>> print(Promise("coverage", 0.9, None, 500, "split conformal", "exchangeable rows"))
+    Prediction sets hold the true class in at least 90 % of cases, on average over calibration sets (n = 500 calibration
+    rows).
+    """
+
+    what: Literal["false alarms", "errors among the accepted", "coverage"]
+    bound: float
+    confidence: float | None
+    n: int
+    method: str
+    assumption: str
+    remedy: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether anything is promised."""
+        return not self.remedy
+
+    def __str__(self) -> str:
+        share = f"{100 * self.bound:.4g} %"
+        if self.remedy:
+            return f"Nothing can be promised about {self.what} at {share}. {self.remedy}"
+        how = (
+            "on average over calibration sets"
+            if self.confidence is None
+            else f"with {100 * self.confidence:.4g} % confidence"
+        )
+        return f"{_SENTENCES[self.what].format(bound=share)}, {how} (n = {self.n} calibration rows)."

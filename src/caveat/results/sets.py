@@ -1,0 +1,129 @@
+"""Prediction sets: which labels are still possible for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from caveat._checks import as_labels
+from caveat.errors import InputError
+
+__all__ = ["PredictionSets", "stack_rows"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PredictionSets:
+    """Which labels are still possible for each sample.
+
+    Parameters
+    ----------
+    member
+        Boolean (n, C): label c is in the set of sample i. A matrix, or ``scipy.sparse.csr_array`` for many classes.
+    alpha
+        The allowed error that was asked for.
+    level
+        The coverage that is promised: at least 1 - alpha, over calibration set and test point together.
+    caveat
+        A sentence where one is due, else empty.
+    delta
+        None, or the chance over calibration sets that the promise fails (PAC).
+
+    Examples
+    --------
+    >>> sets = PredictionSets(np.array([[True, False, True], [False, True, False]]), alpha=0.1, level=0.9)
+    >>> print(sets)
+    2 prediction sets over 3 classes: mean size 1.50, 1 single, 0 empty; coverage promised 0.900
+    >>> sets.labels(0), sets.sizes, sets.coverage([2, 0])
+    (array([0, 2]), array([2, 1]), 0.5)
+    """
+
+    member: Any
+    alpha: float
+    level: float
+    caveat: str = ""
+    delta: float | None = None
+
+    @property
+    def n(self) -> int:
+        return int(self.member.shape[0])
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.member.shape[1])
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        """How many labels each set holds."""
+        if isinstance(self.member, csr_array):
+            return np.asarray(np.diff(self.member.indptr), dtype=np.intp)
+        return np.asarray(np.count_nonzero(self.member, axis=1))
+
+    def labels(self, i: int) -> NDArray[np.intp]:
+        """The labels in the set of sample i."""
+        if isinstance(self.member, csr_array):
+            i = range(self.n)[i]
+            return np.asarray(self.member.indices[self.member.indptr[i] : self.member.indptr[i + 1]], dtype=np.intp)
+        return np.flatnonzero(self.member[i])
+
+    def to_csr(self) -> csr_array:
+        """The sets as a sparse boolean matrix."""
+        return self.member if isinstance(self.member, csr_array) else csr_array(self.member)
+
+    def to_dense(self) -> NDArray[np.bool_]:
+        """The sets as a boolean matrix (n, C)."""
+        return np.asarray(self.member.toarray() if isinstance(self.member, csr_array) else self.member)
+
+    def covers(self, labels: ArrayLike) -> NDArray[np.bool_]:
+        """Whether each true label is in its set."""
+        true = self._checked(labels)
+        if not isinstance(self.member, csr_array):
+            return np.asarray(self.member[np.arange(self.n), true])
+        held = self.member.indices == np.repeat(true, self.sizes)
+        return np.bincount(np.repeat(np.arange(self.n), self.sizes)[held], minlength=self.n) > 0
+
+    def coverage(self, labels: ArrayLike) -> float:
+        """Share of samples whose true label is in the set."""
+        return float(self.covers(labels).mean())
+
+    def class_coverage(self, labels: ArrayLike) -> NDArray[np.float64]:
+        """Coverage among the samples of each class, shape (C,); NaN for a class without samples."""
+        true, held = self._checked(labels), self.covers(labels)
+        counts = np.bincount(true, minlength=self.n_classes)
+        hits = np.bincount(true, weights=held, minlength=self.n_classes)
+        return np.asarray(np.divide(hits, counts, out=np.full(self.n_classes, np.nan), where=counts > 0))
+
+    def _checked(self, labels: ArrayLike) -> NDArray[np.intp]:
+        true = as_labels(labels, "labels", n_classes=self.n_classes)
+        if true.size != self.n:
+            raise InputError(f"labels must have one value per prediction set ({self.n}), got {true.size}.")
+        return true
+
+    def __str__(self) -> str:
+        sizes = self.sizes
+        text = (
+            f"{self.n} prediction sets over {self.n_classes} classes: mean size {sizes.mean():.2f}, "
+            f"{(sizes == 1).sum()} single, {(sizes == 0).sum()} empty; coverage promised {self.level:.3f}"
+        )
+        text += "" if self.delta is None else f" with confidence {1 - self.delta:g}"
+        return text + (f". {self.caveat}" if self.caveat else "")
+
+
+def stack_rows(parts: Sequence[NDArray[np.bool_]], *, sparse: bool) -> Any:
+    """Row blocks of memberships as one boolean matrix, or as one CSR matrix of which no dense form is ever built."""
+    if not sparse:
+        return np.concatenate(parts)
+    rows = [csr_array(part) for part in parts]
+    starts = np.cumsum([0, *(part.nnz for part in rows)])
+    indptr = np.concatenate([[0], *(part.indptr[1:] + s for part, s in zip(rows, starts[:-1], strict=True))])
+    indices = np.concatenate([part.indices for part in rows])
+    shape = (indptr.size - 1, parts[0].shape[1])
+    return csr_array((np.ones(indices.size, dtype=np.bool_), indices, indptr), shape=shape)
