@@ -1,0 +1,314 @@
+"""What an evaluation measures: typed, frozen records, one kind of fact each.
+
+``measure`` makes them, a study stores them, ranking, decision and report read them and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.results import Estimate
+
+__all__ = [
+    "RECORDS",
+    "REGIMES",
+    "Answers",
+    "Block",
+    "Certificate",
+    "Collapse",
+    "Curve",
+    "Data",
+    "Detection",
+    "Histogram",
+    "Left",
+    "Method",
+    "ModelFacts",
+    "Proximity",
+    "Record",
+    "Scores",
+    "Selective",
+    "SetFacts",
+    "long_rows",
+]
+
+Floats = NDArray[np.float64]
+Scalar = str | int | float | bool
+Role = Literal["train", "calibration", "inlier", "outlier", "confirm"]
+REGIMES = ("near", "mid", "far")
+
+
+@final
+@dataclass(frozen=True)
+class Method:
+    """What is measured: a score with its parameters and projection.
+
+    >>> print(Method("knn", (("k", 10),), "global"))
+    knn(k=10) global
+    """
+
+    score: str
+    params: tuple[tuple[str, Scalar], ...] = ()
+    projection: str = "none"
+
+    @classmethod
+    def of(cls, score: str, params: Mapping[str, Scalar] | None = None, projection: str = "none") -> Method:
+        return cls(score, tuple((params or {}).items()), projection or "none")
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
+                           for key, value in self.params)  # fmt: skip
+        name = f"{self.score}({values})" if values else self.score
+        return name if self.projection == "none" else f"{name} {self.projection}"
+
+
+@final
+@dataclass(frozen=True, order=True)
+class Block:
+    """On what: one model and seed, and the outlier set with its regime where there is one."""
+
+    model: str
+    seed: int = 0
+    outlier: str = ""
+    regime: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Data:
+    """One data set in its role."""
+
+    block: Block
+    role: Role
+    n: int
+    n_classes: int
+    fields: str
+
+
+@final
+@dataclass(frozen=True)
+class ModelFacts:
+    """The model on the inliers: how often it is right, and how far its probabilities can be trusted."""
+
+    block: Block
+    accuracy: Estimate | None = None
+    ece: Estimate | None = None
+    brier: Estimate | None = None
+    nll: Estimate | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SetFacts:
+    """Prediction sets by one method. On an outlier set nothing is promised, and only the sizes are there."""
+
+    block: Block
+    set_method: str
+    alpha: float
+    mean_size: float
+    sizes: Floats  # share of samples with a set of size 0, 1, ..., C
+    n: int
+    promised: float = np.nan
+    coverage: Estimate | None = None
+    verdict: str = ""  # of the coverage: as chance allows, below, above
+    n_calibration: int = 0
+    sscv: float = np.nan
+    t_cv: float = np.nan
+    t_ss: float = np.nan
+    caveat: str = ""
+
+    @property
+    def empty(self) -> float:
+        """Share of empty sets."""
+        return float(self.sizes[0])
+
+
+@final
+@dataclass(frozen=True)
+class Detection:
+    """One score against one outlier set. A metric that was not asked for is None."""
+
+    block: Block
+    method: Method
+    auroc: Estimate | None = None
+    auroc_guaranteed: Estimate | None = None  # holds for any n: over the draw of the inliers, for these outliers
+    fpr95_outlier_positive: Estimate | None = None  # share of inliers rejected when 95 % of the outliers are caught
+    fpr95_inlier_positive: Estimate | None = None  # share of outliers accepted when 95 % of the inliers are kept
+    aupr: Estimate | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Selective:
+    """One score as a warning of failures: outliers with wrong answers dropped, or, without an outlier set, errors."""
+
+    block: Block
+    method: Method
+    aurc: Estimate | None = None
+    augrc: Estimate | None = None
+    auroc_of_errors: Estimate | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A curve as few points as a picture needs. ``name`` is the method, or the method of prediction sets.
+
+    ``kind``: ``roc``, ``risk``, ``reliability``, ``size_by_difficulty``, ``rank_by_difficulty`` or
+    ``coverage_by_difficulty``. ``lower`` and ``upper`` are NaN where there is no band.
+    """
+
+    block: Block
+    name: str
+    kind: str
+    x: Floats
+    y: Floats
+    lower: Floats
+    upper: Floats
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Shares per bin of one sample; all samples of a method share their edges. Without an outlier: the inliers."""
+
+    block: Block
+    name: str
+    edges: Floats
+    shares: Floats
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Every score of one sample, kept because paired tests and thresholds need them."""
+
+    block: Block
+    method: Method
+    role: Role
+    values: Floats
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Whether each answer of the model is right."""
+
+    block: Block
+    role: Role
+    correct: Floats  # 0 or 1
+
+
+@final
+@dataclass(frozen=True)
+class Collapse:
+    """One quantity of neural collapse of the training features."""
+
+    block: Block
+    projection: str
+    quantity: str
+    value: float
+    n: int
+    caveat: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Proximity:
+    """Distance of an outlier set from the training data; ``block.regime`` is where that puts it."""
+
+    block: Block
+    frechet: float
+    mmd: float
+    centroid: float
+    space: str
+    n: int
+    caveat: str = ""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What a model can promise about one outlier set under attack: AUC, AAUC and GAUC on the same samples."""
+
+    block: Block
+    method: str
+    epsilon: float
+    auc: float
+    aauc: float
+    gauc: float
+    gauc_guaranteed: Estimate
+    accuracy: float
+    mean_confidence: float
+    mean_bound: float
+    zero_gradients: float
+    n: int
+    edges: Floats  # of the histogram of upper bounds
+    shares: Floats
+    classes: tuple[str, ...] = ()
+    class_confidence: Floats | None = None
+    class_bound: Floats | None = None
+    caveat: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Left:
+    """A score that was left out, and why."""
+
+    block: Block
+    method: Method
+    reason: str
+
+
+Record = (
+    Data | ModelFacts | SetFacts | Detection | Selective | Curve | Histogram | Scores | Answers | Collapse | Proximity
+    | Certificate | Left
+)  # fmt: skip
+RECORDS: Mapping[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (Data, ModelFacts, SetFacts, Detection, Selective, Curve, Histogram, Scores, Answers, Collapse,
+                 Proximity, Certificate, Left)
+}  # fmt: skip
+
+
+def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
+    """One row per number: of which model, outlier set and method, which metric, with its interval.
+
+    >>> number = Estimate(0.9, 0.8, 1.0, level=0.95, n=100, method="DeLong")
+    >>> row = next(long_rows([Detection(Block("net", outlier="svhn"), Method("msp"), auroc=number)]))
+    >>> row["method"], row["outlier"], row["metric"], row["value"], row["lower"]
+    ('msp', 'svhn', 'auroc', 0.9, 0.8)
+    """
+    for record in records:
+        if isinstance(record, (Curve, Histogram, Scores, Answers, Data, Left)):
+            continue
+        named = getattr(record, "method", getattr(record, "set_method", ""))
+        common = {
+            "model": record.block.model, "seed": record.block.seed, "outlier": record.block.outlier,
+            "regime": record.block.regime, "method": str(named),
+        }  # fmt: skip
+        if isinstance(record, Collapse):
+            yield _row(common | {"method": record.projection}, record.quantity, record.value, record.n)
+            continue
+        for field in fields(record):
+            value = getattr(record, field.name)
+            if isinstance(value, Estimate):
+                yield common | {
+                    "metric": field.name, "value": value.value, "lower": value.lower, "upper": value.upper,
+                    "level": value.level, "n": value.n, "interval": value.method, "caveat": value.caveat,
+                }  # fmt: skip
+            elif type(value) is float and not np.isnan(value):
+                yield _row(common, field.name, value, getattr(record, "n", 0))
+
+
+def _row(common: dict[str, Any], metric: str, value: float, n: int) -> dict[str, Any]:
+    none = float("nan")
+    return common | {
+        "metric": metric, "value": value, "lower": none, "upper": none, "level": none, "n": n, "interval": "",
+        "caveat": "",
+    }  # fmt: skip
