@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from caveat.conformal import FPRBand
+from caveat.evaluation.curves import TAIL, histogram, risk_points, roc_band
 from caveat.metrics import risk_curve, roc_curve
-from caveat.study.curves import TAIL, histogram, risk_points, roc_band
 
 scores = arrays(np.float64, st.integers(3, 30), elements=st.integers(0, 8).map(float))  # many ties
 

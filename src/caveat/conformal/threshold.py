@@ -22,7 +22,7 @@ from caveat._checks import as_count, as_level, as_vector
 from caveat.conformal.local_levels import quick_level
 from caveat.errors import CaveatWarning, InputError
 
-__all__ = ["required_n", "safe_rank", "threshold_for"]
+__all__ = ["least_n", "required_n", "safe_rank", "threshold_for"]
 
 
 def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0.01) -> float:
@@ -51,7 +51,7 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
     as_level(false_alarm, "false_alarm")
     n, rank = scores.size, safe_rank(scores.size, false_alarm, delta)
     if rank == 0:
-        least = _least_n(false_alarm, delta)
+        least = least_n(false_alarm, delta)
         warnings.warn(
             f"n = {n} is too small for a false-alarm rate of {false_alarm} with delta = {delta}: the threshold is "
             f"infinite. Calibrate on {least} samples or more.",
@@ -141,7 +141,7 @@ def required_n(fpr: float, margin: float, delta: float = 0.05, *, simultaneous: 
     return n
 
 
-def _least_n(rate: float, delta: float) -> int:
+def least_n(rate: float, delta: float) -> int:
     """The smallest n with a safe rank: (1 - rate)^n <= delta."""
     n = max(1, math.floor(math.log(delta) / math.log1p(-rate)))
     while safe_rank(n, rate, delta) == 0:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 
 from caveat.errors import CaveatWarning, InputError
-from caveat.metrics.binomial import proportion_interval
 from caveat.outputs import Outputs
-from caveat.results import Estimate
+from caveat.results import Estimate, proportion_interval
 
 __all__ = ["accuracy"]
 

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["Comparison"]
 
 
+_TESTS = {
+    "conover": "Conover-Holm", "nemenyi": "Nemenyi", "wilcoxon": "Wilcoxon-Holm", "delong": "paired DeLong, Holm",
+}  # fmt: skip
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -72,6 +77,11 @@ class Comparison:
     def tied(self, first: str, second: str) -> bool:
         """Whether two methods share a clique, so that they cannot be told apart."""
         return any(first in clique and second in clique for clique in self.cliques)
+
+    def rank(self, method: str) -> int:
+        """1 + the number of methods that are significantly better."""
+        mine = self.average_ranks[method]
+        return 1 + sum(rank < mine and not self.tied(method, other) for other, rank in self.average_ranks.items())
 
     def layer_rank(self, group: tuple[str, ...]) -> float:
         """Average rank of a clique or layer."""
@@ -137,10 +147,13 @@ class Comparison:
         return f"Methods that share a letter cannot be told apart ({self._test_name()}, alpha = {self.alpha:g})."
 
     def _test_name(self) -> str:
-        return {"conover": "Conover-Holm", "nemenyi": "Nemenyi", "wilcoxon": "Wilcoxon-Holm"}[self.posthoc]
+        return _TESTS[self.posthoc]
 
     def summary(self) -> str:
         """The tests in one sentence, and the caveat."""
+        if self.posthoc == "delong":
+            pairs = len(self.methods) * (len(self.methods) - 1) // 2
+            return f"{len(self.methods)} methods on the same samples, {pairs} pairs: paired DeLong test, Holm."
         exact = "" if self.exact_p_value is None else f", exactly {p_text(self.exact_p_value)}"
         text = (
             f"{len(self.methods)} methods in {self.n_blocks} blocks: "

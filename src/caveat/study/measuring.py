@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from caveat._checks import as_count, as_level, check_known
 from caveat.conformal import SplitSets
 from caveat.errors import CaveatWarning, InputError
+from caveat.evaluation.versions import versions
 from caveat.metrics import (
     Placements,
     augrc_interval,
@@ -32,7 +33,6 @@ from caveat.scores import Score, applicable, catalogue
 from caveat.scores.together import fit_all
 from caveat.stats.posthoc import holm
 from caveat.study.evaluation import DataFacts, Detection, Evaluation, Misclassification, Ranked, SetFacts
-from caveat.study.versions import versions
 
 __all__ = ["Progress", "evaluate"]
 

@@ -18,13 +18,13 @@ from typing import Any, Literal, final
 
 from caveat._checks import as_count, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError, StoreError
+from caveat.evaluation.versions import versions
 from caveat.study.cells import Cell
 from caveat.study.expansion import expand
 from caveat.study.plan import Plan
 from caveat.study.store import Failure, Store
 from caveat.study.study_results import StudyResults
 from caveat.study.tasks import compute
-from caveat.study.versions import versions
 
 __all__ = ["Outcome", "StudyProgress", "run"]
 

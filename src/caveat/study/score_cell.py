@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from caveat._checks import as_vector
 from caveat.conformal import FPRBand
 from caveat.errors import InputError
+from caveat.evaluation.curves import histogram, risk_points, roc_band
 from caveat.metrics import (
     aupr,
     auroc_interval,
@@ -24,7 +25,6 @@ from caveat.results import Estimate
 from caveat.scores import Score
 from caveat.scores.together import fit_all
 from caveat.study.cells import Cell, canonical_json
-from caveat.study.curves import histogram, risk_points, roc_band
 from caveat.study.expansion import build_score
 from caveat.study.schema import Row, estimate_row, make_row
 from caveat.study.sources import Parts

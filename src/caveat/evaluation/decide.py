@@ -1,0 +1,292 @@
+"""The one place that decides: which score, which threshold, what that promises, what it catches.
+
+1. Candidates are the methods tied with the best on the outliers; the cheapest of them is taken. Without outliers the
+   choice is made for the model's own errors, or by default.
+2. The outlier threshold comes from calibration rows, which had no part in the choice.
+3. The score that decides whether to abstain is the best for errors; its accept threshold comes from the calibration
+   rows that pass 2.
+4. Prediction sets come from calibration rows.
+5. The share caught is counted on the outliers that were also used to choose, unless ``confirm`` holds others.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.conformal import threshold_for, threshold_for_risk
+from caveat.conformal.threshold import least_n
+from caveat.errors import CaveatWarning
+from caveat.evaluation.parts import tuning_rows
+from caveat.evaluation.records import Method, SetFacts
+from caveat.results import Comparison, Estimate, Promise, proportion_interval
+from caveat.scores import catalogue
+
+__all__ = ["Caught", "Decision", "ModelScores", "decide"]
+
+Floats = NDArray[np.float64]
+_BY_DEFAULT = ("relative_mahalanobis", "mahalanobis", "knn", "energy", "max_logit", "msp", "confidence")
+_EXCHANGEABLE = "calibration rows and future in-distribution rows are exchangeable, and had no part in the choice"
+
+
+@final
+@dataclass(frozen=True)
+class Caught:
+    """Share of one outlier set at or above the threshold."""
+
+    outlier: str
+    regime: str
+    share: Estimate
+    confirmed: bool  # not used to choose the score
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ModelScores:
+    """The scores of one model that ranking and decision read, by method."""
+
+    inlier: Mapping[str, Floats]
+    calibration: Mapping[str, Floats]
+    outliers: Mapping[str, Mapping[str, Floats]]  # outlier set -> method -> scores
+    confirm: Mapping[str, Mapping[str, Floats]]
+    methods: Mapping[str, Method]
+    correct: NDArray[np.bool_] | None = None
+    calibration_correct: NDArray[np.bool_] | None = None
+    regimes: Mapping[str, str] | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """A score, a threshold, and what they promise. ``str`` is what the terminal prints.
+
+    Parameters
+    ----------
+    method, threshold
+        Reject an input as an outlier when its score is ``threshold`` or more.
+    reason
+        Why this method was chosen.
+    false_alarms, measured_false_alarms
+        The promise on rejected inliers, and what was measured on the test inliers.
+    caught
+        Share of each outlier set that is rejected.
+    confidence, accept_below
+        Abstain when the score of ``confidence`` is ``accept_below`` or more; None without labels.
+    errors, measured_errors, accepted
+        The promise on errors among the accepted, what was measured, and the share of inliers that are accepted.
+    coverage, sets
+        The promise of the prediction sets, and what was measured; None without labels.
+    warnings
+        What a reader must know before relying on this.
+    """
+
+    method: Method
+    threshold: float
+    reason: str
+    false_alarms: Promise
+    measured_false_alarms: Estimate
+    caught: tuple[Caught, ...] = ()
+    confidence: Method | None = None
+    accept_below: float = math.nan
+    errors: Promise | None = None
+    measured_errors: Estimate | None = None
+    accepted: Estimate | None = None
+    coverage: Promise | None = None
+    sets: SetFacts | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def promises(self) -> tuple[Promise, ...]:
+        """Every promise, also those that could not be made."""
+        return tuple(p for p in (self.false_alarms, self.errors, self.coverage) if p is not None)
+
+    def to_dict(self) -> dict[str, object]:
+        """The decision as plain values, for machines."""
+        return {
+            "score": str(self.method), "threshold": self.threshold, "reason": self.reason,
+            "promises": [vars(promise) | {"holds": promise.holds, "sentence": str(promise)}
+                         for promise in self.promises],
+            "measured_false_alarms": _plain(self.measured_false_alarms),
+            "caught": [{"outlier": c.outlier, "regime": c.regime, "confirmed": c.confirmed} | _plain(c.share)
+                       for c in self.caught],
+            "confidence_score": None if self.confidence is None else str(self.confidence),
+            "accept_below": None if math.isnan(self.accept_below) else self.accept_below,
+            "measured_errors": _plain(self.measured_errors), "accepted": _plain(self.accepted),
+            "mean_set_size": None if self.sets is None else self.sets.mean_size,
+            "measured_coverage": None if self.sets is None else _plain(self.sets.coverage),
+            "warnings": list(self.warnings),
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        lines = [f"Reject when {self.method} is {self.threshold:.6g} or more. {self.reason}"]
+        lines.append(
+            f"  {_mark(self.false_alarms)} {self.false_alarms} Measured: {_share(self.measured_false_alarms)}."
+        )
+        if self.errors is not None:
+            lines.append(f"  {_mark(self.errors)} {self.errors}")
+            if self.confidence is not None and self.errors.holds:
+                lines.append(f"    Abstain when {self.confidence} is {self.accept_below:.6g} or more.")
+            lines.append(f"    Measured: {_share(self.measured_errors)} of the accepted are wrong; "
+                         f"{_share(self.accepted)} are accepted.")  # fmt: skip
+        if self.coverage is not None and self.sets is not None:
+            lines.append(f"  {_mark(self.coverage)} {self.coverage}")
+            lines.append(f"    Measured: {_share(self.sets.coverage)}, {self.sets.verdict}; mean size "
+                         f"{self.sets.mean_size:.2f}, {100 * self.sets.empty:.1f} % empty.")  # fmt: skip
+        if self.caught:
+            shares = [f"{c.outlier} {_share(c.share)}" for c in self.caught]
+            lines.append(f"  Caught: {'; '.join(shares)}.")
+        lines += [f"  ! {sentence}" for sentence in self.warnings]
+        return "\n".join(lines)
+
+
+def decide(
+    scores: ModelScores,
+    ranking: Comparison | None,
+    errors: Comparison | None,
+    sets: SetFacts | None,
+    *,
+    false_alarm: float = 0.05,
+    risk: float = 0.05,
+    delta: float = 0.05,
+    seed: int = 0,
+) -> Decision | None:
+    """The decision for one model; None where no score can be calibrated."""
+    able = [name for name in scores.inlier if name in scores.calibration]
+    if not able:
+        return None
+    name, reason = _choose(able, scores, ranking, errors)
+    held = scores.calibration[name]
+    with warnings.catch_warnings():  # a calibration set that is too small is said in the promise
+        warnings.simplefilter("ignore", CaveatWarning)
+        threshold = threshold_for(held, false_alarm, delta)
+    needed = least_n(false_alarm, delta)
+    promise = Promise(
+        what="false alarms", bound=false_alarm, confidence=1 - delta, n=held.size, method="order statistic, exact",
+        assumption=_EXCHANGEABLE,
+        remedy="" if math.isfinite(threshold) else f"It takes {needed} calibration rows; there are {held.size}.",
+    )  # fmt: skip
+    inside = scores.inlier[name]
+    rejected = inside >= threshold
+    notes = _warnings(scores, ranking, name)
+    shares = _caught(scores, name, threshold, delta)
+    base = Decision(
+        scores.methods[name], threshold, reason, promise,
+        proportion_interval(int(rejected.sum()), inside.size, delta=delta), shares, warnings=notes,
+    )  # fmt: skip
+    return _with_labels(base, scores, errors, sets, rejected, risk=risk, delta=delta, seed=seed)
+
+
+def _with_labels(
+    base: Decision, scores: ModelScores, errors: Comparison | None, sets: SetFacts | None,
+    rejected: NDArray[np.bool_], *, risk: float, delta: float, seed: int,
+) -> Decision:  # fmt: skip
+    right, held_right = scores.correct, scores.calibration_correct
+    if right is None or held_right is None:
+        return base
+    gate, chosen = str(base.method), str(base.method)
+    if errors is not None:
+        chosen = next((name for name in _by_cost(errors.layers[0], scores) if name in scores.calibration), gate)
+    n = held_right.size
+    rows = np.ones(n, dtype=np.bool_)  # rows for which both scores were computed
+    for name in (gate, chosen):
+        if scores.calibration[name].size < n:
+            rows &= ~tuning_rows(n, seed)
+    gated, doubt = (_on_rows(scores.calibration[name], rows, seed) for name in (gate, chosen))
+    passed = gated < base.threshold
+    found = threshold_for_risk(score=doubt[passed], correct=held_right[rows][passed], risk=risk, delta=delta)
+    accepted = ~rejected & (scores.inlier[chosen] < found.threshold)
+    if not found.promise.holds:  # nothing is promised; what is measured is the error of all that pass the first gate
+        accepted = ~rejected
+    wrong = int((~right[accepted]).sum())
+    coverage = None
+    if sets is not None:
+        coverage = Promise(
+            what="coverage", bound=min(sets.promised, 1 - sets.alpha), confidence=None, n=sets.n_calibration, method="split conformal",
+            assumption=_EXCHANGEABLE,
+        )  # fmt: skip
+    return replace(
+        base, confidence=scores.methods[chosen],
+        accept_below=found.threshold if found.promise.holds else math.inf, errors=found.promise,
+        measured_errors=proportion_interval(wrong, max(1, int(accepted.sum())), delta=delta),
+        accepted=proportion_interval(int(accepted.sum()), right.size, delta=delta), coverage=coverage, sets=sets,
+    )  # fmt: skip
+
+
+def _on_rows(values: Floats, rows: NDArray[np.bool_], seed: int) -> Floats:
+    """Calibration scores on the chosen rows; a score that was tuned lacks the tuning rows already."""
+    if values.size == rows.size:
+        return values[rows]
+    return values[rows[~tuning_rows(rows.size, seed)]]
+
+
+def _choose(
+    able: Sequence[str], scores: ModelScores, ranking: Comparison | None, errors: Comparison | None
+) -> tuple[str, str]:
+    for found, what in ((ranking, "on these outliers"), (errors, "for the model's own errors; no outliers were given")):
+        if found is None:
+            continue
+        tied = [name for name in found.layers[0] if name in able]
+        if tied:
+            name = _by_cost(tied, scores)[0]
+            best = found.methods[0]
+            if len(tied) == 1:
+                return name, f"It is the best of {len(found.methods)} scores {what}."
+            lead = "It is" if name == best else f"It cannot be told apart from the best ({best}) and is"
+            return name, f"{lead} the cheapest of {len(tied)} tied scores of {len(found.methods)} {what}."
+    default = next((name for name in _BY_DEFAULT if name in able), able[0])
+    return default, "No outliers and no labels were given: this is the default for these outputs."
+
+
+def _by_cost(names: Sequence[str], scores: ModelScores) -> list[str]:
+    """From the cheapest: by cost class, then by how many fields it reads, then in the order of the catalogue."""
+    entries = {entry.name: (place, entry) for place, entry in enumerate(catalogue())}
+
+    def cost(name: str) -> tuple[int, int, int, str]:
+        method = scores.methods[name]
+        if method.score not in entries:  # a detector
+            return 5, 0, 0, name
+        place, entry = entries[method.score]
+        formula = entry.cost
+        level = next((i for i, signs in ((4, ("N", "pass", "layer")), (3, ("D²", "M")), (2, ("D",)), (1, ("T",)))
+                      if any(sign in formula for sign in signs)), 0)  # fmt: skip
+        return max(level, 3 * (method.projection != "none")), len({*entry.needs, *entry.fits_on}), place, name
+
+    return sorted(names, key=cost)
+
+
+def _caught(scores: ModelScores, name: str, threshold: float, delta: float) -> tuple[Caught, ...]:
+    regimes = scores.regimes or {}
+    return tuple(
+        Caught(outlier, regimes.get(outlier, ""),
+               proportion_interval(int((values[name] >= threshold).sum()), values[name].size, delta=delta), confirmed)
+        for sets, confirmed in ((scores.outliers, False), (scores.confirm, True))
+        for outlier, values in sets.items()
+    )  # fmt: skip
+
+
+def _warnings(scores: ModelScores, ranking: Comparison | None, name: str) -> tuple[str, ...]:
+    notes = ["Nothing is promised about outliers."]
+    if ranking is not None and len(ranking.methods) > 1 and not scores.confirm:
+        notes.append(f"The score was the best of {len(ranking.methods)} on these same outliers, so the shares caught "
+                     "flatter it: confirm them on outliers of their own (confirm=, --confirm).")  # fmt: skip
+    return tuple(notes)
+
+
+def _mark(promise: Promise) -> str:
+    return "✓" if promise.holds else "!"
+
+
+def _share(found: Estimate | None) -> str:
+    if found is None:
+        return "not measured"
+    return f"{100 * found.value:.1f} % [{100 * found.lower:.1f}, {100 * found.upper:.1f}]"
+
+
+def _plain(found: Estimate | None) -> dict[str, object]:
+    return {} if found is None else dict(vars(found))

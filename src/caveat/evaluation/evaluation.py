@@ -1,0 +1,260 @@
+"""``caveat.evaluate``: every applicable score on one model's outputs, measured, ranked, and ending in a decision."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar, final
+
+from caveat._checks import as_count, as_level
+from caveat.errors import InputError
+from caveat.evaluation.assess import Assessment, assess
+from caveat.evaluation.decide import Decision
+from caveat.evaluation.findings import CellFacts, Findings
+from caveat.evaluation.measure import Settings, cannot, fit, measure_model, measure_score
+from caveat.evaluation.parts import Parts
+from caveat.evaluation.records import Block, Data, Detection, Left, Method, ModelFacts, Record, long_rows
+from caveat.evaluation.versions import versions
+from caveat.outputs import Outputs
+from caveat.results import Comparison, Estimate
+from caveat.scores import Score, catalogue, detector, detectors, make
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Evaluation", "Progress", "choose_scores", "evaluate"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many steps are done, and how many there are."""
+R = TypeVar("R")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Everything that was measured on one model, the ranking of the scores, and the decision.
+
+    Parameters
+    ----------
+    title
+        Heading of the report.
+    records
+        Every measured fact; ``of`` picks one kind.
+    assessment
+        Ranking and decision made from the records.
+    settings, false_alarm, risk
+        What was asked for.
+    split
+        Whether a random half of the inliers calibrated.
+    seconds, versions
+        How long it took, and with which software.
+    """
+
+    title: str
+    records: tuple[Record, ...]
+    assessment: Assessment
+    settings: Settings
+    false_alarm: float
+    risk: float
+    split: bool
+    seconds: float
+    versions: Mapping[str, str]
+
+    @property
+    def decision(self) -> Decision | None:
+        """Score, threshold, promises, share caught; None where nothing could be calibrated."""
+        return self.assessment.decision
+
+    @property
+    def ranking(self) -> Comparison | None:
+        """The scores by their mean AUROC over the outlier sets; None without outliers."""
+        return self.assessment.ranking
+
+    @property
+    def accuracy(self) -> Estimate | None:
+        """Share of right answers on the inliers; None without labels."""
+        return next((facts.accuracy for facts in self.of(ModelFacts)), None)
+
+    @property
+    def outliers(self) -> tuple[str, ...]:
+        """Names of the outlier sets, in the order given."""
+        return tuple(data.block.outlier for data in self.of(Data) if data.role == "outlier")
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Score -> why it was not computed."""
+        return {str(left.method): left.reason for left in self.of(Left)}
+
+    def of(self, kind: type[R]) -> tuple[R, ...]:
+        """The records of one kind."""
+        return tuple(record for record in self.records if isinstance(record, kind))
+
+    def findings(self) -> Findings:
+        """What a report reads."""
+        notes = [f"{', '.join(names)} left out ({reason})." for reason, names in _by_reason(self.left_out).items()]
+        return Findings(
+            self.title, self.records, {("model", self.settings.seed): self.assessment}, self.settings.alpha,
+            self.settings.delta, self.false_alarm, self.risk, self.split,
+            cells=(CellFacts("", "evaluation", self.seconds, self.versions),), notes=notes,
+        )  # fmt: skip
+
+    def detection(self, score: str, outlier: str) -> Detection:
+        """The numbers of one score against one outlier set."""
+        for found in self.of(Detection):
+            if (str(found.method), found.block.outlier) == (score, outlier):
+                return found
+        raise InputError(f"there is no result of score '{score}' on outlier set '{outlier}'.")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A long table: one row per score, outlier set and metric."""
+        return list(long_rows(self.records))
+
+    def to_frame(self) -> pd.DataFrame:
+        """The same as a pandas table (extra ``stats``)."""
+        from caveat._frames import to_frame
+
+        return to_frame(self.rows())
+
+    def __repr__(self) -> str:
+        data = ", ".join(f"{d.block.outlier or d.role} {d.n}" for d in self.of(Data))
+        scores = len({str(d.method) for d in self.of(Detection)}) or len(self.left_out)
+        lines = [f"Evaluation({self.title!r}: {scores} scores; {data})"]
+        if self.accuracy is not None:
+            lines.append(f"accuracy {self.accuracy}")
+        if self.decision is not None:
+            lines.append(str(self.decision))
+        text = "\n".join(lines)
+        return text if len(text) < 2000 else text[:1990] + " ..."
+
+
+def evaluate(
+    *,
+    inlier: Outputs,
+    outliers: Mapping[str, Outputs] | None = None,
+    train: Outputs | None = None,
+    calibration: Outputs | None = None,
+    confirm: Mapping[str, Outputs] | None = None,
+    scores: Iterable[str | Score] | None = None,
+    false_alarm: float = 0.05,
+    risk: float = 0.05,
+    alpha: float = 0.1,
+    delta: float = 0.05,
+    seed: int = 0,
+    regimes: Mapping[str, str] | None = None,
+    regime: str = "",
+    title: str = "Evaluation",
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure every applicable score on one model's outputs, rank them, and decide.
+
+    Parameters
+    ----------
+    inlier
+        Held-out outputs from the training distribution; with labels, errors and prediction sets are measured too.
+    outliers
+        Name -> outputs from elsewhere. Without any, the choice is made for the model's own errors.
+    train
+        Outputs on the training data; scores that learn are left out without it.
+    calibration
+        Held-out inliers for thresholds, sets and a temperature. Without it a random half of ``inlier`` calibrates, and
+        everything is measured on the other half.
+    confirm
+        Name -> outliers that only the decision looks at, after it is made.
+    scores
+        Names of the catalogue or of outlier detectors, or scores; default all of the catalogue that the outputs allow.
+    false_alarm, risk, alpha
+        Allowed share of rejected inliers, of errors among the accepted, and of sets without the true class.
+    delta
+        Allowed failure of each promise and interval.
+    seed
+        Seeds every random step, each with a stream of its own.
+    regimes, regime
+        Outlier set -> near, mid or far; and the regime for which to choose, default all.
+    title
+        Heading of the report.
+    progress
+        Told what is being done.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sure = Outputs(logits=rng.normal(size=(400, 3)) + 5 * np.eye(3)[rng.integers(3, size=400)])
+    >>> unsure = Outputs(logits=rng.normal(size=(100, 3)))
+    >>> result = evaluate(inlier=sure, outliers={"noise": unsure}, scores=["msp", "energy"])
+    >>> result.ranking.methods, result.ranking.tied("msp", "energy")
+    (('energy', 'msp'), True)
+    >>> result.decision.false_alarms.holds
+    True
+    """
+    started = time.perf_counter()
+    settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
+    as_level(false_alarm, "false_alarm")
+    as_level(risk, "risk")
+    given = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
+    given.check()
+    parts = given.with_calibration(seed)
+    chosen, left = choose_scores(parts, scores)
+    block, steps = Block("model", seed), 2 + len(chosen)
+    tell = progress or (lambda what, done, total: None)
+    tell("fitting scores", 0, steps)
+    able = {method: score.without_class_scores() for method, score in chosen.items()}
+    fit(able.values(), parts, seed)
+    tell("measuring the model", 1, steps)
+    records: list[Record] = [*measure_model(parts, block, settings)]
+    for i, (method, score) in enumerate(able.items(), 2):
+        tell(f"measuring {method}", i, steps)
+        records += measure_score(score, method, parts, block, settings)
+    records += [Left(block, method, reason) for method, reason in left.items()]
+    named = tuple(_with_regime(record, regimes or {}) for record in records)
+    found = assess(named, false_alarm=false_alarm, risk=risk, delta=delta, seed=seed, regime=regime)
+    return Evaluation(
+        title, named, found, settings, false_alarm, risk, parts.split, time.perf_counter() - started, versions()
+    )
+
+
+def _by_reason(left_out: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        found.setdefault(reason, []).append(name)
+    return found
+
+
+def _with_regime(record: Record, regimes: Mapping[str, str]) -> Record:
+    regime = regimes.get(record.block.outlier, "")
+    return replace(record, block=replace(record.block, regime=regime)) if regime else record
+
+
+def choose_scores(parts: Parts, scores: Iterable[str | Score] | None) -> tuple[dict[Method, Score], dict[Method, str]]:
+    """Scores to compute, and those of the catalogue that the outputs do not allow, with the reason.
+
+    A score that is named must be computable. Names of outlier detectors (``iforest``, ``ecod``, ...) work too.
+    """
+    if scores is None:
+        every = {Method(entry.name): entry.score() for entry in catalogue()}
+        reasons = {method: cannot(score, parts) for method, score in every.items()}
+        can = {method: score for method, score in every.items() if not reasons[method]}
+        left = {method: reason for method, reason in reasons.items() if reason}
+        if not can:
+            raise InputError(
+                f"no score can be computed from these outputs: {'; '.join(f'{k} {v}' for k, v in left.items())}."
+            )
+        return can, left
+    can = {}
+    for item in [scores] if isinstance(scores, (str, Score)) else scores:
+        score = _named(item) if isinstance(item, str) else item
+        method = Method(item) if isinstance(item, str) else Method(getattr(score, "name", type(score).__name__))
+        if reason := cannot(score, parts):
+            raise InputError(f"score '{method}' {reason}. Add it to the outputs, or leave the score out.")
+        can[method] = score
+    if not can:
+        raise InputError("scores must name at least one score, got none. Leave it out for all that apply.")
+    return can, {}
+
+
+def _named(name: str) -> Score:
+    known = {entry.name for entry in catalogue()}
+    if name not in known and name in {entry.name for entry in detectors()}:
+        return detector(name)
+    return make(name)

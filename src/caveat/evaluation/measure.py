@@ -1,0 +1,300 @@
+"""The one measuring code: from a model's outputs to records. ``evaluate`` collects them, a study stores them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._adaptivity import bin_means, equal_mass
+from caveat._checks import as_vector
+from caveat._streams import stream
+from caveat.conformal import FPRBand, SplitSets
+from caveat.conformal.difficulty import ease_of, logit_noise_ease
+from caveat.errors import CaveatWarning
+from caveat.evaluation.curves import histogram, risk_points, roc_band
+from caveat.evaluation.parts import Parts, tuning_rows
+from caveat.evaluation.records import (
+    Answers,
+    Block,
+    Curve,
+    Data,
+    Detection,
+    Histogram,
+    Method,
+    ModelFacts,
+    Record,
+    Role,
+    Scores,
+    Selective,
+    SetFacts,
+)
+from caveat.metrics import (
+    accuracy,
+    aupr,
+    auroc_interval,
+    calibration,
+    conformal_auroc,
+    coverage_verdict,
+    ood_failures,
+    reliability,
+    selective_intervals,
+    sscv,
+    t_cv,
+    t_ss,
+    true_ranks,
+)
+from caveat.metrics.detection import detection_threshold
+from caveat.outputs import Outputs
+from caveat.results import Estimate, PredictionSets, proportion_interval
+from caveat.scores import Score
+from caveat.scores.together import fit_all
+
+__all__ = ["METRICS", "MODEL_METRICS", "Settings", "cannot", "fit", "measure_model", "measure_score"]
+
+Floats = NDArray[np.float64]
+MODEL_METRICS = ("accuracy", "ece", "brier", "nll")
+METRICS = ("auroc", "auroc_guaranteed", "fpr95", "aupr", "aurc", "augrc", *MODEL_METRICS)
+_TPR = 0.95
+_SHOWN_BINS = 10  # of difficulty, in a picture
+_PAPER_BINS, _LEAST_IN_BIN = 50, 20  # of T-CV and T-SS: 50 in the paper, fewer where they would hold too little
+_SIGMA, _COPIES = 1.0, 20  # of the noise on the logits that stands in for transformed inputs
+
+
+@final
+@dataclass(frozen=True)
+class Settings:
+    """What is measured and how: allowed errors, metrics, set methods, bootstrap resamples, seed of all streams."""
+
+    alpha: float = 0.1
+    delta: float = 0.05
+    seed: int = 0
+    metrics: Collection[str] = METRICS
+    sets: Collection[str] = ("lac",)
+    resamples: int = 1000
+
+
+# -- one score --------------------------------------------------------------------------------------------------------
+
+
+def cannot(score: Score, parts: Parts) -> str:
+    """Why a score cannot be computed on every part; empty if it can."""
+    for outputs in (parts.held_out, *parts.outliers.values(), *parts.confirm.values()):
+        if reason := score.missing(train=parts.train, outputs=outputs):
+            return reason
+    return ""
+
+
+def fit(scores: Iterable[Score], parts: Parts, seed: int) -> None:
+    """Fit scores on the training outputs in one shared walk; a temperature on its own part of the calibration rows."""
+    held = parts.calibration
+    tuning = None if held is None else held[tuning_rows(held.n, seed)]
+    if parts.train is not None:
+        fit_all(scores, parts.train, tuning)
+
+
+def measure_score(score: Score, method: Method, parts: Parts, block: Block, settings: Settings) -> Iterator[Record]:
+    """Everything about one fitted score: its values, detection, selective risk, curves and histograms."""
+    inside = _checked(score.score(parts.held_out), "inlier")
+    outside = {name: _checked(score.score(outputs), name) for name, outputs in parts.outliers.items()}
+    yield Scores(block, method, "inlier", inside)
+    if parts.calibration is not None and not score.missing(train=parts.train, outputs=parts.calibration):
+        held = parts.calibration
+        rows = held[~tuning_rows(held.n, settings.seed)] if score.held_out else held
+        yield Scores(block, method, "calibration", _checked(score.score(rows), "calibration"))
+    for name, outputs in parts.confirm.items():
+        yield Scores(replace(block, outlier=name), method, "confirm", _checked(score.score(outputs), name))
+    measure = _Measure(method, settings)
+    correct = parts.held_out.correct
+    if correct is not None:
+        yield from measure.selective(block, inside, correct, errors=True)
+    yield from _histograms(block, method, inside, outside)
+    if not outside:
+        return
+    band = FPRBand(inside, delta=settings.delta, two_sided=True)
+    for name, values in outside.items():
+        here = replace(block, outlier=name)
+        yield Scores(here, method, "outlier", values)
+        yield measure.detection(here, inside, values)
+        curve = roc_band(band, values)
+        yield Curve(here, str(method), "roc", curve.fpr, curve.tpr, curve.lower, curve.upper)
+        if correct is not None and correct.any():
+            yield from measure.selective(here, *ood_failures(inlier=inside, correct=correct, outlier=values))
+
+
+def _checked(values: Floats, name: str) -> Floats:
+    return as_vector(values, f"the score on {name}")  # NaN and infinity are a failure of the score, not a rank
+
+
+@final
+class _Measure:
+    """The metrics that were asked for, each random step with a stream of its own."""
+
+    def __init__(self, method: Method, settings: Settings) -> None:
+        self.method, self.settings = method, settings
+
+    def detection(self, block: Block, inside: Floats, outside: Floats) -> Detection:
+        found: dict[str, Estimate] = {}
+        wanted, delta = self.settings.metrics, self.settings.delta
+        if "auroc" in wanted:
+            found["auroc"] = auroc_interval(inlier=inside, outlier=outside, delta=delta)
+        if "auroc_guaranteed" in wanted:
+            found["auroc_guaranteed"] = conformal_auroc(inlier=inside, outlier=outside, delta=delta, two_sided=True)
+        if "fpr95" in wanted:
+            caught = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="outlier")
+            kept = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="inlier")
+            rejected, accepted = int((inside >= caught).sum()), int((outside <= kept).sum())
+            found["fpr95_outlier_positive"] = proportion_interval(rejected, inside.size, delta=delta)
+            found["fpr95_inlier_positive"] = proportion_interval(accepted, outside.size, delta=delta)
+        if "aupr" in wanted:
+            value = aupr(inlier=inside, outlier=outside)
+            found["aupr"] = Estimate(value, np.nan, np.nan, np.nan, inside.size + outside.size, "no interval")
+        return Detection(block, self.method, **found)
+
+    def selective(
+        self, block: Block, values: Floats, right: NDArray[np.bool_], *, errors: bool = False
+    ) -> Iterator[Record]:
+        settings = self.settings
+        wanted = [name for name in ("aurc", "augrc") if name in settings.metrics]
+        rng = stream(settings.seed, "bootstrap", str(self.method), block.outlier)
+        found: dict[str, Estimate] = {}
+        if wanted:
+            found = dict(
+                selective_intervals(
+                    score=values, correct=right, rng=rng, metrics=wanted, delta=settings.delta,
+                    resamples=settings.resamples,
+                )
+            )  # fmt: skip
+        if errors and "auroc" in settings.metrics and right.any() and not right.all():
+            found["auroc_of_errors"] = auroc_interval(
+                inlier=values[right], outlier=values[~right], delta=settings.delta
+            )
+        yield Selective(block, self.method, **found)
+        coverage, risk = risk_points(values, right)
+        none = np.full(coverage.size, np.nan)
+        yield Curve(block, str(self.method), "risk", coverage, risk, none, none)
+
+
+def _histograms(block: Block, method: Method, inside: Floats, outside: dict[str, Floats]) -> Iterator[Histogram]:
+    found = histogram({"": inside, **outside})
+    for name, shares in found.shares.items():
+        yield Histogram(replace(block, outlier=name), str(method), found.edges, shares)
+
+
+# -- the model itself -------------------------------------------------------------------------------------------------
+
+
+def measure_model(parts: Parts, block: Block, settings: Settings) -> Iterator[Record]:
+    """Everything that depends on no score: the data, accuracy and calibration, answers, prediction sets."""
+    yield from _data(parts, block)
+    inlier = parts.held_out
+    if not inlier.has("correct"):
+        return
+    yield Answers(block, "inlier", inlier.correct.astype(np.float64))
+    if parts.calibration is not None and parts.calibration.has("correct"):
+        yield Answers(block, "calibration", parts.calibration.correct.astype(np.float64))
+    yield from _quality(inlier, block, settings)
+    yield from _sets(parts, block, settings)
+
+
+def _data(parts: Parts, block: Block) -> Iterator[Data]:
+    for key, outputs in parts.roles().items():
+        kind, _, name = key.partition(":")
+        role: Role = kind  # type: ignore[assignment]
+        fields = ", ".join(f"{key} {'x'.join(map(str, shape))}" for key, (shape, _) in outputs.stored().items())
+        yield Data(replace(block, outlier=name), role, outputs.n, outputs.n_classes or 0, fields)
+
+
+def _quality(inlier: Outputs, block: Block, settings: Settings) -> Iterator[Record]:
+    wanted, delta = settings.metrics, settings.delta
+    found = {"accuracy": accuracy(inlier, delta=delta, name=block.model)} if "accuracy" in wanted else {}
+    if {"ece", "brier", "nll"} & set(wanted):
+        rng = stream(settings.seed, "bootstrap", "calibration")
+        quality = calibration(inlier, rng=rng, delta=delta, resamples=settings.resamples)
+        found |= {name: getattr(quality, name) for name in ("ece", "brier", "nll") if name in wanted}
+    yield ModelFacts(block, **found)
+    bins = reliability(probs=inlier.probs, labels=inlier.labels)
+    shares = [
+        proportion_interval(round(share * count), int(count), delta=delta)
+        for share, count in zip(bins.accuracy, bins.count, strict=True)
+    ]
+    yield Curve(block, "model", "reliability", bins.confidence, *_ends(shares))
+
+
+def _sets(parts: Parts, block: Block, settings: Settings) -> Iterator[Record]:
+    inlier, held = parts.held_out, parts.calibration
+    if held is None or not held.has("correct"):
+        return
+    ease, how = _ease(inlier, settings.seed)
+    for name in settings.sets:
+        rngs = (stream(settings.seed, "sets", name, step) for step in ("calibrate", "inlier"))
+        with warnings.catch_warnings():  # a calibration set that is too small is said in the result
+            warnings.simplefilter("ignore", CaveatWarning)
+            # Randomised, as published: without u, a sure network ties aps at a mass of 1, and sets hold every label.
+            method = SplitSets(name, alpha=settings.alpha).calibrate(held, next(rngs))
+        sets = method.predict(inlier, rng=next(rngs))
+        covered = sets.covers(inlier.labels)
+        hits = int(covered.sum())
+        found = _sizes(sets, block, name)
+        found = replace(
+            found, promised=sets.level, coverage=proportion_interval(hits, inlier.n, delta=settings.delta),
+            verdict=coverage_verdict(hits, inlier.n, n_calibration=held.n, alpha=settings.alpha).verdict,
+            n_calibration=held.n, caveat=sets.caveat, sscv=sscv(covered=covered, sizes=sets.sizes, alpha=sets.alpha),
+        )  # fmt: skip
+        if ease is not None:
+            found, curves = _by_difficulty(found, sets, inlier, ease, how, settings.delta)
+            yield from curves
+        yield found
+        for outlier, outputs in parts.outliers.items():
+            if outputs.has("probs"):
+                rng = stream(settings.seed, "sets", name, "outlier", outlier)
+                yield _sizes(method.predict(outputs, rng=rng), replace(block, outlier=outlier), name)
+
+
+def _sizes(sets: PredictionSets, block: Block, name: str) -> SetFacts:
+    shares = np.bincount(sets.sizes, minlength=sets.n_classes + 1) / sets.n
+    return SetFacts(block, name, sets.alpha, float(sets.sizes.mean()), shares, sets.n)
+
+
+def _ease(outputs: Outputs, seed: int) -> tuple[Floats | None, str]:
+    if outputs.has("ease_probs"):
+        return ease_of(outputs), "ease from transformed inputs"
+    if outputs.has("logits"):
+        rng = stream(seed, "ease")
+        return logit_noise_ease(outputs, sigma=_SIGMA, rng=rng, copies=_COPIES), "ease from noise on the logits"
+    return None, ""
+
+
+def _by_difficulty(
+    found: SetFacts, sets: PredictionSets, outputs: Outputs, ease: Floats, how: str, delta: float
+) -> tuple[SetFacts, list[Curve]]:
+    covered, sizes = sets.covers(outputs.labels), sets.sizes
+    ranks = true_ranks(probs=outputs.probs, labels=outputs.labels)
+    bins = min(_PAPER_BINS, sets.n // _LEAST_IN_BIN)
+    if bins >= 2:
+        with warnings.catch_warnings():  # T-SS is NaN where no difficulty can be seen, and a record can say that
+            warnings.simplefilter("ignore", CaveatWarning)
+            follows = t_ss(sizes=sizes, ranks=ranks, ease=ease, bins=bins)
+        violation = t_cv(covered=covered, ease=ease, alpha=sets.alpha, bins=bins)
+        found = replace(found, t_cv=violation, t_ss=follows,
+                        caveat=" ".join(filter(None, [found.caveat, f"T-CV and T-SS: {bins} bins, {how}."])))  # fmt: skip
+    shown = min(_SHOWN_BINS, sets.n)
+    number = equal_mass(ease, shown)
+    x = np.arange(shown, dtype=np.float64)
+    none = np.full(shown, np.nan)
+    curves = [
+        Curve(found.block, found.set_method, f"{name}_by_difficulty", x, bin_means(values, number, shown), none, none)
+        for name, values in (("size", sizes), ("rank", ranks))
+    ]
+    shares = [proportion_interval(int(covered[number == i].sum()), int((number == i).sum()), delta=delta)
+              for i in range(shown)]  # fmt: skip
+    return found, [*curves, Curve(found.block, found.set_method, "coverage_by_difficulty", x, *_ends(shares))]
+
+
+def _ends(shares: list[Estimate]) -> tuple[Floats, Floats, Floats]:
+    value, lower, upper = np.array([(share.value, share.lower, share.upper) for share in shares]).T
+    return value, lower, upper

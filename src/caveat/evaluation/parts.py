@@ -1,0 +1,109 @@
+"""The roles of data in an evaluation, and who may look at which.
+
+============  ================================================  =======================================================
+role          who may look                                      used for
+============  ================================================  =======================================================
+train         ``fit``                                           scores that learn
+calibration   nobody before the thresholds are set              threshold, sets, risk; temperature on a part of its own
+inlier        measuring, choosing the score                     AUROC, FPR, AURC, coverage
+outliers      measuring, choosing the score                     AUROC, share caught
+confirm       the decision alone, after it is made              share caught that the choice did not flatter
+============  ================================================  =======================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._roles import check_roles
+from caveat._streams import stream
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+
+__all__ = ["Parts", "tuning_rows"]
+
+_TUNING = 5  # one calibration row in five fits what must be fitted on held-out rows, such as a temperature
+_LEAST_TUNING = 20
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What one model said, by role. Any role but ``inlier`` may be missing; a study's cell reads only those it needs.
+
+    Parameters
+    ----------
+    train, calibration, inlier
+        Outputs of the model in these roles.
+    outliers, confirm
+        Name -> outputs from elsewhere; ``confirm`` is looked at only after the decision.
+    split
+        Whether ``calibration`` is a random half of the inliers that were given.
+    """
+
+    train: Outputs | None = None
+    calibration: Outputs | None = None
+    inlier: Outputs | None = None
+    outliers: Mapping[str, Outputs] = field(default_factory=dict)
+    confirm: Mapping[str, Outputs] = field(default_factory=dict)
+    split: bool = False
+
+    @property
+    def held_out(self) -> Outputs:
+        """The inliers that everything is measured on."""
+        if self.inlier is None:
+            raise InputError("inlier outputs are missing. Give held-out inliers.")
+        return self.inlier
+
+    def roles(self) -> dict[str, Outputs]:
+        """Role -> outputs; an outlier set's role is ``outlier:name``."""
+        own = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
+        return (
+            {role: outputs for role, outputs in own.items() if outputs is not None}
+            | {f"outlier:{name}": outputs for name, outputs in self.outliers.items()}
+            | {f"confirm:{name}": outputs for name, outputs in self.confirm.items()}
+        )
+
+    def check(self) -> None:
+        """Raise InputError unless all parts could be of one model and share no rows; a few shared rows are a warning.
+
+        Scores of different models can be computed side by side, but their comparison would mean nothing.
+        """
+        for name in {*self.outliers, *self.confirm}:
+            if name in ("", "inlier"):
+                raise InputError(f"an outlier set cannot be called '{name}'. Give it another name.")
+        seen: dict[str, tuple[str, int]] = {}
+        for role, outputs in self.roles().items():
+            found = {"classes": outputs.n_classes if outputs.has("predictions") else None}
+            for name in ("features", "embeddings"):
+                found[f"columns of {name}"] = getattr(outputs, name).shape[1] if outputs.has(name) else None
+            for what, count in found.items():
+                if count is None:
+                    continue
+                first, expected = seen.setdefault(what, (role, count))
+                if count != expected:
+                    raise InputError(f"all parts must come from one model, got {expected} {what} in {first} and "
+                                     f"{count} in {role}. Check the files.")  # fmt: skip
+        own = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
+        check_roles(own, {**self.outliers, **{f"confirm {k}": v for k, v in self.confirm.items()}})
+
+    def with_calibration(self, seed: int) -> Parts:
+        """These parts with calibration rows: those given, or a random half of the inliers, drawn by its own stream."""
+        if self.calibration is not None or self.held_out.n < 2:
+            return self
+        half = stream(seed, "calibration split").permutation(self.held_out.n) < self.held_out.n // 2
+        return replace(self, calibration=self.held_out[half], inlier=self.held_out[~half], split=True)
+
+
+def tuning_rows(n: int, seed: int) -> NDArray[np.bool_]:
+    """Which of n calibration rows fit what needs held-out rows; the others set its thresholds.
+
+    >>> int(tuning_rows(100, seed=0).sum())
+    20
+    """
+    return np.asarray(stream(seed, "tuning rows").permutation(n) < max(n // _TUNING, min(_LEAST_TUNING, n // 2)))

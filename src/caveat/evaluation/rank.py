@@ -1,0 +1,65 @@
+r"""The one rule of ties. Within one model a paired test on the same samples; over models and seeds a rank test.
+
+Within one model: all pairs of methods by DeLong's paired test of the mean AUROC over the outlier sets, Holm over all
+pairs. For the model's own errors the same test compares right with wrong answers; it is a test of AUGRC too, because on
+the same answers $AUGRC_a - AUGRC_b = (AUROC_b - AUROC_a)\, n_{right} n_{wrong} / n^2$. Over several models or seeds:
+Friedman, then Conover-Holm on ranks (``caveat.stats.compare``). Both fill a ``Comparison``; guaranteed intervals are
+shown beside and decide no rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from caveat.metrics import Placements, paired_p_value
+from caveat.results import Comparison
+from caveat.stats.cliques import layers, maximal_cliques
+from caveat.stats.posthoc import holm
+
+__all__ = ["error_placements", "rank_methods"]
+
+
+def error_placements(score: NDArray[np.float64], correct: NDArray[np.bool_]) -> Placements:
+    """Placements of right against wrong answers: how well a score warns of the model's own errors."""
+    return Placements.of(inlier=score[correct], outliers=[score[~correct]])
+
+
+def rank_methods(placements: Mapping[str, Placements], *, alpha: float = 0.05) -> Comparison:
+    """Methods on the same samples by their mean AUROC, with the groups that cannot be told apart.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> inlier, outlier = rng.normal(size=400), rng.normal(3, size=400)
+    >>> good = Placements.of(inlier=inlier, outliers=[outlier])
+    >>> same = Placements.of(inlier=2 * inlier, outliers=[2 * outlier])
+    >>> poor = Placements.of(inlier=inlier, outliers=[rng.normal(1, size=400)])
+    >>> found = rank_methods({"poor": poor, "good": good, "same": same})
+    >>> found.layers, found.rank("same"), found.rank("poor")
+    ((('good', 'same'), ('poor',)), 1, 3)
+    """
+    areas = {name: found.auroc for name, found in placements.items()}
+    names = sorted(areas, key=lambda name: (-areas[name], name))
+    k = len(names)
+    p = np.ones((k, k))
+    upper = np.triu_indices(k, 1)
+    p[upper] = holm([paired_p_value(placements[a], placements[b]) for a, b in combinations(names, 2)])
+    p.T[upper] = p[upper]
+    ranks, tied = rankdata([-areas[name] for name in names]), p >= alpha
+
+    def named(groups: list[tuple[int, ...]]) -> tuple[tuple[str, ...], ...]:
+        return tuple(tuple(names[i] for i in group) for group in groups)
+
+    none = float("nan")
+    return Comparison(
+        average_ranks=dict(zip(names, ranks.tolist(), strict=True)), statistic=none, p_value=none,
+        pairwise={(a, b): float(p[i, j]) for i, a in enumerate(names) for j, b in enumerate(names) if i != j},
+        cliques=named(maximal_cliques(tied, ranks)), layers=named(layers(tied, ranks)), f_statistic=none,
+        f_p_value=none, kendall_w=none, posthoc="delong", alpha=alpha, lower_is_better=False,
+        n_blocks=len(next(iter(placements.values())).outliers) if placements else 0,
+    )  # fmt: skip
