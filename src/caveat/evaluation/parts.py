@@ -70,7 +70,13 @@ class Parts:
         )
 
     def check(self) -> None:
-        """Raise InputError unless all parts could be of one model and share no rows; a few shared rows are a warning.
+        """Raise InputError unless all parts could be of one model and share no rows; a few shared rows are a warning."""
+        self.check_alike()
+        own = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
+        check_roles(own, {**self.outliers, **{f"confirm {k}": v for k, v in self.confirm.items()}})
+
+    def check_alike(self) -> None:
+        """Raise InputError unless all parts could be of one model: as many classes and features, where there are any.
 
         Scores of different models can be computed side by side, but their comparison would mean nothing.
         """
@@ -89,8 +95,6 @@ class Parts:
                 if count != expected:
                     raise InputError(f"all parts must come from one model, got {expected} {what} in {first} and "
                                      f"{count} in {role}. Check the files.")  # fmt: skip
-        own = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
-        check_roles(own, {**self.outliers, **{f"confirm {k}": v for k, v in self.confirm.items()}})
 
     def with_calibration(self, seed: int) -> Parts:
         """These parts with calibration rows: those given, or a random half of the inliers, drawn by its own stream."""

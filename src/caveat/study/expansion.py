@@ -5,22 +5,23 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
 from caveat.errors import InputError
-from caveat.outputs import Outputs
-from caveat.scores import Projected, Score, catalogue, make, projections_of
+from caveat.evaluation.measure import MODEL_METRICS, cannot
+from caveat.evaluation.parts import Parts
+from caveat.evaluation.records import Method
+from caveat.scores import catalogue, projections_of
 from caveat.study.cells import Cell, canonical_json
 from caveat.study.fingerprints import fingerprint
 from caveat.study.functions import find_function, function_file
 from caveat.study.plan import Plan, ScoreGrid, Source, TaskPlan, locate
-from caveat.study.sources import check_alike, check_fields, stand_in
+from caveat.study.sources import check_fields, parts_of, stand_in
+from caveat.study.tasks import ModelParams, OutputsParams, ScoreParams, SourceParams, build_score
 
-__all__ = ["MODEL_METRICS", "build_score", "expand", "variant_name"]
-
-MODEL_METRICS = ("accuracy", "ece", "brier", "nll")  # of the model, whatever the score
+__all__ = ["expand"]
 
 
 def expand(plan: Plan) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
@@ -35,25 +36,6 @@ def expand(plan: Plan) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
         if first.setdefault(cell.key, cell) is not cell:
             raise InputError(f"the plan has the cell '{cell.label}' twice. Remove one of them.")
     return tuple(cells), tuple(dict.fromkeys(notes))
-
-
-def variant_name(score: str, params: str | Mapping[str, Any], projection: str) -> str:
-    """A score with its parameters and projection, as a person would call it.
-
-    >>> variant_name("knn", '{"k": 10}', "global")
-    'knn(k=10) global'
-    """
-    given = json.loads(params) if isinstance(params, str) and params else params or {}
-    called = ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in
-                       dict(given).items())  # fmt: skip
-    name = f"{score}({called})" if called else score
-    return name if projection in ("", "none") else f"{name} {projection}"
-
-
-def build_score(name: str, params: Mapping[str, Any], projection: str, variance: float) -> Score:
-    """The score that a cell computes."""
-    score = make(name, **params)
-    return score if projection == "none" else Projected(score, projection, variance=variance)
 
 
 # -- task studies -----------------------------------------------------------------------------------------------------
@@ -113,13 +95,16 @@ class _Base:
     fingerprints: Mapping[str, str]
     needs: str
 
-    def cell(self, task: str, name: str, roles: Iterable[str], **params: Any) -> Cell:
+    def reading(self, roles: Iterable[str]) -> dict[str, Any]:
+        """How the files of these roles are read."""
         wanted = set(roles)
-        keep = [role for role in self.sets if role in wanted or (role.startswith("outlier:") and "outliers" in wanted)]
+        return {role: how for role, how in self.sets.items() if role.partition(":")[0] in wanted}
+
+    def cell(self, task: str, name: str, params: SourceParams | ModelParams | ScoreParams) -> Cell:
+        keep = list(params.sets)
         files = [*keep, "head"] if keep else []
-        told = {"source": self.source, "sets": {role: self.sets[role] for role in keep}} | params
         return Cell(
-            task, told, self.seed,
+            task, json.loads(canonical_json(asdict(params))), self.seed,
             {name: self.fingerprints[name] for name in files if name in self.fingerprints},
             {name: self.paths[name] for name in files if name in self.paths},
             f"{self.label} {name}", self.needs,
@@ -145,10 +130,8 @@ def _made_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
     """Cells of a source that a task makes. What its outputs allow is known only then: a score that they do not allow
     gives an empty table that says so."""
     paths, prints = _function(source.task, plan.folder)
-    first = Cell(
-        "outputs", {"source": source.name, "function": source.task, "params": dict(source.params)}, seed, prints,
-        paths, f"{label} outputs",
-    )  # fmt: skip
+    params = asdict(OutputsParams(source.name, source.task, source.params))
+    first = Cell("outputs", params, seed, prints, paths, f"{label} outputs")
     base = _Base(source.name, seed, label, {}, {}, {}, first.key)
     return [first, *_about_the_model(plan, base, None, notes), *_score_cells(plan, base, None, notes)]
 
@@ -161,8 +144,9 @@ def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
     for role, file in source.files.items():
         check_fields(file.keys, f"keys of {source.name} {role}")
         fields[role] = stand_in(paths[role], file.keys, file.rows, paths.get("head"))
+    parts = parts_of(fields)
     try:
-        check_alike(fields)
+        parts.check_alike()
     except InputError as error:
         raise InputError(f"source {source.name}: {error}") from None
     base = _Base(
@@ -177,28 +161,27 @@ def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
             f"regimes by proximity need at least 3 outlier sets, got {len(source.outliers)} in source "
             f"{source.name}. Give each set its regime instead."
         )
-    return [*_about_the_model(plan, base, fields, notes), *_score_cells(plan, base, fields, notes)]
+    return [*_about_the_model(plan, base, parts, notes), *_score_cells(plan, base, parts, notes)]
 
 
 def _how(keys: Mapping[str, str], rows: str) -> dict[str, Any]:
     return ({"keys": dict(keys)} if keys else {}) | ({"rows": rows} if rows else {})
 
 
-def _about_the_model(plan: Plan, base: _Base, fields: Mapping[str, Outputs] | None, notes: list[str]) -> list[Cell]:
-    """The sets, collapse and proximity cells that the outputs allow."""
-    chosen = [name for name in MODEL_METRICS if name in plan.metrics]
-    sets = base.cell(
-        "sets", "sets", ("train", "calibration", "inlier", "outliers"), methods=list(plan.sets), metrics=chosen,
-        alpha=plan.alpha, delta=plan.delta, resamples=plan.resamples,
+def _about_the_model(plan: Plan, base: _Base, parts: Parts | None, notes: list[str]) -> list[Cell]:
+    """The model, collapse and proximity cells that the outputs allow."""
+    metrics = tuple(name for name in MODEL_METRICS if name in plan.metrics)
+    everything = base.reading(("train", "calibration", "inlier", "outlier", "confirm"))
+    model = base.cell(
+        "model", "model",
+        ModelParams(base.source, everything, plan.sets, metrics, plan.alpha, plan.delta, plan.resamples),
     )  # fmt: skip
-    collapse, proximity = (
-        base.cell("collapse", "collapse", ("train",)),
-        base.cell("proximity", "proximity", ("train", "outliers")),
-    )
-    if fields is None:
-        return [sets, collapse, proximity]
-    train, outliers = fields.get("train"), [fields[role] for role in fields if role.startswith("outlier:")]
-    found = [sets]
+    collapse = base.cell("collapse", "collapse", SourceParams(base.source, base.reading(("train",))))
+    proximity = base.cell("proximity", "proximity", SourceParams(base.source, base.reading(("train", "outlier"))))
+    if parts is None:
+        return [model, collapse, proximity]
+    train, outliers = parts.train, list(parts.outliers.values())
+    found = [model]
     if train is not None and train.has("features") and train.has("labels"):
         found.append(collapse)
     else:
@@ -214,10 +197,11 @@ def _about_the_model(plan: Plan, base: _Base, fields: Mapping[str, Outputs] | No
     return found
 
 
-def _score_cells(plan: Plan, base: _Base, fields: Mapping[str, Outputs] | None, notes: list[str]) -> list[Cell]:
+def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str]) -> list[Cell]:
     named = plan.scores is not None
     choices = plan.scores if plan.scores is not None else tuple(ScoreGrid(entry.name) for entry in catalogue())
-    metrics = [name for name in plan.metrics if name not in MODEL_METRICS]
+    metrics = tuple(name for name in plan.metrics if name not in MODEL_METRICS)
+    reading = base.reading(("train", "calibration", "inlier", "outlier", "confirm"))
     cells: list[Cell] = []
     lacking: dict[str, list[str]] = {}  # projection -> scores without it
     absent: dict[str, list[str]] = {}  # reason -> scores that the outputs do not allow
@@ -226,9 +210,12 @@ def _score_cells(plan: Plan, base: _Base, fields: Mapping[str, Outputs] | None, 
             lacking.setdefault(projection, []).append(choice.name)
             continue
         for params in choice.variants():
-            name = variant_name(choice.name, params, projection)
-            score = build_score(choice.name, params, projection, plan.variance)
-            reason = "" if fields is None else _cannot(score, fields)
+            name = str(Method.of(choice.name, params, projection))
+            asked = ScoreParams(
+                base.source, reading, choice.name, params, projection, plan.variance, metrics, plan.delta,
+                plan.resamples, named,
+            )  # fmt: skip
+            reason = "" if parts is None else cannot(build_score(asked), parts)
             if reason and named:
                 raise InputError(
                     f"score '{name}' {reason} in source {base.source}. Add it to the outputs, or leave the score out."
@@ -236,17 +223,7 @@ def _score_cells(plan: Plan, base: _Base, fields: Mapping[str, Outputs] | None, 
             if reason:
                 absent.setdefault(reason, []).append(name)
                 continue
-            roles = ("train", "inlier", "outliers", *(["calibration"] if score.held_out else []))
-            told: dict[str, Any] = {
-                "score": choice.name,
-                "params": params,
-                "projection": projection,
-                "metrics": metrics,
-            }
-            told |= {"delta": plan.delta, "resamples": plan.resamples}
-            told |= {} if projection == "none" else {"variance": plan.variance}
-            told |= {"named": named} if fields is None else {}  # whether to fail where the outputs do not allow it
-            cells.append(base.cell("score", name, roles, **told))
+            cells.append(base.cell("score", name, asked))
     alike: dict[tuple[str, ...], list[str]] = {}
     for projection, names in lacking.items():
         alike.setdefault(tuple(names), []).append(projection)
@@ -255,12 +232,3 @@ def _score_cells(plan: Plan, base: _Base, fields: Mapping[str, Outputs] | None, 
     if not cells:
         raise InputError(f"no score can be computed in source {base.source}. {' '.join(notes)}")
     return cells
-
-
-def _cannot(score: Score, fields: Mapping[str, Outputs]) -> str:
-    """Why a score cannot be computed on every set of a source; empty if it can."""
-    train = fields.get("train")
-    for role, outputs in fields.items():
-        if role not in ("train", "calibration") and (reason := score.missing(train=train, outputs=outputs)):
-            return reason
-    return ""

@@ -15,19 +15,16 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from caveat._checks import as_count, as_level, as_share, check_known
 from caveat.errors import InputError
-from caveat.study.schema import REGIMES
+from caveat.evaluation.measure import METRICS
+from caveat.evaluation.records import REGIMES
 from caveat.study.sections import Section
 
-if TYPE_CHECKING:
-    from caveat.study.cells import Cell
+__all__ = ["Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "as_slice", "check_function", "locate"]
 
-__all__ = ["METRICS", "Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "as_slice", "check_function", "locate"]
-
-METRICS = ("auroc", "conformal_auroc", "fpr95", "aupr", "aurc", "augrc", "accuracy", "ece", "brier", "nll")
 _PROJECTIONS = ("none", "global", "class", "class_pred", "class_avg")
 _ROLES = ("train", "calibration", "inlier")
 _SLICE = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(\d*)\s*)?")
@@ -132,6 +129,8 @@ class Plan:
     about: str = ""
     alpha: float = 0.1
     delta: float = 0.05
+    false_alarm: float = 0.05
+    risk: float = 0.05
     seeds: tuple[int, ...] = (0,)
     metrics: tuple[str, ...] = METRICS
     scores: tuple[ScoreGrid, ...] | None = None  # None: all that the outputs allow
@@ -148,7 +147,7 @@ class Plan:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Plan:
-        """Read and check a plan. Files that it names are looked at by :meth:`cells`, not here."""
+        """Read and check a plan. Files that it names are looked at by ``expand``, not here."""
         source = Path(path)
         try:
             text = source.read_text(encoding="utf-8")
@@ -184,7 +183,7 @@ class Plan:
             top.known("title", "about", "task", "grid")
             return cls(task=_read_task(top), **common)
         top.known(
-            "title", "about", "alpha", "delta", "seeds", "metrics", "scores", "projections", "variance", "sets",
+            "title", "about", "alpha", "delta", "false_alarm", "risk", "seeds", "metrics", "scores", "projections", "variance", "sets",
             "resamples", "regimes", "sources", "task", "grid",
         )  # fmt: skip
         if "grid" in content:
@@ -200,6 +199,8 @@ class Plan:
         return cls(
             alpha=as_level(top.take("alpha", float, 0.1), "alpha"),
             delta=as_level(top.take("delta", float, 0.05), "delta"),
+            false_alarm=as_level(top.take("false_alarm", float, 0.05), "false_alarm"),
+            risk=as_level(top.take("risk", float, 0.05), "risk"),
             seeds=_different(tuple(as_count(s, "seeds", least=0) for s in top.many("seeds", int, (0,))), "seeds"),
             metrics=_names(top, "metrics", METRICS, METRICS),
             scores=_read_scores(top),
@@ -211,18 +212,6 @@ class Plan:
             sources=sources,
             **common,
         )
-
-    def cells(self) -> tuple[Cell, ...]:
-        """Every cell of the study, in order. Looks at the files, and fingerprints them."""
-        from caveat.study.expansion import expand
-
-        return expand(self)[0]
-
-    def notes(self) -> tuple[str, ...]:
-        """What the study leaves out because it does not exist or cannot be computed, one sentence each."""
-        from caveat.study.expansion import expand
-
-        return expand(self)[1]
 
 
 def locate(path: str, folder: Path, seed: int | None = None) -> Path:

@@ -18,6 +18,7 @@ from typing import Any, Literal, final
 
 from caveat._checks import as_count, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError, StoreError
+from caveat.evaluation.records import Data
 from caveat.evaluation.versions import versions
 from caveat.study.cells import Cell
 from caveat.study.expansion import expand
@@ -136,12 +137,10 @@ def work(cell: Cell, folder: str) -> Outcome:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", CaveatWarning)
-            rows, facts = compute(cell, store)
+            content = compute(cell, store)
         seconds = time.perf_counter() - started
         caveats = list(dict.fromkeys(str(warning.message) for warning in said))
-        store.write(
-            cell, rows, {"seconds": round(seconds, 3), "versions": dict(versions()), "caveats": caveats} | facts
-        )
+        store.write(cell, content, {"seconds": round(seconds, 3), "versions": dict(versions()), "caveats": caveats})
     except StoreError:
         raise
     except (Exception, SystemExit) as error:
@@ -175,8 +174,7 @@ def _check_outliers(plan: Plan, store: Store, cells: Sequence[Cell]) -> None:
     for cell in cells:
         if cell.task == "outputs" and store.has(cell.key):
             source = cell.params["source"]
-            made = [str(role).removeprefix("outlier:") for role in store.read(cell.key).table["method"].to_pylist()
-                    if str(role).startswith("outlier:")]  # fmt: skip
+            made = [record.block.outlier for record in store.records(cell.key, [Data])]
             for name in plan.sources[source].outliers:
                 check_known(name, made, f"outlier set in sources.{source}.outliers")
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -18,53 +17,21 @@ import numpy as np
 from caveat import _files
 from caveat._checks import check_known
 from caveat.errors import InputError
+from caveat.evaluation.parts import Parts
 from caveat.outputs import _FILE_KEYS as FIELDS
 from caveat.outputs import Head, Outputs
 from caveat.study.cells import Cell, canonical_json
 from caveat.study.plan import as_slice
 from caveat.study.store import Store
 
-__all__ = ["FIELDS", "Parts", "SourceOutputs", "check_alike", "check_fields", "load_source", "save_source", "stand_in"]
+__all__ = ["FIELDS", "SourceOutputs", "check_fields", "load_source", "parts_of", "save_source", "stand_in"]
 
-_LAYER, _OUTLIER, _MANIFEST = "layer.", "outlier:", "caveat.json"
+_LAYER, _OUTLIER, _CONFIRM, _MANIFEST = "layer.", "outlier:", "confirm:", "caveat.json"
 _lock = threading.Lock()
 _kept: dict[str, Any] = {"source": None, "files": {}}
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class SourceOutputs:
-    """What one model said about everything it was shown. A task that makes outputs returns this."""
-
-    inlier: Outputs
-    outliers: Mapping[str, Outputs]
-    train: Outputs | None = None
-    calibration: Outputs | None = None
-
-    def roles(self) -> dict[str, Outputs]:
-        """Role -> outputs; an outlier set's role is ``outlier:name``."""
-        found = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
-        return {role: outputs for role, outputs in found.items() if outputs is not None} | {
-            f"{_OUTLIER}{name}": outputs for name, outputs in self.outliers.items()
-        }
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """The sets of a source that one cell reads; any may be missing."""
-
-    train: Outputs | None = None
-    calibration: Outputs | None = None
-    inlier: Outputs | None = None
-    outliers: Mapping[str, Outputs] = field(default_factory=dict)
-
-    @property
-    def held_out(self) -> Outputs:
-        """The inliers that everything is measured on."""
-        if self.inlier is None:
-            raise InputError("the source has no inlier outputs. Add held-out inliers.")
-        return self.inlier
+SourceOutputs = Parts  # what a task that makes outputs returns
 
 
 def check_fields(keys: Mapping[str, str], path: str) -> None:
@@ -72,25 +39,6 @@ def check_fields(keys: Mapping[str, str], path: str) -> None:
     for name in keys:
         if not name.startswith(_LAYER):
             check_known(name, FIELDS, f"field in {path}")
-
-
-def check_alike(sets: Mapping[str, Outputs]) -> None:
-    """Raise InputError unless sets could be of one model: as many classes and features, where there are any.
-
-    Scores of different models can be computed side by side, but their comparison would mean nothing.
-    """
-    seen: dict[str, tuple[str, int]] = {}
-    for role, outputs in sets.items():
-        found = {"classes": outputs.n_classes if outputs.has("predictions") else None}
-        for name in ("features", "embeddings"):
-            found[f"columns of {name}"] = getattr(outputs, name).shape[1] if outputs.has(name) else None
-        for what, count in found.items():
-            if count is None:
-                continue
-            first, expected = seen.setdefault(what, (role, count))
-            if count != expected:
-                raise InputError(f"all sets of a source must come from one model, got {expected} {what} in {first} and "
-                                 f"{count} in {role}. Check the files.")  # fmt: skip
 
 
 def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Path | None = None) -> Outputs:
@@ -148,8 +96,14 @@ def load_source(cell: Cell, store: Store) -> Parts:
             found = _read_made(store.outputs(cell.needs), _kept["files"])
         else:
             found = _read_files(cell, _kept["files"])
-    outliers = {role.removeprefix(_OUTLIER): found[role] for role in found if role.startswith(_OUTLIER)}
-    return Parts(found.get("train"), found.get("calibration"), found.get("inlier"), outliers)
+    return parts_of(found)
+
+
+def parts_of(found: Mapping[str, Outputs]) -> Parts:
+    """Parts from outputs by their role; an outlier set's role is ``outlier:name``."""
+    sets = {kind: {role.removeprefix(kind): found[role] for role in found if role.startswith(kind)}
+            for kind in (_OUTLIER, _CONFIRM)}  # fmt: skip
+    return Parts(found.get("train"), found.get("calibration"), found.get("inlier"), sets[_OUTLIER], sets[_CONFIRM])
 
 
 def save_source(made: Any, folder: Path) -> SourceOutputs:
@@ -163,9 +117,7 @@ def save_source(made: Any, folder: Path) -> SourceOutputs:
     for role, outputs in sets.roles().items():
         if not isinstance(outputs, Outputs):
             raise InputError(f"a task that makes a source must give Outputs, got {type(outputs).__name__} as {role}.")
-    if "" in sets.outliers:
-        raise InputError("an outlier set cannot be called ''. Give it another name.")
-    check_alike(sets.roles())
+    sets.check()
     if (folder / _MANIFEST).exists():
         return sets
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -28,9 +28,11 @@ from typing import Any, final
 
 from caveat._files import read_json, replacing_file, write_json
 from caveat.errors import CaveatError, InputError, MissingExtraError, StoreError
+from caveat.evaluation.records import Record
 from caveat.study.cells import Cell
 from caveat.study.plan import Plan
-from caveat.study.schema import COLUMNS, Row
+from caveat.study.records_table import is_record_table, records_in, records_table
+from caveat.study.task_rows import Row
 
 __all__ = ["Failure", "Store", "StoredCell"]
 
@@ -143,12 +145,15 @@ class Store:
         """Whether the cell is finished, going by its name alone."""
         return self.path(key).exists()
 
-    def write(self, cell: Cell, rows: Sequence[Row], facts: Mapping[str, Any] | None = None) -> None:
+    def write(
+        self, cell: Cell, content: Sequence[Record] | Sequence[Row], facts: Mapping[str, Any] | None = None
+    ) -> None:
         """Write the table of a cell under its final name in one step; forget that it ever failed."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = _as_table(pa, rows)
+        rows = bool(content) and isinstance(content[0], dict)
+        table = _rows_table(pa, content) if rows else records_table(content)  # type: ignore[arg-type]
         said = cell.to_json() | {"rows": table.num_rows} | dict(facts or {})
         table = table.replace_schema_metadata({_META: json.dumps(said, ensure_ascii=False).encode()})
         with self.writing():
@@ -156,8 +161,14 @@ class Store:
                 pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
             (self.folder / "failures" / f"{cell.key}.json").unlink(missing_ok=True)
 
-    def read(self, key: str, *, kind: str | None = None) -> StoredCell:
-        """The table of a finished cell; ``kind`` keeps only such rows. A damaged file is an InputError."""
+    def records(self, key: str, kinds: Sequence[type[Any]] | None = None) -> Iterator[Record]:
+        """The records of a finished cell, of the wanted kinds; none where a task wrote rows of its own."""
+        table = self.read(key).table
+        if is_record_table(table.schema):
+            yield from records_in(table, kinds)
+
+    def read(self, key: str) -> StoredCell:
+        """The table of a finished cell. A damaged file is an InputError."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -173,12 +184,6 @@ class Store:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"the cell {self.path(key)} is damaged ({error}). Run the study again.") from None
-        if kind is not None:
-            import pyarrow.compute as pc
-
-            if "kind" not in table.column_names:
-                return StoredCell(table.slice(0, 0), facts)
-            table = table.filter(pc.equal(table["kind"], kind))
         return StoredCell(table, facts)
 
     def facts(self, key: str) -> Mapping[str, Any]:
@@ -275,11 +280,7 @@ def _need_pyarrow() -> None:
         raise MissingExtraError("a study's store", extra="stats")
 
 
-def _as_table(pa: Any, rows: Sequence[Row]) -> Any:
-    if not rows or "kind" in rows[0]:
-        types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
-        fields = [pa.field(name, types[kind]) for name, kind in COLUMNS.items()]
-        return pa.Table.from_pydict({name: [row[name] for row in rows] for name in COLUMNS}, schema=pa.schema(fields))
+def _rows_table(pa: Any, rows: Sequence[Row]) -> Any:
     try:
         return pa.Table.from_pydict({name: [row[name] for row in rows] for name in rows[0]})
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

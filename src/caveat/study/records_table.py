@@ -1,0 +1,106 @@
+"""Records as a Parquet table: one struct column per kind, its schema from the dataclass; each row fills one of them."""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from caveat.errors import InputError
+from caveat.evaluation.records import RECORDS, Record
+
+__all__ = ["is_record_table", "records_in", "records_table"]
+
+
+def records_table(records: Iterable[Record]) -> Any:
+    """A ``pyarrow.Table`` that holds the records in their order."""
+    import pyarrow as pa
+
+    found = list(records)
+    kinds = [kind for kind in RECORDS if any(type(record).__name__ == kind for record in found)]
+    columns = {}
+    for kind in kinds:
+        rows = [_encode(record) if type(record).__name__ == kind else None for record in found]
+        columns[kind] = pa.array(rows, type=_arrow_type(RECORDS[kind]))
+    return pa.table(columns) if columns else pa.table({"Data": pa.array([], type=_arrow_type(RECORDS["Data"]))})
+
+
+def is_record_table(schema: Any) -> bool:
+    """Whether a schema is that of records; one that should be and differs from the dataclasses is damaged."""
+    names = schema.names
+    if not names or any(name not in RECORDS for name in names):
+        return False
+    for name in names:
+        if schema.field(name).type != _arrow_type(RECORDS[name]):
+            raise InputError(f"the records of kind {name} have other fields than this version of Caveat writes.")
+    return True
+
+
+def records_in(table: Any, kinds: Iterable[type[Any]] | None = None) -> Iterator[Record]:
+    """The records of a table in their order, of the wanted kinds."""
+    wanted = None if kinds is None else {kind.__name__ for kind in kinds}
+    columns = {
+        name: table.column(name).combine_chunks() for name in table.column_names if wanted is None or name in wanted
+    }
+    for row in range(table.num_rows):
+        for name, column in columns.items():
+            if column[row].is_valid:
+                yield _decode(RECORDS[name], column[row])
+
+
+# -- types ------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def _plain(hint: Any) -> Any:
+    """The type without None, and text for a literal."""
+    if get_origin(hint) in (Union, types.UnionType):
+        hint = next(part for part in get_args(hint) if part is not type(None))
+    return str if get_origin(hint) is Literal else hint
+
+
+@cache
+def _arrow_type(hint: Any) -> Any:
+    import pyarrow as pa
+
+    hint = _plain(hint)
+    simple = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    if hint in simple:
+        return simple[hint]
+    if is_dataclass(hint):
+        return pa.struct([pa.field(name, _arrow_type(kind)) for name, kind in _hints(hint).items()])  # type: ignore[arg-type]
+    if get_origin(hint) is np.ndarray:
+        return pa.list_(pa.float64())
+    return pa.string()  # tuples of names and of parameters, as JSON
+
+
+def _encode(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _encode(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        return json.dumps(value, ensure_ascii=False)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _decode(hint: Any, scalar: Any) -> Any:
+    hint = _plain(hint)
+    if not scalar.is_valid:
+        return None
+    if is_dataclass(hint):
+        return hint(**{name: _decode(kind, scalar[name]) for name, kind in _hints(hint).items()})  # type: ignore[arg-type,operator]
+    if get_origin(hint) is np.ndarray:
+        return scalar.values.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    value = scalar.as_py()
+    if get_origin(hint) is tuple:
+        return tuple(tuple(item) if isinstance(item, list) else item for item in json.loads(value))
+    return value
