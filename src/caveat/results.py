@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +12,6 @@ from scipy.sparse import csr_array
 
 from caveat._checks import as_labels, as_vector
 from caveat.errors import InputError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["Comparison", "Estimate", "Intervals", "PairedTest", "PredictionSets", "ScoreBounds", "p_text", "stack_rows"]
 
@@ -408,30 +405,6 @@ class Comparison:
             before = number
             lines.append(rf"{number} & {_latex(name)} & {self.average_ranks[name]:.2f} & {letters} \\")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {self.summary()} {self.legend()}"])
-
-    def plot_cd(self) -> Figure:
-        """Critical-difference diagram: average ranks on a line, and a bar over each group that is tied."""
-        from caveat._rank_figures import critical_difference_diagram
-
-        return critical_difference_diagram(
-            self.average_ranks, self.cliques, title=f"{self._test_name()}, {self.n_blocks} blocks, alpha {self.alpha:g}"
-        )
-
-    def plot_cliques(self, regimes: Mapping[str, Comparison] | None = None) -> Figure:
-        """Clique map: rows are methods, columns are groups, connected dots are tied.
-
-        Alone, a column is one maximal clique. With ``regimes`` (name -> comparison, such as near, mid and far) a column
-        is the top layer of that regime, and this comparison only orders the rows.
-        """
-        from caveat._rank_figures import clique_map
-
-        if regimes is None:
-            columns = dict(zip(self._letters(), self.cliques, strict=True))
-            title = f"Groups that cannot be told apart ({self._test_name()}, alpha {self.alpha:g})"
-        else:
-            columns = {name: result.layers[0] for name, result in regimes.items()}
-            title = f"Top layer of each regime ({self._test_name()}, alpha {self.alpha:g})"
-        return clique_map(self.methods, columns, title=title, shade=regimes is not None)
 
     def lines(self) -> list[tuple[int, str, str]]:
         """Layer, method and the letters of its cliques (a compact letter display: Piepho, JCGS 13(2), 2004)."""
