@@ -68,6 +68,6 @@ def clique_map(comparison: Comparison, regimes: Mapping[str, Comparison] | None 
     title = ["Tied methods" if regimes is None else "Top layer of each regime"]
     title.append(f"{comparison._test_name()}, alpha {comparison.alpha:g}")
     if hidden := len(set(comparison.methods) - members):
-        title.append(f"{hidden} methods in no top layer not shown")
+        title.append(f"{hidden} method{'s' if hidden > 1 else ''} in no top layer left out")
     ax.set_title("\n".join(title), fontsize=10, color=INK)
     return ax

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from caveat.errors import InputError
-from caveat.plots._axes import COLORS, GRID, INK, MUTED, plain, prepare
+from caveat.plots._axes import COLORS, GRID, INK, MUTED, legend_above, plain, prepare
 from caveat.results import Estimate
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def forest(
     ax.tick_params(axis="y", length=0)
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.set_xlabel(f"Value ({'lower' if lower_is_better else 'higher'} is better)")
-    # Above the axes: rows fill all of the inside.
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.1, ncols=2, frameon=False, fontsize="small")
+    legend_above(ax)
     return ax
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from caveat._checks import as_number, as_vector
 from caveat.errors import InputError
-from caveat.plots._axes import COLORS, DASHES, INK, MUTED, plain, prepare
+from caveat.plots._axes import COLORS, DASHES, INK, MUTED, legend_above, plain, prepare
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +54,7 @@ def histogram(
     samples += [as_vector(values, f"outliers {name}" if len(sets) > 1 else "outliers") for name, values in sets.items()]
     if len(samples) == 1:
         raise InputError("outliers must have at least one set, got an empty mapping.")
-    ax = prepare(ax, "histogram", size=(6.2, 3.8))
+    ax = prepare(ax, "histogram", size=(6.4, 3.8 + 0.12 * len(samples)))
     bins = common_bins({str(i): values for i, values in enumerate(samples)})
     if not np.allclose(np.diff(bins.edges), bins.edges[1] - bins.edges[0]):
         _widening_axis(ax, bins.edges)
@@ -76,7 +76,7 @@ def histogram(
         ends = [min(ends[0], at), max(ends[1], at)]
     ax.set(xlim=ends, xlabel="Score (the larger, the stranger)", ylabel="Share of the sample per bin")
     ax.set_ylim(bottom=0)
-    ax.legend(loc="best", fontsize="small")
+    legend_above(ax)
     return ax
 
 
@@ -95,5 +95,5 @@ def _widening_axis(ax: Axes, edges: NDArray[np.float64]) -> None:
         return np.interp(place, places, edges) + beyond
 
     ax.set_xscale("function", functions=(forward, inverse))
-    ticks = [float(f"{edge:.2g}") for edge in edges[np.linspace(0, edges.size - 1, 7).astype(int)]]
+    ticks = [float(f"{edge:.2g}") for edge in edges[np.linspace(1, edges.size - 2, 8).astype(int)]]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from caveat.errors import InputError
-from caveat.plots._axes import COLORS, HATCHES, plain, prepare
+from caveat.plots._axes import COLORS, HATCHES, legend_above, plain, prepare
 from caveat.results import PredictionSets
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def set_sizes(
     >>> sets = PredictionSets(np.array([[True, False, True], [False, True, False]]), alpha=0.1, level=0.9)
     >>> ax = set_sizes(sets, label="lac")
     >>> ax.get_legend().get_texts()[0].get_text()
-    'lac: mean size 1.50, coverage promised 90 %'
+    'lac: mean size 1.50, coverage promised 90.0 %'
     """
     named = {plain(name): one for name, one in sets.items()} if isinstance(sets, Mapping) else {
         "" if label is None else plain(label): sets
@@ -52,14 +52,16 @@ def set_sizes(
     for i, (name, one) in enumerate(named.items()):
         shares = [counts[name][first : last + 1].sum() / one.n for first, last in groups]
         place = np.arange(len(groups)) + (i - (len(named) - 1) / 2) * width
-        text = f"mean size {one.sizes.mean():.2f}, coverage promised {100 * one.level:.4g} %"
+        text = f"mean size {one.sizes.mean():.2f}, coverage promised {100 * one.level:.1f} %"
         ax.bar(
             place, shares, width=0.94 * width, color=COLORS[i % len(COLORS)], hatch=HATCHES[i % len(HATCHES)],
             edgecolor="white", linewidth=0, label=f"{name}: {text}" if name else text,
         )  # fmt: skip
-    ax.set_xticks(range(len(groups)), [str(a) if a == b else f"{a}\N{EN DASH}{b}" for a, b in groups])
+    crowded = len(groups) > 9 and groups[-1][0] > ALONE
+    ax.set_xticks(range(len(groups)), [str(a) if a == b else f"{a}\N{EN DASH}{b}" for a, b in groups],
+                  rotation=45 if crowded else 0)  # fmt: skip
     ax.set(xlabel="Labels in the prediction set", ylabel="Share of samples")
-    ax.legend(loc="best", fontsize="small")
+    legend_above(ax)
     return ax
 
 
