@@ -36,6 +36,16 @@ def test_infinite_scores_are_left_out_and_only_they_are_refused():
         plots.fpr_band(FPRBand([np.inf, -np.inf]))
 
 
+def test_a_large_band_is_thinned_by_less_than_a_pixel():
+    inlier = np.random.default_rng(0).normal(size=20_000)
+    band = FPRBand(inlier, method="dkwm")
+    ax = plots.fpr_band(band)
+    t = np.linspace(*ax.get_xlim(), 5000)
+    for line, rate in zip(ax.lines, (band.upper, band.empirical, band.lower), strict=True):
+        assert line.get_xdata().size < 5000
+        assert np.abs(drawn_at(line, t) - rate(t)).max() <= 1 / 1999 + 1e-9
+
+
 def test_equal_scores_can_be_drawn():
     ax = plots.fpr_band(FPRBand([3.0] * 20))
     assert ax.get_xlim() == (2, 4)

@@ -22,7 +22,7 @@ def test_points_and_intervals_by_hand(legend):
     (whisker,) = points.lines[2][0].get_segments()
     exact = proportion_interval(2, 3)
     np.testing.assert_allclose(whisker[:, 1], [exact.lower, exact.upper])
-    assert [text.get_text() for text in ax.texts] == ["3", "n"]
+    assert [text.get_text() for text in ax.texts] == ["3", "n ="]
     assert legend(ax) == ["ECE 0.100 (2 bins, n = 3)"]
 
 
@@ -37,7 +37,7 @@ def test_outputs_and_their_probabilities_give_the_same_picture(said, legend):
 def test_counts_add_up_and_do_not_overlap(said):
     ax = plots.reliability(*said)
     ax.figure.draw_without_rendering()
-    counts = [text for text in ax.texts if text.get_text() != "n"]
+    counts = [text for text in ax.texts if text.get_text() != "n ="]
     assert sum(int(text.get_text()) for text in counts) == 500
     boxes = [*(text.get_window_extent() for text in counts), ax.get_legend().get_window_extent()]
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fpr_band"]
 
+MOST_POINTS = 2000  # more than a figure has pixels
+
 
 def fpr_band(band: FPRBand, ax: Axes | None = None) -> Axes:
     """Share of inliers at or above each threshold: observed, and the bounds that hold at all thresholds together.
@@ -36,6 +38,9 @@ def fpr_band(band: FPRBand, ax: Axes | None = None) -> Axes:
     finite = np.unique(inlier[np.isfinite(inlier)])
     if not finite.size:
         raise InputError("fpr_band needs a band with finite inlier scores, and all of them are infinite.")
+    if finite.size > 2 * MOST_POINTS:  # even in the rate and even in the threshold: no pixel lacks its step
+        by_value = np.searchsorted(finite, np.linspace(finite[0], finite[-1], MOST_POINTS))
+        finite = finite[np.union1d(np.linspace(0, finite.size - 1, MOST_POINTS).astype(int), by_value)]
     ax = prepare(ax, "fpr_band")
     margin = 0.04 * (finite[-1] - finite[0]) or 1.0
     thresholds = np.concatenate([[finite[0] - margin], finite, [finite[-1] + margin]])

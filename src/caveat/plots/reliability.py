@@ -71,7 +71,7 @@ def reliability(
     if bins <= MOST_COUNTS:
         for x, count in zip(middle, points.count, strict=True):
             ax.text(x, 1.01, str(count), rotation=90, ha="center", fontsize=min(8, 150 / bins), **above)
-        ax.text(-0.01, 1.02, "n", ha="right", fontsize=8, **above)
+        ax.text(-0.01, 1.02, "n =", ha="right", fontsize=8, **above)
     ax.set(xlim=(0, 1), ylim=(-0.01, 1.01), aspect="equal")
     ax.set(xlabel="Confidence of the predicted class", ylabel="Accuracy, with 95 % interval")
     legend_above(ax, points=6 + 5 * len(str(points.count.max())) if bins <= MOST_COUNTS else 0)
