@@ -14,14 +14,14 @@ import caveat
 ROOT = Path(caveat.__file__).parent
 LAYERS = [  # from the top down; names on one line do not import each other
     {"cli"},
-    {"report", "serve"},
+    {"report", "plots", "serve"},
     {"study", "guard", "estimators"},
     {"stats", "geometry", "robust"},
     {"metrics"},
     {"scores", "conformal", "data", "nn"},
     {"_density_ratio", "_roles"},
     {"outputs", "results", "_cache", "_mixtures", "_streams"},
-    {"_adaptivity", "_checks", "_files", "_parallel", "_ranking", "_rank_figures"},
+    {"_adaptivity", "_checks", "_files", "_parallel", "_ranking"},
     {"_blocks"},
     {"errors"},
 ]
@@ -80,7 +80,7 @@ def test_import_is_light():
 def test_no_submodule_loads_slow_packages_at_import():
     code = (
         "import sys, caveat.scores, caveat.conformal, caveat.metrics, caveat.study, caveat.report, caveat.data\n"
-        "import caveat.stats, caveat.geometry, caveat.robust\n"
+        "import caveat.stats, caveat.geometry, caveat.robust, caveat.plots\n"
         "print(*sorted({m.split('.')[0] for m in sys.modules}), 'scipy.stats' in sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -13,7 +13,20 @@ from caveat.errors import CaveatError, CaveatWarning, InputError, MissingExtraEr
 from caveat.outputs import Head, Outputs
 
 if TYPE_CHECKING:
-    from caveat import conformal, data, estimators, geometry, metrics, report, results, robust, scores, stats, study
+    from caveat import (
+        conformal,
+        data,
+        estimators,
+        geometry,
+        metrics,
+        plots,
+        report,
+        results,
+        robust,
+        scores,
+        stats,
+        study,
+    )
     from caveat.estimators import wrap
 
 __version__ = "0.1.0"
@@ -32,6 +45,7 @@ __all__ = [
     "estimators",
     "geometry",
     "metrics",
+    "plots",
     "report",
     "results",
     "robust",
@@ -49,6 +63,7 @@ _SUBMODULES = frozenset(
         "estimators",
         "geometry",
         "metrics",
+        "plots",
         "report",
         "results",
         "robust",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat import plots
 from caveat._files import replacing_file
 from caveat.stats import Comparison, compare
 
@@ -25,8 +26,8 @@ def render(found: dict[str, dict[str, Any]], folder: Path) -> None:
     _ease_and_rank(found["tables"], folder / "figure1.svg")
     _plain_pyplot()
     for metric in SMALLER_IS_BETTER:
-        figure = ranking(found["tables"], metric, "0.1")[1].plot_cd()
-        figure.savefig(folder / f"cd_{metric.lower().replace('-', '_')}.svg", metadata={"Date": None})
+        ax = plots.critical_difference(ranking(found["tables"], metric, "0.1")[1])
+        plots.save(ax, folder / f"cd_{metric.lower().replace('-', '_')}.svg")
 
 
 def matrix(content: dict[str, Any], metric: str, alpha: str) -> tuple[list[str], Floats]:

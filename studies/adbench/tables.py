@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from protocol import DELTA  # beside this file
 
+from caveat import plots
 from caveat.stats import compare
 
 DETECTORS = ("IForest", "OCSVM", "CBLOF", "COF", "COPOD", "ECOD", "HBOS", "KNN", "LOF", "PCA", "SOD", "DeepSVDD",
@@ -159,7 +160,7 @@ def cliques(table: list[dict[str, Any]], out: Path) -> list[str]:
     whole = on_every_set(ours)
     long = [{"set": s, "detector": d, "auroc": value} for (s, d), value in ours.items() if d in whole]
     result = compare(long, lower_is_better=False, block="set", method="detector", value="auroc")
-    result.plot_cd().savefig(out / "cd.svg", metadata={"Date": None})
+    plots.save(plots.critical_difference(result), out / "cd.svg")
     short = [f"{d} ({len(ran[d])} sets)" for d in DETECTORS if d not in whole]
     left = [f"Left out, because not run on every set: {', '.join(short)}.", ""] if short else []
     return ["## Which detectors differ", "", result.to_markdown(), "", *left]

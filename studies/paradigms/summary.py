@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from run import COLLAPSE, GEOMETRY, SETS  # beside this file
 
+from caveat import plots
 from caveat._files import replacing_file
 from caveat.geometry import buckets
 from caveat.results import Comparison
@@ -55,7 +56,7 @@ def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
     ]  # fmt: skip
     with replacing_file(out / "tables.md") as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    ways.plot_cd().savefig(out / "cd_paradigms.svg")
+    plots.save(plots.critical_difference(ways), out / "cd_paradigms.svg")
     return agreement(order, best, scores["test"])
 
 

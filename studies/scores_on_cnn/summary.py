@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from run import COLLAPSE, GEOMETRY, OUTLIERS, WEIGHTS  # beside this file
 
+from caveat import plots
 from caveat._files import replacing_file
 from caveat.results import Comparison
 from caveat.stats import compare
@@ -31,9 +32,9 @@ def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
             results[metric][regime] = compare(part, block=["set", "fold"], method="score", value=metric)
         lines += regime_tables(metric, table, results[metric])
         overall = compare(table, block=["set", "fold"], method="score", value=metric)
-        overall.plot_cliques(results[metric]).savefig(out / f"cliques_{metric}.svg")
+        plots.save(plots.clique_map(overall, results[metric]), out / f"cliques_{metric}.svg")
         for regime, result in results[metric].items():
-            result.plot_cd().savefig(out / f"cd_{metric}_{regime}.svg")
+            plots.save(plots.critical_difference(result), out / f"cd_{metric}_{regime}.svg")
     with replacing_file(out / "tables.md") as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return agreement(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 
 import numpy as np
 import pytest
@@ -52,6 +53,14 @@ def test_regimes_and_files(run, table, tmp_path):
     ]  # fmt: skip
     assert "| 1 | knn |" in (out / "far.md").read_text(encoding="utf-8")
     assert (out / "regimes.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
+
+
+def test_without_matplotlib_the_tables_are_written(run, table, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, text, _ = run("compare", table, *LONG, "--where", "metric=augrc", "--where", "bucket=near", "--out", tmp_path)
+    assert code == 0
+    assert "needs the extra 'plots'" in " ".join(text.split())
+    assert sorted(path.name for path in tmp_path.glob("comparison*")) == ["comparison.md", "comparison.tex"]
 
 
 def test_wide_table(run, tmp_path):

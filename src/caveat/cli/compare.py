@@ -9,7 +9,7 @@ import typer
 
 from caveat.cli._console import console, say
 from caveat.cli._named import check_folder
-from caveat.errors import InputError
+from caveat.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from caveat.results import Comparison
@@ -33,7 +33,9 @@ def compare(
     ] = False,
     alpha: Annotated[float, typer.Option(help="Level of the tests.")] = 0.05,
     posthoc: Annotated[str, typer.Option(help="conover, nemenyi or wilcoxon.")] = "conover",
-    out: Annotated[Path | None, typer.Option(help="Folder for figures (.svg), .md and .tex.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for tables (.md, .tex) and, with the extra plots, figures (.svg).")
+    ] = None,
 ) -> None:
     """Rank methods over blocks: Friedman, pairs, groups that cannot be told apart.
 
@@ -65,7 +67,6 @@ def compare(
         _show(name if regime is not None else "", result)
     if out is not None:
         _write(out, results, split=regime is not None)
-        say(f"Figures and tables: {out}")
 
 
 def _conditions(given: list[str]) -> dict[str, str]:
@@ -96,12 +97,25 @@ def _show(name: str, result: Comparison) -> None:
 
 def _write(folder: Path, results: dict[str, Comparison], *, split: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    stems = {name: _stem(name) if split else "comparison" for name in results}
     for name, result in results.items():
-        stem = "".join(c if c.isalnum() or c in "-._" else "_" for c in name) if split else "comparison"
-        (folder / f"{stem}.md").write_text(result.to_markdown() + "\n", encoding="utf-8")
-        (folder / f"{stem}.tex").write_text(result.to_latex() + "\n", encoding="utf-8")
-        result.plot_cd().savefig(folder / f"{stem}_cd.svg")
-        result.plot_cliques().savefig(folder / f"{stem}_cliques.svg")
+        (folder / f"{stems[name]}.md").write_text(result.to_markdown() + "\n", encoding="utf-8")
+        (folder / f"{stems[name]}.tex").write_text(result.to_latex() + "\n", encoding="utf-8")
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        say(f"Tables: {folder}. {MissingExtraError('drawing the figures', extra='plots')}")
+        return
+    from caveat import plots
+
+    mpl.use("agg")  # files only: no display is needed
+    for name, result in results.items():
+        plots.save(plots.critical_difference(result), folder / f"{stems[name]}_cd.svg")
+        plots.save(plots.clique_map(result), folder / f"{stems[name]}_cliques.svg")
     if split:
-        first = next(iter(results.values()))
-        first.plot_cliques(results).savefig(folder / "regimes.svg")
+        plots.save(plots.clique_map(next(iter(results.values())), results), folder / "regimes.svg")
+    say(f"Figures and tables: {folder}")
+
+
+def _stem(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-._" else "_" for c in name)

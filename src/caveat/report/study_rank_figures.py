@@ -6,11 +6,11 @@ import html
 import math
 from collections.abc import Sequence
 
-from caveat._rank_figures import stack_bars
 from caveat.report.chart import Axis, Chart
 from caveat.report.study_verdicts import ERRORS, Verdict, metric_of
 from caveat.report.svg import Panel
 from caveat.report.words import count, listing, shorten
+from caveat.stats.cliques import stack_bars
 
 __all__ = ["clique_panel", "critical_difference_panel"]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 
 from caveat.results.paired_test import p_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["Comparison"]
 
@@ -106,47 +103,25 @@ class Comparison:
             lines.append(rf"{number} & {_latex(name)} & {self.average_ranks[name]:.2f} & {letters} \\")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {self.summary()} {self.legend()}"])
 
-    def plot_cd(self) -> Figure:
-        """Critical-difference diagram: average ranks on a line, and a bar over each group that is tied."""
-        from caveat._rank_figures import critical_difference_diagram
-
-        return critical_difference_diagram(
-            self.average_ranks, self.cliques, title=f"{self._test_name()}, {self.n_blocks} blocks, alpha {self.alpha:g}"
-        )
-
-    def plot_cliques(self, regimes: Mapping[str, Comparison] | None = None) -> Figure:
-        """Clique map: rows are methods, columns are groups, connected dots are tied.
-
-        Alone, a column is one maximal clique. With ``regimes`` (name -> comparison, such as near, mid and far) a column
-        is the top layer of that regime, and this comparison only orders the rows.
-        """
-        from caveat._rank_figures import clique_map
-
-        if regimes is None:
-            columns = dict(zip(self._letters(), self.cliques, strict=True))
-            title = f"Groups that cannot be told apart ({self._test_name()}, alpha {self.alpha:g})"
-        else:
-            columns = {name: result.layers[0] for name, result in regimes.items()}
-            title = f"Top layer of each regime ({self._test_name()}, alpha {self.alpha:g})"
-        return clique_map(self.methods, columns, title=title, shade=regimes is not None)
-
     def lines(self) -> list[tuple[int, str, str]]:
         """Layer, method and the letters of its cliques (a compact letter display: Piepho, JCGS 13(2), 2004)."""
-        groups = list(zip(self._letters(), self.cliques, strict=True))
+        groups = list(zip(self.letters(), self.cliques, strict=True))
         return [
             (number, name, "".join(letter for letter, clique in groups if name in clique))
             for number, layer in enumerate(self.layers, start=1)
             for name in layer
         ]
 
-    def _letters(self) -> list[str]:
+    def letters(self) -> list[str]:
+        """One letter per clique."""
         return [chr(ord("a") + i) if i < 26 else f"({i + 1})" for i in range(len(self.cliques))]
 
     def legend(self) -> str:
         """What the letters mean, in one sentence."""
-        return f"Methods that share a letter cannot be told apart ({self._test_name()}, alpha = {self.alpha:g})."
+        return f"Methods that share a letter cannot be told apart ({self.test_name()}, alpha = {self.alpha:g})."
 
-    def _test_name(self) -> str:
+    def test_name(self) -> str:
+        """The test that decides which methods are tied."""
         return _TESTS[self.posthoc]
 
     def summary(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["layers", "maximal_cliques"]
+__all__ = ["layers", "maximal_cliques", "stack_bars"]
 
 
 def maximal_cliques(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list[tuple[int, ...]]:
@@ -72,3 +72,23 @@ def layers(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list[tuple[in
 def _without(items: Sequence[int], positions: Sequence[int]) -> list[int]:
     taken = set(positions)
     return [item for i, item in enumerate(items) if i not in taken]
+
+
+def stack_bars(bars: Sequence[tuple[float, float]]) -> list[int]:
+    """A row for each bar of a critical-difference diagram, sorted by start, so that bars in one row do not touch.
+
+    Examples
+    --------
+    >>> stack_bars([(1, 3), (2, 4), (5, 6)])
+    [0, 1, 0]
+    """
+    ends: list[float] = []
+    rows = []
+    for start, stop in bars:
+        row = next((i for i, end in enumerate(ends) if end < start), len(ends))
+        if row == len(ends):
+            ends.append(stop)
+        else:
+            ends[row] = stop
+        rows.append(row)
+    return rows
