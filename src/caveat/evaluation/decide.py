@@ -207,7 +207,8 @@ def _with_labels(
     coverage = None
     if sets is not None:
         coverage = Promise(
-            what="coverage", bound=min(sets.promised, 1 - sets.alpha), confidence=None, n=sets.n_calibration, method="split conformal",
+            what="coverage", bound=min(sets.promised, 1 - sets.alpha),
+            confidence=None, n=sets.n_calibration, method="split conformal",
             assumption=_EXCHANGEABLE,
         )  # fmt: skip
     return replace(

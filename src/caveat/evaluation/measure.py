@@ -280,8 +280,8 @@ def _by_difficulty(
             warnings.simplefilter("ignore", CaveatWarning)
             follows = t_ss(sizes=sizes, ranks=ranks, ease=ease, bins=bins)
         violation = t_cv(covered=covered, ease=ease, alpha=sets.alpha, bins=bins)
-        found = replace(found, t_cv=violation, t_ss=follows,
-                        caveat=" ".join(filter(None, [found.caveat, f"T-CV and T-SS: {bins} bins, {how}."])))  # fmt: skip
+        caveat = f"{found.caveat} T-CV and T-SS: {bins} bins, {how}.".strip()
+        found = replace(found, t_cv=violation, t_ss=follows, caveat=caveat)
     shown = min(_SHOWN_BINS, sets.n)
     number = equal_mass(ease, shown)
     x = np.arange(shown, dtype=np.float64)

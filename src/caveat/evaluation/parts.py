@@ -70,7 +70,7 @@ class Parts:
         )
 
     def check(self) -> None:
-        """Raise InputError unless all parts could be of one model and share no rows; a few shared rows are a warning."""
+        """Raise InputError unless all parts could be of one model and share no rows; warn of a few shared rows."""
         self.check_alike()
         own = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
         check_roles(own, {**self.outliers, **{f"confirm {k}": v for k, v in self.confirm.items()}})

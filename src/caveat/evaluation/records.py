@@ -269,7 +269,7 @@ Record = (
     Data | ModelFacts | SetFacts | Detection | Selective | Curve | Histogram | Scores | Answers | Collapse | Proximity
     | Certificate | Left
 )  # fmt: skip
-RECORDS: Mapping[str, type[Any]] = {
+RECORDS: Mapping[str, Any] = {
     kind.__name__: kind
     for kind in (Data, ModelFacts, SetFacts, Detection, Selective, Curve, Histogram, Scores, Answers, Collapse,
                  Proximity, Certificate, Left)

@@ -26,6 +26,7 @@ from caveat.study.sections import Section
 __all__ = ["Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "as_slice", "check_function", "locate"]
 
 _PROJECTIONS = ("none", "global", "class", "class_pred", "class_avg")
+_RENAMED = {"conformal_auroc": "auroc_guaranteed"}  # until 0.4
 _ROLES = ("train", "calibration", "inlier")
 _SLICE = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(\d*)\s*)?")
 
@@ -64,6 +65,7 @@ class Source:
     calibration: SetFile | None = None
     inlier: SetFile | None = None
     outliers: Mapping[str, SetFile] = field(default_factory=dict)
+    confirm: Mapping[str, SetFile] = field(default_factory=dict)
     head: str = ""  # a file with head_weight and head_bias that belong to every set
     task: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -73,7 +75,10 @@ class Source:
         """Role -> file; an outlier set's role is ``outlier:name``."""
         found = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
         return {role: file for role, file in found.items() if file is not None} | {
-            f"outlier:{name}": file for name, file in self.outliers.items() if file.path
+            f"{role}:{name}": file
+            for role, sets in (("outlier", self.outliers), ("confirm", self.confirm))
+            for name, file in sets.items()
+            if file.path
         }
 
     @property
@@ -183,8 +188,8 @@ class Plan:
             top.known("title", "about", "task", "grid")
             return cls(task=_read_task(top), **common)
         top.known(
-            "title", "about", "alpha", "delta", "false_alarm", "risk", "seeds", "metrics", "scores", "projections", "variance", "sets",
-            "resamples", "regimes", "sources", "task", "grid",
+            "title", "about", "alpha", "delta", "false_alarm", "risk", "seeds", "metrics", "scores", "projections",
+            "variance", "sets", "resamples", "regimes", "sources", "task", "grid",
         )  # fmt: skip
         if "grid" in content:
             raise InputError("grid belongs to a study of a task. Add [task] with run = 'file.py:function'.")
@@ -278,17 +283,23 @@ def _read_source(name: str, section: Section) -> Source:
         check_function(section.need("task", str), section.at("task"))
         made = {outlier: _read_set(outliers, outlier, allowed=("regime",), regime=True) for outlier in outliers.content}
         return Source(name, task=section.need("task", str), params=section.take("params", dict, {}), outliers=made)
-    section.known(*_ROLES, "outliers", "head", "task", "params")
+    section.known(*_ROLES, "outliers", "confirm", "head", "task", "params")
     if "inlier" not in section.content:
         raise InputError(f"{section.at('inlier')} is missing. Add the outputs on held-out inliers, or a task.")
     roles = {role: _read_set(section, role) for role in _ROLES if role in section.content}
     files = {outlier: _read_set(outliers, outlier, regime=True) for outlier in outliers.content}
-    if "" in files or "inlier" in files:
-        raise InputError(f"an outlier set in {outliers.path} cannot be called '' or 'inlier'. Give it another name.")
+    others = section.section("confirm")
+    confirm = {outlier: _read_set(others, outlier) for outlier in others.content}
     if "params" in section.content:
         raise InputError(f"{section.at('params')} belongs to a task. Add {section.at('task')}, or take it out.")
     return Source(
-        name, roles.get("train"), roles.get("calibration"), roles["inlier"], files, head=section.take("head", str, "")
+        name,
+        roles.get("train"),
+        roles.get("calibration"),
+        roles["inlier"],
+        files,
+        confirm,
+        head=section.take("head", str, ""),
     )
 
 
@@ -354,7 +365,7 @@ def _read_scores(top: Section) -> tuple[ScoreGrid, ...] | None:
 
 
 def _names(top: Section, key: str, known: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
-    chosen = top.many(key, str, default)
+    chosen = tuple(_RENAMED.get(name, name) for name in top.many(key, str, default))
     for name in chosen:
         check_known(name, known, f"name in {top.at(key)}")
     return _different(chosen, key)

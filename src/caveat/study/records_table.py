@@ -57,7 +57,7 @@ def records_in(table: Any, kinds: Iterable[type[Any]] | None = None) -> Iterator
 
 
 @cache
-def _hints(kind: type[Any]) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}
 

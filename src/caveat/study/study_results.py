@@ -1,4 +1,4 @@
-"""What a study found, read back from its store. Nothing is computed again, and the data are not needed."""
+"""What a study found, read back from its store. Nothing is measured again, and the data are not needed."""
 
 from __future__ import annotations
 
@@ -7,31 +7,30 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from caveat._checks import check_known
 from caveat._files import replacing_file
 from caveat.errors import InputError
-from caveat.study.expansion import variant_name
+from caveat.evaluation.assess import Assessment, assess
+from caveat.evaluation.findings import CellFacts, FailureFacts, Findings
+from caveat.evaluation.records import Left, Proximity, Record, long_rows
 from caveat.study.plan import Plan
-from caveat.study.schema import KINDS, Row
+from caveat.study.records_table import is_record_table, records_in
 from caveat.study.store import Failure, Store
+from caveat.study.task_rows import Row
 
 __all__ = ["StudyResults"]
-
-Columns = dict[str, NDArray[Any]]
 
 
 @final
 class StudyResults:
-    """The table of a study, its failures and how it came about. Read it with :meth:`read`; :func:`run` returns it.
+    """The records of a study, its failures and how it came about. Read it with :meth:`read`; :func:`run` returns it.
 
-    Cells are in the order of the plan and rows in the order of their cell, however the run went: one that was killed
+    Cells are in the order of the plan and records in the order of their cell, however the run went: one that was killed
     and resumed gives the same table, byte for byte.
     """
 
@@ -86,81 +85,70 @@ class StudyResults:
         return tuple(failure for failure in found if failure is not None)
 
     def facts(self) -> Iterator[Mapping[str, Any]]:
-        """Of each finished cell: key, label, params, seed, fingerprints, versions, seconds, caveats, and ``skipped``
-        where the outputs did not allow it."""
+        """Of each finished cell: key, label, params, seed, fingerprints, versions, seconds, caveats."""
         for cell in self.finished:
             yield self.store.facts(cell["key"])
 
     # -- what was found -----------------------------------------------------------------------------------------------
 
-    def rows(self, kind: str | None = None, **where: Any) -> Iterator[Row]:
-        """Rows as dicts, cell by cell: of one kind, and with the given values in the named columns.
+    def records(self, *kinds: type[Any]) -> Iterator[Record]:
+        """The records of the wanted kinds, or all, each with the regime of its outlier set.
 
-        ``results.rows("metric", metric="auroc", outlier="svhn")``
+        ``results.records(Detection)``
         """
-        for part in self._parts(kind, where):
-            names = list(part)
-            for values in zip(*(column.tolist() for column in part.values()), strict=True):
-                yield dict(zip(names, values, strict=True))
+        for cell in self.finished:
+            for record in self.store.records(cell["key"], kinds or None):
+                yield self._in_regime(record)
 
-    def columns(self, kind: str | None = None, **where: Any) -> Columns:
-        """The same rows as arrays by column; empty arrays where there are none."""
-        parts = list(self._parts(kind, where))
-        if not parts:
-            return {}
-        names = list(dict.fromkeys(name for part in parts for name in part))
-        if any(list(part) != names for part in parts):
-            raise InputError(f"the cells have different columns ({', '.join(names)}). Read one kind, or use rows().")
-        return {name: np.concatenate([part[name] for part in parts]) for name in names}
+    def rows(self) -> Iterator[Row]:
+        """A long table: rows of a task in its own columns, or one row per number of a score study."""
+        for cell in self.finished:
+            table = self.store.read(cell["key"]).table
+            if is_record_table(table.schema):
+                yield from long_rows(self._in_regime(record) for record in records_in(table))
+            else:
+                yield from table.to_pylist()
 
-    def table(self, metric: str, *, errors: bool = False) -> Columns:
-        """A long table of one metric for ``caveat.stats.compare``: source, seed, outlier, regime, method, value.
+    def table(self, metric: str, *, errors: bool = False) -> dict[str, list[Any]]:
+        """A long table of one metric for ``caveat.stats.compare``: model, seed, outlier, regime, method, value.
 
-        A block is a source, a seed and an outlier set; a method is a score with its parameters and projection::
+        A block is a model, a seed and an outlier set; a method is a score with its parameters and projection::
 
-            compare(results.table("augrc"), block=["source", "seed", "outlier"], method="method", value="value")
+            compare(results.table("augrc"), block=["model", "seed", "outlier"], method="method", value="value")
 
         ``errors`` asks for the metric of the model's own errors on inliers, where there is no outlier set.
         """
-        found = self.columns("metric", metric=metric)
-        if found:
-            keep = (found["score"] != "") & ((found["outlier"] == "") == errors)
-            found = {name: column[keep] for name, column in found.items()}
-        if not found or not found["value"].size:
-            names = self.columns("metric")
-            known = sorted(set(names["metric"].tolist())) if names else []
-            check_known(metric, known, "metric in this study")
+        rows = [row for row in self.rows() if "metric" in row and row.get("method")]
+        known = sorted({row["metric"] for row in rows})
+        check_known(metric, known, "metric in this study")
+        kept = [row for row in rows if row["metric"] == metric and (row["outlier"] == "") == errors]
+        if not kept:
             raise InputError(f"no score of this study has the metric '{metric}'{' of errors' if errors else ''}.")
-        method = [
-            variant_name(*parts) for parts in zip(found["score"], found["params"], found["projection"], strict=True)
-        ]
-        wanted = {name: found[name] for name in ("source", "seed", "outlier", "regime")}
-        return wanted | {"method": np.asarray(method, dtype=object), "value": found["value"]}
+        names = ("model", "seed", "outlier", "regime", "method", "value")
+        return {name: [row[name] for row in kept] for name in names}
 
-    def to_csv(self, path: str | os.PathLike[str], kind: str | None = None, **where: Any) -> Path:
-        """Write the rows as CSV; the same results give the same bytes. NaN and what is missing are empty."""
+    def to_csv(self, path: str | os.PathLike[str]) -> Path:
+        """Write the long table as CSV; the same results give the same bytes. NaN and what is missing are empty."""
         target = Path(path)
-        names = list(dict.fromkeys(name for part in self._parts(kind, where) for name in part))
+        rows = list(self.rows())
+        names = list(dict.fromkeys(name for row in rows for name in row))
         with replacing_file(target) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(names)
-            for row in self.rows(kind, **where):
+            for row in rows:
                 writer.writerow([_cell(row.get(name)) for name in names])
         return target
 
-    def regimes(self) -> dict[tuple[str, int, str], str]:
-        """(Source, seed, outlier set) -> near, mid or far: as the plan says, or by proximity where it says so."""
-        return dict(self._regimes)
-
     @cached_property
-    def _regimes(self) -> dict[tuple[str, int, str], str]:
+    def regimes(self) -> dict[tuple[str, int, str], str]:
+        """(Model, seed, outlier set) -> near, mid or far: as the plan says, or by proximity where it says so."""
         if self.plan.by_proximity:
-            found = {}
-            for cell in self.finished:
-                if cell["task"] == "proximity":
-                    for row in self.store.read(cell["key"]).table.to_pylist():
-                        found[row["source"], row["seed"], row["outlier"]] = row["regime"]
-            return found
+            return {
+                (record.block.model, record.block.seed, record.block.outlier): record.block.regime
+                for cell in self.finished
+                if cell["task"] == "proximity"
+                for record in self.store.records(cell["key"], [Proximity])
+            }
         return {
             (source.name, seed, name): file.regime
             for source in self.plan.sources.values()
@@ -168,26 +156,47 @@ class StudyResults:
             for name, file in source.outliers.items()
         }
 
-    def _parts(self, kind: str | None, where: Mapping[str, Any]) -> Iterator[Columns]:
-        """The wanted columns of each cell that has such rows."""
-        if kind is not None:
-            check_known(kind, KINDS, "kind of row")
-        for cell in self.finished:
-            table = self.store.read(cell["key"], kind=kind).table
-            part = {name: table[name].combine_chunks().to_numpy(zero_copy_only=False) for name in table.column_names}
-            if "kind" in part and self.plan.sources:
-                part["regime"] = self._in_regimes(part)
-            for name, wanted in where.items():
-                check_known(name, part, "column")
-                kept = part[name] == wanted
-                part = {key: column[kept] for key, column in part.items()}
-            if part and next(iter(part.values())).size:
-                yield part
+    def findings(self) -> Findings:
+        """Everything that a report prints: the records, with a ranking and a decision for every model and seed."""
+        records = list(self.records())
+        if not records:
+            folder = self.store.folder
+            if any(True for _ in self.rows()):
+                raise InputError(
+                    f"{folder} holds rows of a task in columns of its own, which have no report. Write them with "
+                    f"StudyResults.read('{folder}').to_csv('rows.csv') and rank them with caveat compare."
+                )
+            raise InputError(f"{folder} has nothing to report: none of its cells has a result. "
+                             "Run caveat study on it first.")  # fmt: skip
+        plan = self.plan
+        by_model: dict[tuple[str, int], list[Record]] = {}
+        for record in records:
+            by_model.setdefault((record.block.model, record.block.seed), []).append(record)
+        assessments: dict[tuple[str, int], Assessment] = {
+            (model, seed): assess(mine, false_alarm=plan.false_alarm, risk=plan.risk, delta=plan.delta, seed=seed)
+            for (model, seed), mine in by_model.items()
+        }
+        failures = self.failures
+        left = {f"{r.block.model}: {r.method} left out ({r.reason})." for r in records if isinstance(r, Left)}
+        return Findings(
+            self.title, records, assessments, plan.alpha, plan.delta, plan.false_alarm, plan.risk,
+            split=any(s.inlier is not None and s.calibration is None for s in plan.sources.values()), about=plan.about,
+            cells=[
+                CellFacts(
+                    str(cell["key"]), str(cell.get("label") or cell["key"]), float(cell.get("seconds") or 0.0),
+                    dict(cell.get("versions") or {}), dict(cell.get("fingerprints") or {}),
+                )
+                for cell in self.facts()
+            ],
+            failures=[FailureFacts(f.key, f.label or f.key, f"{f.error}: {f.message}") for f in failures],
+            missing=len(self.missing) - len(failures), notes=[*self.notes, *sorted(left)], plan=plan.text,
+        )  # fmt: skip
 
-    def _in_regimes(self, part: Columns) -> NDArray[Any]:
-        """The regime of each row: it belongs to the plan, so that a change of it computes nothing again."""
-        keys = zip(part["source"].tolist(), part["seed"].tolist(), part["outlier"].tolist(), strict=True)
-        return np.asarray([self._regimes.get(key, "") for key in keys], dtype=object)
+    def _in_regime(self, record: Record) -> Record:
+        """The record with the regime of its set, which belongs to the plan: changing it computes nothing again."""
+        block = record.block
+        regime = self.regimes.get((block.model, block.seed, block.outlier), "") if block.outlier else ""
+        return replace(record, block=replace(block, regime=regime)) if regime != block.regime else record
 
     def __repr__(self) -> str:
         return (
