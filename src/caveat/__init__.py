@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         conformal,
         data,
         estimators,
+        evaluation,
         geometry,
         metrics,
         plots,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         study,
     )
     from caveat.estimators import wrap
+    from caveat.evaluation import evaluate
 
 __version__ = "0.1.0"
 
@@ -43,6 +45,8 @@ __all__ = [
     "conformal",
     "data",
     "estimators",
+    "evaluate",
+    "evaluation",
     "geometry",
     "metrics",
     "plots",
@@ -61,6 +65,7 @@ _SUBMODULES = frozenset(
         "conformal",
         "data",
         "estimators",
+        "evaluation",
         "geometry",
         "metrics",
         "plots",
@@ -72,16 +77,17 @@ _SUBMODULES = frozenset(
         "study",
     }
 )
+_FUNCTIONS = {"evaluate": "evaluation", "wrap": "estimators"}
 
 
 def __getattr__(name: str) -> Any:
     # Submodules load on first use, so that `import caveat` costs little more than numpy.
     if name in _SUBMODULES:
         return importlib.import_module(f"caveat.{name}")
-    if name == "wrap":
-        return importlib.import_module("caveat.estimators").wrap
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(f"caveat.{_FUNCTIONS[name]}"), name)
     raise AttributeError(f"module 'caveat' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES, "wrap"})
+    return sorted({*globals(), *_SUBMODULES, *_FUNCTIONS})

@@ -10,6 +10,7 @@ import pytest
 
 from caveat import Outputs
 from caveat.study import Plan, run
+from caveat.study.expansion import expand
 
 pytest.importorskip("pyarrow")
 PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
@@ -23,7 +24,7 @@ def folder(tmp_path, monkeypatch):
     weight = rng.normal(size=(3, 6))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CAVEAT_DATA", str(tmp_path))
-    for name, shift in {"train": 0, "val": 0, "test": 0, "dtd": 3, "svhn": 1}.items():
+    for name, shift in {"train": 0, "val": 0, "test": 0, "dtd": 3, "svhn": 1, "svhn2": 1}.items():
         features = rng.normal(size=(150, 6)) + shift
         labels = np.argmax(features @ weight.T, axis=1) if shift == 0 else None
         Outputs(features=features, logits=features @ weight.T, labels=labels).save(f"{name}.npz")
@@ -45,7 +46,7 @@ def test_the_score_study_runs_and_is_read(folder):
 def test_regimes_by_proximity_need_three_sets(folder):
     plan = SCORES.replace("[sources.resnet20]", '[regimes]\nby = "proximity"\n\n[sources.resnet20]')
     with pytest.raises(ValueError, match="at least 3 outlier sets, got 2"):
-        Plan.parse(plan, folder=folder).cells()
+        expand(Plan.parse(plan, folder=folder))
     more = plan.replace('svhn = "svhn.npz"', 'svhn = "svhn.npz"\nval = "val.npz"')
     assert Plan.parse(more, folder=folder).by_proximity
 
@@ -54,7 +55,7 @@ def test_files_with_other_names(folder):
     with np.load("test.npz") as given:
         np.savez("all.npz", feat_test=given["features"], logits_test=given["logits"], y_test=given["labels"])
     plan = re.sub(r'inlier = "test.npz".*\n', OTHER_NAMES.replace("5000:", "100:"), SCORES)
-    assert Plan.parse(plan, folder=folder).cells()
+    assert expand(Plan.parse(plan, folder=folder))
 
 
 def test_outputs_that_a_task_makes(folder):
@@ -62,21 +63,21 @@ def test_outputs_that_a_task_makes(folder):
         "from caveat import Outputs\n"
         "def outputs(seed, depth):\n"
         "    assert (seed, depth) == (0, 3)\n"
-        "    inlier, noise = Outputs.load('test.npz'), Outputs.load('dtd.npz')\n"
-        "    return {'train': inlier, 'calibration': inlier, 'inlier': inlier, 'outliers': {'noise': noise}}\n",
+        "    train, held, inlier, noise = (Outputs.load(f'{name}.npz') for name in ('train', 'val', 'test', 'dtd'))\n"
+        "    return {'train': train, 'calibration': held, 'inlier': inlier, 'outliers': {'noise': noise}}\n",
         encoding="utf-8",
     )
     plan = Plan.parse('title = "Made"\nscores = ["msp"]\nmetrics = ["auroc"]\n' + MADE, folder=folder)
     found = run(plan, store="runs/made")
     assert (found.missing, found.failures) == ((), ())
-    assert set(found.columns("metric", metric="auroc")["regime"]) == {"far"}
+    assert set(found.table("auroc")["regime"]) == {"far"}
 
 
 def test_a_study_of_a_task(folder):
     (folder / "run.py").write_text("def one(set, K, seed): return [{'value': K}]\n", encoding="utf-8")
     (folder / "protocol.py").touch()
     (folder / "usps.npz").touch()
-    assert len(Plan.parse(TASK, folder=folder).cells()) == 9  # 1 set x 3 K x 3 seeds
+    assert len(expand(Plan.parse(TASK, folder=folder))[0]) == 9  # 1 set x 3 K x 3 seeds
 
 
 def test_the_store_is_as_listed(folder):

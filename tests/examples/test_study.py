@@ -9,6 +9,7 @@ import pytest
 
 from caveat.stats import compare
 from caveat.study import Plan, run
+from caveat.study.expansion import expand
 
 HERE = Path(__file__).parents[2] / "examples" / "study"
 
@@ -22,10 +23,10 @@ def files(tmp_path_factory):
 
 def test_the_plan_finds_its_files(files):
     plan = Plan.parse((HERE / "plan.toml").read_text(encoding="utf-8"), folder=files)
-    cells = plan.cells()
+    cells = expand(plan)[0]
     # sets, collapse, proximity; 8 plain scores; msp, energy, entropy, mahalanobis, pca_error have both projections
     assert len(cells) == 2 * (3 + 8 + 2 * 5)
-    assert plan.notes() == ("No global or class_pred projection exists of vim, knn.",)
+    assert expand(plan)[1] == ("No global or class_pred projection exists of vim, knn.",)
 
 
 def test_the_study_runs_and_can_be_compared(files):
@@ -34,5 +35,5 @@ def test_the_study_runs_and_can_be_compared(files):
     text = text.replace(text[first : text.index("resamples")], 'scores = ["msp", "pca_error"]\n')
     results = run(Plan.parse(text.replace("resamples = 200", "resamples = 20"), folder=files), store=files / "runs")
     assert results.missing == ()
-    found = compare(results.table("augrc"), block=["source", "seed", "outlier"], method="method", value="value")
+    found = compare(results.table("augrc"), block=["model", "seed", "outlier"], method="method", value="value")
     assert (found.n_blocks, set(found.methods)) == (12, {"msp", "pca_error"})

@@ -8,7 +8,7 @@ import pytest
 from caveat import InputError, Outputs
 from caveat.scores import catalogue, projections_of
 from caveat.study import Plan
-from caveat.study.expansion import expand, variant_name
+from caveat.study.expansion import expand
 
 
 def plan_of(folder, old="", new=""):
@@ -23,12 +23,12 @@ def labels(plan):
 
 def test_scores_parameters_and_projections(score_study):
     plan = Plan.read(score_study / "plan.toml")
-    assert [cell.label for cell in plan.cells()] == [
-        "net sets", "net collapse", "net proximity", "net msp", "net msp global", "net energy", "net energy global",
+    assert [cell.label for cell in expand(plan)[0]] == [
+        "net model", "net collapse", "net proximity", "net msp", "net msp global", "net energy", "net energy global",
         "net knn(k=5)", "net knn(k=10)",
     ]  # fmt: skip
-    assert plan.notes() == ("No global projection exists of knn.",)
-    assert {cell.seed for cell in plan.cells()} == {3}
+    assert expand(plan)[1] == ("No global projection exists of knn.",)
+    assert {cell.seed for cell in expand(plan)[0]} == {3}
 
 
 def test_by_default_every_score_that_the_files_allow(score_study):
@@ -56,7 +56,7 @@ def test_without_training_outputs_there_is_no_geometry(score_study):
     plan = plan_of(score_study, 'train = "train.npz"\n')
     plan = Plan.parse(plan.text.replace(', {name = "knn", k = [5, 10]}', "").replace('"none", "global"', '"none"'),
                       folder=score_study)  # fmt: skip
-    assert labels(plan) == ["net sets", "net msp", "net energy"]
+    assert labels(plan) == ["net model", "net msp", "net energy"]
     assert any("neural collapse needs" in note for note in expand(plan)[1])
 
 
@@ -72,26 +72,26 @@ def test_a_seed_in_a_path_gives_cells_for_each_seed(score_study):
     (score_study / "test4.npz").write_bytes((score_study / "test3.npz").read_bytes())
     plan = plan_of(score_study, "seeds = [3]", "seeds = [3, 4]")
     plan = Plan.parse(plan.text.replace('"test.npz"', '"test{seed}.npz"'), folder=score_study)
-    assert sorted({cell.label for cell in plan.cells() if cell.params.get("score") == "msp"}) == [
+    assert sorted({cell.label for cell in expand(plan)[0] if cell.params.get("score") == "msp"}) == [
         "net seed 3 msp", "net seed 3 msp global", "net seed 4 msp", "net seed 4 msp global",
     ]  # fmt: skip
 
 
 def test_moved_data_keep_their_keys_and_changed_data_do_not(score_study, tmp_path):
-    before = {cell.label: cell.key for cell in Plan.read(score_study / "plan.toml").cells()}
+    before = {cell.label: cell.key for cell in expand(Plan.read(score_study / "plan.toml"))[0]}
     moved = score_study.rename(tmp_path / "moved")
-    assert {cell.label: cell.key for cell in Plan.read(moved / "plan.toml").cells()} == before
+    assert {cell.label: cell.key for cell in expand(Plan.read(moved / "plan.toml"))[0]} == before
     outputs = Outputs.load(moved / "held.npz")
     Outputs(logits=outputs.logits + 1, labels=outputs.labels).save(moved / "held.npz")
-    after = {cell.label: cell.key for cell in Plan.read(moved / "plan.toml").cells()}
-    # Held-out inliers calibrate prediction sets; these scores do not read them.
-    assert {label for label in before if before[label] != after[label]} == {"net sets"}
+    after = {cell.label: cell.key for cell in expand(Plan.read(moved / "plan.toml"))[0]}
+    # Calibration rows set every threshold; geometry does not read them.
+    assert {label for label in before if before[label] == after[label]} == {"net collapse", "net proximity"}
 
 
 def test_the_regime_and_the_title_are_not_part_of_the_key(score_study):
-    before = [cell.key for cell in Plan.read(score_study / "plan.toml").cells()]
+    before = [cell.key for cell in expand(Plan.read(score_study / "plan.toml"))[0]]
     other = plan_of(score_study, 'regime = "near"', 'regime = "mid"')
-    assert [cell.key for cell in other.cells()] == before
+    assert [cell.key for cell in expand(other)[0]] == before
 
 
 def test_regimes_by_proximity_need_three_sets(score_study):
@@ -122,7 +122,7 @@ def test_sets_of_different_models_are_refused(score_study, classes, width, said)
     rng = np.random.default_rng(0)
     strange = Outputs(logits=rng.normal(size=(30, classes)), features=rng.normal(size=(30, width)))
     strange.save(score_study / "far.npz")
-    with pytest.raises(InputError, match=f"source net: all sets of a source must come from one model, {said}"):
+    with pytest.raises(InputError, match=f"source net: all parts must come from one model, {said}"):
         expand(plan_of(score_study, '["msp", "energy", {name = "knn", k = [5, 10]}]', '["energy"]'))
 
 
@@ -133,14 +133,17 @@ def test_rows_that_keep_nothing_are_an_error(score_study):
 
 def test_a_grid_of_a_task(task_study):
     plan = Plan.read(task_study())
-    assert [cell.params for cell in plan.cells()] == [{"a": a, "b": b} for a in (1, 2, 3) for b in (0, 5)]
-    assert plan.cells()[1].label == "a=1, b=5"
+    assert [cell.params for cell in expand(plan)[0]] == [{"a": a, "b": b} for a in (1, 2, 3) for b in (0, 5)]
+    assert expand(plan)[0][1].label == "a=1, b=5"
 
 
 def test_a_grid_from_a_function(task_study):
     path = task_study("def one(**k): return []\ndef grid(): return [{'seed': 4, 'k': 2}, {'k': 3}]",
                       '[task]\nrun = "run.py:one"\ngrid = "run.py:grid"')  # fmt: skip
-    assert [(cell.params, cell.seed) for cell in Plan.read(path).cells()] == [({"seed": 4, "k": 2}, 4), ({"k": 3}, 0)]
+    assert [(cell.params, cell.seed) for cell in expand(Plan.read(path))[0]] == [
+        ({"seed": 4, "k": 2}, 4),
+        ({"k": 3}, 0),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -152,23 +155,15 @@ def test_a_wrong_grid_function(task_study, grid, said):
     path = task_study(f"def one(**k): return []\ndef grid(): return {grid}",
                       '[task]\nrun = "run.py:one"\ngrid = "run.py:grid"')  # fmt: skip
     with pytest.raises(InputError, match=said):
-        Plan.read(path).cells()
+        expand(Plan.read(path))[0]
 
 
 def test_editing_the_task_or_its_data_changes_the_keys(task_study, tmp_path):
     path = task_study(plan='[task]\nrun = "run.py:one"\ndata = ["d.csv"]\n[grid]\na = 1\nb = 2')
     (path.parent / "d.csv").write_text("1")
-    keys = [Plan.read(path).cells()[0].key]
+    keys = [expand(Plan.read(path))[0][0].key]
     (path.parent / "d.csv").write_text("2")
-    keys.append(Plan.read(path).cells()[0].key)
+    keys.append(expand(Plan.read(path))[0][0].key)
     (path.parent / "run.py").write_text("def one(a, b): return []")
-    keys.append(Plan.read(path).cells()[0].key)
+    keys.append(expand(Plan.read(path))[0][0].key)
     assert len(set(keys)) == 3
-
-
-def test_names_of_variants():
-    assert variant_name("knn", {"k": 10}, "none") == "knn(k=10)"
-    assert (
-        variant_name("gen", '{"gamma":0.10000000000000001,"top":3}', "class_pred") == "gen(gamma=0.1, top=3) class_pred"
-    )
-    assert variant_name("msp", "", "") == "msp"

@@ -16,6 +16,7 @@ import pytest
 import caveat
 from caveat import CaveatWarning, InputError
 from caveat.errors import StoreError
+from caveat.evaluation.records import Left
 from caveat.study import Plan, Store, StudyResults, run
 
 SLOW_TASK = """
@@ -176,7 +177,7 @@ def test_a_cell_that_takes_its_process_with_it_stops_nothing_either(task_study, 
     code = "import os, signal\ndef one(k):\n if k == 3: os.kill(os.getpid(), signal.SIGKILL)\n return [{'value': k}]"
     results = run(task_study(code, GRID.format(list(range(8)))), store=tmp_path / "runs", jobs=2)
     assert [(f.label, f.error) for f in results.failures] == [("k=3", "ProcessKilled")]
-    assert results.columns()["value"].tolist() == [0, 1, 2, 4, 5, 6, 7]
+    assert [row["value"] for row in results.rows()] == [0, 1, 2, 4, 5, 6, 7]
 
 
 def test_a_failed_cell_is_tried_again(task_study, tmp_path):
@@ -307,7 +308,7 @@ def test_outputs_that_a_task_makes_are_measured_for_each_seed(task_study, tmp_pa
     plan = task_study(SOURCE_TASK, SOURCE_PLAN)
     results = run(plan, store=tmp_path / "runs", jobs=2)
     table = results.table("auroc")
-    columns = [table[name] for name in ("source", "seed", "outlier", "regime", "method")]
+    columns = [table[name] for name in ("model", "seed", "outlier", "regime", "method")]
     assert list(zip(*columns, strict=True)) == [
         ("good", 1, "noise", "far", "msp"), ("good", 2, "noise", "far", "msp"),
     ]  # fmt: skip
@@ -338,8 +339,8 @@ def test_scores_that_were_not_named_are_skipped_where_made_outputs_do_not_allow_
     )
     results = run(plan, store=tmp_path / "runs")
     assert results.failures == results.missing == ()
-    skipped = {fact["label"]: fact["skipped"] for fact in results.facts() if "skipped" in fact}
-    assert skipped["good seed 1 knn"].startswith("needs features")
+    left = {(found.block.seed, str(found.method)): found.reason for found in results.records(Left)}
+    assert left[1, "knn"].startswith("needs features")
     assert {"msp", "energy", "entropy"} <= set(results.table("auroc")["method"])
 
 

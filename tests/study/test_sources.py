@@ -9,6 +9,7 @@ import pytest
 
 from caveat import InputError, Outputs
 from caveat.study import Plan, SourceOutputs, Store, sources
+from caveat.study.expansion import expand
 from caveat.study.sources import load_source, save_source, stand_in
 
 
@@ -39,7 +40,7 @@ def test_renamed_keys_rows_and_a_head_in_another_file(tmp_path, inlier):
         """,
         folder=tmp_path,
     )
-    cell = plan.cells()[-1]
+    cell = expand(plan)[0][-1]
     found = load_source(cell, Store(tmp_path / "runs")).held_out
     np.testing.assert_array_equal(found.features, inlier.features[10:40])
     np.testing.assert_array_equal(found.labels, inlier.labels[10:40])
@@ -51,7 +52,7 @@ def test_a_folder_with_renamed_keys_stays_memory_mapped(tmp_path, inlier):
     (tmp_path / "d").mkdir()
     np.save(tmp_path / "d" / "z.npy", inlier.logits)
     plan = Plan.parse('scores = ["msp"]\n[sources.net]\ninlier = {path = "d", keys = {logits = "z"}}', folder=tmp_path)
-    found = load_source(plan.cells()[-1], Store(tmp_path / "runs")).held_out
+    found = load_source(expand(plan)[0][-1], Store(tmp_path / "runs")).held_out
     assert isinstance(found.logits.base, np.memmap)
 
 
@@ -59,7 +60,7 @@ def test_files_of_one_source_are_read_once(score_study, monkeypatch):
     plan, store = Plan.read(score_study / "plan.toml"), Store(score_study / "runs")
     read = []
     monkeypatch.setattr(sources, "_read_set", lambda path, *rest: read.append(path.name) or Outputs.load(path))
-    for cell in plan.cells():
+    for cell in expand(plan)[0]:
         load_source(cell, store)
     assert sorted(read) == ["far.npz", "held.npz", "near.npz", "test.npz", "train.npz"]
 
@@ -69,10 +70,10 @@ def test_a_head_that_does_not_fit_is_named(tmp_path, inlier):
     np.savez(tmp_path / "head.npz", head_weight=np.ones((4, 3)))
     plan = Plan.parse('scores = ["msp"]\n[sources.n]\ninlier = "a.npz"\nhead = "head.npz"', folder=tmp_path)
     with pytest.raises(InputError, match=r"a\.npz: features must have as many columns as head.weight \(3\), got 12"):
-        plan.cells()
+        expand(plan)[0]
     np.savez(tmp_path / "head.npz", weight=np.ones((4, 3)))
     with pytest.raises(InputError, match="no array 'head_weight'"):
-        plan.cells()
+        expand(plan)[0]
 
 
 def test_what_a_task_makes_is_kept_and_read_back(tmp_path, train, inlier, outlier):

@@ -14,12 +14,12 @@ import pytest
 
 from caveat import InputError, MissingExtraError
 from caveat.errors import StoreError
+from caveat.evaluation.records import Block, Detection, Left, Method
 from caveat.study import Cell, Failure, Plan, Store
 from caveat.study import store as module
-from caveat.study.schema import make_row
 
 CELL = Cell("run.py:one", {"a": 1}, label="a=1")
-ROWS = [make_row("metric", "auroc", i / 7, outlier=f"o{i}") for i in range(50)]
+ROWS = [Left(Block("net", outlier=f"o{i}"), Method("msp", (("k", i / 7),)), "needs logits") for i in range(50)]
 PLAN = Plan.parse('[task]\nrun = "run.py:one"\n[grid]\na = [1]')
 
 
@@ -49,23 +49,23 @@ def test_a_cell_is_written_and_read_back_with_its_facts(store):
     assert not store.has(CELL.key)
     store.write(CELL, ROWS, {"seconds": 1.5})
     found = store.read(CELL.key)
-    assert found.table.to_pylist()[3]["outlier"] == "o3"
-    assert found.table["value"].to_pylist() == [i / 7 for i in range(50)]
+    assert list(store.records(CELL.key)) == ROWS
     assert (found.facts["key"], found.facts["params"], found.facts["seconds"]) == (CELL.key, {"a": 1}, 1.5)
     assert store.facts(CELL.key) == found.facts
     assert store.is_sound(CELL.key)
 
 
-def test_one_kind_of_rows(store):
-    store.write(CELL, [*ROWS, make_row("risk", "selective", 0.5)])
-    assert store.read(CELL.key, kind="risk").table.num_rows == 1
-    assert store.read(CELL.key, kind="sets").table.num_rows == 0
+def test_one_kind_of_records(store):
+    found = Detection(Block("net"), Method("msp"))
+    store.write(CELL, [*ROWS, found])
+    assert list(store.records(CELL.key, [Detection])) == [found]
+    assert list(store.records(CELL.key, [])) == []
 
 
 def test_rows_of_a_task_and_no_rows_at_all(store):
     store.write(CELL, [{"name": "a", "ok": True, "k": 3, "auc": 0.5}, {"name": "b", "ok": False, "k": 4, "auc": None}])
     assert store.read(CELL.key).table.to_pylist()[1] == {"name": "b", "ok": False, "k": 4, "auc": None}
-    assert store.read(CELL.key, kind="metric").table.num_rows == 0
+    assert list(store.records(CELL.key)) == []
     store.write(CELL, [])
     assert store.read(CELL.key).table.num_rows == 0
     with pytest.raises(InputError, match="each column of a task's rows must hold one type"):

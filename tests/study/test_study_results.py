@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from caveat import InputError
+from caveat.evaluation.records import Certificate, Detection
 from caveat.stats import compare
 from caveat.study import Plan, StudyResults, run
+from caveat.study.expansion import expand
 
 
 @pytest.fixture
@@ -17,29 +19,25 @@ def results(score_study):
     return run(score_study / "plan.toml", store=score_study / "runs")
 
 
-def test_rows_and_columns_are_the_same_numbers(results):
-    rows = list(results.rows("metric", metric="auroc", outlier="far"))
-    columns = results.columns("metric", metric="auroc", outlier="far")
-    assert [row["value"] for row in rows] == columns["value"].tolist()
+def test_rows_and_records_are_the_same_numbers(results):
+    far = [found for found in results.records(Detection) if found.block.outlier == "far"]
+    rows = [row for row in results.rows() if row["metric"] == "auroc" and row["outlier"] == "far"]
+    assert [row["value"] for row in rows] == [found.auroc.value for found in far]
     assert len(rows) == 6  # msp, energy, each plain and global; knn with two k
-    assert {row["regime"] for row in rows} == {"far"}
-    assert results.columns("certificate") == {}
-    with pytest.raises(InputError, match="unknown kind of row 'metrics'"):
-        results.columns("metrics")
-    with pytest.raises(InputError, match="unknown column 'outliers'. Did you mean 'outlier'"):
-        list(results.rows("metric", outliers="far"))
+    assert {row["regime"] for row in rows} == {found.block.regime for found in far} == {"far"}
+    assert list(results.records(Certificate)) == []
 
 
 def test_a_table_for_comparison(results):
     table = results.table("augrc")
     assert sorted(set(table["method"])) == ["energy", "energy global", "knn(k=10)", "knn(k=5)", "msp", "msp global"]
     assert set(zip(table["outlier"], table["regime"], strict=True)) == {("near", "near"), ("far", "far")}
-    found = compare(table, block=["source", "seed", "outlier"], method="method", value="value")
+    found = compare(table, block=["model", "seed", "outlier"], method="method", value="value")
     assert (found.n_blocks, len(found.methods)) == (2, 6)
     assert set(table["method"]) == set(results.table("aurc", errors=True)["method"])
     with pytest.raises(InputError, match="unknown metric in this study 'augcr'. Did you mean 'augrc'"):
         results.table("augcr")
-    with pytest.raises(InputError, match="no score of this study has the metric 'accuracy'"):
+    with pytest.raises(InputError, match="unknown metric in this study 'accuracy'"):
         results.table("accuracy")
 
 
@@ -56,18 +54,18 @@ def test_regimes_by_proximity(score_study, make_outputs):
     text = (score_study / "plan.toml").read_text() + 'third = "third.npz"\n[regimes]\nby = "proximity"\n'
     found = run(Plan.parse(text, folder=score_study), store=score_study / "by")
     assert found.failures == ()
-    assert set(found.regimes().values()) == {"near", "mid", "far"}
+    assert set(found.regimes.values()) == {"near", "mid", "far"}
     table = found.table("auroc")
     assert dict(zip(table["outlier"], table["regime"], strict=True)) == {
-        outlier: regime for (_, _, outlier), regime in found.regimes().items()
+        outlier: regime for (_, _, outlier), regime in found.regimes.items()
     }
 
 
 def test_the_plan_comes_back(results, score_study):
     assert results.plan == Plan.read(score_study / "plan.toml")
     assert results.title == "Small"
-    assert results.notes == results.plan.notes()
-    assert [cell["key"] for cell in results.cells] == [cell.key for cell in results.plan.cells()]
+    assert results.notes == expand(results.plan)[1]
+    assert [cell["key"] for cell in results.cells] == [cell.key for cell in expand(results.plan)[0]]
     assert repr(results) == "StudyResults('Small', 9 of 9 cells, 0 failed)"
 
 
@@ -92,16 +90,16 @@ def test_csv_is_the_table(results, tmp_path):
 
 def test_results_of_a_task(task_study, tmp_path):
     found = run(task_study(), store=tmp_path / "runs")
-    assert found.columns()["value"].tolist() == [row["value"] for row in found.rows()]
-    assert found.columns(a=2)["b"].tolist() == [0, 0, 0, 5, 5, 5]
+    assert [row["b"] for row in found.rows() if row["a"] == 2] == [0, 0, 0, 5, 5, 5]
+    assert list(found.records()) == []
+    with pytest.raises(InputError, match="rows of a task in columns of its own"):
+        found.findings()
     assert found.to_csv(tmp_path / "t.csv").read_text().splitlines()[:2] == ["a,b,step,value", "1,0,0,10.0"]
 
 
 def test_cells_with_different_columns_are_read_row_by_row(task_study, tmp_path):
     path = task_study("def one(a): return [{f'c{a}': True}]", '[task]\nrun = "run.py:one"\n[grid]\na = [1, 2]')
     found = run(path, store=tmp_path / "runs")
-    with pytest.raises(InputError, match="the cells have different columns"):
-        found.columns()
     assert list(found.rows()) == [{"a": 1, "c1": True}, {"a": 2, "c2": True}]
     assert found.to_csv(tmp_path / "t.csv").read_text() == "a,c1,c2\n1,true,\n2,,true\n"
 

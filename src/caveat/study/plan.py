@@ -288,6 +288,8 @@ def _read_source(name: str, section: Section) -> Source:
         raise InputError(f"{section.at('inlier')} is missing. Add the outputs on held-out inliers, or a task.")
     roles = {role: _read_set(section, role) for role in _ROLES if role in section.content}
     files = {outlier: _read_set(outliers, outlier, regime=True) for outlier in outliers.content}
+    if {"", "inlier"} & set(files):
+        raise InputError(f"an outlier set in {outliers.path} cannot be called '' or 'inlier'. Give it another name.")
     others = section.section("confirm")
     confirm = {outlier: _read_set(others, outlier) for outlier in others.content}
     if "params" in section.content:

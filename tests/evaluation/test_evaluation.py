@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import caveat
+from caveat import CaveatWarning, InputError, Outputs
+from caveat.conformal import threshold_for
+from caveat.evaluation import evaluate
+from caveat.evaluation.parts import tuning_rows
+from caveat.evaluation.records import Detection, Scores, Selective, SetFacts
+from caveat.metrics import auroc
+
+
+@pytest.fixture
+def parts(make_outputs):
+    def plain(outputs, labels=True):
+        return Outputs(logits=outputs.logits, features=outputs.features, head=outputs.head,
+                       labels=outputs.labels if labels else None)  # fmt: skip
+
+    return {
+        "train": plain(make_outputs(seed=1, n=300)), "calibration": plain(make_outputs(seed=4, n=200)),
+        "inlier": plain(make_outputs(seed=2, n=220)),
+        "outliers": {"near": plain(make_outputs(seed=3, n=90, shift=0.5), labels=False),
+                     "far": plain(make_outputs(seed=5, n=80, shift=4.0), labels=False)},
+    }  # fmt: skip
+
+
+FEW = ["msp", "energy", "mahalanobis", "tempscale"]
+
+
+def test_it_is_public(parts):
+    assert caveat.evaluate is evaluate
+
+
+def test_the_numbers_are_those_of_the_metrics(parts):
+    found = evaluate(**parts, scores=["energy"])
+    inside = found.of(Scores)[0].values
+    outside = next(s.values for s in found.of(Scores) if s.role == "outlier" and s.block.outlier == "far")
+    assert found.detection("energy", "far").auroc.value == auroc(inlier=inside, outlier=outside)
+
+
+def test_one_score_alone_gives_the_same_numbers_as_with_others(parts):
+    few = {key: value for key, value in parts.items() if key != "calibration"}  # the split is drawn too
+    alone, among = evaluate(**few, scores=["msp"]), evaluate(**few, scores=FEW)
+    for kind in (Detection, Selective):
+        mine = [r for r in among.of(kind) if str(r.method) == "msp"]
+        assert list(alone.of(kind)) == mine
+    assert [s.coverage for s in alone.of(SetFacts)] == [s.coverage for s in among.of(SetFacts)]
+
+
+def test_the_threshold_comes_from_calibration_rows_alone(parts):
+    found = evaluate(**parts, scores=FEW, false_alarm=0.1, delta=0.05)
+    decision = found.decision
+    held = next(s.values for s in found.of(Scores) if s.role == "calibration" and s.method == decision.method)
+    assert decision.threshold == threshold_for(held, 0.1, 0.05)
+    inside = next(s.values for s in found.of(Scores) if s.role == "inlier" and s.method == decision.method)
+    assert decision.measured_false_alarms.value == pytest.approx(np.mean(inside >= decision.threshold))
+    for caught in decision.caught:
+        mine = [s for s in found.of(Scores) if s.role == "outlier" and s.method == decision.method]
+        values = next(s.values for s in mine if s.block.outlier == caught.outlier)
+        assert caught.share.value == pytest.approx(np.mean(values >= decision.threshold))
+
+
+def test_rows_that_fitted_a_temperature_set_no_threshold_of_it(parts):
+    found = evaluate(**parts, scores=["tempscale", "msp"])
+    sizes = {str(s.method): s.values.size for s in found.of(Scores) if s.role == "calibration"}
+    assert sizes == {"msp": 200, "tempscale": 200 - int(tuning_rows(200, 0).sum())}
+    assert found.decision.errors is not None
+
+
+def test_without_calibration_rows_the_inliers_are_split(parts):
+    del parts["calibration"]
+    found = evaluate(**parts, scores=["msp"])
+    assert found.split
+    assert {s.role: s.values.size for s in found.of(Scores) if not s.block.outlier} == {
+        "inlier": 110,
+        "calibration": 110,
+    }
+
+
+def test_without_outliers_it_ends_in_a_decision_too(parts):
+    del parts["outliers"]
+    found = evaluate(**parts, scores=FEW)
+    assert found.ranking is None
+    assert found.decision.false_alarms.holds
+    assert found.decision.errors is not None
+    assert "no outliers" in found.decision.reason
+    assert found.accuracy.n == 220
+
+
+def test_without_labels_only_the_false_alarms_are_promised(parts):
+    for name in ("train", "calibration", "inlier"):
+        outputs = parts[name]
+        parts[name] = Outputs(logits=outputs.logits, features=outputs.features, head=outputs.head)
+    found = evaluate(**parts, scores=["msp", "energy"])
+    assert [promise.what for promise in found.decision.promises] == ["false alarms"]
+    assert found.accuracy is None
+
+
+def test_confirmed_shares_did_not_choose_the_score(parts, make_outputs):
+    other = make_outputs(seed=11, n=70, shift=2.0)
+    confirm = {"other": Outputs(logits=other.logits, features=other.features, head=other.head)}
+    found = evaluate(**parts, confirm=confirm, scores=FEW)
+    assert {c.outlier: c.confirmed for c in found.decision.caught} == {"near": False, "far": False, "other": True}
+    assert found.decision.method == evaluate(**parts, scores=FEW).decision.method
+    assert not any("flatter" in sentence for sentence in found.decision.warnings)
+
+
+def test_the_same_rows_in_two_roles_are_refused(parts):
+    parts["calibration"] = parts["inlier"]
+    with pytest.raises(InputError, match="calibration and inlier are the same"):
+        evaluate(**parts, scores=["msp"])
+
+
+def test_an_outlier_detector_can_be_named(parts):
+    pytest.importorskip("pyod")
+    found = evaluate(**parts, scores=["msp", "iforest"])
+    assert set(found.ranking.methods) == {"msp", "iforest"}
+
+
+def test_a_named_score_that_cannot_be_computed_is_an_error(parts):
+    with pytest.raises(InputError, match="score 'mc_msp' needs mc_logits"):
+        evaluate(**parts, scores=["mc_msp"])
+    with pytest.raises(InputError, match="unknown score 'enrgy'"):
+        evaluate(**parts, scores=["enrgy"])
+
+
+def test_small_calibration_sets_promise_nothing_and_say_what_they_need(parts):
+    parts["calibration"] = parts["calibration"][:30]
+    decision = evaluate(**parts, scores=["msp"]).decision
+    assert decision.threshold == math.inf
+    assert not decision.false_alarms.holds
+    assert "59 calibration rows" in str(decision)
+
+
+def test_printing_stays_short(parts):
+    found = evaluate(**parts, scores=[*FEW, "max_logit", "entropy", "pca_error", "vim"])
+    assert len(repr(found)) < 2000
+    assert len(str(found.decision).splitlines()) <= 25
+    assert json.loads(json.dumps(found.decision.to_dict(), allow_nan=False))["score"] == str(found.decision.method)
+
+
+def test_a_long_table(parts):
+    pytest.importorskip("pandas")
+    frame = evaluate(**parts, scores=["msp", "energy"]).to_frame()
+    assert set(frame[frame.metric == "auroc"].outlier) == {"near", "far"}
+    assert {"method", "value", "lower", "upper", "n"} <= set(frame.columns)
+
+
+def test_few_shared_rows_are_a_warning(parts):
+    joined = {k: np.concatenate([getattr(parts["inlier"], k), getattr(parts["calibration"], k)[:5]])
+              for k in ("logits", "features", "labels")}  # fmt: skip
+    parts["inlier"] = Outputs(**joined, head=parts["inlier"].head)
+    with pytest.warns(CaveatWarning, match="share 5 of 200 rows"):
+        evaluate(**parts, scores=["msp"])
