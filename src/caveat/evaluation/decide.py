@@ -107,16 +107,16 @@ class Decision:
         return tuple(p for p in (self.false_alarms, self.errors, self.coverage) if p is not None)
 
     def to_dict(self) -> dict[str, object]:
-        """The decision as plain values, for machines."""
+        """The decision as plain values, for machines; a threshold that is not finite (nothing is promised) is None."""
         return {
-            "score": str(self.method), "threshold": self.threshold, "reason": self.reason,
+            "score": str(self.method), "threshold": _finite(self.threshold), "reason": self.reason,
             "promises": [vars(promise) | {"holds": promise.holds, "sentence": str(promise)}
                          for promise in self.promises],
             "measured_false_alarms": _plain(self.measured_false_alarms),
             "caught": [{"outlier": c.outlier, "regime": c.regime, "confirmed": c.confirmed} | _plain(c.share)
                        for c in self.caught],
             "confidence_score": None if self.confidence is None else str(self.confidence),
-            "accept_below": None if math.isnan(self.accept_below) else self.accept_below,
+            "accept_below": _finite(self.accept_below),
             "measured_errors": _plain(self.measured_errors), "accepted": _plain(self.accepted),
             "mean_set_size": None if self.sets is None else self.sets.mean_size,
             "measured_coverage": None if self.sets is None else _plain(self.sets.coverage),
@@ -287,6 +287,10 @@ def _share(found: Estimate | None) -> str:
     if found is None:
         return "not measured"
     return f"{100 * found.value:.1f} % [{100 * found.lower:.1f}, {100 * found.upper:.1f}]"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _plain(found: Estimate | None) -> dict[str, object]:
