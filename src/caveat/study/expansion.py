@@ -104,7 +104,7 @@ class _Base:
         keep = list(params.sets)
         files = [*keep, "head"] if keep else []
         return Cell(
-            task, json.loads(canonical_json(asdict(params))), self.seed,
+            task, json.loads(json.dumps(asdict(params))), self.seed,
             {name: self.fingerprints[name] for name in files if name in self.fingerprints},
             {name: self.paths[name] for name in files if name in self.paths},
             f"{self.label} {name}", self.needs,
