@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._checks import Rng, as_boundary, as_comparable, as_level, as_vector, check_known
+from caveat._html import small_table
 from caveat.conformal.boundary import METHODS, boundary, boundary_violation
 from caveat.conformal.local_levels import EXACT_UP_TO
 from caveat.conformal.violation import violation_probability
@@ -87,6 +88,16 @@ class FPRBand:
     def n(self) -> int:
         """How many inliers the band rests on."""
         return int(self._sorted.size)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for rate in (0.01, 0.05, 0.1, 0.2):
+            t = float(self._sorted[max(0, self.n - max(1, round(rate * self.n)))])
+            rows.append(
+                (f"{t:.6g}", *(f"{100 * float(side(t)):.2f} %" for side in (self.lower, self.empirical, self.upper)))
+            )
+        head = ("threshold", "at least", "measured", "at most")
+        return small_table(f"False-positive rate, {self.name}, n = {self.n}", rows, head=head)
 
     def count(self, t: ArrayLike) -> NDArray[np.intp]:
         """How many of the calibration inliers score t or more."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from caveat._checks import as_count, as_level
+from caveat._html import small_table
 from caveat.errors import InputError
 from caveat.evaluation.assess import Assessment, assess
 from caveat.evaluation.decide import Decision
@@ -116,6 +117,16 @@ class Evaluation:
 
         return to_frame(self.rows())
 
+    def _repr_html_(self) -> str:
+        decision, ranking = self.decision, self.ranking
+        rows = [] if self.accuracy is None else [("accuracy", _percent(self.accuracy))]
+        if decision is not None:
+            rows.append(("reject when", f"{decision.method} is {decision.threshold:.6g} or more"))
+            rows += [(promise.what, str(promise)) for promise in decision.promises]
+            rows += [(f"caught: {c.outlier}", _percent(c.share)) for c in decision.caught]
+        best = "" if ranking is None else f"Best scores (tied): {', '.join(ranking.layers[0])}. "
+        return small_table(self.title, rows, note=best + " ".join(decision.warnings if decision is not None else ()))
+
     def __repr__(self) -> str:
         data = ", ".join(f"{d.block.outlier or d.role} {d.n}" for d in self.of(Data))
         scores = len({str(d.method) for d in self.of(Detection)}) or len(self.left_out)
@@ -212,6 +223,10 @@ def evaluate(
     return Evaluation(
         title, named, found, settings, false_alarm, risk, parts.split, time.perf_counter() - started, versions()
     )
+
+
+def _percent(found: Estimate) -> str:
+    return f"{100 * found.value:.1f} % [{100 * found.lower:.1f}, {100 * found.upper:.1f}]"
 
 
 def _by_reason(left_out: Mapping[str, str]) -> dict[str, list[str]]:

@@ -14,12 +14,12 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from caveat.metrics import Placements, paired_p_value
 from caveat.results import Comparison
 from caveat.stats.cliques import layers, maximal_cliques
 from caveat.stats.posthoc import holm
+from caveat.stats.ranks import mid_ranks
 
 __all__ = ["error_placements", "rank_methods"]
 
@@ -50,7 +50,8 @@ def rank_methods(placements: Mapping[str, Placements], *, alpha: float = 0.05) -
     upper = np.triu_indices(k, 1)
     p[upper] = holm([paired_p_value(placements[a], placements[b]) for a, b in combinations(names, 2)])
     p.T[upper] = p[upper]
-    ranks, tied = rankdata([-areas[name] for name in names]), p >= alpha
+    ranks = mid_ranks(np.array([[areas[name] for name in names]]), lower_is_better=False)[0]
+    tied = p >= alpha
 
     def named(groups: list[tuple[int, ...]]) -> tuple[tuple[str, ...], ...]:
         return tuple(tuple(names[i] for i in group) for group in groups)

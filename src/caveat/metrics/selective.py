@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from caveat import _ranking
 from caveat._checks import as_mask, as_vector
+from caveat._html import small_table
 from caveat.errors import InputError
 
 __all__ = [
@@ -46,6 +47,14 @@ class RiskCurve:
     selective: NDArray[np.float64]
     generalized: NDArray[np.float64]
     threshold: NDArray[np.float64]
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for share in (0.5, 0.8, 0.9, 0.95, 1.0):
+            at = min(int(np.searchsorted(self.coverage, share * (1 - 1e-12))), self.coverage.size - 1)
+            rows.append((f"{100 * self.coverage[at]:.1f} %", f"{100 * self.selective[at]:.2f} %",
+                         f"{self.threshold[at]:.6g}"))  # fmt: skip
+        return small_table("Risk against coverage", rows, head=("accepted", "errors among them", "largest score"))
 
 
 def risk_curve(*, score: ArrayLike, correct: ArrayLike) -> RiskCurve:

@@ -8,6 +8,7 @@ from typing import final
 
 import numpy as np
 
+from caveat._html import small_table
 from caveat.results.paired_test import p_text
 
 __all__ = ["Comparison"]
@@ -136,6 +137,12 @@ class Comparison:
             f"Iman-Davenport {self.f_statistic:.4g} ({p_text(self.f_p_value)}), Kendall's W {self.kendall_w:.2f}."
         )
         return text + (f" {self.caveat}" if self.caveat else "")
+
+    def _repr_html_(self) -> str:
+        rows = [(name, str(self.rank(name)), f"{self.average_ranks[name]:.2f}", letters)
+                for _, name, letters in self.lines()]  # fmt: skip
+        head = ("method", "rank", "average rank", "groups")
+        return small_table(self.test_name(), rows, head=head, note=f"{self.summary()} {self.legend()}")
 
     def __str__(self) -> str:
         groups = [

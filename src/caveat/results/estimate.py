@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from caveat._html import small_table
+
 __all__ = ["Estimate"]
 
 
@@ -48,3 +50,8 @@ class Estimate:
         interval = f"{self.value:.3f} [{self.lower:.3f}, {self.upper:.3f}]"
         made = f"({100 * self.level:g} % {self.method}, n = {self.n})"
         return f"{interval} {made}" + (f" {self.caveat}" if self.caveat else "")
+
+    def _repr_html_(self) -> str:
+        rows = [("value", f"{self.value:.4g}"), ("interval", f"{self.lower:.4g} to {self.upper:.4g}"),
+                ("n", str(self.n))]  # fmt: skip
+        return small_table(f"{100 * self.level:g} % {self.method}", rows, note=self.caveat)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from caveat._checks import as_labels
+from caveat._html import small_table
 from caveat.errors import InputError
 
 __all__ = ["PredictionSets", "stack_rows"]
@@ -106,6 +107,14 @@ class PredictionSets:
         if true.size != self.n:
             raise InputError(f"labels must have one value per prediction set ({self.n}), got {true.size}.")
         return true
+
+    def _repr_html_(self) -> str:
+        sizes = self.sizes
+        values, counts = np.unique(sizes, return_counts=True)
+        rows = [(f"size {size}", f"{count} ({100 * count / self.n:.1f} %)")
+                for size, count in zip(values[:12], counts[:12], strict=True)]  # fmt: skip
+        note = f"Mean size {sizes.mean():.2f}; coverage promised {self.level:.3f}. {self.caveat}".strip()
+        return small_table(f"{self.n} prediction sets, {self.n_classes} classes", rows, note=note)
 
     def __str__(self) -> str:
         sizes = self.sizes
