@@ -258,13 +258,16 @@ def promise(sets: SetFacts) -> str:
 
 
 def _verdict(sets: SetFacts) -> str:
-    seen = sets.coverage
-    if seen.upper < sets.promised:
-        why = "the calibration sample was unlucky, or it is not exchangeable with these inliers"
-        return f"which is below the promise: {why}"
-    if seen.lower > sets.promised:
-        return "which is above the promise"
-    return "which agrees with the promise"
+    verdict, m = sets.verdict, sets.coverage.n
+    chance = (
+        f"by chance it would be {percent(verdict.least / m)} to {percent(verdict.most / m)}, at "
+        f"{level(verdict.level)}, for {count(sets.n_calibration, 'calibration sample')} and {m:,} measured ones"
+    )
+    if verdict.verdict == "below":
+        return f"which is below the promise ({chance}): these inliers are not exchangeable with the calibration data"
+    if verdict.verdict == "above":
+        return f"which is above the promise ({chance})"
+    return f"which is as chance allows ({chance})"
 
 
 def coverage(sets: SetFacts) -> str:
