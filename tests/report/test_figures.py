@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caveat.metrics import auroc, roc_curve
+from caveat.metrics import auroc, coverage_verdict, roc_curve
 from caveat.metrics.selective import risk_curve
-from caveat.metrics import coverage_verdict
 from caveat.report import figures, svg
 from caveat.results import Estimate
 from caveat.study import SetFacts
