@@ -95,7 +95,8 @@ class ConformalClassifier:
 
     def set_params(self, **params: Any) -> Self:
         """Change settings. The calibration is dropped, because it was made for the earlier ones."""
-        return _reset(self, params)
+        _reset(self, params)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         return _tags(self.estimator)
@@ -205,7 +206,8 @@ class ConformalRegressor:
 
     def set_params(self, **params: Any) -> Self:
         """Change settings. The calibration is dropped, because it was made for the earlier ones."""
-        return _reset(self, params)
+        _reset(self, params)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         return _tags(self.estimator[0] if isinstance(self.estimator, tuple) else self.estimator)
@@ -265,7 +267,7 @@ def _gives_pairs(estimator: Any) -> bool:
     return bool(getattr(estimator, "decision_function_shape", "ovr") == "ovo")
 
 
-def _reset(wrapped: Any, params: dict[str, Any]) -> Any:
+def _reset(wrapped: ConformalClassifier | ConformalRegressor, params: dict[str, Any]) -> None:
     settings = wrapped.get_params(deep=False)
     for name in params:
         if name.startswith("estimator__"):
@@ -274,7 +276,6 @@ def _reset(wrapped: Any, params: dict[str, Any]) -> Any:
     fresh = type(wrapped)(**settings | params)  # checked before anything changes
     vars(wrapped).clear()
     vars(wrapped).update(vars(fresh))
-    return wrapped
 
 
 def _tags(estimator: Any) -> Any:

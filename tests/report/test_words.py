@@ -124,7 +124,7 @@ def test_one_score_is_not_called_the_best(evaluation):
 def test_accuracy_and_samples(evaluation):
     said, accuracy = words.measured(evaluation), evaluation.inlier.accuracy
     assert f"right on {words.percent(accuracy.value)} {words.interval(accuracy, 'percent')} of 400 inliers" in said
-    assert "4 scores of strangeness tell these inliers from 400 outliers in 2 sets (200 near and 200 far)" in said
+    assert "4 OOD scores were measured on separating these inliers from 400 outliers in 2 sets (200 near" in said
 
 
 def test_without_labels_accuracy_is_not_claimed(unlabelled):

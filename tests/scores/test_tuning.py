@@ -138,3 +138,10 @@ def test_messages(train, validation):
         tune("knn", {"k": [1]}, validation=validation)
     with pytest.raises(InputError, match="gamma must be strictly between 0 and 1, got 3"):
         tune("gen", {"gamma": [3]}, validation=validation)
+
+
+def test_rows_in_two_roles_are_refused(train, validation):
+    with pytest.raises(InputError, match="train and validation are the same"):
+        tune("knn", {"k": [5]}, train=validation, validation=validation)
+    with pytest.raises(InputError, match="validation and outlier are the same"):
+        tune("knn", {"k": [5]}, train=train, validation=validation, outlier=validation)

@@ -167,3 +167,18 @@ def test_rows_in_two_roles_are_refused(cells):
     cell, parts = cells["sets"]
     with pytest.raises(InputError, match="calibration and inlier are the same 150 rows"):
         sets_rows(cell, replace(parts, calibration=parts.inlier))
+
+
+def test_coverage_below_the_promise_beyond_chance_is_said(cells):
+    cell, parts = cells["sets"]
+    rng = np.random.default_rng(0)
+    labels = rng.integers(4, size=600)
+
+    def said(rows, noise):
+        logits = 2 * np.eye(4)[labels[rows]] + noise * rng.normal(size=(labels[rows].size, 4))
+        return Outputs(logits=logits, labels=labels[rows])
+
+    for noise, expected in ((1.0, False), (3.0, True)):
+        given = replace(parts, train=None, calibration=said(slice(300), 1.0), inlier=said(slice(300, None), noise))
+        (row,) = pick(sets_rows(cell, given)[0], score="lac", metric="coverage")
+        assert ("below the promise" in row["caveat"]) == expected

@@ -56,8 +56,8 @@ def show(evaluation: Evaluation) -> None:
         f"AUROC{', mean over the outlier sets' if len(names) > 1 else ''}; higher is better. Interval: "
         f"{100 * (1 - evaluation.delta):g} % (DeLong). Guaranteed: holds for any n with probability at least "
         f"{evaluation.ranking[0].auroc_band.level:.3g} over the draw of the inliers, for these outliers. "
-        "'=' and '~' mark scores tied with the best: '=' where a paired test cannot tell them apart, '~' where it can "
-        "but the guaranteed bands overlap. Ranks go by that test."
+        "'=' and '~' mark scores tied with the best: '=' where a paired test finds no difference, '~' where it does "
+        "but the guaranteed bands overlap. Ranks follow that test."
     )
     if wide:
         say("Outliers: " + ", ".join(f"({i}) {name}" for i, name in enumerate(names, 1)) + ".")

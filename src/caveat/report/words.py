@@ -171,11 +171,8 @@ def measured(evaluation: Evaluation) -> str:
         right = f"{percent(inlier.accuracy.value)} {interval(inlier.accuracy, 'percent')}"
         model = f"The model is right on {right} of {count(inlier.n, 'inlier')}."
     outliers = [facts for facts in evaluation.data if facts.role == "outlier"]
-    scores = count(len(evaluation.ranking), "score")
-    return (
-        f"{model} It was measured how well {scores} of strangeness tell{'s' if scores == '1 score' else ''} "
-        f"these inliers from {_outlier_sets(outliers)}."
-    )
+    scores = count(len(evaluation.ranking), "OOD score was", "OOD scores were")
+    return f"{model} {scores} measured on separating these inliers from {_outlier_sets(outliers)}."
 
 
 def _outlier_sets(outliers: Sequence[DataFacts]) -> str:

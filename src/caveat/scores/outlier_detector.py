@@ -167,7 +167,7 @@ class OutlierDetector(Score):
         if not self.whole_batch:
             return super().score(outputs)
         self._can_score(outputs)
-        batch = zlib.crc32(np.ascontiguousarray(outputs.features))
+        batch = zlib.crc32(np.ascontiguousarray(outputs.features).data)
         if batch != getattr(self, "batch_", batch):
             warnings.warn(f"{self._label} judges a row by the rows it is scored with, so that scores of separate calls "
                           "cannot be compared. Score all sets in one call: score_together(inlier, outlier).",

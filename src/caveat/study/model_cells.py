@@ -17,7 +17,17 @@ from caveat.conformal.difficulty import ease_of, logit_noise_ease
 from caveat.errors import CaveatWarning, InputError
 from caveat.geometry import buckets, neural_collapse, proximities
 from caveat.geometry.neural_collapse import Projection
-from caveat.metrics import accuracy, calibration, coverage, proportion_interval, sscv, t_cv, t_ss, true_ranks
+from caveat.metrics import (
+    accuracy,
+    calibration,
+    coverage,
+    coverage_verdict,
+    proportion_interval,
+    sscv,
+    t_cv,
+    t_ss,
+    true_ranks,
+)
 from caveat.outputs import Outputs
 from caveat.results import PredictionSets
 from caveat.study.calibration_split import HALVES, calibration_split
@@ -30,6 +40,8 @@ __all__ = ["collapse_rows", "proximity_rows", "sets_rows"]
 _SHOWN_BINS = 10  # of difficulty, in a picture
 _PAPER_BINS, _LEAST_IN_BIN = 50, 20  # of T-CV and T-SS: 50 in the paper, fewer where they would hold too little
 _SIGMA, _COPIES = 1.0, 20  # of the noise on the logits that stands in for transformed inputs
+
+_BELOW = "Coverage is below the promise, beyond chance: these inliers are not exchangeable with the calibration data."
 
 Facts = dict[str, Any]
 
@@ -134,10 +146,14 @@ def _prediction_rows(told: Any, parts: Parts, seed: int) -> list[Row]:
             method = SplitSets(name, alpha=told["alpha"]).calibrate(held, stream(seed, "sets", name, "calibrate"))
         sets = method.predict(inlier, rng=stream(seed, "sets", name, "inlier"))
         found = _size_rows(sets, "")
-        caveat = " ".join(filter(None, [said, sets.caveat]))
+        covered = sets.covers(inlier.labels)
+        verdict = coverage_verdict(
+            int(covered.sum()), inlier.n, n_calibration=held.n, alpha=told["alpha"], delta=told["delta"]
+        )
+        below = _BELOW if verdict.verdict == "below" else ""
         found.append(
-            estimate_row("sets", "coverage", coverage(sets.covers(inlier.labels), delta=told["delta"]))
-            | {"caveat": caveat}
+            estimate_row("sets", "coverage", coverage(covered, delta=told["delta"]))
+            | {"caveat": " ".join(filter(None, [said, below, sets.caveat]))}
         )
         found.append(make_row("sets", "promised", sets.level, n=held.n))
         if ease is not None:
