@@ -153,7 +153,7 @@ def facts(hits: int, *, n_calibration: int) -> SetFacts:
     [
         (450, 500, "which is as chance allows"),
         (434, 500, "which is as chance allows"),  # below for the test sample alone, whose interval ends at .896
-        (420, 500, "below the promise"),
+        (420, 500, "calibration samples and 500 measured ones): a rare draw, or"),
         (434, 100_000, "below the promise"),
         (485, 500, "above the promise"),
     ],

@@ -261,7 +261,8 @@ def _verdict(sets: SetFacts) -> str:
         f"{level(verdict.level)}, for {count(sets.n_calibration, 'calibration sample')} and {m:,} measured ones"
     )
     if verdict.verdict == "below":
-        return f"which is below the promise ({chance}): these inliers are not exchangeable with the calibration data"
+        why = "a rare draw, or these inliers are not exchangeable with the calibration data"
+        return f"which is below the promise ({chance}): {why}"
     if verdict.verdict == "above":
         return f"which is above the promise ({chance})"
     return f"which is as chance allows ({chance})"

@@ -41,7 +41,7 @@ _SHOWN_BINS = 10  # of difficulty, in a picture
 _PAPER_BINS, _LEAST_IN_BIN = 50, 20  # of T-CV and T-SS: 50 in the paper, fewer where they would hold too little
 _SIGMA, _COPIES = 1.0, 20  # of the noise on the logits that stands in for transformed inputs
 
-_BELOW = "Coverage is below the promise, beyond chance: these inliers are not exchangeable with the calibration data."
+_BELOW = "Coverage is below the promise: a rare draw, or inliers that are not exchangeable with the calibration data."
 
 Facts = dict[str, Any]
 
