@@ -19,7 +19,7 @@ LAYERS = [  # from the top down; names on one line do not import each other
     {"stats", "geometry", "robust"},
     {"metrics"},
     {"scores", "conformal", "data", "nn"},
-    {"_density_ratio"},
+    {"_density_ratio", "_roles"},
     {"outputs", "results", "_cache", "_mixtures", "_streams"},
     {"_adaptivity", "_checks", "_files", "_parallel", "_ranking", "_rank_figures"},
     {"_blocks"},

@@ -17,6 +17,7 @@ from caveat.errors import InputError
 
 __all__ = [
     "Rng",
+    "are_probabilities",
     "as_boundary",
     "as_comparable",
     "as_count",
@@ -35,8 +36,11 @@ __all__ = [
     "as_vector",
     "check_finite",
     "check_known",
+    "check_probabilities",
     "same_length",
 ]
+
+_PROBS_SLACK = 1e-2  # how far a row of probabilities may be from summing to one (float16 needs this much)
 
 Rng = np.random.Generator | int  # what every function with a random step takes: a generator, or the seed of a new one
 
@@ -80,6 +84,40 @@ def check_finite(array: NDArray[Any], name: str) -> None:
             value = rows[block][row][~finite[row]][0]
             what = "NaN" if np.isnan(value) else "an infinite value"
             raise InputError(f"{name} has {what}, first at row {block.start + row}. Drop or impute it before scoring.")
+
+
+def check_probabilities(array: NDArray[Any], name: str) -> None:
+    """Raise InputError naming the first row (along the last axis) that is not made of probabilities with sum 1."""
+    rows = array.reshape(-1, array.shape[-1])
+    for block in row_blocks(rows.shape[0], row_bytes=rows.shape[1] * 8):
+        negative, total = _probability_sums(rows[block])
+        wrong = negative | (np.abs(total - 1) > _PROBS_SLACK)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            what = "a negative value" if negative[row] else f"the sum {total[row]:.4g}"
+            raise InputError(f"{name} must be rows of probabilities that sum to 1, got {what} at row "
+                             f"{block.start + row}. Pass unnormalised values as logits.")  # fmt: skip
+
+
+def are_probabilities(array: NDArray[Any]) -> bool:
+    """Whether every row is made of probabilities with sum 1. Logits fail in the first rows, which are looked at first.
+
+    >>> are_probabilities(np.array([[0.5, 0.5], [0.25, 0.75]])), are_probabilities(np.array([[0.5, 0.5], [2.0, 0.0]]))
+    (True, False)
+    """
+    rows, between = array.reshape(-1, array.shape[-1]), False
+    for block in (slice(0, 64), *row_blocks(rows.shape[0], row_bytes=rows.shape[1] * 8)):
+        negative, total = _probability_sums(rows[block])
+        if negative.any() or (np.abs(total - 1) > _PROBS_SLACK).any():
+            return False
+        between = between or bool((rows[block] % 1).any())
+    return between  # zeros and ones alone are a toy or a vote
+
+
+def _probability_sums(rows: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    part = rows.astype(np.float64)
+    with np.errstate(over="ignore"):
+        return np.asarray((part < 0).any(axis=1)), np.asarray(part.sum(axis=1))
 
 
 def as_vector(value: ArrayLike, name: str, *, allow_infinite: bool = False) -> NDArray[np.float64]:

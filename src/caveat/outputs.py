@@ -21,7 +21,16 @@ from scipy.special import softmax
 
 from caveat import _files
 from caveat._blocks import row_blocks
-from caveat._checks import as_labels, as_matrix, as_real_array, as_rows, as_vector, check_finite
+from caveat._checks import (
+    are_probabilities,
+    as_labels,
+    as_matrix,
+    as_real_array,
+    as_rows,
+    as_vector,
+    check_finite,
+    check_probabilities,
+)
 from caveat.errors import CaveatWarning, InputError
 
 __all__ = ["Head", "Outputs"]
@@ -43,7 +52,6 @@ _SAMPLE_AXIS = {
     "ease_probs": 1,
 }
 _FILE_KEYS = (*_SAMPLE_AXIS, "head_weight", "head_bias")
-_PROBS_SLACK = 1e-2  # how far a row of probabilities may be from summing to one (float16 needs this much)
 
 
 @final
@@ -166,7 +174,11 @@ class Outputs:
             raise InputError("give logits or probs, not both: with both it is unclear which one a score should read.")
         if check:
             for name in {"probs", "ease_probs"} & set(arrays):
-                _check_probabilities(arrays[name], name)
+                check_probabilities(arrays[name], name)
+            for name, remedy in (("logits", "Pass them as probs"), ("mc_logits", "Pass their logarithms")):
+                if name in arrays and are_probabilities(arrays[name]):
+                    warnings.warn(f"{name} are rows of probabilities (between 0 and 1, with sum 1), and scores would "
+                                  f"take a softmax of them. {remedy}.", CaveatWarning, stacklevel=2)  # fmt: skip
 
         n_classes = _agree_on_classes(arrays, head)
         if labels is not None:
@@ -470,20 +482,6 @@ def _as_layer(value: ArrayLike, name: str, *, check: bool) -> Array:
     if check:
         check_finite(array, f"layers[{name!r}]")
     return array
-
-
-def _check_probabilities(array: Array, name: str) -> None:
-    rows = array.reshape(-1, array.shape[-1])
-    for block in row_blocks(rows.shape[0], row_bytes=rows.shape[1] * 8):
-        part = rows[block].astype(np.float64)
-        negative = np.asarray((part < 0).any(axis=1))
-        total = part.sum(axis=1)
-        wrong = negative | (np.abs(total - 1) > _PROBS_SLACK)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            what = "a negative value" if negative[row] else f"the sum {total[row]:.4g}"
-            raise InputError(f"{name} must be rows of probabilities that sum to 1, got {what} at row "
-                             f"{block.start + row}. Pass unnormalised values as logits.")  # fmt: skip
 
 
 def _agree_on_classes(arrays: Mapping[str, Array], head: Head | None) -> int | None:

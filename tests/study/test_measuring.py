@@ -3,13 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from caveat import InputError, Outputs, metrics, scores
+from caveat import CaveatWarning, InputError, Outputs, metrics, scores
 from caveat.study import evaluate
 
 
 @pytest.fixture
-def result(train, inlier, outlier):
-    return evaluate(train=train, inlier=inlier, outliers={"far": outlier, "near": inlier[:60]}, names=["msp", "knn"])
+def result(train, inlier, outlier, make_outputs):
+    near = make_outputs(seed=7, n=60)
+    return evaluate(train=train, inlier=inlier, outliers={"far": outlier, "near": near}, names=["msp", "knn"])
 
 
 def test_numbers_are_those_of_the_metrics(result, train, inlier, outlier):
@@ -88,9 +89,10 @@ def test_without_labels_errors_and_sets_are_left_out(inlier, outlier):
     assert result.skipped["mahalanobis"] == "needs training outputs"
 
 
-def test_sets_keep_calibration_and_test_apart(train, inlier, outlier):
-    given = evaluate(train=train, inlier=inlier, outliers={"o": outlier}, calibration=train, names=["msp"])
-    assert given.sets.n_calibration == train.n
+def test_sets_keep_calibration_and_test_apart(train, inlier, outlier, make_outputs):
+    held = make_outputs(seed=7)
+    given = evaluate(train=train, inlier=inlier, outliers={"o": outlier}, calibration=held, names=["msp"])
+    assert given.sets.n_calibration == held.n
     assert given.sets.sizes.sum() == inlier.n
     halves = evaluate(train=train, inlier=inlier, outliers={"o": outlier}, names=["msp"])
     assert halves.sets.n_calibration == inlier.n // 2
@@ -98,8 +100,9 @@ def test_sets_keep_calibration_and_test_apart(train, inlier, outlier):
     assert "random half" in halves.sets.caveat
 
 
-def test_a_tiny_calibration_set_is_said_not_hidden(train, inlier, outlier):
-    found = evaluate(train=train, inlier=inlier, outliers={"o": outlier}, calibration=inlier[:5], names=["msp"])
+def test_a_tiny_calibration_set_is_said_not_hidden(train, inlier, outlier, make_outputs):
+    few = make_outputs(seed=7, n=5)
+    found = evaluate(train=train, inlier=inlier, outliers={"o": outlier}, calibration=few, names=["msp"])
     assert "n = 5 is too small for alpha = 0.1" in found.sets.caveat
     assert found.sets.mean_size == 4
 
@@ -128,3 +131,57 @@ def test_bad_input(train, inlier, outlier, make_outputs):
         evaluate(train=None, inlier=Outputs(features=[[1.0]]), outliers={"o": Outputs(features=[[1.0]])})
     with pytest.raises(InputError, match="no result of score 'x'"):
         evaluate(train=train, inlier=inlier, outliers={"o": outlier}, names=["msp"]).detection("x", "o")
+
+
+def numbers_of(score, result):
+    """Every number of a score but those that average over the outlier sets."""
+    rows = [row for row in result.rows() if row["score"] == score and row["outlier"] in ("", "far")]
+    return [row for row in rows if not row["metric"].startswith("mean_")]
+
+
+def test_what_one_score_gets_does_not_depend_on_the_others(train, inlier, outlier, make_outputs):
+    data = {"train": train, "inlier": inlier}
+    near = make_outputs(seed=7, n=60)
+    alone = evaluate(**data, outliers={"far": outlier}, names=["msp"])
+    others = evaluate(**data, outliers={"far": outlier}, names=["energy", "msp", "knn"])
+    more = evaluate(**data, outliers={"near": near, "far": outlier}, names=["energy", "msp"])
+    for result in (others, more):
+        assert numbers_of("msp", result) == numbers_of("msp", alone)
+        assert result.sets.coverage == alone.sets.coverage
+        np.testing.assert_array_equal(result.sets.sizes, alone.sets.sizes)
+
+
+def test_the_same_rows_in_two_roles_are_refused(train, inlier, outlier):
+    for roles in (
+        {"train": inlier, "outliers": {"o": outlier}},
+        {"train": train, "outliers": {"o": outlier}, "calibration": inlier},
+        {"train": train, "outliers": {"o": inlier}},
+        {"train": train, "outliers": {"o": outlier}, "calibration": train[:100]},
+    ):
+        with pytest.raises(InputError, match=r"are the same 150 rows|share 100 of 100 rows"):
+            evaluate(inlier=inlier, names=["msp"], **roles)
+
+
+def test_a_few_shared_rows_are_a_warning(train, inlier, outlier, make_outputs):
+    held = make_outputs(seed=7, n=20)
+    features = np.concatenate([inlier.features[:3], held.features])
+    mixed = Outputs(features=features, logits=np.concatenate([inlier.logits[:3], held.logits]))
+    with pytest.warns(CaveatWarning, match="calibration and inlier share 3 of 23 rows"):
+        evaluate(train=train, inlier=inlier, outliers={"o": outlier}, calibration=mixed, names=["msp"])
+
+
+def test_labels_that_start_at_one_are_suspected(outlier):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=200)
+    said = Outputs(logits=8 * np.eye(4)[labels] + rng.normal(size=(200, 4)), labels=labels + 1)
+    with pytest.warns(CaveatWarning, match="accuracy on inlier is 0.0%.*start at 1"):
+        result = evaluate(train=None, inlier=said, outliers={"o": Outputs(logits=outlier.logits)}, names=["msp"])
+    assert result.inlier.accuracy.value == 0
+
+
+def test_the_repr_is_short_whatever_was_evaluated(train, inlier, outlier):
+    outliers = {f"a very long name of an outlier set, number {i}": outlier for i in range(40)}
+    result = evaluate(train=train, inlier=inlier, outliers=outliers, names=["msp"], title="T" * 5000)
+    assert len(repr(result)) < 500
+    for part in ("inlier 150", "train 240", "outlier sets 40", "'msp'", "AUROC"):
+        assert part in repr(result)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from caveat import Outputs, metrics
+from caveat import InputError, Outputs, metrics
 from caveat.conformal import SplitSets
 from caveat.geometry import buckets, neural_collapse, proximity
 from caveat.study import Cell, Plan, Store
@@ -148,3 +148,37 @@ def test_what_the_outputs_do_not_allow_is_skipped(rows_of, inlier):
     rows, facts = rows_of(cell, Parts(train=Outputs(logits=inlier.logits), outliers={"a": inlier}))
     assert rows == []
     assert facts["skipped"].startswith("needs features")
+
+
+def test_what_one_method_gets_does_not_depend_on_the_other_methods_and_metrics(cells):
+    cell, parts = cells["sets"]
+    parts = replace(parts, calibration=None)  # so that halves are drawn too
+
+    def rows_of(methods, metrics, outliers=parts.outliers):
+        told = {**cell.params, "methods": methods, "metrics": metrics}
+        return sets_rows(replace(cell, params=told), replace(parts, outliers=outliers))[0]
+
+    many = pick(rows_of(["lac", "saps", "aps"], ["accuracy", "ece", "brier"]), kind="sets", score="aps")
+    alone = pick(rows_of(["aps"], [], {"far": parts.outliers["far"]}), kind="sets", score="aps")
+    assert alone == [row for row in many if row["outlier"] != "near"]
+
+
+def test_rows_in_two_roles_are_refused(cells):
+    cell, parts = cells["sets"]
+    with pytest.raises(InputError, match="calibration and inlier are the same 150 rows"):
+        sets_rows(cell, replace(parts, calibration=parts.inlier))
+
+
+def test_coverage_below_the_promise_beyond_chance_is_said(cells):
+    cell, parts = cells["sets"]
+    rng = np.random.default_rng(0)
+    labels = rng.integers(4, size=600)
+
+    def said(rows, noise):
+        logits = 2 * np.eye(4)[labels[rows]] + noise * rng.normal(size=(labels[rows].size, 4))
+        return Outputs(logits=logits, labels=labels[rows])
+
+    for noise, expected in ((1.0, False), (3.0, True)):
+        given = replace(parts, train=None, calibration=said(slice(300), 1.0), inlier=said(slice(300, None), noise))
+        (row,) = pick(sets_rows(cell, given)[0], score="lac", metric="coverage")
+        assert ("below the promise" in row["caveat"]) == expected

@@ -122,3 +122,11 @@ def test_the_seed_decides_the_bootstrap(cells):
         return pick(rows, kind="metric", metric="augrc", outlier="near")[0]["lower"]
 
     assert lower(1) == lower(1) != lower(2)
+
+
+def test_what_one_outlier_set_gets_does_not_depend_on_the_others(cells):
+    cell, parts = cells["net msp"]
+    both, _ = score_rows(cell, parts)
+    alone, _ = score_rows(cell, replace(parts, outliers={"far": parts.outliers["far"]}))
+    for outlier in ("far", ""):
+        assert pick(alone, kind="metric", outlier=outlier) == pick(both, kind="metric", outlier=outlier)

@@ -15,7 +15,17 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_count, as_matrix, as_positive, as_real_array, as_rng, as_vector, check_finite
+from caveat._checks import (
+    Rng,
+    as_count,
+    as_matrix,
+    as_positive,
+    as_real_array,
+    as_rng,
+    as_vector,
+    check_finite,
+    check_probabilities,
+)
 from caveat.conformal._probabilities import softmax_rows
 from caveat.errors import InputError
 from caveat.outputs import Outputs
@@ -44,10 +54,9 @@ def ease(*, probs: ArrayLike, transformed: ArrayLike) -> Floats:
     if copies.ndim != 3 or copies.shape[1:] != original.shape or copies.shape[0] == 0:
         raise InputError(f"transformed must have shape (L, n, C) with (n, C) = {original.shape}, got {copies.shape}.")
     check_finite(copies, "transformed")
-    total = np.zeros(original.shape[0])
-    for copy in copies:
-        total += _cosine(original, copy)
-    return np.asarray(total / copies.shape[0])
+    check_probabilities(original, "probs")
+    check_probabilities(copies, "transformed")
+    return _mean_cosine(original, copies)
 
 
 def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
@@ -78,7 +87,7 @@ def ease_of(outputs: Outputs) -> Floats:
             "difficulty needs outputs.ease_probs, the probabilities (L, n, C) of transformed copies, beside logits or "
             "probs. nn.extract(..., transforms=[...]) gives them; where inputs are not at hand, use logit_noise_ease."
         )
-    parts = [ease(probs=part.probs, transformed=part.ease_probs) for part in outputs.blocks(("probs", "ease_probs"))]
+    parts = [_mean_cosine(part.probs, part.ease_probs) for part in outputs.blocks(("probs", "ease_probs"))]
     return np.concatenate(parts)
 
 
@@ -159,6 +168,10 @@ class EaseBins:
     def assign(self, ease: ArrayLike) -> NDArray[np.intp]:
         """The bin of each sample, 0..B-1."""
         return np.asarray(np.searchsorted(self.edges, as_vector(ease, "ease"), side="right"))
+
+
+def _mean_cosine(original: NDArray[Any], copies: NDArray[Any]) -> Floats:
+    return np.asarray(sum(_cosine(original, copy) for copy in copies) / copies.shape[0])
 
 
 def _cosine(a: NDArray[Any], b: NDArray[Any]) -> Floats:

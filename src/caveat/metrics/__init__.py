@@ -1,5 +1,6 @@
 """Metrics: how well a score separates inliers from outliers, and right answers from wrong ones."""
 
+from caveat.metrics.accuracy import accuracy
 from caveat.metrics.adaptivity import (
     adaptivity,
     deficit,
@@ -19,6 +20,7 @@ from caveat.metrics.binomial import proportion_interval
 from caveat.metrics.calibration import Calibration, Reliability, brier, calibration, ece, nll, reliability
 from caveat.metrics.conformal_detection import conformal_auroc, conformal_fpr_at_tpr
 from caveat.metrics.coverage import coverage, covgap, worst_slab_coverage
+from caveat.metrics.coverage_verdict import CoverageVerdict, coverage_verdict
 from caveat.metrics.detection import aupr, auroc, conservative_auroc, detection_error, fpr_at_tpr, roc_curve
 from caveat.metrics.efficiency import better, efficiency
 from caveat.metrics.ood_protocol import FailureDetection, misclassification, ood_failures, ood_protocol
@@ -38,11 +40,13 @@ from caveat.metrics.validation import MetricValidation, property_rate, validate_
 
 __all__ = [
     "Calibration",
+    "CoverageVerdict",
     "FailureDetection",
     "MetricValidation",
     "Placements",
     "Reliability",
     "RiskCurve",
+    "accuracy",
     "adaptivity",
     "augrc",
     "augrc_interval",
@@ -61,6 +65,7 @@ __all__ = [
     "conservative_auroc",
     "coverage",
     "coverage_at_risk",
+    "coverage_verdict",
     "covgap",
     "deficit",
     "detection_error",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from caveat import _ranking
 from caveat._checks import as_vector, check_known
+from caveat._roles import check_roles
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -94,7 +95,7 @@ def tune(
     validation
         Held-out ID outputs; with labels, unless ``outlier`` is given.
     outlier
-        Outliers to choose on. Do not report detection on the same ones.
+        Outliers to choose on. Do not report detection on the same ones. No rows may be in two of the sets.
 
     Examples
     --------
@@ -103,6 +104,7 @@ def tune(
     >>> best.score, [(trial.params["gamma"], round(trial.value, 3)) for trial in best.table]
     (GEN(gamma=0.9, top=100), [(0.1, 0.278), (0.9, 0.056)])
     """
+    check_roles({"train": train, "validation": validation, "outlier": outlier})
     template = make(score) if isinstance(score, str) else score if isinstance(score, Score) else score()
     label = template.name
     points = list(_points(template, grid, label))

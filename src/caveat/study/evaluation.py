@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat.errors import InputError
+from caveat.metrics.coverage_verdict import CoverageVerdict
 from caveat.metrics.selective import RiskCurve
 from caveat.results import Estimate
 
@@ -86,6 +88,7 @@ class SetFacts:
     alpha: float
     promised: float
     coverage: Estimate
+    verdict: CoverageVerdict  # on the number covered, given the sizes of both parts
     mean_size: float
     sizes: NDArray[np.intp]  # how many inliers have a set of size 0, 1, ..., C
     outlier_sizes: Mapping[str, NDArray[np.intp]]  # the same for each outlier set: outliers carry no promise
@@ -112,6 +115,14 @@ class Evaluation:
     seed: int
     seconds: float
     versions: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        best, sizes = self.best, [f"{facts.role} {facts.n}" for facts in self.data if facts.role != "outlier"]
+        return (
+            f"Evaluation({reprlib.repr(self.title)}, {', '.join(sizes)}, outlier sets {len(self.outliers)}, "
+            f"scores {len(self.ranking)}, best {reprlib.repr(best.score)} with mean AUROC {best.mean_auroc.value:.3f} "
+            f"[{best.mean_auroc.lower:.3f}, {best.mean_auroc.upper:.3f}])"
+        )
 
     @property
     def outliers(self) -> tuple[str, ...]:

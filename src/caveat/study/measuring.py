@@ -12,13 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._checks import as_count, as_level, check_known
+from caveat._roles import check_roles
+from caveat._streams import stream
 from caveat.conformal import SplitSets
 from caveat.errors import CaveatWarning, InputError
 from caveat.metrics import (
     Placements,
+    accuracy,
     augrc_interval,
     auroc_interval,
     conformal_auroc,
+    coverage_verdict,
     mean_auroc_interval,
     ood_failures,
     paired_p_value,
@@ -31,6 +35,7 @@ from caveat.results import Estimate
 from caveat.scores import Score, applicable, catalogue
 from caveat.scores.together import fit_all
 from caveat.stats.posthoc import holm
+from caveat.study.calibration_split import HALVES, calibration_split
 from caveat.study.evaluation import DataFacts, Detection, Evaluation, Misclassification, Ranked, SetFacts
 from caveat.study.versions import versions
 
@@ -73,7 +78,8 @@ def evaluate(
         Allowed error of the sets, allowed failure of each interval, true-positive rate at which false positives are
         counted.
     seed
-        Seeds the split into halves and the bootstrap.
+        Seeds the split into halves and the bootstrap, each by a stream of its own: what one score gets does not depend
+        on which others were asked for.
     progress
         Told what is being done.
 
@@ -92,7 +98,8 @@ def evaluate(
     started = time.perf_counter()
     _same_classes(train=train, calibration=calibration, inlier=inlier, outliers=outliers)
     chosen, skipped = _choose(train, inlier, outliers, names)
-    rng = np.random.default_rng(seed)
+    check_roles({"train": train, "calibration": calibration, "inlier": inlier}, outliers)
+    data = _describe(train=train, calibration=calibration, inlier=inlier, outliers=outliers, delta=delta)
 
     steps, done = 1 + len(chosen) * 2, 0
 
@@ -119,19 +126,19 @@ def evaluate(
     for name, values in strangeness.items():
         tell(f"measuring {name}")
         placements[name] = Placements.of(inlier=values["inlier"], outliers=[values[o] for o in outliers])
-        found = [_detect(name, outlier, values, correct, tpr=tpr, delta=delta, rng=rng) for outlier in outliers]
+        found = [_detect(name, outlier, values, correct, tpr=tpr, delta=delta, seed=seed) for outlier in outliers]
         detections += found
         bands[name] = _mean_band([row.auroc_band for row in found])
         if correct is not None:
-            misclassifications.append(_misclassify(name, values["inlier"], correct, delta=delta, rng=rng))
+            misclassifications.append(_misclassify(name, values["inlier"], correct, delta=delta, seed=seed))
 
     return Evaluation(
         title=title,
-        data=_describe(train=train, calibration=calibration, inlier=inlier, outliers=outliers, delta=delta),
+        data=data,
         detections=tuple(detections),
         ranking=_rank(placements, bands, delta=delta),
         misclassifications=tuple(misclassifications),
-        sets=_sets(inlier, calibration, outliers, alpha=alpha, delta=delta, rng=rng),
+        sets=_sets(inlier, calibration, outliers, alpha=alpha, delta=delta, seed=seed),
         strangeness=strangeness,
         skipped=skipped,
         alpha=alpha,
@@ -184,7 +191,7 @@ def _detect(
     *,
     tpr: float,
     delta: float,
-    rng: np.random.Generator,
+    seed: int,
 ) -> Detection:
     inside, outside = values["inlier"], values[outlier]
     caught = detection_threshold(inlier=inside, outlier=outside, tpr=tpr, positive="outlier")
@@ -192,6 +199,7 @@ def _detect(
     augrc = None
     if correct is not None and correct.any():
         pooled, right = ood_failures(inlier=inside, correct=correct, outlier=outside)
+        rng = stream(seed, "bootstrap", score, outlier)
         augrc = augrc_interval(score=pooled, correct=right, rng=rng, delta=delta)
     return Detection(
         score=score,
@@ -205,12 +213,14 @@ def _detect(
 
 
 def _misclassify(
-    score: str, values: NDArray[np.float64], correct: NDArray[np.bool_], *, delta: float, rng: np.random.Generator
+    score: str, values: NDArray[np.float64], correct: NDArray[np.bool_], *, delta: float, seed: int
 ) -> Misclassification:
     both = correct.any() and not correct.all()
     return Misclassification(
         score=score,
-        augrc=augrc_interval(score=values, correct=correct, rng=rng, delta=delta),
+        augrc=augrc_interval(
+            score=values, correct=correct, rng=stream(seed, "bootstrap of own errors", score), delta=delta
+        ),
         auroc=auroc_interval(inlier=values[correct], outlier=values[~correct], delta=delta) if both else None,
         curve=risk_curve(score=values, correct=correct),
     )
@@ -259,15 +269,14 @@ def _sets(
     *,
     alpha: float,
     delta: float,
-    rng: np.random.Generator,
+    seed: int,
 ) -> SetFacts | None:
     if not inlier.has("correct"):
         return None
     caveat = ""
     if calibration is None:
-        half = rng.permutation(inlier.n) < inlier.n // 2
-        calibration, looked_at = inlier[half], inlier[~half]
-        caveat = "A random half of the inliers calibrated; the other half was looked at."
+        calibration, looked_at = calibration_split(inlier, seed)
+        caveat = HALVES
     else:
         looked_at = inlier
     if calibration.n < 1 or not calibration.has("correct"):
@@ -283,6 +292,7 @@ def _sets(
         alpha=alpha,
         promised=found.level,
         coverage=proportion_interval(hits, looked_at.n, delta=delta),
+        verdict=coverage_verdict(hits, looked_at.n, n_calibration=calibration.n, alpha=alpha, delta=delta),
         mean_size=float(found.sizes.mean()),
         sizes=np.bincount(found.sizes, minlength=n_classes + 1),
         outlier_sizes={
@@ -304,10 +314,14 @@ def _describe(
     delta: float,
 ) -> tuple[DataFacts, ...]:
     def facts(role: Literal["train", "calibration", "inlier", "outlier"], name: str, outputs: Outputs) -> DataFacts:
-        correct = outputs.correct
-        accuracy = None if correct is None else proportion_interval(int(correct.sum()), outputs.n, delta=delta)
+        right = None
+        if outputs.has("correct"):
+            with warnings.catch_warnings():
+                if role == "outlier":  # far from the classes, a model may well be worse than a guess
+                    warnings.simplefilter("ignore", CaveatWarning)
+                right = accuracy(outputs, delta=delta, name=name)
         fields = ", ".join(f"{key} {'x'.join(map(str, shape))}" for key, (shape, _) in outputs.stored().items())
-        return DataFacts(role, name, outputs.n, fields, accuracy)
+        return DataFacts(role, name, outputs.n, fields, right)
 
     found = [facts("train", "train", train)] if train is not None else []
     if calibration is not None:

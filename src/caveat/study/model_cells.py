@@ -10,14 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._adaptivity import bin_means, equal_mass
+from caveat._roles import check_roles
+from caveat._streams import stream
 from caveat.conformal import SplitSets
 from caveat.conformal.difficulty import ease_of, logit_noise_ease
 from caveat.errors import CaveatWarning, InputError
 from caveat.geometry import buckets, neural_collapse, proximities
 from caveat.geometry.neural_collapse import Projection
-from caveat.metrics import calibration, coverage, proportion_interval, sscv, t_cv, t_ss, true_ranks
+from caveat.metrics import (
+    accuracy,
+    calibration,
+    coverage,
+    coverage_verdict,
+    proportion_interval,
+    sscv,
+    t_cv,
+    t_ss,
+    true_ranks,
+)
 from caveat.outputs import Outputs
 from caveat.results import PredictionSets
+from caveat.study.calibration_split import HALVES, calibration_split
 from caveat.study.cells import Cell
 from caveat.study.schema import Row, estimate_row, make_row
 from caveat.study.sources import Parts
@@ -28,17 +41,19 @@ _SHOWN_BINS = 10  # of difficulty, in a picture
 _PAPER_BINS, _LEAST_IN_BIN = 50, 20  # of T-CV and T-SS: 50 in the paper, fewer where they would hold too little
 _SIGMA, _COPIES = 1.0, 20  # of the noise on the logits that stands in for transformed inputs
 
+_BELOW = "Coverage is below the promise: a rare draw, or inliers that are not exchangeable with the calibration data."
+
 Facts = dict[str, Any]
 
 
 def sets_rows(cell: Cell, parts: Parts) -> tuple[list[Row], Facts]:
     """Sizes of the data, quality of the model's probabilities, and prediction sets by each method."""
-    rng = np.random.default_rng(cell.seed)
     told, inlier = cell.params, parts.held_out
+    check_roles({"train": parts.train, "calibration": parts.calibration, "inlier": inlier}, parts.outliers)
     rows = _data_rows(parts)
     if inlier.has("correct"):
-        rows += _model_rows(told, inlier, rng)
-        rows += _prediction_rows(told, parts, rng)
+        rows += _model_rows(told, inlier, cell.seed)
+        rows += _prediction_rows(told, parts, cell.seed)
     return [row | {"source": told["source"], "seed": cell.seed} for row in rows], {}
 
 
@@ -102,12 +117,12 @@ def _data_rows(parts: Parts) -> list[Row]:
     return rows if classes is None else [*rows, make_row("data", "n_classes", classes, method="inlier")]
 
 
-def _model_rows(told: Any, inlier: Outputs, rng: np.random.Generator) -> list[Row]:
+def _model_rows(told: Any, inlier: Outputs, seed: int) -> list[Row]:
     rows, metrics = [], told["metrics"]
     if "accuracy" in metrics:
-        right = int(inlier.correct.sum())
-        rows.append(estimate_row("metric", "accuracy", proportion_interval(right, inlier.n, delta=told["delta"])))
+        rows.append(estimate_row("metric", "accuracy", accuracy(inlier, delta=told["delta"], name="inlier")))
     if {"ece", "brier", "nll"} & set(metrics):
+        rng = stream(seed, "bootstrap", "calibration of probabilities")
         found = calibration(inlier, rng=rng, delta=told["delta"], resamples=told["resamples"])
         rows += [
             estimate_row("metric", name, getattr(found, name)) for name in ("ece", "brier", "nll") if name in metrics
@@ -115,33 +130,37 @@ def _model_rows(told: Any, inlier: Outputs, rng: np.random.Generator) -> list[Ro
     return rows
 
 
-def _prediction_rows(told: Any, parts: Parts, rng: np.random.Generator) -> list[Row]:
+def _prediction_rows(told: Any, parts: Parts, seed: int) -> list[Row]:
     inlier, held, said = parts.held_out, parts.calibration, ""
     if held is None or not held.has("correct"):
         if inlier.n < 2:
             return []
-        half = rng.permutation(inlier.n) < inlier.n // 2
-        held, inlier = inlier[half], inlier[~half]
-        said = "A random half of the inliers calibrated; the other half was looked at."
-    ease, how = _ease(inlier, rng)
+        held, inlier = calibration_split(inlier, seed)
+        said = HALVES
+    ease, how = _ease(inlier, stream(seed, "ease"))
     rows: list[Row] = []
     for name in told["methods"]:
         with warnings.catch_warnings():  # a calibration set that is too small is said in the result
             warnings.simplefilter("ignore", CaveatWarning)
             # Randomised, as published: without u, a sure network ties aps at a mass of 1, and sets hold every label.
-            method = SplitSets(name, alpha=told["alpha"]).calibrate(held, rng)
-        sets = method.predict(inlier, rng=rng)
+            method = SplitSets(name, alpha=told["alpha"]).calibrate(held, stream(seed, "sets", name, "calibrate"))
+        sets = method.predict(inlier, rng=stream(seed, "sets", name, "inlier"))
         found = _size_rows(sets, "")
-        caveat = " ".join(filter(None, [said, sets.caveat]))
+        covered = sets.covers(inlier.labels)
+        verdict = coverage_verdict(
+            int(covered.sum()), inlier.n, n_calibration=held.n, alpha=told["alpha"], delta=told["delta"]
+        )
+        below = _BELOW if verdict.verdict == "below" else ""
         found.append(
-            estimate_row("sets", "coverage", coverage(sets.covers(inlier.labels), delta=told["delta"]))
-            | {"caveat": caveat}
+            estimate_row("sets", "coverage", coverage(covered, delta=told["delta"]))
+            | {"caveat": " ".join(filter(None, [said, below, sets.caveat]))}
         )
         found.append(make_row("sets", "promised", sets.level, n=held.n))
         if ease is not None:
             found += _difficulty_rows(sets, inlier, ease, how, delta=told["delta"])
         for outlier, outputs in parts.outliers.items():
             if outputs.has("probs"):
+                rng = stream(seed, "sets", name, "outlier", outlier)
                 found += _size_rows(method.predict(outputs, rng=rng), outlier)
         rows += [row | {"score": name} for row in found]
     return rows

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._checks import as_vector
+from caveat._streams import stream
 from caveat.conformal import FPRBand
 from caveat.errors import InputError
 from caveat.metrics import (
@@ -50,15 +51,14 @@ def score_rows(cell: Cell, parts: Parts) -> tuple[list[Row], dict[str, Any]]:
     for name, values in {"inlier": inside, **outside}.items():
         as_vector(values, f"the score on {name}")  # NaN and infinity are a failure of the cell, not a rank
 
-    rng = np.random.default_rng(cell.seed)
-    measure = _Measure(told["metrics"], told["delta"], told["resamples"], rng)
+    measure = _Measure(told["score"], told["metrics"], told["delta"], told["resamples"], cell.seed)
     correct = parts.held_out.correct
     rows = [] if correct is None else measure.own_errors(inside, correct)
     rows += _histogram_rows(inside, outside)
     if outside:
         band = FPRBand(inside, delta=told["delta"], two_sided=True)
         for name, values in outside.items():
-            found = measure.against(inside, values, correct)
+            found = measure.against(inside, values, correct, name)
             curve = roc_band(band, values)
             found += [
                 make_row("roc", "tpr", float(y), x=float(x), lower=float(low), upper=float(high), level=band.level,
@@ -81,18 +81,18 @@ def _cannot(score: Score, parts: Parts) -> str:
 class _Measure:
     """The metrics that a plan asks for."""
 
-    def __init__(self, metrics: Collection[str], delta: float, resamples: int, rng: np.random.Generator) -> None:
-        self.metrics, self.delta, self.resamples, self.rng = metrics, delta, resamples, rng
+    def __init__(self, score: str, metrics: Collection[str], delta: float, resamples: int, seed: int) -> None:
+        self.score, self.metrics, self.delta, self.resamples, self.seed = score, metrics, delta, resamples, seed
 
     def own_errors(self, values: Floats, correct: NDArray[np.bool_]) -> list[Row]:
         """How well the score finds the model's own errors."""
-        rows = self._selective(values, correct)
+        rows = self._selective(values, correct, stream(self.seed, "bootstrap of own errors", self.score))
         if "auroc" in self.metrics and correct.any() and not correct.all():
             found = auroc_interval(inlier=values[correct], outlier=values[~correct], delta=self.delta)
             rows.insert(0, estimate_row("metric", "auroc", found))
         return rows
 
-    def against(self, inside: Floats, outside: Floats, correct: NDArray[np.bool_] | None) -> list[Row]:
+    def against(self, inside: Floats, outside: Floats, correct: NDArray[np.bool_] | None, outlier: str) -> list[Row]:
         """How well the score tells one outlier set from the inliers."""
         found: dict[str, Estimate] = {}
         delta = self.delta
@@ -113,14 +113,15 @@ class _Measure:
                          method="no interval")
             )  # fmt: skip
         if correct is not None and correct.any():
-            rows += self._selective(*ood_failures(inlier=inside, correct=correct, outlier=outside))
+            rng = stream(self.seed, "bootstrap", self.score, outlier)
+            rows += self._selective(*ood_failures(inlier=inside, correct=correct, outlier=outside), rng)
         return rows
 
-    def _selective(self, values: Floats, right: NDArray[np.bool_]) -> list[Row]:
+    def _selective(self, values: Floats, right: NDArray[np.bool_], rng: np.random.Generator) -> list[Row]:
         wanted = [name for name in ("aurc", "augrc") if name in self.metrics]
         found = (
             selective_intervals(
-                score=values, correct=right, rng=self.rng, metrics=wanted, delta=self.delta, resamples=self.resamples
+                score=values, correct=right, rng=rng, metrics=wanted, delta=self.delta, resamples=self.resamples
             )
             if wanted
             else {}

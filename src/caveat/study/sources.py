@@ -17,6 +17,7 @@ import numpy as np
 
 from caveat import _files
 from caveat._checks import check_known
+from caveat._roles import check_roles
 from caveat.errors import InputError
 from caveat.outputs import _FILE_KEYS as FIELDS
 from caveat.outputs import Head, Outputs
@@ -28,7 +29,7 @@ __all__ = ["FIELDS", "Parts", "SourceOutputs", "check_alike", "check_fields", "l
 
 _LAYER, _OUTLIER, _MANIFEST = "layer.", "outlier:", "caveat.json"
 _lock = threading.Lock()
-_kept: dict[str, Any] = {"source": None, "files": {}}
+_kept: dict[str, Any] = {"source": None, "files": {}, "apart": set()}
 
 
 @final
@@ -143,13 +144,24 @@ def load_source(cell: Cell, store: Store) -> Parts:
     source = canonical_json([cell.params.get("source"), cell.seed, cell.needs])
     with _lock:
         if _kept["source"] != source:
-            _kept.update(source=source, files={})
+            _kept.update(source=source, files={}, apart=set())
         if cell.needs:
             found = _read_made(store.outputs(cell.needs), _kept["files"])
         else:
             found = _read_files(cell, _kept["files"])
-    outliers = {role.removeprefix(_OUTLIER): found[role] for role in found if role.startswith(_OUTLIER)}
-    return Parts(found.get("train"), found.get("calibration"), found.get("inlier"), outliers)
+        if (roles := frozenset(found)) not in _kept["apart"]:
+            _check_apart(found)
+            _kept["apart"].add(roles)
+    return Parts(found.get("train"), found.get("calibration"), found.get("inlier"), _outliers_of(found))
+
+
+def _outliers_of(sets: Mapping[str, Outputs]) -> dict[str, Outputs]:
+    return {role.removeprefix(_OUTLIER): sets[role] for role in sets if role.startswith(_OUTLIER)}
+
+
+def _check_apart(sets: Mapping[str, Outputs]) -> None:
+    """Raise InputError where the same rows have two roles. The sets cell, which reads all roles, warns of a few."""
+    check_roles({role: sets.get(role) for role in ("train", "calibration", "inlier")}, _outliers_of(sets), warn=False)
 
 
 def save_source(made: Any, folder: Path) -> SourceOutputs:
@@ -166,6 +178,7 @@ def save_source(made: Any, folder: Path) -> SourceOutputs:
     if "" in sets.outliers:
         raise InputError("an outlier set cannot be called ''. Give it another name.")
     check_alike(sets.roles())
+    _check_apart(sets.roles())
     if (folder / _MANIFEST).exists():
         return sets
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,202 @@
+"""One rule for data that come in several roles (train, calibration, inlier, outlier): no rows in two of them.
+
+The same rows in the same order, or more than half of the smaller set's rows, in two roles is an error. Fewer are a
+warning with their number, because real data have duplicates.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._blocks import row_blocks
+from caveat.errors import CaveatWarning, InputError
+from caveat.outputs import Outputs
+
+__all__ = ["SharedRows", "check_roles", "shared_rows"]
+
+Keys = NDArray[np.uint64]
+
+# Fields that identify a row, by group; the first group that two sets have in common decides. Labels say too little,
+# and stochastic passes differ between two passes over the same input.
+_IDENTITY = (("features", "embeddings", "logits", "probs"), ("layers",), ("confidence",), ("mc_logits", "ease_probs"))
+_GLANCE = 32  # columns of the narrowest field that are compared first; only rows that agree there are read whole
+
+
+@final
+@dataclass(frozen=True)
+class SharedRows:
+    """How many rows of the smaller of two sets the other one holds too.
+
+    Parameters
+    ----------
+    count
+        Rows with a value that the other set holds, without values that both sets repeat: those identify no sample,
+        as with the answer 1, 0, 0 of an overconfident network.
+    certain
+        Those whose value stands once in each set. A forest of 100 trees has 101 binary answers, and every one of them
+        is in a large training set.
+    n
+        Rows of the smaller set.
+    same
+        Whether the sets are the same rows in the same order.
+    fields
+        What was compared.
+    """
+
+    count: int
+    certain: int
+    n: int
+    same: bool
+    fields: tuple[str, ...]
+
+
+def check_roles(
+    roles: Mapping[str, Outputs | None], outliers: Mapping[str, Outputs] | None = None, *, warn: bool = True
+) -> None:
+    """Raise InputError where two roles are the same rows or share more than half of them; warn where they share fewer.
+
+    Outlier sets are compared with the other roles, not with each other: they have one role.
+
+    Examples
+    --------
+    >>> said = Outputs(logits=np.random.default_rng(0).normal(size=(9, 3)))
+    >>> check_roles({"calibration": said[:4], "inlier": said[4:]})
+    >>> check_roles({"calibration": said[:6], "inlier": said[1:]})
+    Traceback (most recent call last):
+    caveat.errors.InputError: calibration and inlier share 5 of 6 rows (equal logits). Give each role data of its own.
+    """
+    own = {name: outputs for name, outputs in roles.items() if outputs is not None and outputs.n}
+    others = {f"outlier set '{name}'": outputs for name, outputs in (outliers or {}).items() if outputs.n}
+    pairs = [*itertools.combinations(own, 2), *itertools.product(own, others)]
+    sets, keys = own | others, _KeptKeys()
+    for first, second in pairs:
+        shared = shared_rows(sets[first], sets[second], keys)
+        if not shared.count and not shared.same:
+            continue
+        equal = f"(equal {' and '.join(shared.fields)})"
+        if shared.same:
+            raise InputError(f"{first} and {second} are the same {shared.n} rows {equal}. "
+                             "Give each role data of its own.")  # fmt: skip
+        if shared.certain > shared.n / 2:
+            raise InputError(f"{first} and {second} share {shared.count} of {shared.n} rows {equal}. "
+                             "Give each role data of its own.")  # fmt: skip
+        if warn:
+            warnings.warn(f"{first} and {second} share {shared.count} of {shared.n} rows {equal}. Remove them from one "
+                          "of the two, unless they are different samples.", CaveatWarning, stacklevel=3)  # fmt: skip
+
+
+def shared_rows(first: Outputs, second: Outputs, keys: _KeptKeys | None = None) -> SharedRows:
+    """How many rows of the smaller set the other one holds too, by the fields that both have.
+
+    Numbers are compared in the narrower of the two float types, so that a copy in half precision is found. Arrays are
+    read in row blocks, and whole rows only where the first look found equal ones.
+
+    Examples
+    --------
+    >>> said = Outputs(logits=np.random.default_rng(0).normal(size=(9, 3)))
+    >>> shared_rows(said[:6], said[4:]).count
+    2
+    """
+    keys = keys or _KeptKeys()
+    small, large = sorted((first, second), key=len)
+    fields = _common_fields(small, large)
+    if not fields:
+        return SharedRows(0, 0, small.n, False, ())
+    glance = min(fields, key=lambda name: _width(_array(small, name)))
+    types = [_narrower(_array(small, name), _array(large, name)) for name in fields]
+    looks = [keys.of(outputs, glance, types[fields.index(glance)]) for outputs in (small, large)]
+    alike = [_found_in(looks[0], looks[1]), _found_in(looks[1], looks[0])]
+    names = tuple(dict.fromkeys("layers" if name.startswith("layer.") else name for name in fields))
+    if not alike[0].size:
+        return SharedRows(0, 0, small.n, False, names)
+    whole = [_row_keys(outputs, fields, types, rows) for outputs, rows in zip((small, large), alike, strict=True)]
+    same = alike[0].size == small.n == large.n == alike[1].size and bool((whole[0] == whole[1]).all())
+    return SharedRows(*_counts(*whole), small.n, same, names)
+
+
+class _KeptKeys:
+    """First looks at sets that are compared several times."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, str, str], Keys] = {}
+
+    def of(self, outputs: Outputs, field: str, dtype: np.dtype[Any]) -> Keys:
+        what = (id(outputs), field, dtype.str)
+        if what not in self._kept:
+            self._kept[what] = _row_keys(outputs, [field], [dtype], None, most=_GLANCE)
+        return self._kept[what]
+
+
+def _counts(small: Keys, large: Keys) -> tuple[int, int]:
+    values, often = np.unique(small, return_counts=True)
+    others, there = np.unique(large, return_counts=True)
+    _, at, beside = np.intersect1d(values, others, assume_unique=True, return_indices=True)
+    mine, theirs = often[at], there[beside]
+    return int(mine[(mine == 1) | (theirs == 1)].sum()), int(((mine == 1) & (theirs == 1)).sum())
+
+
+def _found_in(keys: Keys, others: Keys) -> NDArray[np.intp]:
+    return np.flatnonzero(np.isin(keys, others))
+
+
+def _common_fields(first: Outputs, second: Outputs) -> list[str]:
+    """Fields that both sets store in one shape per row, from the first group that identifies a row."""
+    shapes = [{name: shape for name, (shape, _) in outputs.stored().items()} for outputs in (first, second)]
+    for group in _IDENTITY:
+        names = [name for name in shapes[0] if name in group or ("layers" in group and name.startswith("layer."))]
+        both = [name for name in names if name in shapes[1]]
+        if fields := [name for name in both if _array(first, name).shape[1:] == _array(second, name).shape[1:]]:
+            return fields
+    return []
+
+
+def _array(outputs: Outputs, field: str) -> NDArray[Any]:
+    """A stored field with samples as its first axis: a view."""
+    if field.startswith("layer."):
+        return outputs.layers[field.removeprefix("layer.")]
+    array: NDArray[Any] = getattr(outputs, field)
+    return array.swapaxes(0, 1) if field in ("mc_logits", "ease_probs") else array
+
+
+def _width(array: NDArray[Any]) -> int:
+    return int(np.prod(array.shape[1:], dtype=np.int64))
+
+
+def _narrower(first: NDArray[Any], second: NDArray[Any]) -> np.dtype[Any]:
+    return min(first.dtype, second.dtype, key=lambda dtype: dtype.itemsize)
+
+
+def _row_keys(
+    outputs: Outputs,
+    fields: Sequence[str],
+    types: Sequence[np.dtype[Any]],
+    rows: NDArray[np.intp] | None,
+    *,
+    most: int | None = None,
+) -> Keys:
+    """A 64-bit key of each of the chosen rows (default all): a sum of the bits of its numbers times random odd numbers.
+
+    Two different rows share a key with a probability near 2**-64.
+    """
+    n = outputs.n if rows is None else rows.size
+    keys = np.zeros(n, dtype=np.uint64)
+    rng = np.random.default_rng(0)
+    for field, dtype in zip(fields, types, strict=True):
+        array = _array(outputs, field)
+        step = 1 if most is None else -(-_width(array) // most)
+        factors = rng.integers(2**64, size=-(-_width(array) // step), dtype=np.uint64) | np.uint64(1)
+        for block in row_blocks(n, row_bytes=8 * factors.size + array.itemsize * _width(array)):
+            part = array[block if rows is None else rows[block]]
+            with np.errstate(over="ignore"):  # too large for the narrower type: infinite in both
+                narrow = part.reshape(part.shape[0], -1)[:, ::step].astype(dtype)
+            bits = np.ascontiguousarray(narrow + 0.0, dtype=np.float64).view(np.uint64)  # -0.0 counts as 0.0
+            bits ^= bits >> np.uint64(42)  # a narrow float leaves the low bits empty
+            keys[block] += bits @ factors
+    return keys
