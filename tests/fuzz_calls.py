@@ -37,6 +37,7 @@ class Call:
     infinite: str = ""
     nan: str = ""
     work: tuple[str, ...] = ()
+    theirs: tuple[str, ...] = ()  # arguments that go to an estimator of another library, which has errors of its own
     tolerance: float = 1e-6  # of a result when only the representation of an argument changes
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of Outputs arguments; default all stored
 
@@ -197,8 +198,8 @@ for _name, _score in _SCORES_OF_SETS.items():
         f"conformal.SplitSets({_name})", _split_sets, "conformal.SplitSets",
         *([f"conformal.{type(_score).__name__}"] if not isinstance(_score, str) else ["conformal.LAC"]),
         arguments={"score": _score, "alpha": 0.2, "by": "label" if _name == "lac" else None, "delta": None,
-                   "unseen": "error", "calibration": TRAIN, "test": TEST, "rng": np.random.default_rng(0), "smoothed": None},
-        infinite=_LOOSE, fields={"calibration": LOGIT_FIELDS, "test": ("logits",)},
+                   "unseen": "error", "calibration": TRAIN, "test": TEST, "rng": np.random.default_rng(0), "smoothed": True},
+        infinite=_LOOSE, theirs=("by",), fields={"calibration": LOGIT_FIELDS, "test": ("logits",)},
     )  # fmt: skip
 
 
@@ -359,7 +360,7 @@ _functions(
         "violation_probability": {"b": np.linspace(0.1, 0.9, 12)},
         "weighted_quantile": {"scores": INLIER, "alpha": 0.2, "weights": np.ones(60), "test_weight": 1.0},
     },
-    boundary={"work": ("n", "draws")}, calibrate_shape={"work": ("n",)}, fpr_law={"work": ("n",)},
+    boundary={"work": ("n", "draws")}, calibrate_shape={"work": ("n",), "theirs": ("shape",)}, fpr_law={"work": ("n",)},
     rank_weights={"work": ("n",)}, logit_noise_ease={"work": ("copies",), "fields": {"outputs": ("logits",)}},
     ease_of={"fields": {"outputs": ("logits", "ease_probs")}},
     quantile={"infinite": _LOOSE}, weighted_quantile={"infinite": _LOOSE}, threshold_for={"infinite": _LOOSE},
@@ -385,6 +386,7 @@ _SELECTIVE = {"score": SCORE, "correct": CORRECT}
 _BOOT = {"rng": np.random.default_rng(0), "delta": 0.1, "resamples": 20}
 _JUDGED = {"probs": PROBS, "labels": LABELS}
 _SETS = {"covered": COVERED, "sizes": SIZES, "alpha": 0.2}
+_SURE = "the label was given probability 0"
 _WORK = {"work": ("resamples",)}
 _functions(
     metrics,
@@ -439,11 +441,12 @@ _functions(
     },
     **{name: _WORK for name in ("augrc_interval", "aurc_interval", "misclassification", "selective_intervals")},
     ood_protocol=_WORK,
-    calibration={"work": ("resamples",), "fields": {"outputs": LOGIT_FIELDS}},
+    nll={"infinite": _SURE}, calibration={"infinite": _SURE, "work": ("resamples",), "fields": {"outputs": LOGIT_FIELDS}},
     adaptivity={"fields": {"outputs": LOGIT_FIELDS}, "nan": "equal ranks or sizes everywhere: nothing to follow"},
     validate_metrics={"work": ("trials", "pairs"), "nan": "a metric that does not vary has no correlation"},
     property_rate={"work": ("pairs",)},
-    worst_slab_coverage={"work": ("directions",)},
+    worst_slab_coverage={"work": ("directions",), "nan": "no sample in the slab: documented, with a warning"},
+    ood_failures={"infinite": "scores are returned as they came"},
     risk_curve={"infinite": "the threshold above which everything is accepted"},
     interval_adaptivity={"nan": "widths that do not vary or are infinite", "infinite": "the mean of infinite widths"},
     **{name: {"nan": "equal widths, ranks or strata: documented, with a warning"}
@@ -616,10 +619,11 @@ _add("Head.logits", lambda *, weight, bias, features: Head(weight, bias).logits(
      arguments={"weight": np.ones((C, D)), "bias": np.zeros(C), "features": X})  # fmt: skip
 _add("wrap(classifier)", _classifier, "wrap",
      arguments={"estimator": LogisticRegression().fit(X, LABELS), "score": "lac", "alpha": 0.2, "by": None,
-                "delta": None, "x": X, "y": LABELS, "test": X[:9], "rng": np.random.default_rng(0)}, infinite=_LOOSE)  # fmt: skip
+                "delta": None, "x": X, "y": LABELS, "test": X[:9], "rng": np.random.default_rng(0)},
+     infinite=_LOOSE, theirs=("x", "test", "by", "scale"))  # fmt: skip
 _add("wrap(regressor)", _regressor, "wrap",
      arguments={"estimator": LinearRegression().fit(X, Y), "scale": None, "alpha": 0.2, "by": None, "delta": None,
-                "x": X, "y": Y, "test": X[:9]}, infinite=_LOOSE)  # fmt: skip
+                "x": X, "y": Y, "test": X[:9]}, infinite=_LOOSE, theirs=("x", "test", "by", "scale"))  # fmt: skip
 
 
 # -- public names without a call --------------------------------------------------------------------------------------
