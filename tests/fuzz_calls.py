@@ -75,6 +75,7 @@ IMAGES = np.abs(_rng.normal(size=(N, 9)))
 JOINT = np.array([[0.1, 0.2], [0.3, 0.4]])
 TABLE = _rng.random((8, 3))
 LOGIT_FIELDS = ("logits", "labels")
+RNG = np.random.default_rng(0)  # every call gets a copy
 
 CALLS: dict[str, Call] = {}
 
@@ -198,14 +199,16 @@ for _name, _score in _SCORES_OF_SETS.items():
         f"conformal.SplitSets({_name})", _split_sets, "conformal.SplitSets",
         *([f"conformal.{type(_score).__name__}"] if not isinstance(_score, str) else ["conformal.LAC"]),
         arguments={"score": _score, "alpha": 0.2, "by": "label" if _name == "lac" else None, "delta": None,
-                   "unseen": "error", "calibration": TRAIN, "test": TEST, "rng": np.random.default_rng(0), "smoothed": True},
+                   "unseen": "error", "calibration": TRAIN, "test": TEST, "rng": RNG, "smoothed": True},
         infinite=_LOOSE, theirs=("by",), fields={"calibration": LOGIT_FIELDS, "test": ("logits",)},
     )  # fmt: skip
 
 
 def _parametrised(kind: Any) -> Callable[..., Any]:
     return lambda **params: (
-        conformal.SplitSets(kind(**params), alpha=0.2).calibrate(TRAIN, np.random.default_rng(0)).predict(TEST, 0)
+        conformal.SplitSets(kind(**params), alpha=0.2)
+        .calibrate(TRAIN, np.random.default_rng(0))
+        .predict(TEST, np.random.default_rng(1))
     )
 
 
@@ -229,7 +232,7 @@ def _difficulty_sets(
 _add(
     "conformal.DifficultySets", _difficulty_sets,
     arguments={"score": "lac", "alpha": 0.3, "bins": 3, "delta": None, "calibration": TRAIN, "test": TEST,
-               "binning": _rng.random(30), "rng": np.random.default_rng(0), "ease": _rng.random(24)},
+               "binning": _rng.random(30), "rng": RNG, "ease": _rng.random(24)},
     infinite=_LOOSE, fields={"calibration": (*LOGIT_FIELDS, "ease_probs"), "test": ("logits", "ease_probs")},
 )  # fmt: skip
 
@@ -284,7 +287,7 @@ for _metric, _sides in (("euclidean", X), (conformal.TangentDistance(), IMAGES))
         f"conformal.FullKNN({_metric if isinstance(_metric, str) else 'tangent'})", _full_knn,
         "conformal.FullKNN", "conformal.Euclidean" if _metric == "euclidean" else "conformal.TangentDistance",
         arguments={"measure": "ratio", "k": 1, "metric": _metric, "x": _sides, "y": LABELS, "test": _sides[:7] + 0.1,
-                   "most": 2, "alpha": 0.2, "rng": np.random.default_rng(0), "by": None},
+                   "most": 2, "alpha": 0.2, "rng": RNG, "by": None},
     )  # fmt: skip
 _add(
     "conformal.TangentDistance",
@@ -330,7 +333,7 @@ _add("conformal.DifficultyModel", _difficulty_model,
      arguments={"regressor": LinearRegression(), "floor": 0.05, "x": X, "residual": Y - MEAN, "loss": SCALE,
                 "asked": X})  # fmt: skip
 _add("conformal.MaskedReconstruction", _masked,
-     arguments={"share": 0.3, "copies": 3, "features": 5, "ridge": 1e-3, "x": X, "asked": X[:9], "rng": np.random.default_rng(0)},
+     arguments={"share": 0.3, "copies": 3, "features": 5, "ridge": 1e-3, "x": X, "asked": X[:9], "rng": RNG},
      work=("copies", "features"))  # fmt: skip
 _functions(
     conformal,
@@ -341,8 +344,8 @@ _functions(
         "ease": {"probs": PROBS, "transformed": np.array(TRAIN.ease_probs)},
         "ease_of": {"outputs": TRAIN},
         "fpr_law": {"n": 40, "t": 0.3},
-        "logit_noise_ease": {"outputs": TRAIN, "sigma": 1.0, "rng": np.random.default_rng(0), "copies": 3},
-        "p_values": {"calibration": INLIER, "test": OUTLIER, "rng": np.random.default_rng(0), "calibration_groups": np.arange(60) % 2,
+        "logit_noise_ease": {"outputs": TRAIN, "sigma": 1.0, "rng": RNG, "copies": 3},
+        "p_values": {"calibration": INLIER, "test": OUTLIER, "rng": RNG, "calibration_groups": np.arange(60) % 2,
                      "test_groups": np.arange(40) % 2, "unseen": "error"},
         "quantile": {"scores": INLIER, "alpha": 0.1},
         "rank_weights": {"n": 40, "upto": 0.2, "least": 0.05},
@@ -351,11 +354,11 @@ _functions(
         "select_outliers": {"p_values": _rng.random(30), "q": 0.1, "method": "bh", "threshold": 0.5},
         "select_outliers_from": {"calibration": INLIER, "test": OUTLIER, "q": 0.1, "delta": 0.1, "method": "bh"},
         "threshold_for": {"inlier": INLIER, "false_alarm": 0.2, "delta": 0.1},
-        "tune_difficulty": {"tuning": TRAIN, "ease": {"noise": EASE}, "alpha": 0.2, "rng": np.random.default_rng(0), "criterion": "t_ss",
+        "tune_difficulty": {"tuning": TRAIN, "ease": {"noise": EASE}, "alpha": 0.2, "rng": RNG, "criterion": "t_ss",
                             "scores": ("lac",), "bins": (3, 4), "judged_by": EASE},
-        "tune_raps": {"tuning": TRAIN, "alpha": 0.2, "rng": np.random.default_rng(0), "criterion": "sscv", "penalties": (0.01, 0.1),
+        "tune_raps": {"tuning": TRAIN, "alpha": 0.2, "rng": RNG, "criterion": "sscv", "penalties": (0.01, 0.1),
                       "ease": None, "source": None},
-        "tune_saps": {"tuning": TRAIN, "alpha": 0.2, "rng": np.random.default_rng(0), "criterion": "sscv", "weights": (0.1, 0.2),
+        "tune_saps": {"tuning": TRAIN, "alpha": 0.2, "rng": RNG, "criterion": "sscv", "weights": (0.1, 0.2),
                       "ease": None, "source": None},
         "violation_probability": {"b": np.linspace(0.1, 0.9, 12)},
         "weighted_quantile": {"scores": INLIER, "alpha": 0.2, "weights": np.ones(60), "test_weight": 1.0},
@@ -383,7 +386,7 @@ _add("conformal.idealised.orders", lambda *, shape: list(idealised.orders(shape)
 
 _PAIR = {"inlier": INLIER, "outlier": OUTLIER}
 _SELECTIVE = {"score": SCORE, "correct": CORRECT}
-_BOOT = {"rng": np.random.default_rng(0), "delta": 0.1, "resamples": 20}
+_BOOT = {"rng": RNG, "delta": 0.1, "resamples": 20}
 _JUDGED = {"probs": PROBS, "labels": LABELS}
 _SETS = {"covered": COVERED, "sizes": SIZES, "alpha": 0.2}
 _SURE = "the label was given probability 0"
@@ -392,8 +395,8 @@ _functions(
     metrics,
     {
         "adaptivity": {"sets": PredictionSets(MEMBER, alpha=0.2, level=0.8), "outputs": TRAIN, "ease": EASE, "bins": 4},
-        **{name: _SELECTIVE for name in ("augrc", "aurc", "e_augrc", "e_aurc", "risk_curve")},
-        **{name: _PAIR for name in ("auroc", "conservative_auroc", "detection_error", "roc_curve")},
+        **dict.fromkeys(("augrc", "aurc", "e_augrc", "e_aurc", "risk_curve"), _SELECTIVE),
+        **dict.fromkeys(("auroc", "conservative_auroc", "detection_error", "roc_curve"), _PAIR),
         **{name: {**_SELECTIVE, **_BOOT} for name in ("augrc_interval", "aurc_interval", "misclassification")},
         "selective_intervals": {**_SELECTIVE, **_BOOT, "metrics": ("aurc", "augrc")},
         "aupr": {**_PAIR, "positive": "outlier"},
@@ -418,12 +421,12 @@ _functions(
         "escv": _SETS,
         "sscv": {**_SETS, "edges": (0, 2, 4)},
         "fpr_at_tpr": {**_PAIR, "tpr": 0.9, "positive": "outlier"},
-        "interval_adaptivity": {"intervals": Intervals(MEAN - SCALE, MEAN + SCALE, alpha=0.2, level=0.8), "y": Y, "mean": MEAN, "ease": EASE,
-                                "bins": 4},
+        "interval_adaptivity": {"intervals": Intervals(MEAN - SCALE, MEAN + SCALE, alpha=0.2, level=0.8), "y": Y,
+                                "mean": MEAN, "ease": EASE, "bins": 4},
         "nll": {"labels": LABELS, "probs": PROBS, "logits": None},
         "ood_failures": {"inlier": SCORE, "correct": CORRECT, "outlier": OUTLIER},
         "ood_protocol": {"inlier": SCORE, "correct": CORRECT, "outlier": OUTLIER, **_BOOT},
-        "property_rate": {"sizes": SIZES, "difficulty": EASE, "rng": np.random.default_rng(0), "m": 5, "pairs": 50},
+        "property_rate": {"sizes": SIZES, "difficulty": EASE, "rng": RNG, "m": 5, "pairs": 50},
         "proportion_interval": {"hits": 3, "n": 10, "delta": 0.1},
         "rank_cv": {"covered": COVERED, "ranks": RANKS, "alpha": 0.2, "edges": (1, 2, 4)},
         "rank_ss": {"sizes": SIZES, "ranks": RANKS, "edges": (1, 2, 4)},
@@ -432,16 +435,17 @@ _functions(
         "t_ss": {"sizes": SIZES, "ranks": RANKS, "ease": EASE, "bins": 4},
         "true_ranks": _JUDGED,
         "validate_metrics": {"covered": COVERED, "sizes": SIZES, "ranks": RANKS, "ease": EASE, "short": SIZES,
-                             "over": RANKS, "alpha": 0.2, "rng": np.random.default_rng(0), "trials": 3, "sample": 30, "m": 5, "pairs": 20,
+                             "over": RANKS, "alpha": 0.2, "rng": RNG, "trials": 3, "sample": 30, "m": 5, "pairs": 20,
                              "bins": 4},
         "width_error_r2": {"widths": SCALE, "errors": np.abs(Y - MEAN), "bins": 4},
         "width_error_tau": {"widths": SCALE, "errors": np.abs(Y - MEAN)},
-        "worst_slab_coverage": {"covered": COVERED, "features": X, "rng": np.random.default_rng(0), "delta": 0.2, "directions": 10,
+        "worst_slab_coverage": {"covered": COVERED, "features": X, "rng": RNG, "delta": 0.2, "directions": 10,
                                 "search_share": 0.5},
     },
-    **{name: _WORK for name in ("augrc_interval", "aurc_interval", "misclassification", "selective_intervals")},
+    **dict.fromkeys(("augrc_interval", "aurc_interval", "misclassification", "selective_intervals"), _WORK),
     ood_protocol=_WORK,
-    nll={"infinite": _SURE}, calibration={"infinite": _SURE, "work": ("resamples",), "fields": {"outputs": LOGIT_FIELDS}},
+    nll={"infinite": _SURE},
+    calibration={"infinite": _SURE, "work": ("resamples",), "fields": {"outputs": LOGIT_FIELDS}},
     adaptivity={"fields": {"outputs": LOGIT_FIELDS}, "nan": "equal ranks or sizes everywhere: nothing to follow"},
     validate_metrics={"work": ("trials", "pairs"), "nan": "a metric that does not vary has no correlation"},
     property_rate={"work": ("pairs",)},
@@ -485,9 +489,9 @@ _functions(
         "friedman": {"ranks": stats.mid_ranks(TABLE)},
         "holm": {"p_values": _rng.random(6)},
         "mid_ranks": {"values": TABLE, "lower_is_better": True},
-        "paired_bootstrap": {"first": SCORE, "second": SCORE[::-1], "correct": CORRECT, "metric": "augrc", "rng": np.random.default_rng(0),
+        "paired_bootstrap": {"first": SCORE, "second": SCORE[::-1], "correct": CORRECT, "metric": "augrc", "rng": RNG,
                              "delta": 0.1, "resamples": 20, "stratified": False},
-        "permutation": {"first": SCORE, "second": SCORE[::-1], "correct": CORRECT, "metric": "augrc", "rng": np.random.default_rng(0),
+        "permutation": {"first": SCORE, "second": SCORE[::-1], "correct": CORRECT, "metric": "augrc", "rng": RNG,
                         "permutations": 20},
     },
     compare={"infinite": _TIED}, compare_regimes={"infinite": _TIED}, friedman={"infinite": _TIED},
@@ -562,9 +566,9 @@ _functions(
         "two_sided_auroc": {"inlier_lower": INLIER, "outlier_upper": OUTLIER, "conservative": False},
         "eigenvalue_radius": {"epsilon": 0.1, "covariance": np.diag([1.0, 2.0])},
         "metric_radius": {"epsilon": 0.1, "d": 3, "transform": np.eye(3)},
-        "fit_mixture": {"x": _UNIT, "components": 2, "rng": np.random.default_rng(0), "covariance": "spherical", "iterations": 3,
+        "fit_mixture": {"x": _UNIT, "components": 2, "rng": RNG, "covariance": "spherical", "iterations": 3,
                         "floor": 1e-4},
-        "fit_density_ratio": {"inlier": _UNIT, "outlier": _UNIT + 1, "rng": np.random.default_rng(0), "components": 2,
+        "fit_density_ratio": {"inlier": _UNIT, "outlier": _UNIT + 1, "rng": RNG, "components": 2,
                               "covariance": "spherical", "out_weight": 1.0, "iterations": 3},
         "gated_log_confidence": {"log_ratio": INLIER, "n_classes": 3, "log_confidence": -np.abs(INLIER)},
         "sandwich": {"inlier": INLIER, "outlier": OUTLIER, "outlier_attacked": OUTLIER + 0.1,
@@ -619,7 +623,7 @@ _add("Head.logits", lambda *, weight, bias, features: Head(weight, bias).logits(
      arguments={"weight": np.ones((C, D)), "bias": np.zeros(C), "features": X})  # fmt: skip
 _add("wrap(classifier)", _classifier, "wrap",
      arguments={"estimator": LogisticRegression().fit(X, LABELS), "score": "lac", "alpha": 0.2, "by": None,
-                "delta": None, "x": X, "y": LABELS, "test": X[:9], "rng": np.random.default_rng(0)},
+                "delta": None, "x": X, "y": LABELS, "test": X[:9], "rng": RNG},
      infinite=_LOOSE, theirs=("x", "test", "by", "scale"))  # fmt: skip
 _add("wrap(regressor)", _regressor, "wrap",
      arguments={"estimator": LinearRegression().fit(X, Y), "scale": None, "alpha": 0.2, "by": None, "delta": None,

@@ -226,7 +226,8 @@ def as_share(value: float, name: str) -> float:
 
 def as_positive(value: float, name: str) -> float:
     """A number above 0 whose square and inverse are numbers too."""
-    return _number_where(value, name, "a positive number (1e-150 to 1e150)", lambda x: _SMALLEST <= x <= _LARGEST)
+    number = _number_where(value, name, "a positive number", lambda x: 0 < x < np.inf)
+    return _number_where(number, name, "between 1e-150 and 1e150", lambda x: _SMALLEST <= x <= _LARGEST)
 
 
 def as_number(value: float, name: str, *, least: float = -_LARGEST, most: float = _LARGEST) -> float:
@@ -339,15 +340,16 @@ def same_length(**arrays: Sized) -> int:
 def check_result(values: NDArray[Any] | float, what: str) -> NDArray[Any]:
     """A computed array if it is finite. Where the input was checked, what is not finite has overflowed.
 
-    >>> check_result(np.array([1.0, np.inf]), "mmd")
+    >>> check_result(np.array([1.0, np.inf]), "the score")
     Traceback (most recent call last):
-    caveat.errors.InputError: mmd overflows, first at row 1. Rescale the numbers that it is computed from.
+    caveat.errors.InputError: the score is infinite, first at row 1. Rescale the numbers that it is computed from.
     """
     array = np.asarray(values)
     if not (finite := np.isfinite(array)).all():
-        row = int(np.argwhere(~np.atleast_1d(finite))[0][0])
-        where = f", first at row {row}" if array.ndim else ""
-        raise InputError(f"{what} overflows{where}. Rescale the numbers that it is computed from.")
+        place = np.unravel_index(int(np.argmin(finite)), array.shape)
+        where = f", first at row {int(place[0])}" if array.ndim else ""
+        found = "NaN" if np.isnan(array[place]) else "infinite"
+        raise InputError(f"{what} is {found}{where}. Rescale the numbers that it is computed from.")
     return array
 
 

@@ -146,8 +146,10 @@ class DensityRatio:
             centre, half = self._box(rows, radius, clip)
             bound = partial(_pairs_or_boxes if method == "pairs" else _boxes, centre=centre, half=half)
         log_weight = np.log(self.out_weight)
-        upper = bound(self.inside, self.outside) - log_weight
-        lower = -bound(self.outside, self.inside) - log_weight if side == "both" else np.full_like(upper, -np.inf)
+        upper = check_result(bound(self.inside, self.outside) - log_weight, "the upper bound")
+        lower = np.full_like(upper, -np.inf)
+        if side == "both":
+            lower = check_result(-bound(self.outside, self.inside) - log_weight, "the lower bound")
         return ScoreBounds(
             value=self.log_ratio(rows), lower=lower, upper=upper, epsilon=float(radius.max()), method=method
         )
@@ -223,7 +225,7 @@ def gated_log_confidence(log_ratio: ArrayLike, n_classes: int, log_confidence: A
     from scipy.special import expit
 
     gate, n_classes = as_comparable(log_ratio, "log_ratio"), as_count(n_classes, "n_classes")
-    own = np.zeros(()) if log_confidence is None else as_comparable(log_confidence, "log_confidence")
+    own = np.minimum(0.0 if log_confidence is None else as_comparable(log_confidence, "log_confidence"), 0.0)
     if own.ndim and own.shape != gate.shape:
         raise InputError(f"log_confidence must have the shape of log_ratio, {gate.shape}, got {own.shape}.")
     near_uniform = np.log1p(expit(gate) * np.maximum(n_classes * np.exp(own) - 1, 0)) - np.log(n_classes)

@@ -73,7 +73,7 @@ class KernelPCAError(Score):
     array([0. , 1.2])
     """
 
-    features: Literal["nystrom", "fourier"] = choice("nystrom", ("nystrom", "fourier"), "features of kpca_error")
+    features: Literal["nystrom", "fourier"] = choice("nystrom", ("nystrom", "fourier"), "features of score kpca_error")
     size: int | None = count(None, least=2)
     width: float | None = positive(None)
     variance: float = level(0.99)

@@ -102,7 +102,7 @@ class Projected(Score):
         if not allowed:
             able = ", ".join(name for name, row in TABLE.items() if row.projections)
             raise InputError(f"score '{self.inner.name}' has no projection. These have: {able}.")
-        if self.projection not in allowed:
+        if not isinstance(self.projection, str) or self.projection not in allowed:
             raise InputError(f"score '{self.inner.name}' has no projection {self.projection!r}. "
                              f"It has {', '.join(allowed)}.")  # fmt: skip
         check_params(self)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_positive
+from caveat._checks import as_positive, check_result
 from caveat.errors import CaveatWarning
 from caveat.outputs import Head, Outputs, demand
 from caveat.scores._base import Score
@@ -144,7 +144,9 @@ def with_temperature(outputs: Outputs, temperature: float) -> Outputs:
 
 
 def _divided(array: NDArray[Any], temperature: float) -> NDArray[Any]:
-    return np.asarray(array.astype(np.promote_types(array.dtype, np.float32), copy=False) / temperature)
+    with np.errstate(over="ignore"):
+        scaled = array.astype(np.promote_types(array.dtype, np.float32), copy=False) / temperature
+    return check_result(scaled, "a logit over the temperature")
 
 
 def _slopes(outputs: Outputs, beta: float) -> tuple[float, float]:

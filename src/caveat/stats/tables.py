@@ -47,6 +47,7 @@ def read_blocks(
     """
     if (method is None) != (value is None):
         raise InputError("a long table needs both method and value to be named; a wide one needs neither.")
+    methods = None if methods is None else as_list(methods, "methods")
     if not isinstance(table, (str, os.PathLike)) and not _is_table(table):
         values, names = _from_array(table, methods)
     else:
@@ -165,11 +166,7 @@ def _from_array(table: Any, methods: Sequence[str] | None) -> tuple[NDArray[np.f
     values = _as_numbers(values, "table")
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"table must be a non-empty (blocks x methods) array, got shape {values.shape}.")
-    names = (
-        [f"method {i}" for i in range(values.shape[1])]
-        if methods is None
-        else [str(name) for name in as_list(methods, "methods")]
-    )
+    names = [f"method {i}" for i in range(values.shape[1])] if methods is None else [str(name) for name in methods]
     if len(names) != values.shape[1] or len(set(names)) != len(names):
         raise InputError(f"methods must be {values.shape[1]} different names, one per column, got {names}.")
     return values, names
