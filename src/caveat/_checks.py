@@ -337,7 +337,7 @@ def same_length(**arrays: Sized) -> int:
     return sizes[0]
 
 
-def check_result(values: NDArray[Any] | float, what: str) -> NDArray[Any]:
+def check_result(values: ArrayLike, what: str) -> NDArray[Any]:
     """A computed array if it is finite. Where the input was checked, what is not finite has overflowed.
 
     >>> check_result(np.array([1.0, np.inf]), "the score")

@@ -60,7 +60,8 @@ class MaskedReconstruction:
     features: int = count(100, least=0)
     ridge: float = positive(1e-3)
 
-    __post_init__ = check_params
+    def __post_init__(self) -> None:
+        check_params(self)
 
     def fit(self, x: ArrayLike, rng: np.random.Generator) -> Self:
         """Learn to fill in masked columns."""

@@ -55,7 +55,8 @@ class COF:
 
     n_neighbors: int = count(20)
 
-    __post_init__ = check_params
+    def __post_init__(self) -> None:
+        check_params(self)
 
     def fit(self, X: ArrayLike) -> Self:
         """Note how many rows and columns there are; labels are not needed."""

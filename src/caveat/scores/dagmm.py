@@ -75,7 +75,8 @@ class DAGMM:
     dropout: float = number(0.5, least=0, most=0.999999)
     random_state: int = count(0, least=0)
 
-    __post_init__ = check_params
+    def __post_init__(self) -> None:
+        check_params(self)
 
     def fit(self, X: ArrayLike) -> Self:
         """Train on rows (n, D); labels are not needed."""
