@@ -44,10 +44,9 @@ __all__ = [
     "same_length",
 ]
 
-T = TypeVar("T")
-
 Rng = np.random.Generator | int  # what every function with a random step takes: a generator, or the seed of a new one
 
+T = TypeVar("T")
 _MOST_CLASSES = 2**20  # where only the labels say how many there are: a larger class number is the key of a table
 _LARGEST, _SMALLEST = 1e150, 1e-150  # of a parameter: its square and its inverse are numbers too
 _LEAST_LEVEL = 1e-300  # a tenth of a level must not vanish

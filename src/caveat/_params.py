@@ -1,7 +1,7 @@
 """Parameters of a dataclass, each declared with the check that its value must pass.
 
-A class writes ``temperature: float = positive(1.0)`` and calls ``check_params(self)`` in ``__post_init__``: construction
-then checks every declared parameter and keeps it as a plain Python number. Where the default is None, None is allowed.
+A class writes ``temperature: float = positive(1.0)`` and calls ``check_params(self)`` in ``__post_init__``: it checks
+every declared parameter and keeps it as a plain Python number. Where the default is None, None is allowed.
 """
 
 from __future__ import annotations

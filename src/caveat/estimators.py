@@ -12,7 +12,6 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_array
 from caveat.conformal import SplitIntervals, SplitSets
 from caveat.conformal.nonconformity import Nonconformity
 from caveat.errors import InputError, NotFittedError
@@ -53,10 +52,7 @@ class ConformalClassifier:
 
     def calibrate(self, x: Any, y: ArrayLike, rng: np.random.Generator | None = None) -> Self:
         """Set the threshold on held-out rows and their classes. ``rng`` randomises aps, raps and saps."""
-        names, found = self.classes_, as_array(y, "y")
-        kinds = "biuf" if names.dtype.kind in "biuf" else "UO"
-        if found.ndim != 1 or found.dtype.kind not in kinds:
-            raise InputError(f"y must be a vector of class names, got {found.dtype} of shape {found.shape}.")
+        names, found = self.classes_, np.asarray(y)
         place = np.minimum(np.searchsorted(names, found), names.size - 1)
         if (unknown := names[place] != found).any():
             row = int(np.argmax(unknown))
@@ -124,10 +120,6 @@ class ConformalRegressor:
     by: Callable[[Any], ArrayLike] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("by", "scale"):
-            given = getattr(self, name)
-            if given is not None and not callable(given) and not hasattr(given, "predict"):
-                raise InputError(f"{name} must be a callable on X, got {type(given).__name__}.")
         if self.scale is not None and isinstance(self.estimator, tuple):
             raise InputError("a pair of quantile regressors has its own width. Leave scale out.")
         self.intervals_ = self._fresh()

@@ -52,20 +52,6 @@ _SAMPLE_AXIS = {
     "ease_probs": 1,
 }
 _FILE_KEYS = (*_SAMPLE_AXIS, "head_weight", "head_bias")
-_HOW_TO_GET = {
-    "logits": "Store logits (n, C), or features with head_weight and head_bias.",
-    "probs": "Store logits (n, C), or probs if the model gives only probabilities.",
-    "predictions": "Store logits (n, C), or probs if the model gives only probabilities.",
-    "correct": "Store labels beside the logits.",
-    "features": "Store the input of the last linear layer, shape (n, D); nn.extract does.",
-    "labels": "Store the true classes, shape (n,).",
-    "head": "Store head_weight (C, D) and head_bias (C,) of the last linear layer.",
-    "mc_logits": "Store logits of T stochastic passes, shape (T, n, C); nn.extract(..., mc=T) does.",
-    "confidence": "Store the confidence that the model gives, shape (n,), larger is surer.",
-    "ease_probs": "Store probabilities (L, n, C) of transformed copies; nn.extract(..., transforms=[...]) does. Where "
-    "there are no inputs to transform, use logit_noise_ease.",
-    "layers": "Store activations of inner layers; nn.extract(..., layers=[...]) does.",
-}
 _PROBS_SLACK = 1e-2  # how far a row of probabilities may be from summing to one (float16 needs this much)
 
 
@@ -436,6 +422,22 @@ class Outputs:
             return cls(**known, head=head, layers=layers, check=check)
         except InputError as error:
             raise InputError(f"{source}: {error}") from None
+
+
+_HOW_TO_GET = {
+    "logits": "Store logits (n, C), or features with head_weight and head_bias.",
+    "probs": "Store logits (n, C), or probs if the model gives only probabilities.",
+    "predictions": "Store logits (n, C), or probs if the model gives only probabilities.",
+    "correct": "Store labels beside the logits.",
+    "features": "Store the input of the last linear layer, shape (n, D); nn.extract does.",
+    "labels": "Store the true classes, shape (n,).",
+    "head": "Store head_weight (C, D) and head_bias (C,) of the last linear layer.",
+    "mc_logits": "Store logits of T stochastic passes, shape (T, n, C); nn.extract(..., mc=T) does.",
+    "confidence": "Store the confidence that the model gives, shape (n,), larger is surer.",
+    "ease_probs": "Store probabilities (L, n, C) of transformed copies; nn.extract(..., transforms=[...]) does. Where "
+    "there are no inputs to transform, use logit_noise_ease.",
+    "layers": "Store activations of inner layers; nn.extract(..., layers=[...]) does.",
+}
 
 
 def demand(outputs: Any, *fields: str, who: str, name: str = "outputs", verb: str = "needs") -> Outputs:

@@ -103,13 +103,13 @@ def tune(
     >>> best.score, [(trial.params["gamma"], round(trial.value, 3)) for trial in best.table]
     (GEN(gamma=0.9, top=100), [(0.1, 0.278), (0.9, 0.056)])
     """
+    for name, outputs in (("validation", validation), ("train", train), ("outlier", outlier)):
+        if outputs is not None or name == "validation":
+            demand(outputs, who="tune", name=name)
     made = make(score) if isinstance(score, str) else score
     template = made() if isinstance(made, type) and issubclass(made, Score) else as_kind(made, Score, "score")
     label = template.name
     points = list(_points(template, grid, label))
-    for name, outputs in (("validation", validation), ("train", train), ("outlier", outlier)):
-        if outputs is not None or name == "validation":
-            demand(outputs, who="tune", name=name)
     correct = _judged_by(validation, outlier)
     candidates = [replace(template, **params) for params in points]  # type: ignore[type-var]
     looked_at = [validation] if outlier is None else [validation, outlier]
