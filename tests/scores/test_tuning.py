@@ -119,7 +119,7 @@ def test_nan_is_never_ranked(validation):
         def _score(self, block):
             return np.full(block.n, np.nan)
 
-    with pytest.raises(InputError, match="score 'broken' has NaN, first at row 0"):
+    with pytest.raises(InputError, match="score broken is NaN, first at row 0"):
         tune(Broken, {"a": [1.0]}, validation=validation)
 
 
@@ -128,7 +128,7 @@ def test_messages(train, validation):
         tune("msp", validation=validation)
     with pytest.raises(InputError, match=r"unknown parameter of score 'gen' 'gama'. Did you mean 'gamma'"):
         tune("gen", {"gama": [1]}, validation=validation)
-    with pytest.raises(InputError, match=r"grid\['gamma'\] must hold at least one value"):
+    with pytest.raises(InputError, match=r"grid\['gamma'\] must be a list with at least one entry"):
         tune("gen", {"gamma": []}, validation=validation)
     with pytest.raises(InputError, match="validation needs labels and logits"):
         tune("gen", validation=Outputs(logits=validation.logits))

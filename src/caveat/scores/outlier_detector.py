@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal, NoReturn, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count, check_finite, check_known
+from caveat._checks import as_count, as_kind, check_finite, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -141,6 +141,8 @@ class OutlierDetector(Score):
     def __post_init__(self) -> None:
         check_known(self.larger, ("auto", "stranger", "normal"), "meaning of larger")
         as_count(self.seed, "seed", least=0)
+        if self.params is not None:
+            as_kind(self.params, Mapping, "params")
         if isinstance(self.estimator, str):
             check_known(self.estimator, [entry.name for entry in _DETECTORS], "detector")
             return
