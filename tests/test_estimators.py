@@ -4,10 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_diabetes, load_digits
+from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -117,7 +120,7 @@ def test_clear_errors(digits, diabetes):
     with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
         wrap(fitted, alpha=2)
     pairs = SVC(decision_function_shape="ovo").fit(x[:200], y[:200])
-    with pytest.raises(InputError, match=r"one column per class \(10\), got 45\. For SVC choose"):
+    with pytest.raises(InputError, match=r"one column per class \(10\), got one per pair \(45\)\. For SVC set"):
         wrap(pairs).calibrate(x[200:300], y[200:300])
     rows, target = diabetes
     linear = LinearRegression().fit(rows, target)
@@ -127,3 +130,138 @@ def test_clear_errors(digits, diabetes):
         wrap((linear, linear), scale=linear)
     with pytest.raises(InputError, match="pair of quantile regressors, got 3"):
         wrap((linear, linear, linear))
+
+
+# -- scikit-learn habits ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def flowers():
+    x, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(y.size)
+    return x[order], np.array(["setosa", "versicolor", "virginica"])[y[order]]
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda svc: svc,
+        lambda svc: make_pipeline(StandardScaler(), svc),
+        lambda svc: GridSearchCV(make_pipeline(StandardScaler(), svc), {"svc__C": [1.0, 2.0]}, cv=2),
+    ],
+    ids=["alone", "pipeline", "search"],
+)
+def test_three_pairwise_columns_are_not_taken_for_three_classes(around, flowers):
+    # three classes have three pairs, so that counting columns sees nothing
+    x, y = flowers
+    fitted = around(SVC(decision_function_shape="ovo")).fit(x[:50], y[:50])
+    with pytest.raises(InputError, match=r"one column per class \(3\), got one per pair \(3\).*'ovr'"):
+        wrap(fitted).calibrate(x[50:100], y[50:100])
+
+
+def test_the_remedy_for_pairwise_columns_works_without_fitting_again(flowers):
+    x, y = flowers
+    fitted = SVC(decision_function_shape="ovo").fit(x[:50], y[:50])
+    model = wrap(fitted.set_params(decision_function_shape="ovr")).calibrate(x[50:100], y[50:100])
+    assert model.predict_set(x[100:]).sizes.mean() < 1.5
+
+
+def test_two_classes_and_one_against_rest_have_no_pairs(flowers):
+    x, y = flowers
+    two = y != "setosa"
+    fitted = SVC(decision_function_shape="ovo").fit(x[two][:50], y[two][:50])
+    assert wrap(fitted).calibrate(x[two][50:], y[two][50:]).predict_p(x).shape == (150, 2)
+    rest = OneVsRestClassifier(SVC(decision_function_shape="ovo")).fit(x[:50], y[:50])
+    assert wrap(rest).calibrate(x[50:], y[50:]).predict_p(x).shape == (150, 3)
+
+
+@pytest.mark.parametrize("wrong", ["tulip", None, 3, float("nan")])
+def test_an_unknown_class_in_a_pandas_column_is_one_sentence(wrong, flowers):
+    pandas = pytest.importorskip("pandas")
+    x, y = flowers
+    column = pandas.Series(y, dtype=object)
+    model = wrap(LogisticRegression(max_iter=500).fit(x, y))
+    model.calibrate(x, pandas.Series(y))
+    column[7] = wrong
+    with pytest.raises(InputError, match=r"classes the estimator knows, got .* at row 7"):
+        model.calibrate(x, column)
+
+
+def test_classes_of_another_type_are_one_sentence(flowers):
+    x, y = flowers
+    numbers = wrap(KNeighborsClassifier().fit(x, np.arange(150) % 3))
+    with pytest.raises(InputError, match="got 'virginica' at row 0|got 'setosa' at row 0|got 'versicolor' at row 0"):
+        numbers.calibrate(x, y)
+    numbers.calibrate(x, (np.arange(150) % 3).astype(float))
+
+
+def test_a_column_is_a_vector_and_several_outputs_are_one_sentence(flowers, diabetes):
+    x, y = flowers
+    model = wrap(KNeighborsClassifier().fit(x, y))
+    np.testing.assert_array_equal(
+        model.calibrate(x, y[:, None]).predict_p(x), wrap(model.estimator).calibrate(x, y).predict_p(x)
+    )
+    with pytest.raises(InputError, match=r"y must have one value per row, got shape \(150, 2\)"):
+        model.calibrate(x, np.column_stack([y, y]))
+    with pytest.raises(InputError, match="classifier with one output, got 2"):
+        wrap(KNeighborsClassifier().fit(x, np.column_stack([y, y])))
+    rows, target = diabetes
+    column = wrap(LinearRegression().fit(rows, target[:, None])).calibrate(rows, target[:, None])
+    np.testing.assert_allclose(column.predict(rows), LinearRegression().fit(rows, target).predict(rows))
+    two = LinearRegression().fit(rows, np.column_stack([target, target]))
+    with pytest.raises(InputError, match="one value per row"):
+        wrap(two).calibrate(rows, target)
+
+
+def test_scikit_learn_knows_what_is_wrapped(flowers, diabetes):
+    (x, y), (rows, target) = flowers, diabetes
+    classifier = wrap(LogisticRegression(max_iter=500).fit(x, y), alpha=0.2, score="aps")
+    regressor = wrap(LinearRegression().fit(rows, target))
+    assert is_classifier(classifier)
+    assert not is_classifier(regressor)
+    assert is_regressor(regressor)
+    assert is_regressor(wrap((regressor.estimator, regressor.estimator)))
+    assert classifier.score(x, y) == classifier.estimator.score(x, y)
+    assert classifier.score(x, y[:, None]) == classifier.estimator.score(x, y)
+    np.testing.assert_array_equal(classifier.predict(x), classifier.estimator.predict(x))
+    assert regressor.score(rows, target) == pytest.approx(regressor.estimator.score(rows, target))
+    with pytest.raises(InputError, match="predicts no single value"):
+        wrap((regressor.estimator, regressor.estimator)).predict(rows)
+
+
+def test_settings_and_clones_follow_scikit_learn(flowers, diabetes):
+    (x, y), (rows, target) = flowers, diabetes
+    for model, data in (
+        (wrap(LogisticRegression(max_iter=500).fit(x, y), alpha=0.2), (x, y)),
+        (wrap(LinearRegression().fit(rows, target), alpha=0.2), (rows, target)),
+    ):
+        params = model.get_params()
+        assert params["alpha"] == 0.2
+        assert params["estimator"] is model.estimator
+        assert "estimator__fit_intercept" in params
+        assert "estimator__fit_intercept" not in model.get_params(deep=False)
+        twin = clone(model.calibrate(*data))
+        assert type(twin) is type(model)
+        assert twin.get_params(deep=False) == model.get_params(deep=False)
+        assert twin.predict(data[0]).shape == (len(data[0]),)  # the estimator is still fitted
+        ask = "predict_set" if hasattr(twin, "predict_set") else "predict_interval"
+        with pytest.raises(NotFittedError, match="not calibrated"):
+            getattr(twin, ask)(data[0])
+        assert model.set_params(alpha=0.3) is model
+        with pytest.raises(NotFittedError, match="not calibrated"):  # the threshold was for another alpha
+            getattr(model, ask)(data[0])
+        with pytest.raises(InputError, match="alpha must be"):
+            model.set_params(alpha=7)
+        assert model.alpha == 0.3
+        with pytest.raises(InputError, match="unknown setting 'alhpa'. Did you mean 'alpha'"):
+            model.set_params(alhpa=0.1)
+        with pytest.raises(InputError, match="belongs to the fitted estimator"):
+            model.set_params(estimator__fit_intercept=False)
+        assert "alpha=0.3" in repr(model)
+
+
+def test_a_seed_may_stand_for_a_generator(flowers):
+    x, y = flowers
+    model = wrap(LogisticRegression(max_iter=500).fit(x[:50], y[:50]), score="aps").calibrate(x[50:100], y[50:100], 0)
+    expected = model.predict_p(x[100:], np.random.default_rng(1))
+    np.testing.assert_array_equal(model.predict_p(x[100:], 1), expected)

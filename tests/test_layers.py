@@ -21,7 +21,7 @@ LAYERS = [  # from the top down; names on one line do not import each other
     {"metrics"},
     {"scores", "conformal", "data", "nn"},
     {"_density_ratio", "_roles"},
-    {"outputs", "results", "_cache", "_mixtures", "_streams"},
+    {"outputs", "results", "_cache", "_mixtures", "_streams", "_params"},
     {"_adaptivity", "_checks", "_files", "_frames", "_html", "_parallel", "_ranking"},
     {"_blocks"},
     {"errors"},

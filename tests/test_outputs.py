@@ -27,7 +27,8 @@ def test_probabilities_are_never_guessed():
     assert given.has("probs")
     assert not given.has("logits")
     assert given.predictions.tolist() == [0, 1]
-    looks_like_probs = Outputs(logits=[[0.9, 0.1]])
+    with pytest.warns(CaveatWarning, match="rows of probabilities"):  # told, and taken for what they were called
+        looks_like_probs = Outputs(logits=[[0.9, 0.1]])
     assert looks_like_probs.probs[0, 0] == pytest.approx(np.exp(0.9) / (np.exp(0.9) + np.exp(0.1)))
 
 
@@ -69,8 +70,8 @@ def test_absent_fields_are_none():
         ({"mc_logits": np.zeros((2, 3))}, "mc_logits must have shape"),
         ({"layers": {"a": np.zeros(3)}}, "samples as its first axis"),
         ({"layers": {"a": np.full((2, 2), np.nan)}}, r"layers\['a'\] has NaN"),
-        ({"logits": [[1.0]], "layers": [[[1.0]]]}, "layers must map names to arrays, got list"),
-        ({"logits": [[1.0]], "layers": {3: [[1.0]]}}, "layers must map names to arrays, got dict"),
+        ({"logits": [[1.0]], "layers": [[[1.0]]]}, "layers must be a map from names to arrays"),
+        ({"logits": [[1.0]], "layers": {3: [[1.0]]}}, "the name of a layer must be of type str, got 3"),
         ({"logits": [[1.0, 2.0], [3.0]]}, "logits must be an array of numbers, got a list that numpy cannot read"),
         ({"logits": np.ma.masked_invalid([[1.0, np.nan]])}, "logits has masked values, first at row 0"),
     ],
@@ -243,3 +244,24 @@ def test_half_precision_is_multiplied_in_single_precision():
     said = Outputs(features=features, head=Head(weight))
     assert said.logits.dtype == np.float32
     np.testing.assert_allclose(said.logits, features.astype(np.float64) @ weight.T.astype(np.float64), atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_probabilities_given_as_logits_are_told(dtype):
+    probs = np.random.default_rng(0).dirichlet(np.ones(5), size=(3, 300)).astype(dtype)
+    with pytest.warns(CaveatWarning, match=r"logits are rows of probabilities .* Pass them as probs"):
+        Outputs(logits=probs[0])
+    with pytest.warns(CaveatWarning, match=r"mc_logits are rows of probabilities .* logarithms"):
+        Outputs(mc_logits=probs)
+    Outputs(probs=probs[0])
+    Outputs(logits=probs[0], check=False)
+
+
+def test_logits_are_not_taken_for_probabilities():
+    probs = np.random.default_rng(0).dirichlet(np.ones(5), size=300)
+    Outputs(logits=np.log(probs))
+    Outputs(logits=np.eye(3))
+    Outputs(logits=np.ones((9, 1)))
+    last = probs.copy()
+    last[-1, 0] += 1  # one row is enough
+    Outputs(logits=last)

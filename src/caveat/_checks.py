@@ -7,7 +7,7 @@ import operator
 import reprlib
 import sys
 from collections.abc import Callable, Iterable, Sized
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,14 +17,20 @@ from caveat.errors import InputError
 
 __all__ = [
     "Rng",
+    "are_probabilities",
+    "as_array",
     "as_boundary",
     "as_comparable",
     "as_count",
+    "as_flag",
+    "as_kind",
     "as_labels",
     "as_level",
+    "as_list",
     "as_mask",
     "as_matrix",
     "as_number",
+    "as_pair",
     "as_percent",
     "as_positive",
     "as_real_array",
@@ -35,15 +41,24 @@ __all__ = [
     "as_vector",
     "check_finite",
     "check_known",
+    "check_probabilities",
+    "check_result",
     "same_length",
 ]
 
+_PROBS_SLACK = 1e-2  # how far a row of probabilities may be from summing to one (float16 needs this much)
+
 Rng = np.random.Generator | int  # what every function with a random step takes: a generator, or the seed of a new one
+
+T = TypeVar("T")
+_MOST_CLASSES = 2**20  # where only the labels say how many there are: a larger class number is the key of a table
+_LARGEST, _SMALLEST = 1e150, 1e-150  # of a parameter: its square and its inverse are numbers too
+_LEAST_LEVEL = 1e-300  # a tenth of a level must not vanish
 
 
 def as_real_array(value: ArrayLike, name: str) -> NDArray[Any]:
     """A float array of any shape in native byte order: float16/32/64 stay, other real types become float64."""
-    array = _as_array(value, name)
+    array = as_array(value, name)
     if array.dtype.kind in "biu":
         return array.astype(np.float64)
     if array.dtype.kind != "f":
@@ -54,7 +69,7 @@ def as_real_array(value: ArrayLike, name: str) -> NDArray[Any]:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def _as_array(value: ArrayLike, name: str) -> NDArray[Any]:
+def as_array(value: ArrayLike, name: str) -> NDArray[Any]:
     """A plain or memory-mapped array: none whose products or missing values follow rules of their own."""
     if isinstance(value, np.memmap):
         return value
@@ -80,6 +95,40 @@ def check_finite(array: NDArray[Any], name: str) -> None:
             value = rows[block][row][~finite[row]][0]
             what = "NaN" if np.isnan(value) else "an infinite value"
             raise InputError(f"{name} has {what}, first at row {block.start + row}. Drop or impute it before scoring.")
+
+
+def check_probabilities(array: NDArray[Any], name: str) -> None:
+    """Raise InputError naming the first row (along the last axis) that is not made of probabilities with sum 1."""
+    rows = array.reshape(-1, array.shape[-1])
+    for block in row_blocks(rows.shape[0], row_bytes=rows.shape[1] * 8):
+        negative, total = _probability_sums(rows[block])
+        wrong = negative | (np.abs(total - 1) > _PROBS_SLACK)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            what = "a negative value" if negative[row] else f"the sum {total[row]:.4g}"
+            raise InputError(f"{name} must be rows of probabilities that sum to 1, got {what} at row "
+                             f"{block.start + row}. Pass unnormalised values as logits.")  # fmt: skip
+
+
+def are_probabilities(array: NDArray[Any]) -> bool:
+    """Whether every row is made of probabilities with sum 1. Logits fail in the first rows, which are looked at first.
+
+    >>> are_probabilities(np.array([[0.5, 0.5], [0.25, 0.75]])), are_probabilities(np.array([[0.5, 0.5], [2.0, 0.0]]))
+    (True, False)
+    """
+    rows, between = array.reshape(-1, array.shape[-1]), False
+    for block in (slice(0, 64), *row_blocks(rows.shape[0], row_bytes=rows.shape[1] * 8)):
+        negative, total = _probability_sums(rows[block])
+        if negative.any() or (np.abs(total - 1) > _PROBS_SLACK).any():
+            return False
+        between = between or bool((rows[block] % 1).any())
+    return between  # zeros and ones alone are a toy or a vote
+
+
+def _probability_sums(rows: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    part = rows.astype(np.float64)
+    with np.errstate(over="ignore"):
+        return np.asarray((part < 0).any(axis=1)), np.asarray(part.sum(axis=1))
 
 
 def as_vector(value: ArrayLike, name: str, *, allow_infinite: bool = False) -> NDArray[np.float64]:
@@ -141,7 +190,7 @@ def as_matrix(value: ArrayLike, name: str, *, check: bool = True) -> NDArray[Any
 
 def as_labels(value: ArrayLike, name: str, *, n_classes: int | None = None, check: bool = True) -> NDArray[np.intp]:
     """A non-empty vector of class numbers 0..C-1."""
-    array = _as_array(value, name)
+    array = as_array(value, name)
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"{name} must be a non-empty vector of class numbers, got shape {array.shape}.")
     if array.dtype.kind == "f":
@@ -154,19 +203,19 @@ def as_labels(value: ArrayLike, name: str, *, n_classes: int | None = None, chec
         raise InputError(f"{name} must be whole class numbers, got dtype {array.dtype}. Encode class names as 0..C-1.")
     if check:  # before the cast, which would turn a huge number into another one
         wide = array.astype(np.float64) if array.dtype.kind == "f" else array  # float16 has no room for most counts
-        wrong = (wide < 0) | (wide >= (2**63 if n_classes is None else n_classes))
+        wrong = (wide < 0) | (wide >= (n_classes or _MOST_CLASSES))
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            allowed = "0 or larger, below 2**63" if n_classes is None else f"between 0 and {n_classes - 1}"
-            raise InputError(
-                f"{name} must be {allowed}, got {array[row]} at row {row}. Outliers carry no label: leave it out."
-            )
+            what = f"{name} must be between 0 and {(n_classes or _MOST_CLASSES) - 1}, got {array[row]} at row {row}."
+            remedy = "Outliers carry no label: leave it out." if n_classes or array[row] < 0 else (
+                "Number the classes without gaps: numpy.unique(labels, return_inverse=True)[1].")  # fmt: skip
+            raise InputError(f"{what} {remedy}")
     return array.astype(np.intp, copy=False)
 
 
 def as_mask(value: ArrayLike, name: str) -> NDArray[np.bool_]:
     """A non-empty boolean vector; zeros and ones count as booleans."""
-    array = _as_array(value, name)
+    array = as_array(value, name)
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"{name} must be a non-empty vector of booleans, got shape {array.shape}.")
     if array.dtype.kind != "b" and (array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all()):
@@ -178,7 +227,7 @@ def as_rows(rows: Any, n: int, name: str) -> slice | NDArray[Any]:
     """What chooses among n rows: a slice (of a single number, one row), whole numbers inside, or a mask of length n."""
     if isinstance(rows, slice):
         return rows
-    chosen = _as_array(rows, "rows")
+    chosen = as_array(rows, "rows")
     if chosen.ndim == 0 and chosen.dtype.kind in "iu":
         one = int(chosen)
         if not -n <= one < n:
@@ -199,7 +248,7 @@ def as_rows(rows: Any, n: int, name: str) -> slice | NDArray[Any]:
 
 def as_level(value: float, name: str) -> float:
     """A number strictly between 0 and 1."""
-    return _number_where(value, name, "strictly between 0 and 1", lambda x: 0 < x < 1)
+    return _number_where(value, name, "strictly between 0 and 1", lambda x: _LEAST_LEVEL <= x < 1)
 
 
 def as_percent(value: float, name: str) -> float:
@@ -213,15 +262,16 @@ def as_share(value: float, name: str) -> float:
 
 
 def as_positive(value: float, name: str) -> float:
-    """A finite number above 0."""
-    return _number_where(value, name, "a positive number", lambda x: 0 < x < np.inf)
+    """A number above 0 whose square and inverse are numbers too."""
+    number = _number_where(value, name, "a positive number", lambda x: 0 < x < np.inf)
+    return _number_where(number, name, "between 1e-150 and 1e150", lambda x: _SMALLEST <= x <= _LARGEST)
 
 
-def as_number(value: float, name: str, *, least: float = -np.inf, most: float = np.inf) -> float:
-    """A finite number from ``least`` to ``most``, both allowed."""
-    ends = [f"at least {least:g}"] * (least > -np.inf) + [f"at most {most:g}"] * (most < np.inf)
+def as_number(value: float, name: str, *, least: float = -_LARGEST, most: float = _LARGEST) -> float:
+    """A number from ``least`` to ``most``, both allowed, whose square is a number too."""
+    ends = [f"at least {least:g}"] * (least > -_LARGEST) + [f"at most {most:g}"] * (most < _LARGEST)
     what = ", ".join(["a finite number", *([" and ".join(ends)] if ends else [])])
-    return _number_where(value, name, what, lambda x: bool(np.isfinite(x)) and least <= x <= most)
+    return _number_where(value, name, what, lambda x: least <= x <= most)
 
 
 def _number_where(value: Any, name: str, what: str, holds: Callable[[float], bool]) -> float:
@@ -235,15 +285,63 @@ def _number_where(value: Any, name: str, what: str, holds: Callable[[float], boo
     raise InputError(f"{name} must be {what}, got {reprlib.repr(value)}.")
 
 
-def as_count(value: SupportsIndex, name: str, *, least: int = 1) -> int:
-    """A whole number, at least ``least``."""
+def as_count(value: SupportsIndex, name: str, *, least: int = 1, most: int = sys.maxsize) -> int:
+    """A whole number, at least ``least`` and, where that is given, at most ``most``."""
     try:
         count = operator.index(value)
     except TypeError:
         count = least - 1
-    if isinstance(value, (bool, np.bool_)) or not least <= count <= sys.maxsize:
-        raise InputError(f"{name} must be a whole number, at least {least}, got {reprlib.repr(value)}.")
+    if isinstance(value, (bool, np.bool_)) or not least <= count <= most:
+        ends = f"at least {least}" + (f" and at most {most}" if most < sys.maxsize else "")
+        raise InputError(f"{name} must be a whole number, {ends}, got {reprlib.repr(value)}.")
     return count
+
+
+def as_flag(value: bool, name: str) -> bool:
+    """True or False."""
+    return bool(as_kind(value, (bool, np.bool_), name, what="True or False"))
+
+
+def as_kind(value: T, kind: type[Any] | tuple[type[Any], ...], name: str, *, what: str = "", hint: str = "") -> T:
+    """``value`` if it is an instance of ``kind``.
+
+    >>> as_kind([1, 2], dict, "table")
+    Traceback (most recent call last):
+    caveat.errors.InputError: table must be of type dict, got [1, 2].
+    """
+    if isinstance(value, kind):
+        return value
+    what = what or f"of type {kind.__name__ if isinstance(kind, type) else ' or '.join(k.__name__ for k in kind)}"
+    raise InputError(f"{name} must be {what}, got {_short(value)}.{hint and ' '}{hint}")
+
+
+def as_list(value: Iterable[T], name: str) -> list[T]:
+    """What a loop over ``value`` gives, at least one thing; text is one thing, not its letters.
+
+    >>> as_list("msp", "scores"), as_list(("msp", "knn"), "scores")
+    (['msp'], ['msp', 'knn'])
+    """
+    try:
+        items: list[Any] = [value] if isinstance(value, (str, bytes)) else list(value)
+    except TypeError:
+        items = []
+    if not items:
+        raise InputError(f"{name} must be a list with at least one entry, got {_short(value)}.")
+    return items
+
+
+def as_pair(value: Iterable[T], name: str) -> tuple[T, T]:
+    """Two things."""
+    items = as_list(value, name)
+    if len(items) != 2:
+        raise InputError(f"{name} must hold two values, got {_short(value)}.")
+    return items[0], items[1]
+
+
+def _short(value: object) -> str:
+    """A value as a message shows it: what it is if it is small, else its type."""
+    return reprlib.repr(value) if isinstance(value, (str, int, float, list, tuple, dict, type(None))) else (
+        f"{'an' if type(value).__name__[0] in 'aeiouAEIOU' else 'a'} {type(value).__name__}")  # fmt: skip
 
 
 def as_rng(value: Rng, name: str = "rng") -> np.random.Generator:
@@ -276,6 +374,22 @@ def same_length(**arrays: Sized) -> int:
     return sizes[0]
 
 
+def check_result(values: ArrayLike, what: str) -> NDArray[Any]:
+    """A computed array if it is finite. Where the input was checked, what is not finite has overflowed.
+
+    >>> check_result(np.array([1.0, np.inf]), "the score")
+    Traceback (most recent call last):
+    caveat.errors.InputError: the score is infinite, first at row 1. Rescale the numbers that it is computed from.
+    """
+    array = np.asarray(values)
+    if not (finite := np.isfinite(array)).all():
+        place = np.unravel_index(int(np.argmin(finite)), array.shape)
+        where = f", first at row {int(place[0])}" if array.ndim else ""
+        found = "NaN" if np.isnan(array[place]) else "infinite"
+        raise InputError(f"{what} is {found}{where}. Rescale the numbers that it is computed from.")
+    return array
+
+
 def check_known(value: str, known: Iterable[str], what: str) -> str:
     """``value`` if it is one of ``known``; otherwise an InputError that suggests the nearest.
 
@@ -284,8 +398,9 @@ def check_known(value: str, known: Iterable[str], what: str) -> str:
     caveat.errors.InputError: unknown score 'enrgy'. Did you mean 'energy'? Known: energy, msp.
     """
     names = sorted(known)
-    if value in names:
+    if isinstance(value, str) and value in names:
         return value
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    raise InputError(f"unknown {what} '{value}'.{hint} Known: {', '.join(names)}.")
+    shown = f"'{value}'" if isinstance(value, str) else _short(value)
+    raise InputError(f"unknown {what} {shown}.{hint} Known: {', '.join(names)}.")

@@ -20,14 +20,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, final
+from typing import Literal, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from caveat._blocks import row_blocks
-from caveat._checks import Rng, as_count, as_matrix, as_number, as_positive, check_known
+from caveat._checks import (
+    Rng,
+    as_comparable,
+    as_count,
+    as_kind,
+    as_matrix,
+    as_number,
+    as_pair,
+    as_positive,
+    as_real_array,
+    check_known,
+    check_result,
+)
 from caveat._mixtures import Mixture, fit_mixture
 from caveat.errors import InputError
 from caveat.results import ScoreBounds
@@ -69,7 +81,9 @@ class DensityRatio:
     transform: Matrix | None = None
 
     def __post_init__(self) -> None:
-        as_positive(self.out_weight, "out_weight")
+        object.__setattr__(self, "out_weight", as_positive(self.out_weight, "out_weight"))
+        as_kind(self.inside, Mixture, "inside")
+        as_kind(self.outside, Mixture, "outside")
         if self.inside.d != self.outside.d:
             raise InputError(f"both mixtures must have the same width, got {self.inside.d} and {self.outside.d}.")
         if self.transform is not None:
@@ -116,7 +130,7 @@ class DensityRatio:
         check_known(method, ("ball", "box", "pairs"), "method")
         check_known(side, ("both", "upper"), "side")
         rows = as_matrix(x, "x").astype(np.float64)
-        radius = np.asarray(epsilon, dtype=np.float64)
+        radius = as_real_array(epsilon, "epsilon").astype(np.float64)
         if radius.shape not in ((), rows.shape[:1]):
             raise InputError(f"epsilon must be one number or one per row ({rows.shape[0]},), got {radius.shape}.")
         if not ((radius >= 0) & (radius < np.inf)).all():
@@ -133,8 +147,10 @@ class DensityRatio:
             centre, half = self._box(rows, radius, clip)
             bound = partial(_pairs_or_boxes if method == "pairs" else _boxes, centre=centre, half=half)
         log_weight = np.log(self.out_weight)
-        upper = bound(self.inside, self.outside) - log_weight
-        lower = -bound(self.outside, self.inside) - log_weight if side == "both" else np.full_like(upper, -np.inf)
+        upper = check_result(bound(self.inside, self.outside) - log_weight, "the upper bound")
+        lower = np.full_like(upper, -np.inf)
+        if side == "both":
+            lower = check_result(-bound(self.outside, self.inside) - log_weight, "the lower bound")
         return ScoreBounds(
             value=self.log_ratio(rows), lower=lower, upper=upper, epsilon=float(radius.max()), method=method
         )
@@ -152,6 +168,7 @@ class DensityRatio:
         """Centre and half-width of the box in the coordinates of the mixtures."""
         low, high = x - radius[:, None], x + radius[:, None]
         if clip is not None:
+            clip = cast("tuple[float, float]", tuple(as_number(end, "clip") for end in as_pair(clip, "clip")))
             if x.min() < clip[0] or x.max() > clip[1]:
                 raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values from {x.min():g} "
                                  f"to {x.max():g}. Scale the inputs, or pass clip=None.")  # fmt: skip
@@ -208,8 +225,10 @@ def gated_log_confidence(log_ratio: ArrayLike, n_classes: int, log_confidence: A
     """
     from scipy.special import expit
 
-    gate = np.asarray(log_ratio, dtype=np.float64)
-    own = np.zeros(()) if log_confidence is None else np.asarray(log_confidence, dtype=np.float64)
+    gate, n_classes = as_comparable(log_ratio, "log_ratio"), as_count(n_classes, "n_classes")
+    own = np.minimum(0.0 if log_confidence is None else as_comparable(log_confidence, "log_confidence"), 0.0)
+    if own.ndim and own.shape != gate.shape:
+        raise InputError(f"log_confidence must have the shape of log_ratio, {gate.shape}, got {own.shape}.")
     near_uniform = np.log1p(expit(gate) * np.maximum(n_classes * np.exp(own) - 1, 0)) - np.log(n_classes)
     # A confidence near 1 is one minus what it lacks: a difference of two logarithms would round it to 0, or below.
     most = 1 - 1 / n_classes
@@ -227,8 +246,9 @@ def metric_radius(epsilon: float, *, d: int, transform: ArrayLike | None = None)
     >>> metric_radius(0.5, d=4), metric_radius(1.0, d=2, transform=[[3.0, 0.0], [2.0, -2.0]])
     (1.0, 5.0)
     """
-    matrix = np.eye(d) if transform is None else as_matrix(transform, "transform")
-    return float(as_number(epsilon, "epsilon", least=0) * np.linalg.norm(np.abs(matrix).sum(axis=1)))
+    matrix = np.eye(as_count(d, "d")) if transform is None else as_matrix(transform, "transform").astype(np.float64)
+    radius = as_number(epsilon, "epsilon", least=0) * np.linalg.norm(np.abs(matrix).sum(axis=1))
+    return float(check_result(radius, "the radius"))
 
 
 def eigenvalue_radius(epsilon: float, covariance: ArrayLike) -> float:
@@ -239,11 +259,14 @@ def eigenvalue_radius(epsilon: float, covariance: ArrayLike) -> float:
     >>> eigenvalue_radius(1.0, [[1.0, 0.0], [0.0, 0.25]]).__round__(3)
     2.828
     """
-    matrix = as_matrix(covariance, "covariance")
+    matrix = as_matrix(covariance, "covariance").astype(np.float64)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"covariance must be square, got shape {matrix.shape}.")
     smallest = float(np.linalg.eigvalsh(matrix)[0])
     if not smallest > 0:
         raise InputError(f"covariance must be positive definite, got a smallest eigenvalue of {smallest:g}.")
-    return float(as_number(epsilon, "epsilon", least=0) * np.sqrt(matrix.shape[0] / smallest))
+    radius = as_number(epsilon, "epsilon", least=0) * np.sqrt(matrix.shape[0] / smallest)
+    return float(check_result(radius, "the radius"))
 
 
 # -- each returns an upper bound (n,) of log(sum_k P_k / sum_l Q_l), widened by its own rounding ----------------------

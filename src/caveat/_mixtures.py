@@ -16,7 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from caveat._blocks import row_blocks
-from caveat._checks import Rng, as_count, as_matrix, as_positive, as_rng, as_vector, check_known
+from caveat._checks import (
+    Rng,
+    as_count,
+    as_matrix,
+    as_positive,
+    as_real_array,
+    as_rng,
+    as_vector,
+    check_known,
+    check_result,
+)
 from caveat.errors import InputError
 
 __all__ = ["Mixture", "fit_mixture"]
@@ -52,7 +62,7 @@ class Mixture:
 
     def __post_init__(self) -> None:
         weights, means = as_vector(self.weights, "weights"), as_matrix(self.means, "means").astype(np.float64)
-        variances = np.asarray(self.variances, dtype=np.float64)
+        variances = as_real_array(self.variances, "variances").astype(np.float64)
         k = weights.size
         if not (weights > 0).all() or abs(weights.sum() - 1) > 1e-6:
             raise InputError(f"weights must be positive and sum to 1, got a sum of {weights.sum():g}.")
@@ -99,7 +109,7 @@ class Mixture:
 
     def log_density(self, x: ArrayLike) -> Vector:
         """log p(x), shape (n,). The larger, the less strange."""
-        return np.asarray(logsumexp(self.log_components(x), axis=1))
+        return check_result(logsumexp(self.log_components(x), axis=1), "the log-density")
 
 
 def fit_mixture(

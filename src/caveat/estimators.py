@@ -5,13 +5,14 @@ The estimator is already fitted; ``calibrate`` takes data that neither fitted no
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from caveat._checks import Rng, as_rng, as_vector, check_known
 from caveat.conformal import SplitIntervals, SplitSets
 from caveat.conformal.nonconformity import Nonconformity
 from caveat.errors import InputError, NotFittedError
@@ -22,9 +23,11 @@ __all__ = ["ConformalClassifier", "ConformalRegressor", "wrap"]
 
 
 @final
-@dataclass(eq=False)
 class ConformalClassifier:
     """A fitted classifier with prediction sets. Made by ``caveat.wrap``.
+
+    ``predict``, ``score``, ``get_params``, ``set_params`` and ``sklearn.base.clone`` work as in scikit-learn. A clone
+    keeps the fitted estimator, which is a setting here, and is not calibrated.
 
     Parameters
     ----------
@@ -32,48 +35,77 @@ class ConformalClassifier:
         With ``classes_`` and ``predict_proba``, or ``decision_function``, whose values are then taken as logits.
     score, alpha, by, delta
         As for ``SplitSets``; ``by`` is None, ``"label"`` or a callable on the rows X that names the group of each.
+        ``score`` is kept as ``nonconformity``, because ``score(X, y)`` is the accuracy.
     """
 
-    estimator: Any
-    score: str | Nonconformity = "lac"
-    alpha: float = 0.1
-    by: Literal["label"] | Callable[[Any], ArrayLike] | None = None
-    delta: float | None = None
+    _estimator_type = "classifier"  # what scikit-learn before 1.6 asks for instead of tags
 
-    def __post_init__(self) -> None:
-        if isinstance(self.by, str) and self.by != "label":
-            raise InputError(f"by must be None, 'label' or a callable on X, got {self.by!r}.")
-        SplitSets(self.score, alpha=self.alpha, delta=self.delta)
+    def __init__(
+        self,
+        estimator: Any,
+        score: str | Nonconformity = "lac",
+        alpha: float = 0.1,
+        by: Literal["label"] | Callable[[Any], ArrayLike] | None = None,
+        delta: float | None = None,
+    ) -> None:
+        if isinstance(by, str) and by != "label":
+            raise InputError(f"by must be None, 'label' or a callable on X, got {by!r}.")
+        SplitSets(score, alpha=alpha, delta=delta)
+        self.estimator, self.nonconformity, self.alpha, self.by, self.delta = estimator, score, alpha, by, delta
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The class names, in the order of the columns of sets and p-values."""
         return np.asarray(self.estimator.classes_)
 
-    def calibrate(self, x: Any, y: ArrayLike, rng: np.random.Generator | None = None) -> Self:
+    def calibrate(self, x: Any, y: ArrayLike, rng: Rng | None = None) -> Self:
         """Set the threshold on held-out rows and their classes. ``rng`` randomises aps, raps and saps."""
-        names, found = self.classes_, np.asarray(y)
-        place = np.minimum(np.searchsorted(names, found), names.size - 1)
-        if (unknown := names[place] != found).any():
-            row = int(np.argmax(unknown))
-            raise InputError(f"y must hold classes the estimator knows, got {found[row].item()!r} at row {row}.")
+        labels = self._class_numbers(y)
         by = self.by(x) if callable(self.by) else self.by
-        self.sets_ = SplitSets(self.score, alpha=self.alpha, by=by, delta=self.delta)
-        self.sets_.calibrate(self._outputs(x, place), rng)
+        sets = SplitSets(self.nonconformity, alpha=self.alpha, by=by, delta=self.delta)
+        self.sets_ = sets.calibrate(self._outputs(x, labels), _drawn_by(rng))
         return self
 
-    def predict_set(self, x: Any, rng: np.random.Generator | None = None) -> PredictionSets:
-        """Which classes are still possible for each row; columns follow ``classes_``."""
-        return self._calibrated().predict(self._outputs(x), rng, groups=self._groups(x))
+    def predict(self, x: Any) -> NDArray[Any]:
+        """The one class that the estimator predicts for each row."""
+        return np.asarray(self.estimator.predict(x))
 
-    def predict_labels(self, x: Any, rng: np.random.Generator | None = None) -> list[NDArray[Any]]:
+    def score(self, x: Any, y: ArrayLike) -> float:
+        """Share of rows whose predicted class is right, as scikit-learn's ``score``."""
+        right = np.asarray(self.predict(x)).ravel() == self.classes_[self._class_numbers(y)]
+        return float(np.mean(right))
+
+    def predict_set(self, x: Any, rng: Rng | None = None) -> PredictionSets:
+        """Which classes are still possible for each row; columns follow ``classes_``."""
+        return self._calibrated().predict(self._outputs(x), _drawn_by(rng), groups=self._groups(x))
+
+    def predict_labels(self, x: Any, rng: Rng | None = None) -> list[NDArray[Any]]:
         """The names of the classes that are still possible, row by row."""
         sets = self.predict_set(x, rng)
         return [self.classes_[sets.labels(i)] for i in range(sets.n)]
 
-    def predict_p(self, x: Any, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
+    def predict_p(self, x: Any, rng: Rng | None = None) -> NDArray[np.float64]:
         """P-value of every class of each row, shape (n, C)."""
-        return self._calibrated().p_values(self._outputs(x), rng, groups=self._groups(x))
+        return self._calibrated().p_values(self._outputs(x), _drawn_by(rng), groups=self._groups(x))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings; with ``deep`` also those of the estimator, as ``estimator__name``."""
+        own = {"estimator": self.estimator, "score": self.nonconformity, "alpha": self.alpha, "by": self.by}
+        return own | {"delta": self.delta} | (_nested(self.estimator) if deep else {})
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings. The calibration is dropped, because it was made for the earlier ones."""
+        _reset(self, params)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        return _tags(self.estimator)
+
+    def __sklearn_clone__(self) -> ConformalClassifier:
+        return ConformalClassifier(**self.get_params(deep=False))
+
+    def __repr__(self) -> str:
+        return f"ConformalClassifier({_listed(self.get_params(deep=False))})"
 
     def _calibrated(self) -> SplitSets:
         if not hasattr(self, "sets_"):
@@ -83,23 +115,39 @@ class ConformalClassifier:
     def _groups(self, x: Any) -> ArrayLike | None:
         return self.by(x) if callable(self.by) else None
 
+    def _class_numbers(self, y: ArrayLike) -> NDArray[np.intp]:
+        numbers = {name: i for i, name in enumerate(self.classes_.tolist())}
+        names = _one_column(y, "y").tolist()
+        try:
+            found = np.array([numbers.get(name, -1) for name in names], dtype=np.intp)
+        except TypeError:  # a list or a dict in the place of a class
+            raise InputError("y must hold one class per row, got a container. Pass class names or numbers.") from None
+        if (unknown := found < 0).any():
+            row = int(np.argmax(unknown))
+            raise InputError(f"y must hold classes the estimator knows, got {reprlib.repr(names[row])} at row {row}.")
+        return found
+
     def _outputs(self, x: Any, labels: NDArray[np.intp] | None = None) -> Outputs:
         if hasattr(self.estimator, "predict_proba"):
             return Outputs(probs=self.estimator.predict_proba(x), labels=labels)
         margins = np.asarray(self.estimator.decision_function(x), dtype=np.float64)
         logits = np.column_stack([np.zeros_like(margins), margins]) if margins.ndim == 1 else margins
-        if logits.shape[1] != self.classes_.size:
+        pairs = margins.ndim > 1 and _gives_pairs(self.estimator)
+        if pairs or logits.shape[1] != self.classes_.size:
+            what = f"one per pair ({logits.shape[1]})" if pairs else f"{logits.shape[1]}"
             raise InputError(
-                f"decision_function must give one column per class ({self.classes_.size}), got {logits.shape[1]}. "
-                "For SVC choose decision_function_shape='ovr'."
+                f"decision_function must give one column per class ({self.classes_.size}), got {what}. For SVC set "
+                "decision_function_shape='ovr' (set_params does, without fitting again)."
             )
         return Outputs(logits=logits, labels=labels)
 
 
 @final
-@dataclass(eq=False)
 class ConformalRegressor:
     """A fitted regressor with prediction intervals. Made by ``caveat.wrap``.
+
+    ``predict``, ``score``, ``get_params``, ``set_params`` and ``sklearn.base.clone`` work as in scikit-learn. A clone
+    keeps the fitted estimator, which is a setting here, and is not calibrated.
 
     Parameters
     ----------
@@ -113,27 +161,62 @@ class ConformalRegressor:
         None, or a callable on X that names the group of each row.
     """
 
-    estimator: Any
-    scale: Any = None
-    alpha: float = 0.1
-    delta: float | None = None
-    by: Callable[[Any], ArrayLike] | None = None
+    _estimator_type = "regressor"  # what scikit-learn before 1.6 asks for instead of tags
 
-    def __post_init__(self) -> None:
-        if self.scale is not None and isinstance(self.estimator, tuple):
+    def __init__(
+        self,
+        estimator: Any,
+        scale: Any = None,
+        alpha: float = 0.1,
+        delta: float | None = None,
+        by: Callable[[Any], ArrayLike] | None = None,
+    ) -> None:
+        if scale is not None and isinstance(estimator, tuple):
             raise InputError("a pair of quantile regressors has its own width. Leave scale out.")
-        self.intervals_ = self._fresh()
+        self.estimator, self.scale, self.alpha, self.delta, self.by = estimator, scale, alpha, delta, by
+        self._fresh()
 
     def calibrate(self, x: Any, y: ArrayLike) -> Self:
         """Set the threshold on held-out rows and their targets."""
-        self.intervals_ = self._fresh().calibrate(y, **self._said(x))
+        self.intervals_ = self._fresh().calibrate(_one_column(y, "y"), **self._said(x))
         return self
+
+    def predict(self, x: Any) -> NDArray[np.float64]:
+        """The value that the estimator predicts for each row."""
+        if isinstance(self.estimator, tuple):
+            raise InputError("a pair of quantile regressors predicts no single value. Use predict_interval(X).")
+        return _one_column(self.estimator.predict(x), "the prediction")
+
+    def score(self, x: Any, y: ArrayLike) -> float:
+        """The coefficient of determination of ``predict``, as scikit-learn's ``score``."""
+        from sklearn.metrics import r2_score
+
+        return float(r2_score(as_vector(_one_column(y, "y"), "y"), self.predict(x)))
 
     def predict_interval(self, x: Any) -> Intervals:
         """Between which two values the target of each row lies."""
-        if not hasattr(self.intervals_, "grouped_"):
+        if not hasattr(self, "intervals_"):
             raise NotFittedError("the wrapped regressor is not calibrated. Call calibrate(X, y) first.")
         return self.intervals_.predict(**self._said(x))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings; with ``deep`` also those of the estimator, as ``estimator__name``."""
+        own = {name: getattr(self, name) for name in ("estimator", "scale", "alpha", "delta", "by")}
+        return own | (_nested(self.estimator) if deep else {})
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings. The calibration is dropped, because it was made for the earlier ones."""
+        _reset(self, params)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        return _tags(self.estimator[0] if isinstance(self.estimator, tuple) else self.estimator)
+
+    def __sklearn_clone__(self) -> ConformalRegressor:
+        return ConformalRegressor(**self.get_params(deep=False))
+
+    def __repr__(self) -> str:
+        return f"ConformalRegressor({_listed(self.get_params(deep=False))})"
 
     def _fresh(self) -> SplitIntervals:
         score: Literal["absolute", "normalised", "cqr"] = "absolute" if self.scale is None else "normalised"
@@ -142,11 +225,67 @@ class ConformalRegressor:
     def _said(self, x: Any) -> dict[str, Any]:
         said: dict[str, Any] = {} if self.by is None else {"groups": self.by(x)}
         if isinstance(self.estimator, tuple):
-            return said | {"lower": self.estimator[0].predict(x), "upper": self.estimator[1].predict(x)}
-        said["mean"] = self.estimator.predict(x)
+            lower, upper = (_one_column(part.predict(x), "the prediction") for part in self.estimator)
+            return said | {"lower": lower, "upper": upper}
+        said["mean"] = self.predict(x)
         if self.scale is not None:
-            said["scale"] = self.scale.predict(x) if hasattr(self.scale, "predict") else self.scale(x)
+            said["scale"] = _one_column(
+                self.scale.predict(x) if hasattr(self.scale, "predict") else self.scale(x), "scale"
+            )
         return said
+
+
+def _drawn_by(rng: Rng | None) -> np.random.Generator | None:
+    return None if rng is None else as_rng(rng)
+
+
+def _one_column(values: ArrayLike, name: str) -> NDArray[Any]:
+    """A vector; scikit-learn also gives and takes shape (n, 1)."""
+    column = np.asarray(values)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise InputError(f"{name} must have one value per row, got shape {column.shape}. Wrap one estimator for each "
+                         "output.")  # fmt: skip
+    return column
+
+
+def _nested(estimator: Any) -> dict[str, Any]:
+    if not hasattr(estimator, "get_params"):
+        return {}
+    return {f"estimator__{name}": value for name, value in estimator.get_params().items()}
+
+
+def _gives_pairs(estimator: Any) -> bool:
+    """Whether decision_function has one column per pair of classes, also at the end of a pipeline or a search."""
+    if hasattr(estimator, "steps"):
+        return _gives_pairs(estimator.steps[-1][1])
+    if type(estimator).__name__ == "FrozenEstimator":
+        return _gives_pairs(estimator.estimator)
+    if hasattr(estimator, "best_estimator_"):
+        return _gives_pairs(estimator.best_estimator_)
+    return bool(getattr(estimator, "decision_function_shape", "ovr") == "ovo")
+
+
+def _reset(wrapped: ConformalClassifier | ConformalRegressor, params: dict[str, Any]) -> None:
+    settings = wrapped.get_params(deep=False)
+    for name in params:
+        if name.startswith("estimator__"):
+            raise InputError(f"{name} belongs to the fitted estimator. Set it there, fit again and wrap the result.")
+        check_known(name, settings, "setting")
+    fresh = type(wrapped)(**settings | params)  # checked before anything changes
+    vars(wrapped).clear()
+    vars(wrapped).update(vars(fresh))
+
+
+def _tags(estimator: Any) -> Any:
+    from sklearn.utils import get_tags
+
+    return get_tags(estimator)
+
+
+def _listed(params: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in params.items())
 
 
 def wrap(estimator: Any, **settings: Any) -> ConformalClassifier | ConformalRegressor:
@@ -196,6 +335,9 @@ def wrap(estimator: Any, **settings: Any) -> ConformalClassifier | ConformalRegr
                 f"{type(estimator).__name__} has neither predict_proba nor decision_function, so that labels cannot "
                 "be ranked. Calibrate it with sklearn.calibration.CalibratedClassifierCV."
             )
+        if isinstance(getattr(estimator, "classes_", None), list):
+            raise InputError(f"wrap takes a classifier with one output, got {len(estimator.classes_)}. Wrap one "
+                             "estimator for each output.")  # fmt: skip
         return ConformalClassifier(estimator, **settings)
     if is_regressor(estimator):
         return ConformalRegressor(estimator, **settings)

@@ -21,10 +21,21 @@ from scipy.special import softmax
 
 from caveat import _files
 from caveat._blocks import row_blocks
-from caveat._checks import as_labels, as_matrix, as_real_array, as_rows, as_vector, check_finite
+from caveat._checks import (
+    are_probabilities,
+    as_kind,
+    as_labels,
+    as_matrix,
+    as_real_array,
+    as_rows,
+    as_vector,
+    check_finite,
+    check_probabilities,
+    check_result,
+)
 from caveat.errors import CaveatWarning, InputError
 
-__all__ = ["Head", "Outputs"]
+__all__ = ["Head", "Outputs", "demand"]
 
 Array = NDArray[Any]
 
@@ -43,7 +54,6 @@ _SAMPLE_AXIS = {
     "ease_probs": 1,
 }
 _FILE_KEYS = (*_SAMPLE_AXIS, "head_weight", "head_bias")
-_PROBS_SLACK = 1e-2  # how far a row of probabilities may be from summing to one (float16 needs this much)
 
 
 @final
@@ -92,8 +102,12 @@ class Head:
 
     def logits(self, features: Array) -> Array:
         """Logits (n, C) of features (n, D), in the wider of the two float types and in float32 at least."""
-        result: Array = _at_least_float32(features) @ _at_least_float32(self.weight).T + self.bias
-        return result
+        rows = as_real_array(features, "features")
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise InputError(f"features must have shape (n, {self.n_features}), got {rows.shape}.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            result = _at_least_float32(rows) @ _at_least_float32(self.weight).T + self.bias
+        return check_result(result, "the logits of features and head")
 
 
 @final
@@ -166,7 +180,11 @@ class Outputs:
             raise InputError("give logits or probs, not both: with both it is unclear which one a score should read.")
         if check:
             for name in {"probs", "ease_probs"} & set(arrays):
-                _check_probabilities(arrays[name], name)
+                check_probabilities(arrays[name], name)
+            for name, remedy in (("logits", "Pass them as probs"), ("mc_logits", "Pass their logarithms")):
+                if name in arrays and are_probabilities(arrays[name]):
+                    warnings.warn(f"{name} are rows of probabilities (between 0 and 1, with sum 1), and scores would "
+                                  f"take a softmax of them. {remedy}.", CaveatWarning, stacklevel=2)  # fmt: skip
 
         n_classes = _agree_on_classes(arrays, head)
         if labels is not None:
@@ -174,9 +192,11 @@ class Outputs:
         if head is not None and "features" in arrays and arrays["features"].shape[1] != head.n_features:
             raise InputError(f"features must have as many columns as head.weight ({head.n_features}), "
                              f"got {arrays['features'].shape[1]}.")  # fmt: skip
-        if not isinstance(layers or {}, Mapping) or not all(isinstance(name, str) for name in layers or ()):
-            raise InputError(f"layers must map names to arrays, got {type(layers).__name__}.")
-        inner = {name: _as_layer(array, name, check=check) for name, array in (layers or {}).items()}
+        layers = {} if layers is None else as_kind(layers, Mapping, "layers", what="a map from names to arrays")
+        inner = {
+            as_kind(name, str, "the name of a layer"): _as_layer(array, name, check=check)
+            for name, array in layers.items()
+        }
 
         self._arrays = {name: _read_only(array) for name, array in arrays.items()}
         self._layers = MappingProxyType({name: _read_only(array) for name, array in inner.items()})
@@ -409,6 +429,32 @@ class Outputs:
             raise InputError(f"{source}: {error}") from None
 
 
+_HOW_TO_GET = {
+    "logits": "Store logits (n, C), or features with head_weight and head_bias.",
+    "probs": "Store logits (n, C), or probs if the model gives only probabilities.",
+    "predictions": "Store logits (n, C), or probs if the model gives only probabilities.",
+    "correct": "Store labels beside the logits.",
+    "features": "Store the input of the last linear layer, shape (n, D); nn.extract does.",
+    "labels": "Store the true classes, shape (n,).",
+    "head": "Store head_weight (C, D) and head_bias (C,) of the last linear layer.",
+    "mc_logits": "Store logits of T stochastic passes, shape (T, n, C); nn.extract(..., mc=T) does.",
+    "confidence": "Store the confidence that the model gives, shape (n,), larger is surer.",
+    "ease_probs": "Store probabilities (L, n, C) of transformed copies; nn.extract(..., transforms=[...]) does. Where "
+    "there are no inputs to transform, use logit_noise_ease.",
+    "layers": "Store activations of inner layers; nn.extract(..., layers=[...]) does.",
+}
+
+
+def demand(outputs: Any, *fields: str, who: str, name: str = "outputs", verb: str = "needs") -> Outputs:
+    """``outputs`` if they are ``Outputs`` with all these fields; else an InputError that says how to get the first."""
+    as_kind(outputs, Outputs, name, what="caveat.Outputs", hint="Wrap arrays: Outputs(logits=..., labels=...).")
+    for field in fields:
+        if not outputs.has(field):
+            raise InputError(f"{who} {verb} {name}.{field}, which is None. {_HOW_TO_GET[field]}")
+    checked: Outputs = outputs
+    return checked
+
+
 def layer_key(name: str) -> str:
     """Key of a layer in a file, without signs that a file name cannot hold."""
     return _LAYER + quote(name, safe="")
@@ -470,20 +516,6 @@ def _as_layer(value: ArrayLike, name: str, *, check: bool) -> Array:
     if check:
         check_finite(array, f"layers[{name!r}]")
     return array
-
-
-def _check_probabilities(array: Array, name: str) -> None:
-    rows = array.reshape(-1, array.shape[-1])
-    for block in row_blocks(rows.shape[0], row_bytes=rows.shape[1] * 8):
-        part = rows[block].astype(np.float64)
-        negative = np.asarray((part < 0).any(axis=1))
-        total = part.sum(axis=1)
-        wrong = negative | (np.abs(total - 1) > _PROBS_SLACK)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            what = "a negative value" if negative[row] else f"the sum {total[row]:.4g}"
-            raise InputError(f"{name} must be rows of probabilities that sum to 1, got {what} at row "
-                             f"{block.start + row}. Pass unnormalised values as logits.")  # fmt: skip
 
 
 def _agree_on_classes(arrays: Mapping[str, Array], head: Head | None) -> int | None:

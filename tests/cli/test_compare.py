@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,10 +37,48 @@ def test_long_table(run, table):
     assert [(layer.strip(), name.strip()) for layer, name, _ in layers][-1] == ("2", "knn")
 
 
-def test_higher_is_better_turns_the_order(run, table):
+def test_the_direction_follows_from_the_metric_and_is_printed(run, table):
+    # auroc is minus augrc in this table, so that the two comparisons are the same
     lower = run("compare", table, *LONG, "--where", "metric=augrc", "--where", "bucket=near")[1]
-    higher = run("compare", table, *LONG, "--where", "metric=auroc", "--where", "bucket=near", "--higher-is-better")[1]
-    assert lower == higher
+    higher = run("compare", table, *LONG, "--where", "metric=auroc", "--where", "bucket=near")[1]
+    assert lower.startswith("Lower is better for augrc.\n")
+    assert higher.startswith("Higher is better for auroc.\n")
+    assert lower.splitlines()[1:] == higher.splitlines()[1:]
+
+
+def test_the_name_of_the_value_column_is_the_metric(run, tmp_path):
+    path = tmp_path / "long.csv"
+    rows = [f"s{i},{name},{value}" for i in range(6) for name, value in (("good", 0.9), ("poor", 0.6))]
+    path.write_text("set,score,AUROC\n" + "\n".join(rows), encoding="utf-8")
+    code, out, _ = run("compare", path, "--block", "set", "--method", "score", "--value", "AUROC")
+    assert code == 0
+    assert "Higher is better for AUROC." in out
+    assert out.index("good") < out.index("poor")
+    _, out, _ = run("compare", path, "--block", "set", "--method", "score", "--value", "AUROC", "--lower-is-better")
+    assert "Lower is better for AUROC." in out  # what a person says counts
+    assert out.index("poor") < out.index("good")
+
+
+def test_an_unknown_direction_is_asked_for_and_never_guessed(run, tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("set,a,b\n" + "".join(f"s{i},{i},{i + 1}\n" for i in range(6)), encoding="utf-8")
+    code, out, err = run("compare", path, "--block", "set")
+    assert code == 2
+    assert "--higher-is-better or --lower-is-better" in err
+    assert out == ""
+
+
+def test_a_person_at_a_terminal_is_asked(run, tmp_path, monkeypatch):
+    path = tmp_path / "wide.csv"
+    path.write_text("set,a,b\n" + "".join(f"s{i},{i},{i + 1}\n" for i in range(6)), encoding="utf-8")
+    asked = []
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.confirm", lambda question: asked.append(question) or True)
+    code, out, _ = run("compare", path, "--block", "set")
+    assert code == 0
+    assert "higher value" in asked[0]
+    assert "Higher is better." in out
 
 
 def test_regimes_and_files(run, table, tmp_path):
@@ -66,7 +105,7 @@ def test_without_matplotlib_the_tables_are_written(run, table, tmp_path, monkeyp
 def test_wide_table(run, tmp_path):
     path = tmp_path / "wide.csv"
     path.write_text("set,a,b\n" + "".join(f"s{i},{i},{i + 1}\n" for i in range(6)), encoding="utf-8")
-    code, out, _ = run("compare", path, "--block", "set", "--posthoc", "wilcoxon")
+    code, out, _ = run("compare", path, "--block", "set", "--posthoc", "wilcoxon", "--lower-is-better")
     assert code == 0
     assert "2 methods in 6 blocks" in out
 
@@ -74,8 +113,8 @@ def test_wide_table(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "name its block, method and value columns"),
-        (LONG, "Add the column that tells them apart"),
+        (("--lower-is-better",), "name its block, method and value columns"),
+        ((*LONG, "--lower-is-better"), "Add the column that tells them apart"),
         ((*LONG, "--where", "metric"), "--where must be column=value, got metric"),
         ((*LONG, "--where", "metrc=augrc"), "unknown column 'metrc'. Did you mean 'metric'"),
         ((*LONG, "--posthoc", "dunn"), "--posthoc must be one of conover, nemenyi, wilcoxon"),
@@ -91,7 +130,7 @@ def test_a_bad_call_is_one_sentence_and_code_2(run, table, options, message):
 
 def test_methods_that_differ_in_brackets_are_two_methods(run, tmp_path):
     (tmp_path / "wide.csv").write_text("knn[bold],knn[k=5],msp[/x]\n" + "1,2,3\n" * 8)
-    code, out, _ = run("compare", tmp_path / "wide.csv")
+    code, out, _ = run("compare", tmp_path / "wide.csv", "--higher-is-better")
     assert code == 0
     for name in ("knn[bold]", "knn[k=5]", "msp[/x]"):
         assert name in out

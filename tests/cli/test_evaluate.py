@@ -112,10 +112,63 @@ def test_bad_files_end_with_one_sentence_and_leave_nothing_behind(run, files, ki
 def test_one_sample_a_side_still_works(run, files):
     said = Outputs.load(files / "test.npz")
     said[0].save(files / "one.npz")
+    said[1].save(files / "other.npz")
     code, _, err = run(
-        "evaluate", *usual(files, test=files / "one.npz", outlier=files / "one.npz"), "--out", files / "r"
+        "evaluate", *usual(files, test=files / "one.npz", outlier=files / "other.npz"), "--out", files / "r"
     )
     assert code == 0, err
+
+
+def test_accuracy_and_the_verdict_on_coverage_are_printed(run, files):
+    said = Outputs.load(files / "test.npz")
+    code, out, _ = run("evaluate", *usual(files), "--scores", "msp", "--out", files / "r")
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if line.startswith("Accuracy on the 150 inliers: ")]
+    assert f"{100 * said.correct.mean():.1f}\xa0%" in line
+    assert "promised 0.908: as chance allows" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train": "test.npz"}, "train and inlier are the same 150 rows"),
+        ({"outlier": "test.npz"}, "inlier and outlier set 'test' are the same 150 rows"),
+        ({"calibration": "test.npz"}, "calibration and inlier are the same 150 rows"),
+        ({"calibration": "train.npz"}, "train and calibration are the same 240 rows"),
+        ({"calibration": "part.npz"}, "calibration and inlier share 100 of 100 rows"),
+    ],
+)
+def test_the_same_rows_in_two_roles_end_with_one_sentence(run, files, changes, message):
+    Outputs.load(files / "test.npz")[20:120].save(files / "part.npz")
+    changes = {role: files / name for role, name in changes.items()}
+    code, _, err = run("evaluate", *usual(files, **changes), "--scores", "msp", "--out", files / "r")
+    assert code == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_labels_from_one_and_probabilities_as_logits_are_notes(run, files):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=200)
+    logits = 8 * np.eye(4)[labels] + rng.normal(size=(200, 4))
+    np.savez(files / "shifted.npz", logits=logits, labels=labels + 1)
+    np.savez(files / "probs.npz", logits=Outputs(logits=rng.normal(size=(80, 4))).probs)
+    args = ("evaluate", "--test", files / "shifted.npz", "--outlier", files / "probs.npz", "--scores", "msp")
+    code, out, err = run(*args, "--out", files / "r")
+    assert code == 0
+    assert "Do labels start at 1" in err
+    assert "logits are rows of probabilities" in err
+    assert "Accuracy on the 200 inliers: 0.0\xa0%" in out
+    code, _, err = run("evaluate", "--explain", files / "shifted.npz")
+    assert "Do labels start at 1" in err
+
+
+def test_what_is_asked_beside_a_score_does_not_change_its_numbers(run, files):
+    def printed(scores):
+        _, out, _ = run("evaluate", *usual(files), "--scores", scores, "--out", files / "r")
+        return [line for line in out.splitlines() if line.startswith(("Prediction sets", "Accuracy"))]
+
+    assert printed("msp") == printed("msp,energy")
 
 
 def test_a_class_without_a_sample_is_named(run, files):

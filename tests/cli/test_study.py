@@ -94,7 +94,7 @@ def test_stopping_by_hand_exits_with_130_and_says_how_to_go_on(run, plan, tmp_pa
     monkeypatch.setattr(caveat.study, "run", stopped)
     code, out, _ = run("study", plan, "--out", tmp_path / "r")
     assert code == 130
-    assert "the same command goes on" in out
+    assert "rerun the command" in out
 
 
 def test_the_folder_is_named_after_the_plan():

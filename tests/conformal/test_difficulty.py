@@ -9,8 +9,8 @@ from caveat.errors import InputError
 
 
 def test_ease_by_hand():
-    # cos((1,0),(1,0)) = 1, cos((1,0),(.6,.8)) = .6; mean .8. cos((.5,.5),(1,0)) twice = .7071
-    found = ease(probs=[[1, 0], [0.5, 0.5]], transformed=[[[1, 0], [1, 0]], [[0.6, 0.8], [0, 1]]])
+    # cos((1,0),(1,0)) = 1, cos((1,0),(3,4)/7) = 3/5; mean .8. cos((.5,.5),(1,0)) twice = .7071
+    found = ease(probs=[[1, 0], [0.5, 0.5]], transformed=[[[1, 0], [1, 0]], [[3 / 7, 4 / 7], [0, 1]]])
     assert found == pytest.approx([0.8, np.sqrt(0.5)])
     # exp(0), exp(-1) and exp(-2): mean of the second sample over two copies
     found = regression_ease(prediction=[1.0, 1.0], transformed=[[1.0, 2.0], [1.0, -1.0]])
@@ -58,6 +58,10 @@ def test_clear_errors():
         ease(probs=[[0.5, 0.5]], transformed=[[0.5, 0.5]])
     with pytest.raises(InputError, match=r"bins must be at most the number of samples \(2\), got 3"):
         EaseBins.cut([0.1, 0.2], 3)
+    with pytest.raises(InputError, match=r"probs must be rows of probabilities .* got the sum 0 at row 1"):
+        ease(probs=[[0.5, 0.5], [0, 0]], transformed=np.full((2, 2, 2), 0.5))
+    with pytest.raises(InputError, match=r"transformed must be rows of probabilities"):
+        ease(probs=[[0.5, 0.5]], transformed=[[[1e200, 0.0]]])
     with pytest.raises(InputError, match="sigma must be a positive number"):
         logit_noise_ease(Outputs(logits=[[0.0, 1.0]]), sigma=0, rng=np.random.default_rng(0))
     with pytest.raises(InputError, match=r"needs outputs\.logits"):

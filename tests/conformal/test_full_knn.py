@@ -142,7 +142,7 @@ def test_clear_errors():
         fitted.p_values(np.ones((1, 3)))
     with pytest.raises(InputError, match="k must be at most 2, for which the bag was fitted, got 5"):
         list(fitted.path(x, [5]))
-    with pytest.raises(InputError, match="by must be None or 'label'"):
+    with pytest.raises(InputError, match="unknown value of by"):
         fitted.p_values(x, by="class")
     with pytest.raises(InputError, match="at least two classes"):
         FullKNN().fit(x, [0] * 6)

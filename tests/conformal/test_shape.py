@@ -91,5 +91,5 @@ def test_errors():
         calibrate_shape(2, 0.1, [0, 0])
     with pytest.raises(InputError, match="must return n = 3 values, got 2"):
         calibrate_shape(3, 0.1, lambda theta: np.ones(2))
-    with pytest.raises(InputError, match="least must be between 0 and upto"):
+    with pytest.raises(InputError, match="least must be .* at most 0.1"):
         rank_weights(10, upto=0.1, least=0.2)

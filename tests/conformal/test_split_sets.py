@@ -318,13 +318,13 @@ def test_clear_errors():
         SplitSets(make("msp"), source=make("msp"))
     with pytest.raises(NotFittedError, match="Call calibrate"):
         SplitSets().predict(both)
-    with pytest.raises(InputError, match="calibrates on labels"):
+    with pytest.raises(InputError, match="needs outputs.labels"):
         SplitSets().calibrate(Outputs(logits=both.logits))
-    with pytest.raises(InputError, match="both are None"):
+    with pytest.raises(InputError, match="needs outputs.probs"):
         SplitSets().calibrate(Outputs(features=np.ones((3, 2)), labels=[0, 1, 1]))
     with pytest.raises(InputError, match="must have 6 classes as in calibration, got 2"):
         SplitSets().calibrate(both).predict(Outputs(logits=np.zeros((2, 2))))
-    with pytest.raises(InputError, match="both are None"):
+    with pytest.raises(InputError, match="needs outputs.probs"):
         SplitSets().calibrate(both).predict(Outputs(features=[[1.0]]))
     with pytest.raises(InputError, match=r"must name one group per row \(50\)"):
         SplitSets(by=np.zeros(3, dtype=int)).calibrate(both)

@@ -72,9 +72,9 @@ def test_clear_errors():
     with pytest.raises(InputError, match="unknown criterion 'size'"):
         tune_saps(tuning, 0.1, rng=rng, criterion="size")
     for tune in (tune_raps, tune_saps):
-        with pytest.raises(InputError, match="tuning needs labels, which is None"):
+        with pytest.raises(InputError, match="tuning needs tuning.labels, which is None"):
             tune(Outputs(logits=tuning.logits), 0.1, rng=rng)
-    with pytest.raises(InputError, match="at least one candidate"):
+    with pytest.raises(InputError, match="penalties must be a list with at least one entry"):
         tune_raps(tuning, 0.1, rng=rng, penalties=[])
     with pytest.raises(InputError, match=r"one value per tuning sample \(100\), got 99"):
         tune_difficulty(tuning, {"a": easy[1:]}, 0.1, rng=rng)

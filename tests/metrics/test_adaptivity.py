@@ -129,7 +129,7 @@ def test_clear_errors():
         metrics.escv(covered=[1, 0], sizes=[1, 2], alpha=1)
     with pytest.raises(InputError, match="member must hold booleans"):  # probabilities are not memberships
         metrics.deficit(member=[[0.1, 0.9]], probs=[[0.1, 0.9]], labels=[0])
-    with pytest.raises(InputError, match="adaptivity needs labels"):
+    with pytest.raises(InputError, match="adaptivity needs outputs.labels"):
         metrics.adaptivity(PredictionSets(np.ones((2, 2), bool), 0.1, 0.9), Outputs(logits=np.zeros((2, 2))))
     with pytest.warns(CaveatWarning, match="Rank-SS is undefined"):
         assert np.isnan(metrics.rank_ss(sizes=[1, 2], ranks=[1, 1]))

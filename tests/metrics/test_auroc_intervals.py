@@ -101,7 +101,7 @@ def test_a_paired_difference_without_variance_is_not_certain():
 
 
 def test_bad_input():
-    with pytest.raises(InputError, match="at least one set of scores"):
+    with pytest.raises(InputError, match="outliers must be a list with at least one entry"):
         Placements.of(inlier=[0.0], outliers=[])
     small, large = (Placements.of(inlier=np.arange(n), outliers=[[1.0]]) for n in (2, 3))
     with pytest.raises(InputError, match="only on the same samples"):

@@ -102,5 +102,5 @@ def test_bad_input():
         ece(probs=[[0.5, 0.5]], labels=[0], by="size")
     with pytest.raises(InputError, match="probs has NaN"):
         brier(probs=[[np.nan, 0.5]], labels=[0])
-    with pytest.raises(InputError, match="needs outputs with labels"):
+    with pytest.raises(InputError, match="needs outputs.labels"):
         calibration(Outputs(logits=[[1.0, 2.0]]), rng=np.random.default_rng(0))

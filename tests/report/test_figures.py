@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caveat.metrics import auroc, roc_curve
+from caveat.metrics import auroc, coverage_verdict, roc_curve
 from caveat.metrics.selective import risk_curve
 from caveat.report import figures, svg
 from caveat.results import Estimate
@@ -159,7 +159,8 @@ def test_set_sizes_are_described_in_words():
 
 def test_coverage_is_drawn_where_it_is():
     seen = Estimate(0.95, 0.93, 0.97, level=0.95, n=100, method="Clopper-Pearson")
-    sets = SetFacts("lac", 0.1, 0.9, seen, 1.1, np.array([0, 90, 10]), {}, 200, "")
+    verdict = coverage_verdict(95, 100, n_calibration=200, alpha=0.1)
+    sets = SetFacts("lac", 0.1, 0.9, seen, verdict, 1.1, np.array([0, 90, 10]), {}, 200, "")
     panel = figures.coverage_panel(sets, key="k")
     assert "observed 95.0\xa0% [93.0\xa0%, 97.0\xa0%], promised 90\xa0%" in panel.description
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from caveat.metrics import coverage_verdict, proportion_interval
 from caveat.report import words
 from caveat.results import Estimate
 from caveat.study import Evaluation, SetFacts
@@ -123,7 +124,7 @@ def test_one_score_is_not_called_the_best(evaluation):
 def test_accuracy_and_samples(evaluation):
     said, accuracy = words.measured(evaluation), evaluation.inlier.accuracy
     assert f"right on {words.percent(accuracy.value)} {words.interval(accuracy, 'percent')} of 400 inliers" in said
-    assert "4 scores of strangeness tell these inliers from 400 outliers in 2 sets (200 near and 200 far)" in said
+    assert "4 OOD scores were measured on separating these inliers from 400 outliers in 2 sets (200 near" in said
 
 
 def test_without_labels_accuracy_is_not_claimed(unlabelled):
@@ -141,21 +142,24 @@ def test_false_alarms_name_the_easiest_and_the_hardest_set(evaluation):
     assert "catching 95\xa0% of the outliers" in said
 
 
-def facts(coverage: Estimate) -> SetFacts:
+def facts(hits: int, *, n_calibration: int) -> SetFacts:
     sizes = np.array([0, 90, 10])
-    return SetFacts("lac", 0.1, 0.9, coverage, 1.1, sizes, {}, 200, "")
+    verdict = coverage_verdict(hits, 500, n_calibration=n_calibration, alpha=0.1)
+    return SetFacts("lac", 0.1, 0.9, proportion_interval(hits, 500), verdict, 1.1, sizes, {}, n_calibration, "")
 
 
 @pytest.mark.parametrize(
-    ("coverage", "verdict"),
+    ("hits", "n_calibration", "verdict"),
     [
-        (estimate(0.90, 0.85, 0.95), "agrees with the promise"),
-        (estimate(0.80, 0.75, 0.85), "below the promise: the calibration sample was unlucky, or"),
-        (estimate(0.97, 0.95, 0.99), "above the promise"),
+        (450, 500, "which is as chance allows"),
+        (434, 500, "which is as chance allows"),  # below for the test sample alone, whose interval ends at .896
+        (420, 500, "calibration samples and 500 measured ones): a rare draw, or"),
+        (434, 100_000, "below the promise"),
+        (485, 500, "above the promise"),
     ],
 )
-def test_coverage_is_held_against_its_promise(coverage, verdict):
-    said = words.promise(facts(coverage))
+def test_coverage_is_held_against_its_promise_given_both_samples(hits, n_calibration, verdict):
+    said = words.promise(facts(hits, n_calibration=n_calibration))
     assert verdict in said
     assert "at least 90\xa0% of inliers that are exchangeable" in said
     assert "For outliers nothing is promised." in said

@@ -45,7 +45,7 @@ def test_an_attack_below_the_clean_value_is_an_error():
 
 def test_areas_of_different_samples_are_refused():
     # Pitfall 11: 10,000 points for one area and 1,000 for another let AAUC fall under GAUC by chance
-    with pytest.raises(InputError, match="same outliers"):
+    with pytest.raises(InputError, match="same length"):
         sandwich(**{**GOOD, "outlier_upper": [0.4, 0.95, 0.5]})
 
 

@@ -77,7 +77,7 @@ def test_messages():
         DAGMM().decision_function([[1.0]])
     with pytest.raises(InputError, match="X must have 3 columns as in training, got 2"):
         DAGMM(epochs=1).fit(np.eye(3)).decision_function([[1.0, 2.0]])
-    with pytest.raises(InputError, match="dropout must be at least 0 and below 1, got 1"):
+    with pytest.raises(InputError, match="dropout must be .* at most 0.999999, got 1"):
         DAGMM(dropout=1)
     with pytest.raises(InputError, match="components must be"):
         DAGMM(components=0)

@@ -162,7 +162,7 @@ def test_messages(train):
         KernelPCAError().fit(bare)
     assert KernelPCAError().missing(train=bare, outputs=bare) == "needs logits of the training outputs"
     assert KernelPCAError(features="fourier").missing(train=bare, outputs=bare) == ""
-    with pytest.raises(InputError, match=r"unknown features of score 'kpca_error' 'nystroem'\. Did you mean 'nystrom'"):
+    with pytest.raises(InputError, match=r"unknown features .* 'nystroem'\. Did you mean 'nystrom'"):
         KernelPCAError(features="nystroem")
     with pytest.raises(InputError, match="size must be even for Fourier features"):
         KernelPCAError(features="fourier", size=7)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 
 import numpy as np
 import pytest
@@ -54,8 +55,10 @@ def check(name, sets):
     if name == "dagmm":  # trained for a moment, it proves nothing here; test_dagmm does
         return
     assert auroc(inlier=known, outlier=strange) > 0.7
-    parts = np.concatenate([score.score(inlier[:30]), score.score(inlier[30:])])
-    moved = np.abs(parts - score.score(inlier)).max()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaveatWarning)  # of the separate calls
+        parts = np.concatenate([score.score(inlier[:30]), score.score(inlier[30:])])
+        moved = np.abs(parts - score.score(inlier)).max()
     assert (moved > 1e-6) == score.whole_batch  # what is said about batches is so
 
 
@@ -100,6 +103,28 @@ def test_a_pyod_object_is_known_for_what_it_is(sets):
     score = OutlierDetector(ecod()).fit(train)
     assert score.whole_batch
     np.testing.assert_array_equal(score.score(inlier), detector("ecod").fit(train).score(inlier))
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE_BATCH))
+def test_a_batch_scored_in_parts_is_a_warning(name, sets):
+    if name not in ("cof", "sod"):
+        pytest.importorskip("pyod")
+    train, inlier, outlier = sets
+    score = detector(name).fit(train)
+    score.score(inlier)
+    score.score(inlier[:])  # the same rows again
+    with pytest.warns(CaveatWarning, match=rf"{name} judges a row by the rows .* score_together"):
+        score.score(outlier)
+    score.fit(train).score(outlier)  # a new beginning
+    score.score_together(inlier, outlier)
+    score.score_together(inlier[:30], outlier)
+
+
+def test_detectors_that_judge_each_row_alone_are_scored_in_parts_without_a_word(sets):
+    train, inlier, outlier = sets
+    score = OutlierDetector(OneClassSVM()).fit(train)
+    together = score.score_together(inlier, outlier)
+    np.testing.assert_allclose(np.concatenate(together), np.concatenate([score.score(inlier), score.score(outlier)]))
 
 
 def test_whole_batches_are_given_at_once_even_when_blocks_are_small(sets, monkeypatch):

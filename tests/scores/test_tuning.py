@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from caveat import InputError, Outputs
+from caveat import CaveatWarning, InputError, Outputs
 from caveat.metrics import augrc, auroc
 from caveat.scores import GEN, KNN, Mahalanobis, Score, catalogue, detector, make, tune
 
@@ -105,7 +105,8 @@ def test_a_detector_that_needs_the_whole_batch_gets_it(train, validation):
     inlier, strange = score.score_together(validation, outlier)
     assert tuned.value == auroc(inlier=inlier, outlier=strange)
     assert tuned.value > 0.9
-    assert tuned.value != auroc(inlier=score.score(validation), outlier=score.score(outlier))  # two calls, two worlds
+    with pytest.warns(CaveatWarning, match="score_together"):  # two calls, two worlds
+        assert tuned.value != auroc(inlier=score.score(validation), outlier=score.score(outlier))
 
 
 def test_nan_is_never_ranked(validation):
@@ -118,7 +119,7 @@ def test_nan_is_never_ranked(validation):
         def _score(self, block):
             return np.full(block.n, np.nan)
 
-    with pytest.raises(InputError, match="score 'broken' has NaN, first at row 0"):
+    with pytest.raises(InputError, match="score broken is NaN, first at row 0"):
         tune(Broken, {"a": [1.0]}, validation=validation)
 
 
@@ -127,7 +128,7 @@ def test_messages(train, validation):
         tune("msp", validation=validation)
     with pytest.raises(InputError, match=r"unknown parameter of score 'gen' 'gama'. Did you mean 'gamma'"):
         tune("gen", {"gama": [1]}, validation=validation)
-    with pytest.raises(InputError, match=r"grid\['gamma'\] must hold at least one value"):
+    with pytest.raises(InputError, match=r"grid\['gamma'\] must be a list with at least one entry"):
         tune("gen", {"gamma": []}, validation=validation)
     with pytest.raises(InputError, match="validation needs labels and logits"):
         tune("gen", validation=Outputs(logits=validation.logits))
@@ -137,3 +138,10 @@ def test_messages(train, validation):
         tune("knn", {"k": [1]}, validation=validation)
     with pytest.raises(InputError, match="gamma must be strictly between 0 and 1, got 3"):
         tune("gen", {"gamma": [3]}, validation=validation)
+
+
+def test_rows_in_two_roles_are_refused(train, validation):
+    with pytest.raises(InputError, match="train and validation are the same"):
+        tune("knn", {"k": [5]}, train=validation, validation=validation)
+    with pytest.raises(InputError, match="validation and outlier are the same"):
+        tune("knn", {"k": [5]}, train=train, validation=validation, outlier=validation)

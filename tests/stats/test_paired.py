@@ -179,7 +179,7 @@ def test_bad_input():
         paired_bootstrap(first=[1, 2], second=[2, 1], correct=[1, 1], rng=rng)
     with pytest.raises(InputError, match="unknown metric 'augr'"):
         permutation(first=[1, 2], second=[2, 1], correct=[1, 0], metric="augr", rng=rng)
-    with pytest.raises(InputError, match="must each hold two vectors"):
+    with pytest.raises(InputError, match="must hold two values"):
         delong(inlier=([1.0],), outlier=([1.0], [2.0]))
     with pytest.raises(InputError, match="only on the same samples"):
         delong(inlier=([1.0], [1.0, 2.0]), outlier=([1.0], [2.0]))

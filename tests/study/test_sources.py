@@ -15,7 +15,7 @@ from caveat.study.sources import load_source, save_source, stand_in
 
 @pytest.fixture(autouse=True)
 def _nothing_kept():
-    sources._kept.update(source=None, files={})
+    sources._kept.update(source=None, files={}, apart=set())
 
 
 def test_a_stand_in_has_the_shapes_and_takes_no_room(tmp_path, inlier):
@@ -123,4 +123,19 @@ def test_a_task_that_mixes_models_is_refused(tmp_path, inlier):
     other = Outputs(logits=np.zeros((3, inlier.n_classes + 1)))
     with pytest.raises(InputError, match="must come from one model, .* classes in inlier and .* in outlier:far"):
         save_source({"inlier": inlier, "outliers": {"far": other}}, tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_same_rows_in_two_roles_are_refused_by_every_cell(score_study):
+    text = (score_study / "plan.toml").read_text(encoding="utf-8").replace("far.npz", "test.npz")
+    (score_study / "plan.toml").write_text(text, encoding="utf-8")
+    for cell in Plan.read(score_study / "plan.toml").cells():
+        if cell.task in ("score", "sets"):
+            with pytest.raises(InputError, match="inlier and outlier set 'far' are the same 150 rows"):
+                load_source(cell, Store(score_study / "runs"))
+
+
+def test_a_task_that_gives_rows_two_roles_is_refused(tmp_path, inlier, outlier):
+    with pytest.raises(InputError, match="calibration and inlier share 100 of 100 rows"):
+        save_source({"inlier": inlier, "calibration": inlier[:100], "outliers": {"far": outlier}}, tmp_path / "made")
     assert not (tmp_path / "made").exists()

@@ -8,6 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from caveat.cli._console import console, say
+from caveat.metrics import accuracy
 from caveat.outputs import Outputs
 from caveat.scores import applicable
 
@@ -55,7 +56,7 @@ def _facts(outputs: Outputs) -> list[str]:
                 "features may come from another layer than the input of the last one."
             )
     if outputs.has("correct"):
-        said.append(f"Accuracy: {outputs.correct.mean():.4f}.")
+        said.append(f"Accuracy: {accuracy(outputs, name='this file').value:.4f}.")
     if outputs.has("labels") and outputs.n_classes:
         empty = np.flatnonzero(np.bincount(outputs.labels, minlength=outputs.n_classes) == 0)
         if empty.size:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from caveat.cli._console import console, say
 from caveat.report import write_html
-from caveat.report.words import interval, number
+from caveat.report.words import interval, number, percent
 from caveat.study import Evaluation
 from caveat.study.tables import write_table
 
@@ -46,6 +46,8 @@ def show(evaluation: Evaluation) -> None:
         cells = [number(line.mean_auroc.value), interval(line.mean_auroc), interval(line.auroc_band)]
         cells += [number(value) for value in (found if wide else [min(found)])]
         table.add_row(f"{tied}{line.rank}", line.score, *cells)
+    if (right := evaluation.inlier.accuracy) is not None:
+        say(f"Accuracy on the {right.n} inliers: {percent(right.value)} {interval(right, 'percent')}.")
     out.print(table)
 
     if (hidden := len(evaluation.ranking) - _MOST_LINES) > 0:
@@ -54,8 +56,8 @@ def show(evaluation: Evaluation) -> None:
         f"AUROC{', mean over the outlier sets' if len(names) > 1 else ''}; higher is better. Interval: "
         f"{100 * (1 - evaluation.delta):g} % (DeLong). Guaranteed: holds for any n with probability at least "
         f"{evaluation.ranking[0].auroc_band.level:.3g} over the draw of the inliers, for these outliers. "
-        "'=' and '~' mark scores tied with the best: '=' where a paired test cannot tell them apart, '~' where it can "
-        "but the guaranteed bands overlap. Ranks go by that test."
+        "'=' and '~' mark scores tied with the best: '=' where a paired test finds no difference, '~' where it does "
+        "but the guaranteed bands overlap. Ranks follow that test."
     )
     if wide:
         say("Outliers: " + ", ".join(f"({i}) {name}" for i, name in enumerate(names, 1)) + ".")
@@ -63,6 +65,7 @@ def show(evaluation: Evaluation) -> None:
         covered = sets.coverage
         say(
             f"Prediction sets ({sets.method}, alpha = {sets.alpha:g}, {sets.n_calibration} calibration samples): "
-            f"coverage {number(covered.value)} {interval(covered)}, promised {number(sets.promised)}; "
+            f"coverage {number(covered.value)} {interval(covered)}, promised {number(sets.promised)}: "
+            f"{sets.verdict.verdict}{'' if sets.verdict.verdict == 'as chance allows' else ' the promise'}; "
             f"mean size {sets.mean_size:.2f}."
         )

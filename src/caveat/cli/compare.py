@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +14,8 @@ from caveat.cli._named import check_folder
 from caveat.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from caveat.results import Comparison
 
 __all__ = ["compare"]
@@ -29,8 +33,12 @@ def compare(
         str | None, typer.Option(help="Column to split by (near, mid, far): one comparison for each of its values.")
     ] = None,
     higher_is_better: Annotated[
-        bool, typer.Option("--higher-is-better", help="For AUROC and accuracy; default: lower is better.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--higher-is-better/--lower-is-better",
+            help="Which values are good; default: known from the metric's name, such as auroc or augrc.",
+        ),
+    ] = None,
     alpha: Annotated[float, typer.Option(help="Level of the tests.")] = 0.05,
     posthoc: Annotated[str, typer.Option(help="conover, nemenyi or wilcoxon.")] = "conover",
     out: Annotated[
@@ -41,6 +49,7 @@ def compare(
 
     A long table has one row per measurement: caveat compare results.csv --block dataset,model,seed --method score
     --value augrc. A wide one has one row per block and one column per method; --block then names columns to leave out.
+    Whether higher is better follows from the metric's name: --where metric=NAME, or else the value column.
     """
     from caveat.stats import compare as run
     from caveat.stats.posthoc import POSTHOC
@@ -52,21 +61,44 @@ def compare(
     if out is not None:
         check_folder(out)
     columns = read_columns(table)
+    wanted = _conditions(where or [])
     if where:
-        wanted = _conditions(where)
         columns = keep_rows(columns, wanted)
         if method is None:  # a column that was just held fixed is no method
             columns = {name: column for name, column in columns.items() if name not in wanted}
+    metric = wanted.get("metric") or _metric_name(columns, value)
+    if higher_is_better is None:
+        higher_is_better = _direction(metric)
     keys = None if block is None else [name.strip() for name in block.split(",")]
     parts = {"all": columns} if regime is None else split_columns(columns, regime)
     results = {
         name: run(part, alpha, not higher_is_better, block=keys, method=method, value=value, posthoc=chosen)
         for name, part in parts.items()
     }
+    say(f"{'Higher' if higher_is_better else 'Lower'} is better{f' for {metric}' if metric else ''}.")
     for name, result in results.items():
         _show(name if regime is not None else "", result)
     if out is not None:
         _write(out, results, split=regime is not None)
+
+
+def _metric_name(columns: Mapping[str, NDArray[Any]], value: str | None) -> str:
+    """What was measured: the only entry of a column ``metric``, or the name of the value column. Empty: unknown."""
+    entries = {str(entry) for entry in columns.get("metric", ())}
+    return entries.pop() if len(entries) == 1 else value or ""
+
+
+def _direction(metric: str) -> bool:
+    """Whether higher is better, by the metric's name; a person at a terminal is asked, anyone else gets an error."""
+    from caveat.metrics.direction import higher_is_better
+
+    if (known := higher_is_better(metric)) is not None:
+        return known
+    what = f"'{metric}'" if metric else "this table's metric"
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        return typer.confirm(f"Is a higher value of {what} better?")
+    raise InputError(f"it is not known whether higher values of {what} are better. Add --higher-is-better or "
+                     "--lower-is-better.")  # fmt: skip
 
 
 def _conditions(given: list[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""``caveat data``: which data sets are here, and where a person gets the others."""
+"""``caveat data``: which data sets are installed, and where to get the others."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["data"]
 
 _INK = " .:-=+*#%@"  # from paper to full ink
 
-data = typer.Typer(no_args_is_help=True, help="Data sets: which are here, where the others come from.")
+data = typer.Typer(no_args_is_help=True, help="Data sets: which are installed, and where to get the others.")
 
 
 @data.command("list")
 def list_sets() -> None:
-    """List every data set that has a name: here or not, where it was found, and where a person gets it."""
+    """List the known data sets: which are installed, where they were found, and where to get the others."""
     from rich import box
     from rich.table import Table
 

@@ -36,10 +36,12 @@ def evaluate(
     delta: Annotated[float, typer.Option(help="Allowed failure of each interval.")] = 0.05,
     seed: Annotated[int, typer.Option(min=0, help="Seeds the split into halves and the bootstrap.")] = 0,
     explain: Annotated[
-        Path | None, typer.Option(help="Only say what this file holds and which scores it allows.")
+        Path | None, typer.Option(help="Print what this file holds and which scores it allows, and stop.")
     ] = None,
 ) -> None:
     """Compute and measure every score that the files allow.
+
+    Training, calibration, test and outlier files must not share rows: more than half of the smaller file is an error.
 
     A file is an .npz archive (or a folder of .npy files) with any of the keys [bold]logits[/] or [bold]probs[/] (n, C),
     [bold]features[/] (n, D), [bold]labels[/] (n,), [bold]head_weight[/] (C, D), [bold]head_bias[/] (C,),

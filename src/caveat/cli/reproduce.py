@@ -1,4 +1,4 @@
-"""``caveat reproduce``: run a study of a paper's table or figure, and show ours beside what was published."""
+"""``caveat reproduce``: run a study of a paper's table or figure, and compare with the published numbers."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def reproduce(
 ) -> None:
     """Reproduce a table or figure of a paper, and compare with the published numbers.
 
-    Runs the study's plan into runs/NAME, writes its tables and figures to runs/NAME/summary, and prints ours beside the
-    published numbers with the reason for every difference. Exit code 1 if a part of the study failed.
+    Runs the study's plan into runs/NAME, writes its tables and figures to runs/NAME/summary, and prints our
+    numbers next to the published ones, with the reason for every difference. Exit code 1 if a part of the study failed.
     """
     from caveat._files import replacing_file
     from caveat.study.reproduction_page import reproduction_page
@@ -81,7 +81,7 @@ def _run(one: Reproduction, folder: Path, *, jobs: int, scheduler: str | None, f
             plan = one.fresh_plan if fresh else one.plan
             results = run(plan, store=folder, jobs=jobs, scheduler=scheduler, progress=tell)
     except KeyboardInterrupt:
-        say(f"Stopped. What is finished is kept in {folder}; the same command goes on from there.")
+        say(f"Stopped. Finished cells are kept in {folder}; rerun the command to resume.")
         raise typer.Exit(130) from None
     if results.missing:
         name_failures(results.failures, folder)

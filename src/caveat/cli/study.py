@@ -25,12 +25,12 @@ def study(
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786, in place of --jobs.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the cells and how far they are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and their state, and stop.")] = False,
 ) -> None:
-    """Run a plan; what is finished already is kept, so that a stopped run goes on by the same command.
+    """Run a plan. Finished cells are kept; rerun the command to resume.
 
-    Exit code 0: every cell succeeded. 1: some failed, and are named. 2: the plan or the store is not usable. 130:
-    stopped by Ctrl-C.
+    Exit code 0: every cell succeeded. 1: some cells failed; they are listed. 2: the plan or the store is not usable.
+    130: stopped by Ctrl-C.
     """
     from caveat.study import Plan, run
 
@@ -43,7 +43,7 @@ def study(
         with following(read.title) as tell:
             results = run(read, store=folder, jobs=jobs, scheduler=scheduler, progress=tell)
     except KeyboardInterrupt:
-        say(f"Stopped. What is finished is kept in {folder}; the same command goes on from there.")
+        say(f"Stopped. Finished cells are kept in {folder}; rerun the command to resume.")
         raise typer.Exit(130) from None
     _summary(results, folder)
     if results.missing:

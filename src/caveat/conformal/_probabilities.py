@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
 from caveat.errors import InputError
-from caveat.outputs import Outputs
+from caveat.outputs import Outputs, demand
 
 __all__ = ["ClassScores", "probability_blocks", "softmax_rows"]
 
@@ -44,8 +44,9 @@ def softmax_rows(logits: Array) -> Array:
 
 def probability_blocks(outputs: Outputs, source: ClassScores | None = None) -> Iterator[tuple[slice, Array]]:
     """Rows and their probabilities (rows, C), block by block."""
-    if source is None and not outputs.has("probs"):
-        raise InputError("prediction sets need outputs.logits or outputs.probs; both are None.")
+    if source is not None and not hasattr(source, "class_scores"):
+        raise InputError(f"source must be a score with class_scores, got {type(source).__name__}.")
+    demand(outputs, *(["probs"] if source is None else []), who="a prediction set")
     start = 0
     for outer in outputs.blocks(("probs",) if source is None else None):
         if source is not None:

@@ -22,9 +22,9 @@ class Promise:
     delta: float | None = None
 
     def __post_init__(self) -> None:
-        as_level(self.alpha, "alpha")
+        object.__setattr__(self, "alpha", as_level(self.alpha, "alpha"))
         if self.delta is not None:
-            as_level(self.delta, "delta")
+            object.__setattr__(self, "delta", as_level(self.delta, "delta"))
 
     def rank(self, n: int) -> int:
         """Which of n sorted calibration scores is the threshold; more than n: none of them."""

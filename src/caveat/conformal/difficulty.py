@@ -15,10 +15,22 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_count, as_matrix, as_positive, as_real_array, as_rng, as_vector, check_finite
+from caveat._checks import (
+    Rng,
+    as_comparable,
+    as_count,
+    as_matrix,
+    as_positive,
+    as_real_array,
+    as_rng,
+    as_vector,
+    check_finite,
+    check_probabilities,
+    check_result,
+)
 from caveat.conformal._probabilities import softmax_rows
 from caveat.errors import InputError
-from caveat.outputs import Outputs
+from caveat.outputs import Outputs, demand
 
 __all__ = ["EaseBins", "ease", "ease_of", "logit_noise_ease", "regression_ease"]
 
@@ -44,10 +56,9 @@ def ease(*, probs: ArrayLike, transformed: ArrayLike) -> Floats:
     if copies.ndim != 3 or copies.shape[1:] != original.shape or copies.shape[0] == 0:
         raise InputError(f"transformed must have shape (L, n, C) with (n, C) = {original.shape}, got {copies.shape}.")
     check_finite(copies, "transformed")
-    total = np.zeros(original.shape[0])
-    for copy in copies:
-        total += _cosine(original, copy)
-    return np.asarray(total / copies.shape[0])
+    check_probabilities(original, "probs")
+    check_probabilities(copies, "transformed")
+    return _mean_cosine(original, copies)
 
 
 def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
@@ -73,12 +84,8 @@ def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
 
 def ease_of(outputs: Outputs) -> Floats:
     """Ease of each sample from ``outputs.ease_probs``."""
-    if not outputs.has("ease_probs") or not outputs.has("probs"):
-        raise InputError(
-            "difficulty needs outputs.ease_probs, the probabilities (L, n, C) of transformed copies, beside logits or "
-            "probs. nn.extract(..., transforms=[...]) gives them; where inputs are not at hand, use logit_noise_ease."
-        )
-    parts = [ease(probs=part.probs, transformed=part.ease_probs) for part in outputs.blocks(("probs", "ease_probs"))]
+    demand(outputs, "ease_probs", "probs", who="difficulty")
+    parts = [_mean_cosine(part.probs, part.ease_probs) for part in outputs.blocks(("probs", "ease_probs"))]
     return np.concatenate(parts)
 
 
@@ -106,8 +113,7 @@ def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 
     rng = as_rng(rng)
     as_positive(sigma, "sigma")
     as_count(copies, "copies")
-    if not outputs.has("logits"):
-        raise InputError("logit_noise_ease needs outputs.logits, which is None.")
+    demand(outputs, "logits", who="logit_noise_ease")
     parts = []
     for block in outputs.blocks(("logits",)):
         logits = block.logits
@@ -138,6 +144,12 @@ class EaseBins:
 
     edges: Floats
 
+    def __post_init__(self) -> None:
+        edges = as_comparable(self.edges, "edges")
+        if edges.ndim != 1 or (np.diff(edges) <= 0).any():
+            raise InputError(f"edges must be a rising vector, got shape {edges.shape}.")
+        object.__setattr__(self, "edges", edges)
+
     @classmethod
     def cut(cls, ease: ArrayLike, bins: int) -> EaseBins:
         """Edges such that each bin holds as nearly the same number of these samples as ties allow.
@@ -161,7 +173,11 @@ class EaseBins:
         return np.asarray(np.searchsorted(self.edges, as_vector(ease, "ease"), side="right"))
 
 
+def _mean_cosine(original: NDArray[Any], copies: NDArray[Any]) -> Floats:
+    return np.asarray(sum(_cosine(original, copy) for copy in copies) / copies.shape[0])
+
+
 def _cosine(a: NDArray[Any], b: NDArray[Any]) -> Floats:
     cross = np.einsum("ij,ij->i", a, b, dtype=np.float64)
     lengths = np.einsum("ij,ij->i", a, a, dtype=np.float64) * np.einsum("ij,ij->i", b, b, dtype=np.float64)
-    return np.asarray(np.minimum(cross / np.sqrt(lengths), 1.0))
+    return np.asarray(np.minimum(check_result(cross / np.sqrt(lengths), "the cosine"), 1.0))

@@ -17,7 +17,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_count, as_level, as_matrix, as_positive, as_rng, as_vector
+from caveat._checks import Rng, as_matrix, as_rng, as_vector, check_result
+from caveat._params import check_params, count, level, positive
 from caveat.errors import InputError, NotFittedError
 
 __all__ = ["DifficultyModel", "MaskedReconstruction"]
@@ -54,16 +55,13 @@ class MaskedReconstruction:
     True
     """
 
-    share: float = 0.3
-    copies: int = 10
-    features: int = 100
-    ridge: float = 1e-3
+    share: float = level(0.3)
+    copies: int = count(10)
+    features: int = count(100, least=0)
+    ridge: float = positive(1e-3)
 
     def __post_init__(self) -> None:
-        as_level(self.share, "share")
-        as_count(self.copies, "copies")
-        as_count(self.features, "features", least=0)
-        as_positive(self.ridge, "ridge")
+        check_params(self)
 
     def fit(self, x: ArrayLike, rng: Rng) -> Self:
         """Learn to fill in masked columns."""
@@ -101,7 +99,7 @@ class MaskedReconstruction:
             error = (self._expand(scaled * kept) @ self.weights_ - scaled) ** 2
             total += (error * ~kept).sum(axis=1)
             counted += (~kept).sum(axis=1)
-        return np.asarray(total / counted)
+        return check_result(total / counted, "the loss")
 
     def _kept(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
         """Which entries are left: at least one masked in every row."""
@@ -139,10 +137,12 @@ class DifficultyModel:
     """
 
     regressor: Any = None
-    floor: float = 0.05
+    floor: float = positive(0.05)
 
     def __post_init__(self) -> None:
-        as_positive(self.floor, "floor")
+        check_params(self)
+        if self.regressor is not None and not hasattr(self.regressor, "fit"):
+            raise InputError(f"regressor must be a scikit-learn regressor, got {type(self.regressor).__name__}.")
 
     def fit(self, x: ArrayLike, residual: ArrayLike, *, loss: ArrayLike | None = None) -> Self:
         """Learn log |residual| from the inputs and, if given, from their self-supervised loss."""
@@ -154,7 +154,7 @@ class DifficultyModel:
         if not middle > 0:
             raise InputError("at least half of the residuals are 0, so that no difficulty can be learned.")
         self.least_ = self.floor * middle
-        self.with_loss_ = loss is not None
+        self.with_loss_, self.columns_ = loss is not None, inputs.shape[1]
         self.model_ = self._new().fit(inputs, np.log(np.maximum(size, self.least_)))
         return self
 
@@ -164,16 +164,22 @@ class DifficultyModel:
             raise NotFittedError("DifficultyModel has not seen residuals. Call fit(x, residual) before scale(...).")
         if self.with_loss_ != (loss is not None):
             raise InputError("give the self-supervised loss both to fit and to scale, or to neither.")
-        predicted = np.asarray(self.model_.predict(self._inputs(x, loss)), dtype=np.float64)
-        return np.maximum(np.exp(predicted), self.least_)
+        inputs = self._inputs(x, loss)
+        if inputs.shape[1] != self.columns_:
+            raise InputError(f"x must have the columns that were fitted ({self.columns_ - self.with_loss_}).")
+        predicted = np.asarray(self.model_.predict(inputs), dtype=np.float64)
+        return check_result(np.maximum(np.exp(predicted), self.least_), "the scale")
 
     def _inputs(self, x: ArrayLike, loss: ArrayLike | None) -> Floats:
         rows = as_matrix(x, "x").astype(np.float64)
+        check_result(rows.sum(axis=0), "the sum of a column")
         if loss is None:
             return rows
         extra = as_vector(loss, "loss")
         if extra.size != rows.shape[0]:
             raise InputError(f"loss must have one value per row of x ({rows.shape[0]}), got {extra.size}.")
+        if (extra < 0).any():
+            raise InputError(f"loss must be 0 or larger, got {extra.min():g}.")
         return np.hstack([rows, np.log(extra + 1e-12)[:, None]])
 
     def _new(self) -> Any:

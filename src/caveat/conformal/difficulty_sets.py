@@ -20,7 +20,7 @@ from caveat.conformal.difficulty import EaseBins, ease_of
 from caveat.conformal.nonconformity import Nonconformity
 from caveat.conformal.split_sets import SplitSets
 from caveat.errors import InputError, NotFittedError
-from caveat.outputs import Outputs
+from caveat.outputs import Outputs, demand
 from caveat.results import PredictionSets
 
 __all__ = ["SAME_DATA", "DifficultySets"]
@@ -131,6 +131,7 @@ class DifficultySets:
         return self.bins_.assign(self._ease(outputs, ease))
 
     def _ease(self, outputs: Outputs, ease: ArrayLike | None) -> NDArray[np.float64]:
+        demand(outputs, who="DifficultySets")
         known = as_vector(self.ease(outputs) if ease is None else ease, "ease")
         if known.size != outputs.n:
             raise InputError(f"ease must have one value per sample ({outputs.n}), got {known.size}.")

@@ -21,7 +21,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_boundary, as_comparable, as_level, as_vector, check_known
+from caveat._checks import Rng, as_boundary, as_comparable, as_level, as_number, as_vector, check_known
 from caveat._html import small_table
 from caveat.conformal.boundary import METHODS, boundary, boundary_violation
 from caveat.conformal.local_levels import EXACT_UP_TO
@@ -79,7 +79,7 @@ class FPRBand:
             chosen = getattr(self, name)
             if isinstance(chosen, str):
                 check_known(chosen, METHODS, "boundary")
-            elif chosen is not None:
+            elif chosen is not None or name == "method":
                 values = as_boundary(chosen, name)
                 if values.size != self.n:
                     raise InputError(f"{name} must hold one value per inlier ({self.n}), got {values.size}.")
@@ -128,17 +128,24 @@ class FPRBand:
 
     def upper_at(self, k: ArrayLike) -> Vector:
         """Upper band where k of the n inliers are flagged."""
-        return np.asarray(self._extended[0][np.asarray(k)])
+        return np.asarray(self._extended[0][self._flagged(k)])
 
     def lower_at(self, k: ArrayLike) -> Vector:
         """Lower band where k of the n inliers are flagged."""
-        return np.asarray(1 - self._extended[1][self.n - np.asarray(k)])
+        return np.asarray(1 - self._extended[1][self.n - self._flagged(k)])
+
+    def _flagged(self, k: ArrayLike) -> NDArray[np.intp]:
+        counts = as_comparable(k, "k")
+        if not ((counts >= 0) & (counts <= self.n) & (counts == np.round(counts))).all():
+            raise InputError(f"k must be whole numbers from 0 to n = {self.n}.")
+        return counts.astype(np.intp)
 
     def threshold_range(self, rate: float) -> tuple[float, float]:
         """Between which scores the strictest threshold with P(inlier score > threshold) <= rate lies.
 
         Each end holds with probability ``level``, and for all rates at once; infinite where n is too small to say.
         """
+        rate = as_number(rate, "rate", least=0, most=1)
         upper, lower = self._extended
         flagged_most = int(np.searchsorted(upper, rate, side="right")) - 1
         flagged_least = int(np.searchsorted(1 - lower[::-1], rate, side="right"))

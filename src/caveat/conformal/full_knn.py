@@ -73,6 +73,8 @@ class FullKNN:
         as_count(self.k, "k")
         if isinstance(self.metric, str):
             check_known(self.metric, ("euclidean", "tangent"), "metric")
+        elif not hasattr(self.metric, "prepare") or not hasattr(self.metric, "distances"):
+            raise InputError(f"metric must have prepare(x) and distances(a, b), got {type(self.metric).__name__}.")
 
     def fit(self, x: ArrayLike, y: ArrayLike, *, most: int | None = None) -> Self:
         """Compute the neighbour lists of the training bag. ``most``: the largest k that ``path`` will be asked for."""
@@ -129,8 +131,8 @@ class FullKNN:
         rows = as_matrix(x, "x")
         if rows.shape[1] != self.n_features_:
             raise InputError(f"x must have {self.n_features_} columns as in training, got {rows.shape[1]}.")
-        if by not in (None, "label"):
-            raise InputError(f"by must be None or 'label', got {by!r}.")
+        if by is not None:
+            check_known(by, ("label",), "value of by")
         asked = [as_count(k, "k") for k in ks]  # once: an iterator would be empty for the second measure
         wanted = [(check_known(m, _MEASURES, "conformity measure"), k) for m in measures for k in asked]
         for _, k in wanted:

@@ -16,6 +16,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from caveat._checks import as_array
 from caveat.errors import InputError
 
 __all__ = ["GroupedScores", "as_groups"]
@@ -23,7 +24,7 @@ __all__ = ["GroupedScores", "as_groups"]
 
 def as_groups(value: ArrayLike, name: str, n: int) -> NDArray[Any]:
     """One group name per row: whole numbers, booleans or strings."""
-    groups: NDArray[Any] = np.asarray(value)
+    groups = as_array(value, name)
     if groups.shape != (n,):
         raise InputError(f"{name} must name one group per row ({n}), got shape {groups.shape}.")
     if groups.dtype == object and all(isinstance(group, str) for group in groups):  # as a pandas column gives them

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_level, as_matrix, check_known
+from caveat._checks import as_count, as_level, as_matrix, as_pair, check_known
 from caveat.conformal.criteria import criteria
 from caveat.errors import InputError
 
@@ -126,7 +126,8 @@ def orders(shape: tuple[int, int]) -> Iterator[Floats]:
     >>> len(list(orders((1, 3))))
     13
     """
-    n = shape[0] * shape[1]
+    rows, columns = (as_count(side, "shape") for side in as_pair(shape, "shape"))
+    n = rows * columns
     if n > _MOST_EXAMPLES:
         raise InputError(f"orders of at most {_MOST_EXAMPLES} examples can be listed, got {n}.")
     for levels in _weak_orders(n):

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_positive, check_known
+from caveat._checks import as_count, as_number, as_pair, check_known, check_result
 from caveat.errors import InputError
 
 __all__ = ["Euclidean", "Metric", "TangentDistance", "tangent_vectors"]
@@ -100,13 +100,18 @@ class TangentDistance:
 
     def __post_init__(self) -> None:
         check_known(self.sides, ("two", "one"), "number of sides")
-        as_positive(self.sigma, "sigma")
+        as_number(self.sigma, "sigma", least=1e-3, most=1e3)
+        if self.shape is not None:
+            for side in as_pair(self.shape, "shape"):
+                as_count(side, "shape")
 
     def prepare(self, x: Array) -> State:
         shape = self.shape or _square(x.shape[1])
         if shape[0] * shape[1] != x.shape[1]:
             raise InputError(f"rows must be images of {shape[0]} x {shape[1]} pixels, got {x.shape[1]} columns.")
-        rows = x.astype(np.float32)
+        with np.errstate(over="ignore"):
+            rows = np.ascontiguousarray(x, dtype=np.float32)  # sums run in one order, whatever the layout of the array
+        check_result(rows, "an image in float32")
         basis = tangent_vectors(rows.reshape(-1, *shape), sigma=self.sigma)
         own = np.einsum("nid,nd->ni", basis, rows)  # the part of the image that lies in its own tangent plane
         return rows, np.einsum("ij,ij->i", rows, rows), basis, own

@@ -27,9 +27,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count
+from caveat._checks import as_count, as_number
 from caveat.conformal._ranked import label_ranks, mass_below_top, prefix_members, ranked_of_all, ranked_of_labels
-from caveat.errors import InputError
 
 __all__ = ["APS", "LAC", "NONCONFORMITY", "RAPS", "SAPS", "Margin", "Nonconformity", "TopK"]
 
@@ -202,7 +201,7 @@ class RAPS(Nonconformity):
     randomised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _not_negative(self.penalty, "penalty")
+        object.__setattr__(self, "penalty", as_number(self.penalty, "penalty", least=0))
         as_count(self.k_reg, "k_reg", least=0)
 
     @property
@@ -240,7 +239,7 @@ class SAPS(Nonconformity):
     randomised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _not_negative(self.weight, "weight")
+        object.__setattr__(self, "weight", as_number(self.weight, "weight", least=0))
 
     @property
     def fine(self) -> SAPS:
@@ -271,11 +270,6 @@ def _mass(p: Array, below: Array, u: Array, less: float) -> Array:
 
 def _rank(p: Array, below: Array, rank: Array, u: Array) -> Array:
     return np.broadcast_to(rank, np.broadcast_shapes(p.shape, rank.shape)).astype(np.float64)
-
-
-def _not_negative(value: float, name: str) -> None:
-    if not isinstance(value, (int, float, np.floating, np.integer)) or not 0 <= value < np.inf:
-        raise InputError(f"{name} must be 0 or a positive number, got {value!r}.")
 
 
 NONCONFORMITY: Mapping[str, type[Nonconformity]] = MappingProxyType(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from caveat._checks import as_boundary, as_count, as_level, as_vector
+from caveat._checks import as_boundary, as_count, as_level, as_number, as_vector
 from caveat.conformal.violation import violation_probability
 from caveat.errors import CaveatError, InputError
 
@@ -83,8 +83,7 @@ def rank_weights(n: int, *, upto: float, least: float = 0.0) -> Vector:
     array([1., 1., 1., 0., 0., 0., 0., 0., 0., 0.])
     """
     n, upto = as_count(n, "n"), as_level(upto, "upto")
-    if not 0 <= least <= upto:
-        raise InputError(f"least must be between 0 and upto = {upto}, got {least!r}.")
+    least = as_number(least, "least", least=0, most=upto)
     k = np.arange(n)  # rank k + 1 bounds the rate k / n
     slack = 1e-9  # 0.29 * 100 is 28.999999999999996 and 0.07 * 100 is 7.000000000000001 in floats
     return ((k >= least * n - slack) & (k <= upto * n + slack)).astype(np.float64)

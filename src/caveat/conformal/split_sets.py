@@ -25,7 +25,8 @@ from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.conformal.nonconformity import LAC, NONCONFORMITY, Nonconformity
 from caveat.conformal.p_values import check_seen
 from caveat.errors import CaveatWarning, InputError, NotFittedError
-from caveat.outputs import Outputs
+from caveat.outputs import Outputs, demand
+from caveat.results import PredictionSets, stack_rows
 from caveat.results.sets import PredictionSets, stack_rows
 
 __all__ = ["SplitSets"]
@@ -96,8 +97,7 @@ class SplitSets:
 
     def calibrate(self, outputs: Outputs, rng: Rng | None = None) -> Self:
         """Set the threshold from held-out outputs with labels. ``rng`` randomises aps, raps and saps; None: u = 1."""
-        if not outputs.has("labels"):
-            raise InputError("SplitSets calibrates on labels, which is None. Store the true classes, shape (n,).")
+        demand(outputs, "labels", who="SplitSets.calibrate")
         draws = None if rng is None else draws_for(rng, "calibrate")
         u = self._randomisation(outputs.n, draws)
         groups = self._groups(outputs, self.by if not callable(self.by) else None)
@@ -206,6 +206,7 @@ class SplitSets:
         """Randomisation and group number of each row, or the reason why there is no answer."""
         if not hasattr(self, "grouped_"):
             raise NotFittedError("SplitSets has no threshold yet. Call calibrate(outputs) before predict(...).")
+        demand(outputs, who="SplitSets")
         if self._source is None and outputs.has("probs") and outputs.n_classes != self.n_classes_:
             raise InputError(f"outputs must have {self.n_classes_} classes as in calibration, got {outputs.n_classes}.")
         draws = rng if self.randomised_ or not smoothing else None  # without u, rng can only mean tau

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._adaptivity import SIZE_EDGES, bin_means, equal_mass, signed_r2, strata, worst_violation
-from caveat._checks import Rng, as_level, as_rng, as_vector, check_known
+from caveat._checks import Rng, as_kind, as_level, as_list, as_rng, as_vector, check_known
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._ranked import label_ranks
 from caveat.conformal.difficulty_sets import DifficultySets
@@ -24,7 +24,7 @@ from caveat.conformal.nonconformity import RAPS, SAPS, Nonconformity
 from caveat.conformal.quantile import quantile_rank
 from caveat.conformal.split_sets import SplitSets
 from caveat.errors import CaveatWarning, InputError
-from caveat.outputs import Outputs
+from caveat.outputs import Outputs, demand
 from caveat.results import PredictionSets
 
 __all__ = ["PENALTIES", "WEIGHTS", "Tuned", "tune_difficulty", "tune_raps", "tune_saps"]
@@ -100,12 +100,12 @@ def tune_raps(
     >>> tuned.score.k_reg, len(tuned.table)
     (7, 5)
     """
-    _check_labels(tuning)
+    demand(tuning, "labels", who="tuning", name="tuning")
     k = quantile_rank(tuning.n, as_level(alpha, "alpha"))
     blocks = probability_blocks(tuning, source)
     ranks = np.sort(np.concatenate([label_ranks(probs, tuning.labels[rows]) for rows, probs in blocks]))
     k_reg = int(ranks[min(k, ranks.size) - 1])
-    candidates = [RAPS(penalty=float(penalty), k_reg=k_reg) for penalty in penalties]
+    candidates = [RAPS(penalty=penalty, k_reg=k_reg) for penalty in as_list(penalties, "penalties")]
     return _best_score(candidates, tuning, alpha, rng=rng, criterion=criterion, ease=ease, source=source)
 
 
@@ -120,7 +120,7 @@ def tune_saps(
     source: ClassScores | None = None,
 ) -> Tuned:
     """SAPS with the best of several weights, the candidates. Parameters as for ``tune_raps``."""
-    candidates = [SAPS(weight=float(weight)) for weight in weights]
+    candidates = [SAPS(weight=weight) for weight in as_list(weights, "weights")]
     return _best_score(candidates, tuning, alpha, rng=rng, criterion=criterion, ease=ease, source=source)
 
 
@@ -165,12 +165,11 @@ def tune_difficulty(
     check_known(criterion, ("sscv", "t_ss"), "criterion")
     first, second, rows = _halves(tuning, rng, source=None)
     seeds = rng.integers(2**63, size=2)
+    as_list(as_kind(ease, Mapping, "ease"), "ease")
     known = {name: _as_ease(values, tuning.n) for name, values in ease.items()}
-    if not known:
-        raise InputError("ease must name at least one way to measure it, got none.")
     fixed = None if judged_by is None else _as_ease(judged_by, tuning.n)
     table: dict[Any, float] = {}
-    counts, rules = list(bins), list(scores)
+    counts, rules = as_list(bins, "bins"), as_list(scores, "scores")
     for name, values in known.items():
         for count in counts:
             for score in rules:
@@ -200,8 +199,6 @@ def _best_score(
     check_known(criterion, ("sscv", "t_ss"), "criterion")
     if criterion == "t_ss" and ease is None:
         raise InputError("tuning by T-SS needs the ease of each tuning sample. Pass ease=, or choose criterion='sscv'.")
-    if not candidates:
-        raise InputError("there must be at least one candidate, got none.")
     first, second, rows = _halves(tuning, rng, source)
     seeds = rng.integers(2**63, size=2)
     known = None if ease is None else _as_ease(ease, tuning.n)[rows[1]]
@@ -241,19 +238,13 @@ def _halves(
     tuning: Outputs, rng: np.random.Generator, source: ClassScores | None
 ) -> tuple[Outputs, _Judging, tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Two random halves, with the probabilities computed once for all candidates, and the rows of each."""
-    if tuning.n < 4:
+    if demand(tuning, "labels", who="tuning", name="tuning").n < 4:
         raise InputError(f"a tuning split must hold at least 4 samples, got {tuning.n}.")
-    _check_labels(tuning)
     order = rng.permutation(tuning.n)
     rows = np.sort(order[: tuning.n // 2]), np.sort(order[tuning.n // 2 :])
     probs = np.concatenate([block for _, block in probability_blocks(tuning, source)])
     first, second = (Outputs(probs=probs[r], labels=tuning.labels[r], check=False) for r in rows)
     return first, _Judging(second, label_ranks(second.probs, second.labels)), rows
-
-
-def _check_labels(tuning: Outputs) -> None:
-    if not tuning.has("labels"):
-        raise InputError("tuning needs labels, which is None. Store the true classes, shape (n,).")
 
 
 def _as_ease(values: ArrayLike, n: int) -> NDArray[np.float64]:

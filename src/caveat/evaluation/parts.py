@@ -72,8 +72,12 @@ class Parts:
     def check(self) -> None:
         """Raise InputError unless all parts could be of one model and share no rows; warn of a few shared rows."""
         self.check_alike()
+        self.check_apart()
+
+    def check_apart(self, *, warn: bool = True) -> None:
+        """Raise InputError where the same rows have two roles; warn of a few shared rows."""
         own = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
-        check_roles(own, {**self.outliers, **{f"confirm {k}": v for k, v in self.confirm.items()}})
+        check_roles(own, {**self.outliers, **{f"confirm {k}": v for k, v in self.confirm.items()}}, warn=warn)
 
     def check_alike(self) -> None:
         """Raise InputError unless all parts could be of one model: as many classes and features, where there are any.

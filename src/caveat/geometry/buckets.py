@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._checks import as_count, as_kind, as_list
 from caveat.errors import InputError
 from caveat.geometry.proximity import Proximity
 
@@ -42,7 +43,7 @@ def buckets(
     """
     from sklearn.cluster import KMeans
 
-    sets = list(table)
+    sets, names = list(as_kind(table, Mapping, "table")), [str(name) for name in as_list(names, "names")]
     if len(sets) < len(names):
         raise InputError(f"{len(names)} buckets need at least as many data sets, got {len(sets)}.")
     distances = _distances(table)
@@ -52,7 +53,9 @@ def buckets(
         raise InputError(
             f"{len(names)} buckets need at least as many different distances, got {len(np.unique(z, axis=0))}."
         )
-    group = KMeans(n_clusters=len(names), n_init=20, random_state=seed).fit_predict(z)
+    group = KMeans(
+        n_clusters=len(names), n_init=20, random_state=as_count(seed, "seed", least=0, most=2**32 - 1)
+    ).fit_predict(z)
     order = np.argsort([z[group == g].mean() for g in range(len(names))])
     called = {int(g): names[place] for place, g in enumerate(order)}
     return {name: called[int(g)] for name, g in zip(sets, group, strict=True)}

@@ -21,9 +21,9 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_share, check_known
+from caveat._checks import as_share, check_known, check_result
 from caveat.errors import InputError
-from caveat.outputs import Head, Outputs
+from caveat.outputs import Head, Outputs, demand
 from caveat.scores._statistics import ClassMoments
 from caveat.scores._subspaces import class_subspaces, principal_axes, stacked
 from caveat.scores._subspaces import within as filtered
@@ -77,10 +77,8 @@ def neural_collapse(outputs: Outputs, *, projection: Projection = "none", varian
     """
     check_known(projection, ("none", "global", "class_pred"), "projection")
     as_share(variance, "variance")
-    if not outputs.has("features") or not outputs.has("labels"):
-        raise InputError("neural_collapse needs outputs.features and outputs.labels; store both.")
-    if projection == "class_pred" and not outputs.has("predictions"):
-        raise InputError("the projection 'class_pred' needs predictions: store logits or the head.")
+    by = ("predictions",) if projection == "class_pred" else ()
+    demand(outputs, "features", "labels", *by, who="neural_collapse")
     moments = ClassMoments()
     moments.begin(outputs)
     for block in outputs.blocks(moments.reads):
@@ -135,7 +133,7 @@ def _measure(
 
 def _frame(vectors: NDArray[np.float64], what: str) -> tuple[float, float, float]:
     """Equinorm, equiangularity and maximal equiangularity of C vectors."""
-    norms = np.linalg.norm(vectors, axis=1)
+    norms = check_result(np.linalg.norm(vectors, axis=1), f"the length of the {what}")
     if (norms == 0).any():
         raise InputError(f"class {int(np.argmin(norms))} of the {what} is the zero vector, which has no direction.")
     unit = vectors / norms[:, None]

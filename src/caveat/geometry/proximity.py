@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_labels, as_matrix, as_number, as_positive
+from caveat._checks import as_count, as_kind, as_labels, as_matrix, as_number, as_positive, check_result
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import class_sums, unit_rows
@@ -116,7 +116,7 @@ def proximities(
     kernel = _Kernel(known.shape[1], degree, gamma, offset)
     own: tuple[float, _Gaussian] | None = None
     found = {}
-    for name, outlier in outliers.items():
+    for name, outlier in as_kind(outliers, Mapping, "outliers").items():
         asked = _embeddings(outlier, name)
         _one_encoder(inlier, outlier, name)
         _same_width(known, asked, "inlier", name)
@@ -183,7 +183,7 @@ class _Kernel:
     """Means of the kernel (gamma u v + offset)^degree over pairs of unit rows, in row blocks."""
 
     def __init__(self, width: int, degree: int, gamma: float | None, offset: float) -> None:
-        self.degree, self.offset = as_count(degree, "degree"), as_number(offset, "offset")
+        self.degree, self.offset = as_count(degree, "degree", most=100), as_number(offset, "offset")
         self.scale = 1 / width if gamma is None else as_positive(gamma, "gamma")
 
     def across(self, a: NDArray[Any], b: NDArray[Any]) -> float:
@@ -204,7 +204,7 @@ class _Kernel:
         powers = base.copy()
         for _ in range(self.degree - 1):  # products: numpy's power calls pow for each element, twenty times slower
             powers *= base
-        return float(powers.sum())
+        return float(check_result(powers.sum(), "the kernel of mmd"))
 
 
 def _embeddings(given: Outputs | ArrayLike, name: str) -> NDArray[Any]:

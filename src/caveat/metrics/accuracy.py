@@ -26,8 +26,8 @@ def accuracy(outputs: Outputs, *, delta: float = 0.05, name: str = "outputs") ->
     """
     if not outputs.has("correct"):
         raise InputError(f"accuracy needs labels and logits or probs, which {name} does not have.")
-    right, chance = int(outputs.correct.sum()), 1 / outputs.n_classes
+    right, chance = int(outputs.correct.sum()), 1 / int(outputs.n_classes or 1)
     if proportion_interval(right, outputs.n, delta=_BELOW_CHANCE).upper < chance:
         warnings.warn(f"the accuracy on {name} is {right / outputs.n:.1%}, below the {chance:.1%} of guessing. Do "
-                      "labels start at 1, or follow another order of classes?", CaveatWarning, stacklevel=2)  # fmt: skip
+                      "labels start at 1, or in another order of classes?", CaveatWarning, stacklevel=2)  # fmt: skip
     return proportion_interval(right, outputs.n, delta=delta)

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._adaptivity import SIZE_EDGES, bin_means, equal_mass, signed_r2, strata, worst_violation
-from caveat._checks import as_count, as_labels, as_level, as_mask, as_matrix, as_vector
+from caveat._checks import as_array, as_count, as_kind, as_labels, as_level, as_list, as_mask, as_matrix, as_vector
 from caveat.conformal._ranked import label_ranks
 from caveat.errors import CaveatWarning, InputError
-from caveat.outputs import Outputs
+from caveat.outputs import Outputs, demand
 from caveat.results import PredictionSets
 
 __all__ = [
@@ -182,7 +182,7 @@ def steps_short_and_over(
     Short: labels outside the set that rank no lower than the true one, itself included; 0 if it is in. Over: labels in
     the set that rank below the true one; 0 if it is not in.
     """
-    inside, rows = np.asarray(member), as_matrix(probs, "probs")
+    inside, rows = as_array(member, "member"), as_matrix(probs, "probs")
     true = as_labels(labels, "labels", n_classes=rows.shape[1])
     if inside.shape != rows.shape:
         raise InputError(f"member must have the shape of probs, {rows.shape}, got {inside.shape}.")
@@ -238,8 +238,8 @@ def adaptivity(
     >>> found["coverage"], found["size"], found["deficit"], found["T-SS"]
     (0.5, 1.5, 0.5, 1.0)
     """
-    if not outputs.has("correct"):
-        raise InputError("adaptivity needs labels and logits or probs; one of them is None.")
+    as_kind(sets, PredictionSets, "sets")
+    demand(outputs, "probs", "labels", who="adaptivity")
     member, labels, alpha = sets.to_dense(), outputs.labels, sets.alpha
     covered, sizes, ranks = sets.covers(labels), sets.sizes, true_ranks(probs=outputs.probs, labels=labels)
     short, over = steps_short_and_over(member=member, probs=outputs.probs, labels=labels)
@@ -274,7 +274,8 @@ def _check_bins(bins: int, n: int) -> None:
 
 
 def _in_strata(values: NDArray[np.float64], edges: tuple[int, ...], name: str) -> NDArray[np.intp]:
-    if list(edges) != sorted(set(edges)) or len(edges) == 0:
+    edges = tuple(as_count(edge, "edges", least=0) for edge in as_list(edges, "edges"))
+    if list(edges) != sorted(set(edges)):
         raise InputError(f"edges must rise strictly, got {edges}.")
     number = strata(values, edges)
     if (number < 0).any():

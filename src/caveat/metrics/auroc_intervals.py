@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
-from caveat._checks import as_level, as_vector
+from caveat._checks import as_kind, as_level, as_list, as_vector
 from caveat.errors import InputError
 from caveat.results import Estimate
 
@@ -39,8 +39,7 @@ class Placements:
 
     @classmethod
     def of(cls, *, inlier: ArrayLike, outliers: Sequence[ArrayLike]) -> Placements:
-        if not outliers:
-            raise InputError("outliers must hold at least one set of scores, got none.")
+        outliers = as_list(outliers, "outliers")
         known = _Sorted(as_vector(inlier, "inlier", allow_infinite=True))
         inlier_sum = np.zeros(known.values.size)
         found = []
@@ -105,7 +104,7 @@ def mean_auroc_interval(placements: Placements, *, delta: float = 0.05) -> Estim
     Where the two sides are perfectly separated, or one has a single sample, DeLong's variance says nothing; the
     interval is then the exact one of as many disjoint pairs as the smallest side allows.
     """
-    as_level(delta, "delta")
+    delta, placements = as_level(delta, "delta"), as_kind(placements, Placements, "placements")
     value, n = placements.auroc, sum(placements.sizes)
     if placements.blind or value in (0.0, 1.0):  # a logit needs more than rounding leaves near the ends
         width = 1 - (delta / 2) ** (1 / placements.pairs)
@@ -122,7 +121,7 @@ def difference_interval(first: Placements, second: Placements, *, delta: float =
     Where the scores place every sample alike, there is no difference and no doubt. Where DeLong's variance says
     nothing of it, Hoeffding's bound for q disjoint pairs does: $\pm \sqrt{2 \log(2/\delta) / q}$.
     """
-    as_level(delta, "delta")
+    delta = as_level(delta, "delta")
     difference, value = first - second, first.auroc - second.auroc
     half, method, caveat = -ndtri(delta / 2) * np.sqrt(difference.variance), "DeLong", ""
     if difference.vanishes:
@@ -139,7 +138,7 @@ def paired_p_value(first: Placements, second: Placements) -> float:
 
     DeLong's; where that variance says nothing, Hoeffding's bound for q disjoint pairs, 2 exp(-q d^2 / 2).
     """
-    difference = first - second
+    difference = as_kind(first, Placements, "first") - as_kind(second, Placements, "second")
     if difference.blind:
         return min(1.0, float(2 * np.exp(-difference.pairs * difference.auroc**2 / 2)))
     return float(2 * ndtr(-abs(difference.auroc) / np.sqrt(difference.variance)))

@@ -15,7 +15,7 @@ from scipy.special import logsumexp, ndtri
 
 from caveat._checks import Rng, as_count, as_labels, as_level, as_matrix, as_rng, check_known
 from caveat.errors import InputError
-from caveat.outputs import Outputs
+from caveat.outputs import Outputs, demand
 from caveat.results import Estimate
 
 __all__ = ["Calibration", "Reliability", "brier", "calibration", "ece", "nll", "reliability"]
@@ -137,10 +137,9 @@ def calibration(
     >>> print(calibration(said, rng=rng, bins=2).brier)
     0.450 [0.000, 1.005] (95 % normal, n = 4)
     """
-    as_level(delta, "delta")
+    delta = as_level(delta, "delta")
     as_count(resamples, "resamples")
-    if not outputs.has("correct"):
-        raise InputError("calibration needs outputs with labels and with logits or probs.")
+    demand(outputs, "probs", "labels", who="calibration")
     p, true = _given(outputs.probs, outputs.labels)
     logits = outputs.logits
     surprise = _surprise(p if logits is None else logits, true, logits=logits is not None)
@@ -209,7 +208,7 @@ def _surprise(given: NDArray[Any], true: NDArray[np.intp], *, logits: bool) -> N
 
 
 def _bin(confidence: NDArray[np.float64], bins: int, by: Bins) -> NDArray[np.intp]:
-    as_count(bins, "bins")
+    as_count(bins, "bins", most=10**6)
     check_known(by, ("width", "mass"), "kind of bins")
     if by == "width":  # right-closed bins, as in the paper: (0, 1/M], ..., ((M-1)/M, 1]
         return np.clip(np.ceil(confidence * bins).astype(np.intp) - 1, 0, bins - 1)

@@ -61,7 +61,7 @@ def worst_slab_coverage(
 
     Cauchois, Gupta and Duchi, "Knowing what You Know", JMLR 22, 2021, section 4; the slab is found on a random part of
     the samples and its coverage measured on the others, as in Romano, Sesia and Candes, NeurIPS 2020, section S1.2:
-    on the same samples even perfect sets would look bad.
+    on the same samples even perfect sets would look bad. NaN, with a warning, where none of those lies in it.
 
     Parameters
     ----------

@@ -5,8 +5,8 @@ sets, and the number covered among m test samples is beta-binomial:
 
 $$ P(X = x) = \binom{m}{x} \frac{B(k + x,\ n + 1 - k + m - x)}{B(k,\ n + 1 - k)} $$
 
-Vovk, "Conditional validity of inductive conformal predictors", ACML 2012; Angelopoulos and Bates, "A Gentle Introduction
-to Conformal Prediction", section 3.2, arXiv:2107.07511.
+Vovk, "Conditional validity of inductive conformal predictors", ACML 2012; Angelopoulos and Bates, "A Gentle
+Introduction to Conformal Prediction", section 3.2, arXiv:2107.07511.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_labels, as_level, as_matrix, check_known
+from caveat._checks import as_kind, as_labels, as_level, as_matrix, as_number, check_known
 from caveat.conformal.criteria import criteria
 from caveat.errors import InputError
 
@@ -68,13 +68,14 @@ def better(
     'second'
     """
     check_known(criterion, ("S", "U", "F", "OU", "OF", "N", "M", "E", "OM", "OE"), "criterion")
+    tolerance = as_number(tolerance, "tolerance", least=0)
     for name in (criterion, _TIE_BREAKER.get(criterion)):
         if name is None:
             break
-        for efficiency_ in (first, second):
-            if name not in efficiency_:
+        for place, efficiency_ in (("first", first), ("second", second)):
+            if name not in as_kind(efficiency_, Mapping, place):
                 raise InputError(f"both efficiencies must hold {name!r}. Compute them with labels and epsilon.")
-        gap = first[name] - second[name]
+        gap = as_number(first[name], f"first[{name!r}]") - as_number(second[name], f"second[{name!r}]")
         if abs(gap) > tolerance:
             smaller_wins = name != "empty"
             return "first" if (gap < 0) == smaller_wins else "second"

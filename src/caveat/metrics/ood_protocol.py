@@ -83,7 +83,7 @@ def ood_protocol(
     (1, 0.1, 0.917)
     """
     score, right = ood_failures(inlier=inlier, correct=correct, outlier=outlier)
-    dropped = int(np.size(correct) - right.sum())
+    dropped = int(scored_answers(inlier, correct)[1].size - right.sum())
     return _measure(score, right, dropped=dropped, rng=rng, delta=delta, resamples=resamples)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._adaptivity import bin_means, equal_mass, signed_r2
-from caveat._checks import as_count, as_vector
+from caveat._checks import as_count, as_kind, as_vector, same_length
 from caveat.errors import CaveatWarning, InputError
 from caveat.metrics.adaptivity import t_cv, t_ss
 from caveat.results import Intervals
@@ -86,7 +86,9 @@ def interval_adaptivity(
     >>> found["coverage"], found["width"], found["T-SS"], found["tau"]
     (0.5, 4.0, 1.0, 1.0)
     """
-    error = np.abs(as_vector(y, "y") - as_vector(mean, "mean"))
+    known, guess = as_vector(y, "y"), as_vector(mean, "mean")
+    same_length(intervals=as_kind(intervals, Intervals, "intervals"), y=known, mean=guess)
+    error = np.abs(known - guess)
     widths, covered = intervals.widths, intervals.covers(y)
     finite = bool(np.isfinite(widths).all())
     varies = finite and bool(np.ptp(_told_apart(widths)) > 0)

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat import _ranking
-from caveat._checks import as_mask, as_vector
+from caveat._checks import as_mask, as_number, as_share, as_vector, same_length
 from caveat._html import small_table
-from caveat.errors import InputError
 
 __all__ = [
     "RiskCurve",
@@ -148,8 +147,7 @@ def risk_at_coverage(*, score: ArrayLike, correct: ArrayLike, coverage: float) -
     >>> risk_at_coverage(score=[1, 2, 3, 3], correct=[1, 0, 1, 1], coverage=0.6)
     0.25
     """
-    if not 0 < coverage <= 1:
-        raise InputError(f"coverage must be above 0 and at most 1, got {coverage!r}.")
+    coverage = as_share(coverage, "coverage")
     curve = risk_curve(score=score, correct=correct)
     # Coverages are k / n in floating point; an asked 0.3 must find 3 of 10.
     reached = bisect.bisect_left(curve.coverage, coverage * (1 - 1e-12))
@@ -166,8 +164,7 @@ def coverage_at_risk(*, score: ArrayLike, correct: ArrayLike, risk: float) -> fl
     >>> coverage_at_risk(score=[1, 2], correct=[0, 1], risk=0.1)
     0.0
     """
-    if not 0 <= risk <= 1:
-        raise InputError(f"risk must be between 0 and 1, got {risk!r}.")
+    risk = as_number(risk, "risk", least=0, most=1)
     curve = risk_curve(score=score, correct=correct)
     safe = np.flatnonzero(curve.selective[1:] <= risk * (1 + 1e-12))
     return float(curve.coverage[1:][safe[-1]]) if safe.size else 0.0
@@ -176,8 +173,7 @@ def coverage_at_risk(*, score: ArrayLike, correct: ArrayLike, risk: float) -> fl
 def scored_answers(score: ArrayLike, correct: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Checked strangeness and right-or-wrong of the same samples."""
     values, right = as_vector(score, "score", allow_infinite=True), as_mask(correct, "correct")
-    if values.size != right.size:
-        raise InputError(f"score and correct must have the same length, got {values.size} and {right.size}.")
+    same_length(score=values, correct=right)
     return values, right
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import Rng, as_count, as_level, as_rng, check_known
+from caveat._checks import Rng, as_count, as_level, as_list, as_rng, check_known
 from caveat.metrics._resampling import AREAS, Cells, resample_areas
 from caveat.metrics.selective import augrc, aurc, scored_answers
 from caveat.results import Estimate, proportion_interval
@@ -72,8 +72,9 @@ def selective_intervals(
     >>> found["augrc"].value == augrc(score=score, correct=correct)
     True
     """
-    as_level(delta, "delta")
+    delta = as_level(delta, "delta")
     as_count(resamples, "resamples")
+    metrics = as_list(metrics, "metrics")
     for name in metrics:
         check_known(name, _VALUES, "selective metric")
     values, right = scored_answers(score, correct)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from caveat._adaptivity import SIZE_EDGES, equal_mass, signed_r2, strata
-from caveat._checks import Rng, as_count, as_level, as_mask, as_rng, as_vector
+from caveat._checks import Rng, as_count, as_level, as_mask, as_rng, as_vector, check_result
 from caveat.errors import InputError
 
 __all__ = ["MetricValidation", "property_rate", "validate_metrics"]
@@ -103,13 +103,17 @@ def validate_metrics(
     if {a.size for a in (*columns, spare, hits)} != {n}:
         raise InputError("covered, sizes, ranks, ease, short and over must have one value per sample; lengths differ.")
     as_level(alpha, "alpha")
-    if as_count(sample, "sample") > n:
+    if (size < 0).any():
+        raise InputError(f"sizes must be 0 or larger, got {size.min():g}.")
+    if not as_count(bins, "bins") <= as_count(sample, "sample"):
+        raise InputError(f"bins must be at most sample = {sample}, got {bins}.")
+    if sample > n:
         raise InputError(f"sample must be at most the number of samples ({n}), got {sample}.")
     rows = np.stack([rng.permutation(n)[:sample] for _ in range(as_count(trials, "trials"))])
     subsets = _subsets(sample, m, pairs, as_rng(rng))
     values = {
-        "Deficit": missing[rows].mean(axis=1),
-        "Excess": spare[rows].mean(axis=1),
+        "Deficit": check_result(missing[rows].mean(axis=1), "the mean of short"),
+        "Excess": check_result(spare[rows].mean(axis=1), "the mean of over"),
         "SSCV": _worst(hits[rows], strata(size[rows], SIZE_EDGES), alpha),
         "ESCV": _worst(hits[rows], np.unique(size, return_inverse=True)[1][rows], alpha),
         "T-SS": _t_ss(size[rows], rank[rows], known[rows], bins),
@@ -126,7 +130,7 @@ def validate_metrics(
 
 def _subsets(n: int, m: int, pairs: int, rng: np.random.Generator) -> csr_array:
     """Random subsets of m of n places, two per pair, as the rows of a sparse matrix of means."""
-    if as_count(m, "m") > n:
+    if (m := as_count(m, "m")) > n:
         raise InputError(f"m must be at most the number of samples ({n}), got {m}.")
     count = 2 * as_count(pairs, "pairs")
     chosen = np.empty((count, m), dtype=np.int32)

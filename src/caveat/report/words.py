@@ -172,11 +172,8 @@ def measured(evaluation: Evaluation) -> str:
         right = f"{percent(inlier.accuracy.value)} {interval(inlier.accuracy, 'percent')}"
         model = f"The model is right on {right} of {count(inlier.n, 'inlier')}."
     outliers = [facts for facts in evaluation.data if facts.role == "outlier"]
-    scores = count(len(evaluation.ranking), "score")
-    return (
-        f"{model} It was measured how well {scores} of strangeness tell{'s' if scores == '1 score' else ''} "
-        f"these inliers from {_outlier_sets(outliers)}."
-    )
+    scores = count(len(evaluation.ranking), "OOD score was", "OOD scores were")
+    return f"{model} {scores} measured on separating these inliers from {_outlier_sets(outliers)}."
 
 
 def _outlier_sets(outliers: Sequence[DataFacts]) -> str:
@@ -259,13 +256,17 @@ def promise(sets: SetFacts) -> str:
 
 
 def _verdict(sets: SetFacts) -> str:
-    seen = sets.coverage
-    if seen.upper < sets.promised:
-        why = "the calibration sample was unlucky, or it is not exchangeable with these inliers"
-        return f"which is below the promise: {why}"
-    if seen.lower > sets.promised:
-        return "which is above the promise"
-    return "which agrees with the promise"
+    verdict, m = sets.verdict, sets.coverage.n
+    chance = (
+        f"by chance it would be {percent(verdict.least / m)} to {percent(verdict.most / m)}, at "
+        f"{level(verdict.level)}, for {count(sets.n_calibration, 'calibration sample')} and {m:,} measured ones"
+    )
+    if verdict.verdict == "below":
+        why = "a rare draw, or these inliers are not exchangeable with the calibration data"
+        return f"which is below the promise ({chance}): {why}"
+    if verdict.verdict == "above":
+        return f"which is above the promise ({chance})"
+    return f"which is as chance allows ({chance})"
 
 
 def coverage(sets: SetFacts) -> str:

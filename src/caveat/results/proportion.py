@@ -19,9 +19,7 @@ def proportion_interval(hits: int, n: int, *, delta: float = 0.05) -> Estimate:
     >>> print(proportion_interval(0, 100))
     0.000 [0.000, 0.036] (95 % Clopper-Pearson, n = 100)
     """
-    as_count(n, "n")
-    as_count(hits, "hits", least=0)
-    as_level(delta, "delta")
+    n, hits, delta = as_count(n, "n"), as_count(hits, "hits", least=0), as_level(delta, "delta")
     if hits > n:
         raise InputError(f"hits must be at most n = {n}, got {hits}.")
     lower = float(betaincinv(hits, n - hits + 1, delta / 2)) if hits > 0 else 0.0

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_number, as_real_array, check_finite
+from caveat._checks import as_kind, as_number, as_pair, as_real_array, check_finite
 from caveat._files import read_npz
 from caveat.errors import InputError, MissingExtraError
 from caveat.results import ScoreBounds
@@ -70,14 +70,14 @@ class Network:
     def of(cls, arrays: Mapping[str, ArrayLike]) -> Self:
         """A network from named arrays, as ``nn.export_network`` gives them."""
         found: dict[int, tuple[str, dict[str, Any]]] = {}
-        for key, value in arrays.items():
+        for key, value in as_kind(arrays, Mapping, "arrays").items():
             number, kind, field = [*key.split("."), "", ""][:3]
             if not number.isdigit() or kind not in _FIELDS or field not in _FIELDS[kind]:
                 raise InputError(f"array '{key}' is not the part of a layer. Names are <number>.<kind>.<field>, "
                                  f"with kinds {', '.join(_FIELDS)}.")  # fmt: skip
             array = as_real_array(value, key).astype(np.float64)
             if array.size:
-                check_finite(array, key)
+                check_finite(np.atleast_1d(array), key)
             found.setdefault(int(number), (kind, {}))[1][field] = array
         if sorted(found) != list(range(len(found))) or not found:
             raise InputError(f"layers must be numbered 0, 1, 2, ... without a gap, got {sorted(found)}.")
@@ -226,8 +226,10 @@ def _inputs(x: ArrayLike, clip: Clip) -> Array:
     if rows.ndim < 2 or 0 in rows.shape:
         raise InputError(f"x must be a non-empty batch of inputs (n, ...), got shape {rows.shape}.")
     check_finite(rows, "x")
-    if clip is not None and not clip[0] < clip[1]:
-        raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
+    if clip is not None:
+        low, high = (as_number(end, "clip") for end in as_pair(clip, "clip"))
+        if not low < high:
+            raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
     if clip is not None and not clip[0] <= rows.min() <= rows.max() <= clip[1]:
         raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values from {rows.min():g} "
                          f"to {rows.max():g}. Scale the inputs, or pass clip=None.")  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat import metrics
-from caveat._checks import as_vector
+from caveat._checks import as_number, as_vector, same_length
 from caveat.errors import InputError
 from caveat.robust.detection import adversarial_auroc, guaranteed_auroc, guaranteed_fpr_at_tpr
 
@@ -87,10 +87,10 @@ def sandwich(
     clean = as_vector(outlier, "outlier", allow_infinite=True)
     attacked = as_vector(outlier_attacked, "outlier_attacked", allow_infinite=True)
     upper = as_vector(outlier_upper, "outlier_upper", allow_infinite=True)
-    for name, values in (("outlier_attacked", attacked), ("outlier_upper", upper)):
-        if values.size != clean.size:
-            raise InputError(f"{name} must be of the same outliers as outlier ({clean.size}), got {values.size}. "
-                             "Areas of different samples cannot be compared.")  # fmt: skip
+    same_length(outlier=clean, outlier_attacked=attacked, outlier_upper=upper)  # areas of the same samples
+    tolerance = as_number(tolerance, "tolerance", least=0)
+    if zero_gradient_share is not None:
+        zero_gradient_share = as_number(zero_gradient_share, "zero_gradient_share", least=0, most=1)
     _demand(clean, attacked, "outlier", "outlier_attacked", tolerance, "Count the clean point among the attacks.")
     _demand(attacked, upper, "outlier_attacked", "outlier_upper", tolerance,
             "Either the bound is unsound or it is of another model or radius.")  # fmt: skip

@@ -11,25 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import worth_threads
+from caveat._checks import check_result
 from caveat._parallel import map_parts_in_threads
+from caveat._params import check_params
 from caveat.errors import InputError, NotFittedError
-from caveat.outputs import Outputs
+from caveat.outputs import Outputs, demand
 from caveat.scores._statistics import Gathered, Statistic, gather
 
 __all__ = ["Score"]
-
-_HOW_TO_GET = {
-    "logits": "Store logits (n, C), or features with head_weight and head_bias.",
-    "probs": "Store logits (n, C), or probs if the model gives only probabilities.",
-    "predictions": "Store logits (n, C), or probs if the model gives only probabilities.",
-    "correct": "Store labels beside the logits.",
-    "features": "Store the input of the last linear layer, shape (n, D); nn.extract does.",
-    "labels": "Store the true classes, shape (n,).",
-    "head": "Store head_weight (C, D) and head_bias (C,) of the last linear layer.",
-    "mc_logits": "Store logits of T stochastic passes, shape (T, n, C); nn.extract(..., mc=T) does.",
-    "confidence": "Store the confidence that the model gives, shape (n,), larger is surer.",
-    "layers": "Store activations of inner layers; nn.extract(..., layers=[...]) does.",
-}
 
 
 class Score(ABC):
@@ -48,6 +37,9 @@ class Score(ABC):
     in_threads: ClassVar[bool] = True  # blocks may be scored at once; not where code of others does the work
     held_out: ClassVar[bool] = False  # learns from held-out inliers, where there are some, rather than training data
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameter -> values that tune tries, where papers tune it
+
+    def __post_init__(self) -> None:
+        check_params(self)
 
     def fit(self, train: Outputs) -> Self:
         """Learn from training outputs, in one walk over their row blocks, or in two. Nothing to learn: none."""
@@ -109,14 +101,15 @@ class Score(ABC):
         beside = 8 * (outputs.n_classes or getattr(self, "n_classes_", None) or 0)
 
         def compute(block: Outputs) -> NDArray[np.float64]:
-            return np.asarray(formula(block), dtype=np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is named below
+                return np.asarray(formula(block), dtype=np.float64)
 
         def blocks(at_once: int) -> Iterator[Outputs]:
             return outputs.blocks(self.needs, beside=beside, at_once=at_once)
 
-        if not self.in_threads or not worth_threads(outputs.room(self.needs, beside=beside)):
-            return np.concatenate([compute(block) for block in blocks(1)])
-        return np.concatenate(map_parts_in_threads(compute, blocks))
+        threads = self.in_threads and worth_threads(outputs.room(self.needs, beside=beside))
+        parts = map_parts_in_threads(compute, blocks) if threads else [compute(block) for block in blocks(1)]
+        return check_result(np.concatenate(parts), f"the score {self.name}")
 
     # -- what a subclass fills in -------------------------------------------------------------------------------------
 
@@ -141,20 +134,14 @@ class Score(ABC):
 
     def can_fit(self, train: Outputs) -> None:
         """Raise InputError naming the first field of ``train`` that is missing."""
-        for field in self.fits_on:
-            if not train.has(field):
-                raise InputError(
-                    f"{type(self).__name__} learns from train.{field}, which is None. {_HOW_TO_GET[field]}"
-                )
+        demand(train, *self.fits_on, who=type(self).__name__, name="train", verb="learns from")
 
     def _can_score(self, outputs: Outputs) -> None:
         if self.fits_on and not hasattr(self, "fitted_"):
             raise NotFittedError(
                 f"{type(self).__name__} has not seen training data. Call fit(train) before score(...)."
             )
-        for field in self.needs:
-            if not outputs.has(field):
-                raise InputError(f"{type(self).__name__} needs outputs.{field}, which is None. {_HOW_TO_GET[field]}")
+        demand(outputs, *self.needs, who=type(self).__name__)
         if not self.fits_on or not hasattr(self, "fitted_"):
             return
         if "features" in self.needs and self.n_features_ is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._checks import check_result
 from caveat.errors import InputError
 
 __all__ = ["components_for", "principal_directions"]
@@ -12,7 +13,7 @@ __all__ = ["components_for", "principal_directions"]
 
 def principal_directions(scatter: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Eigenvalues, largest first and none below zero, and the eigenvectors as columns, of a symmetric matrix."""
-    values, vectors = np.linalg.eigh(scatter)
+    values, vectors = np.linalg.eigh(check_result(scatter, "the scatter of the training rows"))
     return np.maximum(values[::-1], 0), vectors[:, ::-1]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
+from caveat._checks import check_result
 from caveat._parallel import map_in_threads
 from caveat.errors import InputError
 from caveat.outputs import Outputs
@@ -38,7 +39,7 @@ def principal_axes(scatter: NDArray[np.float64], variance: float) -> NDArray[np.
 
     No variance at all: no axis.
     """
-    values, vectors = np.linalg.eigh(scatter)
+    values, vectors = np.linalg.eigh(check_result(scatter, "the scatter of the features"))
     return np.ascontiguousarray(vectors[:, ::-1][:, : kept_share(values[::-1], variance)].T)
 
 
@@ -116,7 +117,7 @@ def _subspace(
         rows = np.concatenate([first, *parts]).astype(np.float64)
         mean = rows.mean(axis=0)
         rows -= mean
-        values, vectors = np.linalg.eigh(rows @ rows.T)
+        values, vectors = np.linalg.eigh(check_result(rows @ rows.T, "the scatter of the features"))
         k = kept_share(values[::-1], variance)
         top = slice(n - k, n)
         axes = (vectors[:, top] / np.sqrt(values[top])).T @ rows

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import by_row_blocks
+from caveat._checks import check_result
 from caveat.errors import InputError
 
 __all__ = ["nearest_mean", "squared_distances", "whitener"]
@@ -16,6 +17,7 @@ __all__ = ["nearest_mean", "squared_distances", "whitener"]
 def whitener(covariance: NDArray[np.float64], *, ridge: float, what: str = "features") -> NDArray[np.float64]:
     """A matrix W with W W^T = (covariance + ridge * its mean variance * I)^-1."""
     scale = float(np.trace(covariance)) / covariance.shape[0]
+    check_result(covariance, f"the covariance of {what}")
     if not scale > 0:
         raise InputError(f"{what} must vary within at least one class, but every row equals its class mean.")
     values, vectors = np.linalg.eigh(covariance / scale)

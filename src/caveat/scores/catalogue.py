@@ -148,7 +148,7 @@ def make(name: str, **params: Any) -> Score:
     KNN(k=5)
     """
     known = {score.name: score for score in _SCORES}
-    if name in MODEL_BOUND:
+    if isinstance(name, str) and name in MODEL_BOUND:
         raise InputError(f"score '{name}' asks the model itself, so it cannot be made from outputs. "
                          f"Use {MODEL_BOUND[name]}.")  # fmt: skip
     kind = known[check_known(name, known, "score")]

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_matrix
+from caveat._checks import as_matrix
+from caveat._params import check_params, count
 from caveat.errors import InputError, NotFittedError
 from caveat.scores._neighbours import nearest_rows
 
@@ -52,10 +53,10 @@ class COF:
     array([1.  , 1.  , 1.  , 1.  , 4.33])
     """
 
-    n_neighbors: int = 20
+    n_neighbors: int = count(20)
 
     def __post_init__(self) -> None:
-        as_count(self.n_neighbors, "n_neighbors")
+        check_params(self)
 
     def fit(self, X: ArrayLike) -> Self:
         """Note how many rows and columns there are; labels are not needed."""

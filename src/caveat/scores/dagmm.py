@@ -21,7 +21,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_count, as_matrix, as_positive
+from caveat._checks import as_matrix, check_result
+from caveat._params import check_params, count, number, positive
 from caveat.errors import InputError, NotFittedError
 
 __all__ = ["DAGMM"]
@@ -64,23 +65,18 @@ class DAGMM:
     True
     """
 
-    components: int = 4
-    code: int = 1
-    epochs: int = 200
-    batch: int = 256
-    learning_rate: float = 1e-4
-    energy_weight: float = 0.1
-    covariance_weight: float = 0.005
-    dropout: float = 0.5
-    random_state: int = 0
+    components: int = count(4, most=1000)
+    code: int = count(1, most=1000)
+    epochs: int = count(200)
+    batch: int = count(256)
+    learning_rate: float = positive(1e-4)
+    energy_weight: float = positive(0.1)
+    covariance_weight: float = positive(0.005)
+    dropout: float = number(0.5, least=0, most=0.999999)
+    random_state: int = count(0, least=0)
 
     def __post_init__(self) -> None:
-        for name in ("components", "code", "epochs", "batch"):
-            as_count(getattr(self, name), name)
-        for name in ("learning_rate", "energy_weight", "covariance_weight"):
-            as_positive(getattr(self, name), name)
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"dropout must be at least 0 and below 1, got {self.dropout!r}.")
+        check_params(self)
 
     def fit(self, X: ArrayLike) -> Self:
         """Train on rows (n, D); labels are not needed."""
@@ -119,7 +115,7 @@ class DAGMM:
         if rows.shape[1] != self.centre_.size:
             raise InputError(f"X must have {self.centre_.size} columns as in training, got {rows.shape[1]}.")
         latent, _ = self._see((rows - self.centre_) / self.spread_)
-        return _energies(latent, self.mixture_, self.means_, self.covariances_)[0]
+        return check_result(_energies(latent, self.mixture_, self.means_, self.covariances_)[0], "the energy")
 
     def _see(self, rows: Array) -> tuple[Array, Array]:
         """Latent vectors and memberships, without dropout."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_percent
+from caveat._params import percent
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, log_sum_exp
@@ -47,7 +47,7 @@ class DICE(Score):
     array([-4.018, -0.693])
     """
 
-    percentile: float = 90.0
+    percentile: float = percent(90.0)
 
     name: ClassVar[str] = "dice"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -55,9 +55,6 @@ class DICE(Score):
     cost: ClassVar[str] = "CD"
     paper: ClassVar[str] = "Sun & Li 2022"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"percentile": (10.0, 30.0, 50.0, 70.0, 90.0)}
-
-    def __post_init__(self) -> None:
-        as_percent(self.percentile, "percentile")
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (FeatureMean(),)

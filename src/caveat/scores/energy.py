@@ -13,7 +13,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_positive
+from caveat._params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import below_largest
@@ -38,15 +38,12 @@ class Energy(Score):
     array([-9.   , -0.693])
     """
 
-    temperature: float = 1.0
+    temperature: float = positive(1.0)
 
     name: ClassVar[str] = "energy"
     needs: ClassVar[tuple[str, ...]] = ("logits",)
     cost: ClassVar[str] = "C"
     paper: ClassVar[str] = "Liu et al. 2020, eq. 4"
-
-    def __post_init__(self) -> None:
-        as_positive(self.temperature, "temperature")
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         t = self.temperature

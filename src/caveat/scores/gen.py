@@ -14,7 +14,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count, as_level
+from caveat._params import count, level
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import log_probabilities, with_complement
@@ -41,8 +41,8 @@ class GEN(Score):
     array([0.813, 1.741])
     """
 
-    gamma: float = 0.1
-    top: int = 100
+    gamma: float = level(0.1)
+    top: int = count(100)
 
     name: ClassVar[str] = "gen"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
@@ -52,10 +52,6 @@ class GEN(Score):
         "gamma": (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9),
         "top": (10, 50, 100, 500),
     }
-
-    def __post_init__(self) -> None:
-        as_level(self.gamma, "gamma")
-        as_count(self.top, "top")
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         log_p = largest(log_probabilities(block, least=0.0), self.top)

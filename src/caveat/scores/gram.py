@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count
+from caveat._params import count
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._layers import known_layers
@@ -58,16 +58,13 @@ class Gram(Score):
     (True, np.float64(0.0))
     """
 
-    orders: int = 10
+    orders: int = count(10, most=100)
 
     name: ClassVar[str] = "gram"
     needs: ClassVar[tuple[str, ...]] = ("layers", "predictions")
     fits_on: ClassVar[tuple[str, ...]] = ("layers", "predictions")
     cost: ClassVar[str] = "10 passes over the layers"
     paper: ClassVar[str] = "Sastry & Oore 2020"
-
-    def __post_init__(self) -> None:
-        as_count(self.orders, "orders")
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassRanges(self.orders),)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count
+from caveat._params import count
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -55,7 +55,7 @@ class KNN(Score):
     array([0.   , 1.414])
     """
 
-    k: int = 50
+    k: int = count(50)
 
     name: ClassVar[str] = "knn"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -63,9 +63,6 @@ class KNN(Score):
     cost: ClassVar[str] = "ND"
     paper: ClassVar[str] = "Sun et al. 2022"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"k": (1, 5, 10, 20, 50, 100, 200)}
-
-    def __post_init__(self) -> None:
-        as_count(self.k, "k")
 
     def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
         if train is not None and train.n < self.k:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import by_row_blocks, row_blocks
-from caveat._checks import as_count, as_level, as_positive, check_known
+from caveat._params import check_params, choice, count, level, positive
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -73,11 +73,11 @@ class KernelPCAError(Score):
     array([0. , 1.2])
     """
 
-    features: Literal["nystrom", "fourier"] = "nystrom"
-    size: int | None = None
-    width: float | None = None
-    variance: float = 0.99
-    seed: int = 0
+    features: Literal["nystrom", "fourier"] = choice("nystrom", ("nystrom", "fourier"), "features of score kpca_error")
+    size: int | None = count(None, least=2)
+    width: float | None = positive(None)
+    variance: float = level(0.99)
+    seed: int = count(0, least=0)
 
     name: ClassVar[str] = "kpca_error"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -90,15 +90,9 @@ class KernelPCAError(Score):
     }
 
     def __post_init__(self) -> None:
-        check_known(self.features, ("nystrom", "fourier"), "features of score 'kpca_error'")
-        if self.size is not None:
-            as_count(self.size, "size", least=2)
-            if self.features == "fourier" and self.size % 2:
-                raise InputError(f"size must be even for Fourier features (a cosine and a sine each), got {self.size}.")
-        if self.width is not None:
-            as_positive(self.width, "width")
-        as_level(self.variance, "variance")
-        as_count(self.seed, "seed", least=0)
+        check_params(self)
+        if self.features == "fourier" and (self.size or 0) % 2:
+            raise InputError(f"size must be even for Fourier features (a cosine and a sine each), got {self.size}.")
 
     def can_fit(self, train: Outputs) -> None:
         super().can_fit(train)

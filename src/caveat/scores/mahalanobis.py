@@ -22,7 +22,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count, as_positive
+from caveat._params import count, flag, positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._class_covariance import class_covariances
@@ -63,21 +63,16 @@ class Mahalanobis(Score):
     array([ 0. , 60.7])
     """
 
-    normalize: bool = False
-    ridge: float = 1e-6
-    class_rank: int = 64
-    seed: int = 0
+    normalize: bool = flag(False)
+    ridge: float = positive(1e-6)
+    class_rank: int = count(64, least=0)
+    seed: int = count(0, least=0)
 
     name: ClassVar[str] = "mahalanobis"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "labels")
     cost: ClassVar[str] = "D² + CD"
     paper: ClassVar[str] = "Lee et al. 2018, eq. 2"
-
-    def __post_init__(self) -> None:
-        as_positive(self.ridge, "ridge")
-        as_count(self.class_rank, "class_rank", least=0)
-        as_count(self.seed, "seed", least=0)
 
     def without_class_scores(self) -> Score:
         return replace(self, class_rank=0)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_positive
+from caveat._params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._layers import channel_means, known_layers
@@ -54,16 +54,13 @@ class MDSEnsemble(Score):
     True
     """
 
-    ridge: float = 1e-6
+    ridge: float = positive(1e-6)
 
     name: ClassVar[str] = "mds_ensemble"
     needs: ClassVar[tuple[str, ...]] = ("layers",)
     fits_on: ClassVar[tuple[str, ...]] = ("layers", "labels")
     cost: ClassVar[str] = "sum of D² + CD over layers"
     paper: ClassVar[str] = "Lee et al. 2018, alg. 1"
-
-    def __post_init__(self) -> None:
-        as_positive(self.ridge, "ridge")
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (LayerMoments(),)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_positive
+from caveat._params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import log_probabilities
@@ -42,15 +42,12 @@ class MSP(Score):
     array([-1. , -0.5])
     """
 
-    temperature: float = 1.0
+    temperature: float = positive(1.0)
 
     name: ClassVar[str] = "msp"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
     cost: ClassVar[str] = "C"
     paper: ClassVar[str] = "Hendrycks & Gimpel 2017"
-
-    def __post_init__(self) -> None:
-        as_positive(self.temperature, "temperature")
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return np.asarray(-np.exp(np.max(log_probabilities(block, self.temperature), axis=1)))

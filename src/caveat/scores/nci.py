@@ -14,7 +14,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.errors import InputError
+from caveat._params import number
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, lengths
@@ -43,7 +43,7 @@ class NCI(Score):
     array([-1.257, -1.171])
     """
 
-    strength: float = 1e-4
+    strength: float = number(1e-4, least=0)
 
     name: ClassVar[str] = "nci"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -51,10 +51,6 @@ class NCI(Score):
     cost: ClassVar[str] = "CD"
     paper: ClassVar[str] = "Liu & Qin 2025"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"strength": (0.0, 1e-4, 1e-3, 1e-2, 1e-1)}
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.strength, (int, float, np.number)) or not 0 <= self.strength < np.inf:
-            raise InputError(f"strength must be a number of at least 0, got {self.strength!r}.")
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (FeatureMean(),)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count, as_level
+from caveat._params import check_params, count, flag, level
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -49,9 +49,9 @@ class NECO(Score):
     array([-1.  , -0.02])
     """
 
-    dimension: int | None = None
-    variance: float = 0.9
-    times_max_logit: bool = False
+    dimension: int | None = count(None)
+    variance: float = level(0.9)
+    times_max_logit: bool = flag(False)
 
     name: ClassVar[str] = "neco"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -60,9 +60,7 @@ class NECO(Score):
     paper: ClassVar[str] = "Ben Ammar et al. 2024"
 
     def __post_init__(self) -> None:
-        if self.dimension is not None:
-            as_count(self.dimension, "dimension")
-        as_level(self.variance, "variance")
+        check_params(self)
         if self.times_max_logit:
             self.needs = ("features", "logits")  # type: ignore[misc]  # this one reads more than its class does
 

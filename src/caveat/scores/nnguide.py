@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_share
+from caveat._params import count, share
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -57,9 +57,9 @@ class NNGuide(Score):
     array([-12.25,  -5.84])
     """
 
-    k: int = 10
-    share: float = 0.01
-    seed: int = 0
+    k: int = count(10)
+    share: float = share(0.01)
+    seed: int = count(0, least=0)
 
     name: ClassVar[str] = "nnguide"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -67,11 +67,6 @@ class NNGuide(Score):
     cost: ClassVar[str] = "CD + MD, M bank rows"
     paper: ClassVar[str] = "Park et al. 2023"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"k": (1, 5, 10, 20, 50, 100)}
-
-    def __post_init__(self) -> None:
-        as_count(self.k, "k")
-        as_share(self.share, "share")
-        as_count(self.seed, "seed", least=0)
 
     def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
         if train is not None and train.n < self.k:

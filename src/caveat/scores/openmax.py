@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count
+from caveat._params import count
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -76,7 +76,7 @@ class LargestDistances(Statistic):
     reads: ClassVar[tuple[str, ...]] = ("logits", "labels")
 
     def begin(self, train: Outputs) -> None:
-        self.tails = np.zeros((self.means.shape[0], self.tail))  # (C, tail); zeros fill short rows
+        self.tails = np.zeros((self.means.shape[0], min(self.tail, train.n)))  # (C, tail); zeros fill short rows
 
     def update(self, block: Outputs) -> None:
         logits, labels = correct_rows(block)
@@ -111,18 +111,14 @@ class OpenMax(Score):
     array([0., 1.])
     """
 
-    tail: int = 20
-    top: int = 3
+    tail: int = count(20, least=_LEAST_TAIL)
+    top: int = count(3)
 
     name: ClassVar[str] = "openmax"
     needs: ClassVar[tuple[str, ...]] = ("logits",)
     fits_on: ClassVar[tuple[str, ...]] = ("logits", "labels")
     cost: ClassVar[str] = "AC"
     paper: ClassVar[str] = "Bendale & Boult 2016, alg. 2"
-
-    def __post_init__(self) -> None:
-        as_count(self.tail, "tail", least=_LEAST_TAIL)
-        as_count(self.top, "top")
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (CorrectLogits(),)

@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import sys
 import warnings
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn, final
@@ -20,7 +21,7 @@ from typing import Any, ClassVar, Literal, NoReturn, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count, check_finite, check_known
+from caveat._checks import as_count, as_kind, check_finite, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -97,7 +98,8 @@ class OutlierDetector(Score):
     Fitting copies the estimator and gives it the whole feature matrix; memory and time are the estimator's own.
     COF, SOD and PyOD's COPOD, ECOD and SOS judge a row by the rows it is scored with. All rows of a call are given to
     them at once, and two sets are comparable only if they were scored in one call, as ADBench does:
-    ``score_together``. The same holds for a conformal p-value from one of them. All others are scored in row blocks.
+    ``score_together``. The same holds for a conformal p-value from one of them. A second call of ``score`` with other
+    rows warns. All other detectors are scored in row blocks.
 
     Scores that overflow to infinity become the largest float, with a warning. A fitted estimator of another library
     cannot be saved without pickle, so ``save`` is an error.
@@ -139,6 +141,8 @@ class OutlierDetector(Score):
     def __post_init__(self) -> None:
         check_known(self.larger, ("auto", "stranger", "normal"), "meaning of larger")
         as_count(self.seed, "seed", least=0)
+        if self.params is not None:
+            as_kind(self.params, Mapping, "params")
         if isinstance(self.estimator, str):
             check_known(self.estimator, [entry.name for entry in _DETECTORS], "detector")
             return
@@ -165,6 +169,12 @@ class OutlierDetector(Score):
         if not self.whole_batch:
             return super().score(outputs)
         self._can_score(outputs)
+        batch = zlib.crc32(np.ascontiguousarray(outputs.features).data)
+        if batch != getattr(self, "batch_", batch):
+            warnings.warn(f"{self._label} judges a row by the rows it is scored with, so that scores of separate calls "
+                          "cannot be compared. Score all sets in one call: score_together(inlier, outlier).",
+                          CaveatWarning, stacklevel=2)  # fmt: skip
+        self.batch_ = batch
         return self._score(outputs)
 
     def score_together(self, *outputs: Outputs) -> tuple[NDArray[np.float64], ...]:
@@ -181,7 +191,8 @@ class OutlierDetector(Score):
         for part in outputs:
             self._can_score(part)
         joined = Outputs(features=np.concatenate([part.features for part in outputs]), check=False)
-        return tuple(np.split(self.score(joined), np.cumsum([part.n for part in outputs])[:-1]))
+        values = self._score(joined) if self.whole_batch else super().score(joined)
+        return tuple(np.split(values, np.cumsum([part.n for part in outputs])[:-1]))
 
     def save(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Not possible: the fitted estimator belongs to another library."""
@@ -199,6 +210,7 @@ class OutlierDetector(Score):
             raise InputError(f"every score of {self._label} is infinite, as with PyOD's PCA when a component has no "
                              "variance. Drop constant columns, or keep fewer components.")  # fmt: skip
         self.estimator_ = estimator
+        vars(self).pop("batch_", None)
 
     def _score(self, block: Outputs) -> NDArray[np.float64]:
         try:

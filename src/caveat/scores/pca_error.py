@@ -13,7 +13,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_level
+from caveat._params import level
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._pca import components_for, principal_directions
@@ -42,16 +42,13 @@ class PCAError(Score):
     array([0. , 0.6])
     """
 
-    variance: float = 0.95
+    variance: float = level(0.95)
 
     name: ClassVar[str] = "pca_error"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
     cost: ClassVar[str] = "D²"
     paper: ClassVar[str] = "Guan et al. 2023"
-
-    def __post_init__(self) -> None:
-        as_level(self.variance, "variance")
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassMoments(),)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from caveat._params import flag
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits
@@ -52,7 +53,7 @@ class PNML(Score):
     array([0.17, 0.51])
     """
 
-    unit_features: bool = False
+    unit_features: bool = flag(False)
 
     name: ClassVar[str] = "pnml"
     needs: ClassVar[tuple[str, ...]] = ("features",)

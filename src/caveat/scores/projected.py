@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_share
+from caveat._params import check_params, share
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.scores import _subspaces
@@ -90,7 +90,7 @@ class Projected(Score):
 
     inner: Score
     projection: str
-    variance: float = 0.95
+    variance: float = share(0.95)
 
     cost: ClassVar[str] = "that of the score + kD, k axes"
     paper: ClassVar[str] = "Claros-Olivares & Brockmeier, Table 3"
@@ -102,10 +102,10 @@ class Projected(Score):
         if not allowed:
             able = ", ".join(name for name, row in TABLE.items() if row.projections)
             raise InputError(f"score '{self.inner.name}' has no projection. These have: {able}.")
-        if self.projection not in allowed:
+        if not isinstance(self.projection, str) or self.projection not in allowed:
             raise InputError(f"score '{self.inner.name}' has no projection {self.projection!r}. "
                              f"It has {', '.join(allowed)}.")  # fmt: skip
-        as_share(self.variance, "variance")
+        check_params(self)
 
     # These three are fixed for a class of score; here they follow from the score inside.
 

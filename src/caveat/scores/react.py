@@ -15,7 +15,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_percent, check_known
+from caveat._params import choice, percent
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, log_sum_exp
@@ -49,8 +49,8 @@ class ReAct(Score):
     array([-1.313, -1.701])
     """
 
-    percentile: float = 90.0
-    base: str = "energy"
+    percentile: float = percent(90.0)
+    base: str = choice("energy", ("energy", "msp"), "base score of react")
 
     name: ClassVar[str] = "react"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -58,10 +58,6 @@ class ReAct(Score):
     cost: ClassVar[str] = "CD"
     paper: ClassVar[str] = "Sun et al. 2021"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"percentile": (80.0, 85.0, 90.0, 95.0, 99.0)}
-
-    def __post_init__(self) -> None:
-        as_percent(self.percentile, "percentile")
-        check_known(self.base, ("energy", "msp"), "base score of react")
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (ActivationQuantiles(),)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_positive
+from caveat._params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic
@@ -45,16 +45,13 @@ class RelativeMahalanobis(Score):
     array([-2. , 60.6, -2. ])
     """
 
-    ridge: float = 1e-6
+    ridge: float = positive(1e-6)
 
     name: ClassVar[str] = "relative_mahalanobis"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "labels")
     cost: ClassVar[str] = "D² + CD"
     paper: ClassVar[str] = "Ren et al. 2021"
-
-    def __post_init__(self) -> None:
-        as_positive(self.ridge, "ridge")
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassMoments(),)

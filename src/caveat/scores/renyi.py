@@ -15,7 +15,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count, as_level
+from caveat._params import count, level
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import below_largest, log_probabilities
@@ -43,8 +43,8 @@ class Renyi(Score):
     array([0.022 , 0.6931])
     """
 
-    order: float = 0.1
-    top: int = 100
+    order: float = level(0.1)
+    top: int = count(100)
 
     name: ClassVar[str] = "renyi"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
@@ -54,10 +54,6 @@ class Renyi(Score):
         "order": (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9),
         "top": (10, 50, 100, 500),
     }
-
-    def __post_init__(self) -> None:
-        as_level(self.order, "order")
-        as_count(self.top, "top")
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         best, _, rest = below_largest(largest(log_probabilities(block, least=0.0), self.top) * self.order)

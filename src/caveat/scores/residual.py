@@ -16,7 +16,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count
+from caveat._params import count
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.scores._base import Score
@@ -46,17 +46,13 @@ class Residual(Score):
     array([0.2, 3. ])
     """
 
-    dimension: int | None = None
+    dimension: int | None = count(None)
 
     name: ClassVar[str] = "residual"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
     cost: ClassVar[str] = "D²"
     paper: ClassVar[str] = "Wang et al. 2022"
-
-    def __post_init__(self) -> None:
-        if self.dimension is not None:
-            as_count(self.dimension, "dimension")
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassMoments(),)

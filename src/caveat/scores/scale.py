@@ -17,7 +17,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_percent
+from caveat._params import percent
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, log_sum_exp
@@ -47,16 +47,13 @@ class Scale(Score):
     array([ -8.16, -22.17])
     """
 
-    percentile: float = 85.0
+    percentile: float = percent(85.0)
 
     name: ClassVar[str] = "scale"
     needs: ClassVar[tuple[str, ...]] = ("features", "head")
     cost: ClassVar[str] = "CD"
     paper: ClassVar[str] = "Xu et al. 2024"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"percentile": (65.0, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0)}
-
-    def __post_init__(self) -> None:
-        as_percent(self.percentile, "percentile")
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = block.features

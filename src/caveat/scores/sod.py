@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_matrix, as_share
+from caveat._checks import as_matrix, check_result
+from caveat._params import check_params, count, share
 from caveat.errors import InputError, NotFittedError
 from caveat.scores._neighbours import distances_between, nearest_rows
 
@@ -58,15 +59,14 @@ class SOD:
     (7, np.float64(1.0))
     """
 
-    n_neighbors: int = 20
-    ref_set: int = 10
-    alpha: float = 0.8
+    n_neighbors: int = count(20)
+    ref_set: int = count(10)
+    alpha: float = share(0.8)
 
     def __post_init__(self) -> None:
-        as_count(self.n_neighbors, "n_neighbors")
-        if as_count(self.ref_set, "ref_set") > self.n_neighbors:
+        check_params(self)
+        if self.ref_set > self.n_neighbors:
             raise InputError(f"ref_set must be at most n_neighbors = {self.n_neighbors}, got {self.ref_set}.")
-        as_share(self.alpha, "alpha")
 
     def fit(self, X: ArrayLike) -> Self:
         """Note how many columns there are; labels are not needed."""
@@ -88,7 +88,7 @@ class SOD:
             narrow = spread < self.alpha * spread.mean(axis=1, keepdims=True)
             far = np.einsum("bd,bd->b", (rows[block] - mean) ** 2, narrow)
             score[block] = np.sqrt(far / np.maximum(narrow.sum(axis=1), 1))
-        return score
+        return check_result(score, "the degree")
 
 
 def _reference_sets(rows: Array, near: NDArray[np.intp], size: int) -> NDArray[np.intp]:

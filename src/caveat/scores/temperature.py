@@ -15,9 +15,9 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_positive
-from caveat.errors import CaveatWarning, InputError
-from caveat.outputs import Head, Outputs
+from caveat._checks import as_positive, check_result
+from caveat.errors import CaveatWarning
+from caveat.outputs import Head, Outputs, demand
 from caveat.scores._base import Score
 from caveat.scores._probabilities import log_probabilities, logits_of
 from caveat.scores._statistics import Gathered
@@ -81,9 +81,7 @@ def fit_temperature(outputs: Outputs) -> float:
     >>> round(fit_temperature(Outputs(logits=[[4.0, 0.0], [4.0, 0.0], [4.0, 0.0]], labels=[0, 0, 1])), 3)
     5.771
     """
-    for field in ("probs", "labels"):
-        if not outputs.has(field):
-            raise InputError(f"fit_temperature needs outputs.{field}, which is None. Pass ID validation outputs.")
+    demand(outputs, "probs", "labels", who="fit_temperature")
     low, high = 1 / _HOT, 1 / _COLD
     while _slopes(outputs, low)[0] >= 0:
         if low <= 1 / _HOTTEST:
@@ -132,8 +130,7 @@ def with_temperature(outputs: Outputs, temperature: float) -> Outputs:
     >>> with_temperature(Outputs(logits=[[4.0, 0.0]]), 2.0).logits
     array([[2., 0.]])
     """
-    as_positive(temperature, "temperature")
-    stored = outputs.stored()
+    temperature, stored = as_positive(temperature, "temperature"), demand(outputs, who="with_temperature").stored()
     fields: dict[str, Any] = {key: getattr(outputs, key) for key in stored if key in _SHARED}
     for key in ("logits", "mc_logits"):
         if key in stored:
@@ -147,7 +144,9 @@ def with_temperature(outputs: Outputs, temperature: float) -> Outputs:
 
 
 def _divided(array: NDArray[Any], temperature: float) -> NDArray[Any]:
-    return np.asarray(array.astype(np.promote_types(array.dtype, np.float32), copy=False) / float(temperature))
+    with np.errstate(over="ignore"):
+        scaled = array.astype(np.promote_types(array.dtype, np.float32), copy=False) / temperature
+    return check_result(scaled, "a logit over the temperature")
 
 
 def _slopes(outputs: Outputs, beta: float) -> tuple[float, float]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.outputs import Outputs
+from caveat._checks import as_list
+from caveat.outputs import Outputs, demand
 from caveat.scores._base import Score
 from caveat.scores._statistics import gather
 from caveat.scores.catalogue import catalogue, make
@@ -26,6 +27,8 @@ def applicable(train: Outputs | None, *others: Outputs) -> tuple[dict[str, Score
     """
     can: dict[str, Score] = {}
     cannot: dict[str, str] = {}
+    for given in others if train is None else (train, *others):
+        demand(given, who="applicable")
     for entry in catalogue():
         score = entry.score()
         reasons = [reason for outputs in others if (reason := score.missing(train=train, outputs=outputs))]
@@ -79,8 +82,7 @@ def score_all(
     {'msp': [-1.0, -0.5], 'energy': [-9.0, -0.69]}
     """
     chosen: Mapping[str, Score]
-    names = [names] if isinstance(names, str) else names
-    chosen = applicable(train, outputs)[0] if names is None else {name: make(name) for name in names}
+    chosen = applicable(train, outputs)[0] if names is None else {n: make(n) for n in as_list(names, "names")}
     chosen = {name: score.without_class_scores() for name, score in chosen.items()}
     if train is not None:
         fit_all(chosen.values(), train, validation)

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat import _ranking
-from caveat._checks import as_vector, check_known
+from caveat._checks import as_kind, as_list, as_vector, check_known
+from caveat._roles import check_roles
 from caveat.errors import InputError
-from caveat.outputs import Outputs
+from caveat.outputs import Outputs, demand
 from caveat.scores._base import Score
 from caveat.scores.catalogue import make
 from caveat.scores.outlier_detector import OutlierDetector
@@ -94,7 +95,7 @@ def tune(
     validation
         Held-out ID outputs; with labels, unless ``outlier`` is given.
     outlier
-        Outliers to choose on. Do not report detection on the same ones.
+        Outliers to choose on. Do not report detection on the same ones. No rows may be in two of the sets.
 
     Examples
     --------
@@ -103,7 +104,12 @@ def tune(
     >>> best.score, [(trial.params["gamma"], round(trial.value, 3)) for trial in best.table]
     (GEN(gamma=0.9, top=100), [(0.1, 0.278), (0.9, 0.056)])
     """
-    template = make(score) if isinstance(score, str) else score if isinstance(score, Score) else score()
+    for name, outputs in (("validation", validation), ("train", train), ("outlier", outlier)):
+        if outputs is not None or name == "validation":
+            demand(outputs, who="tune", name=name)
+    check_roles({"train": train, "validation": validation, "outlier": outlier})
+    made = make(score) if isinstance(score, str) else score
+    template = made() if isinstance(made, type) and issubclass(made, Score) else as_kind(made, Score, "score")
     label = template.name
     points = list(_points(template, grid, label))
     correct = _judged_by(validation, outlier)
@@ -150,14 +156,13 @@ def tune(
 
 def _points(template: Score, grid: Mapping[str, Iterable[Any]] | None, label: str) -> Iterable[dict[str, Any]]:
     """Every combination of the grid."""
-    values = {key: list(choice) for key, choice in (template.grid if grid is None else grid).items()}
+    given = as_kind(template.grid if grid is None else grid, Mapping, "grid")
+    values = {key: as_list(choice, f"grid[{key!r}]") for key, choice in given.items()}
     if not values:
         raise InputError(f"score '{label}' has no default grid. Pass grid={{parameter: values}}.")
     allowed = [field.name for field in fields(template)]  # type: ignore[arg-type]
-    for key, choice in values.items():
+    for key in values:
         check_known(key, allowed, f"parameter of score '{label}'")
-        if not choice:
-            raise InputError(f"grid[{key!r}] must hold at least one value, got none.")
     return (dict(zip(values, point, strict=True)) for point in itertools.product(*values.values()))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from caveat._checks import as_count
+from caveat._params import count
 from caveat.errors import CaveatWarning
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -76,17 +76,13 @@ class ViM(Score):
     array([ -6., 162.])
     """
 
-    dimension: int | None = None
+    dimension: int | None = count(None)
 
     name: ClassVar[str] = "vim"
     needs: ClassVar[tuple[str, ...]] = ("features", "logits")
     fits_on: ClassVar[tuple[str, ...]] = ("features", "logits", "head")
     cost: ClassVar[str] = "D² + C"
     paper: ClassVar[str] = "Wang et al. 2022"
-
-    def __post_init__(self) -> None:
-        if self.dimension is not None:
-            as_count(self.dimension, "dimension")
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassMoments(),)

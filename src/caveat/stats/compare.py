@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from caveat._checks import as_level
+from caveat._checks import as_flag, as_level
 from caveat.errors import InputError
 from caveat.results import Comparison
 from caveat.stats.cliques import layers, maximal_cliques
@@ -103,6 +103,7 @@ def compare_regimes(
 
 
 def _compare(blocks: Blocks, *, alpha: float, lower_is_better: bool, posthoc: Posthoc) -> Comparison:
+    lower_is_better = as_flag(lower_is_better, "lower_is_better")
     n, k = blocks.values.shape
     lost = f" {blocks.dropped} blocks lacked {', '.join(blocks.missing)}." if blocks.dropped else ""
     if k < 2:

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_count, as_level, as_rng, check_known
+from caveat._checks import Rng, as_count, as_level, as_pair, as_rng, check_known
 from caveat.errors import InputError
 from caveat.metrics import Placements, paired_p_value
 from caveat.metrics._resampling import AREAS, Area, Cells, resample
@@ -47,10 +47,8 @@ def delong(
     >>> print(delong(inlier=([0, 1, 2, 3, 4], [2, 1, 4, 3, 5]), outlier=([3, 5, 6, 7], [4, 3, 5, 2])))
     auroc 0.925 against 0.600: 0.325 [-0.085, 0.735] (95 % DeLong, n = 9), p = 0.121
     """
-    as_level(delta, "delta")
-    if len(inlier) != 2 or len(outlier) != 2:
-        raise InputError("inlier and outlier must each hold two vectors: the first and the second score.")
-    first, second = (Placements.of(inlier=a, outliers=[b]) for a, b in zip(inlier, outlier, strict=True))
+    pairs = zip(as_pair(inlier, "inlier"), as_pair(outlier, "outlier"), strict=True)
+    first, second = (Placements.of(inlier=a, outliers=[b]) for a, b in pairs)
     estimate = difference_interval(first, second, delta=delta)
     return PairedTest("auroc", first.auroc, second.auroc, estimate, paired_p_value(first, second))
 

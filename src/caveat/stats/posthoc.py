@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr
 
-from caveat._checks import as_count, as_level, as_vector, check_known
+from caveat._checks import as_count, as_level, as_shares, check_known
 from caveat.errors import InputError
 from caveat.stats.exact import agreement_p_value
 
@@ -62,12 +62,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     >>> holm([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
     """
-    p = np.asarray(p_values, dtype=np.float64)
-    if p.size == 0:
-        return p
-    p = as_vector(p, "p_values")
-    if (p < 0).any() or (p > 1).any():
-        raise InputError("p_values must be between 0 and 1.")
+    p = as_shares(p_values, "p_values")
     order = np.argsort(p)
     adjusted = np.empty(p.size)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import check_known
+from caveat._checks import as_array, as_list, check_known
 from caveat.errors import InputError, MissingExtraError
 
 __all__ = ["Blocks", "keep_rows", "read_blocks", "read_columns", "split_columns"]
@@ -47,6 +47,7 @@ def read_blocks(
     """
     if (method is None) != (value is None):
         raise InputError("a long table needs both method and value to be named; a wide one needs neither.")
+    methods = None if methods is None else as_list(methods, "methods")
     if not isinstance(table, (str, os.PathLike)) and not _is_table(table):
         values, names = _from_array(table, methods)
     else:
@@ -73,6 +74,8 @@ def read_columns(table: Any) -> Columns:
     """The columns of a table by name: a path to CSV or Parquet, a data frame, a pyarrow table, columns or rows."""
     if isinstance(table, (str, os.PathLike)):
         return _read_file(Path(table))
+    if not _is_table(table):
+        raise InputError(f"table must be a path, columns by name, rows or a data frame, got {type(table).__name__}.")
     if isinstance(table, Sequence):
         if not table:
             raise InputError("table must have at least one row, got none.")
@@ -83,7 +86,7 @@ def read_columns(table: Any) -> Columns:
     names = list(table) if isinstance(table, Mapping) else list(getattr(table, "column_names", None) or table.columns)
     if not names:
         raise InputError("table must have at least one column, got none.")
-    columns = {str(name): np.asarray(table[name]) for name in names}
+    columns = {str(name): as_array(table[name], f"column '{name}'") for name in names}
     lengths = {name: column.shape for name, column in columns.items()}
     if len(set(lengths.values())) != 1 or len(next(iter(lengths.values()))) != 1:
         raise InputError(f"table must have columns of one length, got {lengths}.")
@@ -156,12 +159,11 @@ def _read_file(path: Path) -> Columns:
 
 def _from_array(table: Any, methods: Sequence[str] | None) -> tuple[NDArray[np.float64], list[str]]:
     try:
-        values = _as_numbers(np.asarray(table), "table")
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
+        values = np.asarray(table)
+    except ValueError:
         raise InputError("table must have one value per method in every block; the rows differ in length. Write NaN "
                          "where a value is missing.") from None  # fmt: skip
+    values = _as_numbers(values, "table")
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"table must be a non-empty (blocks x methods) array, got shape {values.shape}.")
     names = [f"method {i}" for i in range(values.shape[1])] if methods is None else [str(name) for name in methods]
@@ -211,7 +213,7 @@ def _as_numbers(column: NDArray[Any], name: str) -> NDArray[np.float64]:
         return np.asarray([np.nan if _is_missing(cell) else float(cell) for cell in column.ravel().tolist()]).reshape(
             column.shape
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"column '{name}' must hold numbers ({error}).") from None
 
 

@@ -28,7 +28,7 @@ __all__ = ["FIELDS", "SourceOutputs", "check_fields", "load_source", "parts_of",
 
 _LAYER, _OUTLIER, _CONFIRM, _MANIFEST = "layer.", "outlier:", "confirm:", "caveat.json"
 _lock = threading.Lock()
-_kept: dict[str, Any] = {"source": None, "files": {}}
+_kept: dict[str, Any] = {"source": None, "files": {}, "apart": set()}
 
 
 SourceOutputs = Parts  # what a task that makes outputs returns
@@ -91,12 +91,16 @@ def load_source(cell: Cell, store: Store) -> Parts:
     source = canonical_json([cell.params.get("source"), cell.seed, cell.needs])
     with _lock:
         if _kept["source"] != source:
-            _kept.update(source=source, files={})
+            _kept.update(source=source, files={}, apart=set())
         if cell.needs:
             found = _read_made(store.outputs(cell.needs), _kept["files"])
         else:
             found = _read_files(cell, _kept["files"])
-    return parts_of(found)
+        parts = parts_of(found)
+        if (roles := frozenset(found)) not in _kept["apart"]:
+            parts.check_apart(warn=False)  # the cell about the model, which reads all roles, warns of a few shared rows
+            _kept["apart"].add(roles)
+    return parts
 
 
 def parts_of(found: Mapping[str, Outputs]) -> Parts:

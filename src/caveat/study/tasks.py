@@ -112,6 +112,7 @@ def _score(params: ScoreParams, given: Parts, seed: int) -> Iterator[Record]:
 
 
 def _model(params: ModelParams, given: Parts, seed: int) -> Iterator[Record]:
+    given.check_apart()
     settings = Settings(params.alpha, params.delta, seed, params.metrics, params.methods, params.resamples)
     yield from measure_model(given.with_calibration(seed), Block(params.source, seed), settings)
 
