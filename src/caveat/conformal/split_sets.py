@@ -26,7 +26,6 @@ from caveat.conformal.nonconformity import LAC, NONCONFORMITY, Nonconformity
 from caveat.conformal.p_values import check_seen
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.outputs import Outputs, demand
-from caveat.results import PredictionSets, stack_rows
 from caveat.results.sets import PredictionSets, stack_rows
 
 __all__ = ["SplitSets"]
