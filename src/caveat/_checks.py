@@ -178,11 +178,13 @@ def as_boundary(value: ArrayLike, name: str) -> NDArray[np.float64]:
     return array
 
 
-def as_matrix(value: ArrayLike, name: str, *, check: bool = True) -> NDArray[Any]:
-    """A non-empty finite (n, m) array; the float type is kept."""
+def as_matrix(value: ArrayLike, name: str, *, width: int | None = None, check: bool = True) -> NDArray[Any]:
+    """A non-empty finite (n, m) array that keeps its float type; ``width``: how many columns training had."""
     array = as_real_array(value, name)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(f"{name} must be a non-empty matrix (rows are samples), got shape {array.shape}.")
+    if width is not None and array.shape[1] != width:
+        raise InputError(f"{name} must have {width} columns as in training, got {array.shape[1]}.")
     if check:
         check_finite(array, name)
     return array

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from caveat._checks import as_labels, as_vector
-from caveat.errors import InputError
+from caveat._checks import as_labels, as_vector, same_length
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -148,8 +147,7 @@ class PredictionSets:
 
     def _checked(self, labels: ArrayLike) -> NDArray[np.intp]:
         true = as_labels(labels, "labels", n_classes=self.n_classes)
-        if true.size != self.n:
-            raise InputError(f"labels must have one value per prediction set ({self.n}), got {true.size}.")
+        same_length(sets=self, labels=true)
         return true
 
     def __str__(self) -> str:
@@ -275,8 +273,7 @@ class Intervals:
     def covers(self, y: ArrayLike) -> NDArray[np.bool_]:
         """Whether each target is in its interval."""
         true = as_vector(y, "y")
-        if true.size != self.n:
-            raise InputError(f"y must have one value per interval ({self.n}), got {true.size}.")
+        same_length(intervals=self, y=true)
         return np.asarray((self.lower <= true) & (true <= self.upper))
 
     def coverage(self, y: ArrayLike) -> float:

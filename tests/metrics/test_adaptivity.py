@@ -121,7 +121,7 @@ def test_adaptive_sets_look_adaptive():
 
 
 def test_clear_errors():
-    with pytest.raises(InputError, match="one value per sample, got covered 2, ease 3"):
+    with pytest.raises(InputError, match="covered and ease must have the same length, got 2 and 3"):
         metrics.t_cv(covered=[1, 0], ease=[1, 2, 3], alpha=0.1, bins=2)
     with pytest.raises(InputError, match=r"bins must be at most the number of samples \(2\), got 50"):
         metrics.t_cv(covered=[1, 0], ease=[1, 2], alpha=0.1)

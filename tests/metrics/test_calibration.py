@@ -94,7 +94,7 @@ def test_bad_input():
         ece(probs=[[0.2, 0.2]], labels=[0])
     with pytest.raises(InputError, match="labels must be between 0 and 1, got 2"):
         brier(probs=[[0.5, 0.5]], labels=[2])
-    with pytest.raises(InputError, match=r"one value per row of probs \(1\), got 2"):
+    with pytest.raises(InputError, match=r"same length, got 1 and 2"):
         nll(probs=[[0.5, 0.5]], labels=[0, 1])
     with pytest.raises(InputError, match="exactly one of probs and logits"):
         nll(labels=[0])

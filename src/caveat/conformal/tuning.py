@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._adaptivity import SIZE_EDGES, bin_means, equal_mass, signed_r2, strata, worst_violation
-from caveat._checks import Rng, as_kind, as_level, as_list, as_rng, as_vector, check_known
+from caveat._checks import Rng, as_kind, as_level, as_list, as_rng, as_vector, check_known, same_length
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._ranked import label_ranks
 from caveat.conformal.difficulty_sets import DifficultySets
@@ -166,8 +166,8 @@ def tune_difficulty(
     first, second, rows = _halves(tuning, rng, source=None)
     seeds = rng.integers(2**63, size=2)
     as_list(as_kind(ease, Mapping, "ease"), "ease")
-    known = {name: _as_ease(values, tuning.n) for name, values in ease.items()}
-    fixed = None if judged_by is None else _as_ease(judged_by, tuning.n)
+    known = {name: _as_ease(values, tuning) for name, values in ease.items()}
+    fixed = None if judged_by is None else _as_ease(judged_by, tuning)
     table: dict[Any, float] = {}
     counts, rules = as_list(bins, "bins"), as_list(scores, "scores")
     for name, values in known.items():
@@ -201,7 +201,7 @@ def _best_score(
         raise InputError("tuning by T-SS needs the ease of each tuning sample. Pass ease=, or choose criterion='sscv'.")
     first, second, rows = _halves(tuning, rng, source)
     seeds = rng.integers(2**63, size=2)
-    known = None if ease is None else _as_ease(ease, tuning.n)[rows[1]]
+    known = None if ease is None else _as_ease(ease, tuning)[rows[1]]
     table: dict[Any, float] = {}
     for candidate in candidates:
         sets = SplitSets(candidate, alpha=alpha).calibrate(first, np.random.default_rng(seeds[0]))
@@ -247,8 +247,7 @@ def _halves(
     return first, _Judging(second, label_ranks(second.probs, second.labels)), rows
 
 
-def _as_ease(values: ArrayLike, n: int) -> NDArray[np.float64]:
+def _as_ease(values: ArrayLike, tuning: Outputs) -> NDArray[np.float64]:
     known = as_vector(values, "ease")
-    if known.size != n:
-        raise InputError(f"ease must have one value per tuning sample ({n}), got {known.size}.")
+    same_length(tuning=tuning, ease=known)
     return known

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtri
 
-from caveat._checks import Rng, as_count, as_labels, as_level, as_matrix, as_rng, check_known
+from caveat._checks import Rng, as_count, as_labels, as_level, as_matrix, as_rng, check_known, same_length
 from caveat.errors import InputError
 from caveat.outputs import Outputs, demand
 from caveat.results import Estimate
@@ -183,8 +183,7 @@ def _given(values: Any, labels: ArrayLike, *, name: str = "probs") -> tuple[NDAr
     if name == "probs":
         Outputs(probs=matrix)  # rows of probabilities, or one sentence that says what came
     true = as_labels(labels, "labels", n_classes=matrix.shape[1])
-    if true.size != matrix.shape[0]:
-        raise InputError(f"labels must have one value per row of {name} ({matrix.shape[0]}), got {true.size}.")
+    same_length(**{name: matrix, "labels": true})
     return matrix.astype(np.float64, copy=False), true
 
 

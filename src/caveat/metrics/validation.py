@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from caveat._adaptivity import SIZE_EDGES, equal_mass, signed_r2, strata
-from caveat._checks import Rng, as_count, as_level, as_mask, as_rng, as_vector, check_result
+from caveat._checks import Rng, as_count, as_level, as_mask, as_rng, as_vector, check_result, same_length
 from caveat.errors import InputError
 
 __all__ = ["MetricValidation", "property_rate", "validate_metrics"]
@@ -53,8 +53,7 @@ def property_rate(*, sizes: ArrayLike, difficulty: ArrayLike, rng: Rng, m: int =
     1.0
     """
     size, hard = as_vector(sizes, "sizes"), as_vector(difficulty, "difficulty")
-    if size.size != hard.size:
-        raise InputError(f"difficulty must have one value per size ({size.size}), got {hard.size}.")
+    same_length(sizes=size, difficulty=hard)
     subsets = _subsets(size.size, m, pairs, as_rng(rng))
     return float(_rates(subsets, size[:, None], hard[:, None])[0])
 
@@ -100,15 +99,11 @@ def validate_metrics(
     size, rank, known, missing = columns
     spare, hits = as_vector(over, "over"), as_mask(covered, "covered")
     n = size.size
-    if {a.size for a in (*columns, spare, hits)} != {n}:
-        raise InputError("covered, sizes, ranks, ease, short and over must have one value per sample; lengths differ.")
+    same_length(covered=hits, sizes=size, ranks=rank, ease=known, short=missing, over=spare)
     as_level(alpha, "alpha")
     if (size < 0).any():
         raise InputError(f"sizes must be 0 or larger, got {size.min():g}.")
-    if not as_count(bins, "bins") <= as_count(sample, "sample"):
-        raise InputError(f"bins must be at most sample = {sample}, got {bins}.")
-    if sample > n:
-        raise InputError(f"sample must be at most the number of samples ({n}), got {sample}.")
+    bins = as_count(bins, "bins", most=as_count(sample, "sample", most=n))
     rows = np.stack([rng.permutation(n)[:sample] for _ in range(as_count(trials, "trials"))])
     subsets = _subsets(sample, m, pairs, as_rng(rng))
     values = {
@@ -130,8 +125,7 @@ def validate_metrics(
 
 def _subsets(n: int, m: int, pairs: int, rng: np.random.Generator) -> csr_array:
     """Random subsets of m of n places, two per pair, as the rows of a sparse matrix of means."""
-    if (m := as_count(m, "m")) > n:
-        raise InputError(f"m must be at most the number of samples ({n}), got {m}.")
+    m = as_count(m, "m", most=n)
     count = 2 * as_count(pairs, "pairs")
     chosen = np.empty((count, m), dtype=np.int32)
     for start in range(0, count, 1024):  # a random number per place, the m smallest are drawn
