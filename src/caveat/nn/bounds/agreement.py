@@ -97,6 +97,10 @@ class _ValuesStayInside(TorchFunctionMode):
 class _Recorder(TorchDispatchMode):
     """Notes how each tensor was made from the input; a tensor that was not is a constant."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # newer torch would import its compiler to keep away from this class: more than a second
+
     def __init__(self, terms: _Terms, example: Tensor) -> None:
         super().__init__()
         self.terms = terms

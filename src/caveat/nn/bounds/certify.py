@@ -289,7 +289,7 @@ def _demand_agreement(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip,
         if not torch.equal(given, points):  # bounds of its parts speak of the input as it came
             raise InputError(f"{type(net).__name__} brings its own bounds and changes its input in place.")
     else:
-        lower, upper = log_probability_bounds(net, points, none, clip)
+        lower, upper = log_probability_bounds(net, points, none, clip, elide=False)  # at radius 0 as tight
         _demand_enclosed(_log_probabilities(logits), lower, upper, where)
     if bounds:
         lower, upper = (bound[rows] for bound in bounds)

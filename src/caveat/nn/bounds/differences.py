@@ -67,7 +67,12 @@ def difference_bounds(
 
 
 def log_probability_bounds(
-    model: nn.Module, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)
+    model: nn.Module,
+    x: Tensor,
+    epsilon: float | Tensor,
+    clip: tuple[float, float] | None = (0.0, 1.0),
+    *,
+    elide: bool = True,
 ) -> Pair:
     r"""Lower and upper bounds (n, K) of each log p_k over the ball around each input, widened by rounding.
 
@@ -78,7 +83,7 @@ def log_probability_bounds(
 
     Parameters
     ----------
-    model, x, epsilon, clip
+    model, x, epsilon, clip, elide
         As in ``difference_bounds``.
 
     Examples
@@ -89,13 +94,17 @@ def log_probability_bounds(
     >>> lower.exp().numpy().round(3), upper.exp().numpy().round(3)
     (array([[0.5  , 0.269]]), array([[0.731, 0.5  ]]))
     """
-    lower, upper = list[Tensor](), list[Tensor]()
+    sides = list[Pair]()
     with torch.no_grad():
         for part, reach in _row_parts(x, epsilon):
-            pairs = [_log_probabilities(*block) for block in _blocks(model, input_box(part, reach, clip), True, True)]
-            lower.append(torch.cat([low for low, _ in pairs], dim=1))
-            upper.append(torch.cat([high for _, high in pairs], dim=1))
-    return torch.cat(lower), torch.cat(upper)
+            for k, gap, spread, own in _blocks(model, input_box(part, reach, clip), elide, True):
+                if k.start == 0:  # one room for all: small results between large blocks would keep theirs from reuse
+                    sides.append((gap.new_empty(gap.shape[::2]), gap.new_empty(gap.shape[::2])))
+                lower, upper = sides[-1]
+                torch.neg(log_one_plus((spread - gap).masked_fill_(own, -torch.inf), dim=2), out=lower[:, k])
+                torch.neg(log_one_plus(gap.add_(spread).neg_().masked_fill_(own, -torch.inf), dim=2), out=upper[:, k])
+    least, most = (torch.cat(side) for side in zip(*sides, strict=True))
+    return least, most
 
 
 def _row_parts(x: Tensor, epsilon: float | Tensor) -> Iterator[Pair]:
@@ -105,19 +114,13 @@ def _row_parts(x: Tensor, epsilon: float | Tensor) -> Iterator[Pair]:
 
 def _differences(model: nn.Module, box: Box, elide: bool, slack: bool) -> Tensor:
     blocks = _blocks(model, box, elide, slack)
-    return torch.cat([(gap + spread).masked_fill(own, 0.0) for gap, spread, own in blocks], dim=1)
+    return torch.cat([(gap + spread).masked_fill(own, 0.0) for _, gap, spread, own in blocks], dim=1)
 
 
-def _log_probabilities(gap: Tensor, spread: Tensor, own: Tensor) -> Pair:
-    """Lower and upper bounds (n, some k) of log p_k."""
-    against, ahead = (spread - gap).masked_fill_(own, -torch.inf), spread.add_(gap).neg_().masked_fill_(own, -torch.inf)
-    return -log_one_plus(against, dim=2), -log_one_plus(ahead, dim=2)
+def _blocks(model: nn.Module, box: Box, elide: bool, slack: bool) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+    """Some classes k, z_k - z_l (n, some k, K), the most that it can change by, and where k = l (some k, K).
 
-
-def _blocks(model: nn.Module, box: Box, elide: bool, slack: bool) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """z_k - z_l, the most that this can change by, and where k = l, for some k at a time, each (n, some k, K).
-
-    u_kl is the sum of the first two, u_lk the second less the first.
+    u_kl is the sum of the first two arrays, u_lk the second less the first.
     """
     box, head = before_head(model, box, slack=slack) if elide else (propagate(model, box, slack=slack), None)
     if head is None:  # bounds of each logit alone: looser
@@ -131,13 +134,18 @@ def _blocks(model: nn.Module, box: Box, elide: bool, slack: bool) -> Iterator[tu
             size = size * rounding(head.in_features, size.dtype)
     if logits.ndim != 2:
         raise InputError(f"the model must return logits (n, K) to have a bound, got {logits.ndim} axes.")
-    own = torch.eye(logits.shape[1], dtype=torch.bool, device=logits.device)
-    step = max(1, _BLOCK // (logits.shape[1] * (logits.shape[0] if head is None else head.in_features)))
-    for first in range(0, logits.shape[1], step):
+    n, classes = logits.shape
+    numbers = torch.arange(classes, device=logits.device)
+    step = max(1, _BLOCK // (classes * max(n, 1 if head is None else head.in_features)))
+    room = None if head is None or torch.is_grad_enabled() else head.weight.new_empty(step, *head.weight.shape)
+    for first in range(0, classes, step):
         k = slice(first, first + step)
+        own = numbers[k, None] == numbers
         spread = None if size is None else size[:, k, None] + size[:, None, :]
         if head is not None:
-            apart = F.linear(box.radius, (head.weight[k, None] - head.weight).abs().flatten(0, 1))
-            apart = apart.reshape(-1, *own[k].shape)
+            some = head.weight[k, None]
+            rows = some - head.weight if room is None else torch.sub(some, head.weight, out=room[: len(some)])
+            rows = rows.abs() if room is None else rows.abs_()
+            apart = F.linear(box.radius, rows.flatten(0, 1)).reshape(n, -1, classes)
             spread = apart if spread is None else spread.add_(apart)
-        yield logits[:, k, None] - logits[:, None, :], spread, own[k]
+        yield k, logits[:, k, None] - logits[:, None, :], spread, own
