@@ -31,11 +31,13 @@ class Net(nn.Module):
         torch.manual_seed(seed)
         super().__init__()
         width = 6
-        first = {"dense": lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, width)),
-                 "conv": lambda: nn.Sequential(nn.Conv2d(1, 3, 2, padding=1), nn.BatchNorm2d(3), nn.ReLU(),
-                                               nn.AvgPool2d(2), nn.Flatten(), nn.Linear(3, width)),
-                 "plain": lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, width, bias=False), nn.Dropout(0.5))}  # fmt: skip
-        self.first, self.relu = first[kind](), nn.ReLU(inplace=seed % 2 == 0)
+        first = {
+            "dense": [nn.Flatten(), nn.Linear(4, width)],
+            "conv": [nn.Conv2d(1, 3, 2, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(),
+                     nn.Linear(3, width)],
+            "plain": [nn.Flatten(), nn.Linear(4, width, bias=False), nn.Dropout(0.5)],
+        }  # fmt: skip
+        self.first, self.relu = nn.Sequential(*first[kind]), nn.ReLU(inplace=seed % 2 == 0)
         self.second, self.head = nn.Linear(width, width), nn.Linear(width, 3)
         for weight in self.parameters():
             weight.data.mul_(2)
@@ -106,7 +108,7 @@ def exchanged(make):
     return twist
 
 
-# --- in place, aliases -------------------------------------------------------------------------------------------------
+# in place, aliases
 
 
 def sum_of_aliases(net, h):
@@ -184,7 +186,7 @@ def split_written_to(net, h):
     return h
 
 
-# --- chance, state, values, batches ------------------------------------------------------------------------------------
+# chance, state, values, batches
 
 
 def counted(net, h):
@@ -319,7 +321,7 @@ HARMLESS = {
     "hook with keywords": hooked("head", lambda module, args, kwargs, out: 4 * out, with_kwargs=True),
     "patched layer": patched("second"),
     "patched head": patched("head"),
-    "patched model": lambda net: patched("")(net),
+    "patched model": patched(""),
     "subclass of a layer": exchanged(LoudLinear),
     "own call": CallsTwice,
 }

@@ -56,7 +56,7 @@ def _demand_agreement(model: nn.Module, known: Reading, example: Tensor) -> None
                          "Write it without branches on values, and without hooks that change it.")  # fmt: skip
     if done != read:
         raise InputError(f"{name} does not compute what its graph of layers says, so nothing is certified. Look for "
-                         "tensors changed in place and read again, and for chance or state in forward and in hooks.")  # fmt: skip
+                         "tensors changed in place and read again, and for chance or state in hooks.")  # fmt: skip
 
 
 def _answer(terms: _Terms, call: Callable[[Tensor], Any], example: Tensor) -> tuple[int | None, str]:
@@ -94,7 +94,7 @@ class _ValuesStayInside(TorchFunctionMode):
 
 
 @final
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes how each tensor was made from the input; a tensor that was not is a constant."""
 
     @classmethod
@@ -102,7 +102,7 @@ class _Recorder(TorchDispatchMode):
         return False  # newer torch would import its compiler to keep away from this class: more than a second
 
     def __init__(self, terms: _Terms, example: Tensor) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.terms = terms
         self.made = {id(example): (example, terms.input)}  # the tensor is kept, so that its id stays its own
 

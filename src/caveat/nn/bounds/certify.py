@@ -279,8 +279,8 @@ def _demand_agreement(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip,
     box = input_box(inputs[rows], reach[rows], clip)
     points = torch.clamp(box.centre + moves.to(inputs.device) * box.radius, box.lower, box.upper)
     points = points if clip is None else points.clamp(*clip)
-    pairs = torch.stack([points[: _POINTS // 2], points[_POINTS // 2 :]], dim=1).flatten(0, 1)
-    logits = logits_of(net, pairs, size=2).unflatten(0, (-1, 2)).transpose(0, 1).flatten(0, 1)
+    order = torch.arange(_POINTS, device=points.device).reshape(2, -1).T.flatten()
+    logits = logits_of(net, points[order], size=2)[order.argsort()]
     none, where = torch.zeros_like(reach[rows]), "a random point of the ball of"
     if hasattr(net, "log_confidence_bounds"):
         _demand_enclosed(log_confidence(logits), *bounds_of(net, points, none, clip, _POINTS), where)

@@ -148,4 +148,5 @@ def _blocks(model: nn.Module, box: Box, elide: bool, slack: bool) -> Iterator[tu
             rows = rows.abs() if room is None else rows.abs_()
             apart = F.linear(box.radius, rows.flatten(0, 1)).reshape(n, -1, classes)
             spread = apart if spread is None else spread.add_(apart)
+        assert spread is not None
         yield k, logits[:, k, None] - logits[:, None, :], spread, own

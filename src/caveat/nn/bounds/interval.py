@@ -86,7 +86,7 @@ def _step(model: nn.Module, known: Reading, node: fx.Node, args: Any, kwargs: An
             return module(*args, **kwargs)
         return target(*args, **kwargs) if node.op == "call_function" else getattr(args[0], target)(*args[1:], **kwargs)
     what = known.name(node) if module is not None else getattr(target, "__name__", target)
-    rule = None if module is None else module_rule(module, what)
+    rule: Any = None if module is None else module_rule(module, what)
     if rule is None and target not in rules:
         raise InputError(f"no bound is known for the operation '{what}' in the forward pass (node '{node.name}').")
     try:
