@@ -185,8 +185,8 @@ def test_a_gated_classifier_is_ranked_by_its_effective_gate():
 
 
 def test_attacked_rows_by_hand():
-    # Inliers 0.9 and 0.6; outliers 0.2, 0.5, 0.7 with bounds 0.7, 0.95, 0.8. Only the last two were attacked: 0.5 stays,
-    # 0.7 reaches 0.75. AAUC of these two: 0.9 above both, 0.6 above 0.5: 3 of 4.
+    # Inliers 0.9 and 0.6; outliers 0.2, 0.5, 0.7 with bounds 0.7, 0.95, 0.8. Only the last two were attacked: 0.5
+    # stays, 0.7 reaches 0.75. AAUC of these two: 0.9 above both, 0.6 above 0.5: 3 of 4.
     one = SetCertificate("noise", clean=logs(0.2, 0.5, 0.7), upper=logs(0.7, 0.95, 0.8), attacked=logs(0.5, 0.75),
                          attacked_rows=np.array([1, 2]), zero_gradients=0.5)  # fmt: skip
     found = Certification("net", 0.3, 4, logs(0.9, 0.6), 1.0, (one,))

@@ -59,7 +59,7 @@ class SetCertificate:
     attacked_rows
         Which m of the n outliers were attacked; None: all.
     zero_gradients
-        Share of attacked samples whose gradient is exactly zero, so that a plain attack cannot begin; NaN without an attack.
+        Share of attacked samples whose gradient is exactly zero, so that a plain attack cannot begin; NaN without one.
     labels, classes
         Classes of the outliers, where they have some.
     caveat
