@@ -47,13 +47,19 @@ def certify(
     ] = 0,
     attack: Annotated[
         list[str] | None,
-        typer.Option(help="Attack to run: apgd or monotone. Repeat for several. Default: both."),
+        typer.Option(
+            help="Attack to run: apgd (gradient ascent with momentum) or monotone (never accepts a step down). Repeat "
+            "for several. Default: both."
+        ),
     ] = None,
-    steps: Annotated[int, typer.Option(min=0, help="Steps of APGD; 0: no attack at all. The paper: 500.")] = 100,
+    steps: Annotated[int, typer.Option(min=0, help="Gradient steps of apgd; 0: no attack. The paper uses 500.")] = 100,
     monotone_steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps of monotone PGD. Default: twice --steps. The paper: 200.")
+        int | None,
+        typer.Option(min=1, help="Gradient steps of monotone. Default: twice --steps. The paper uses 200."),
     ] = None,
-    restarts: Annotated[int, typer.Option(min=1, help="How often each random start is drawn. The paper: 5.")] = 1,
+    restarts: Annotated[
+        int, typer.Option(min=1, help="How often attacks start again from new random points. The paper uses 5.")
+    ] = 1,
     start: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,8 +70,8 @@ def certify(
     transfer: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Folder of another trained model. It is attacked first, then monotone PGD on MODEL starts from the "
-            "points found there. Repeat for several."
+            help="Folder of another trained model. It is attacked first, then the monotone attack on MODEL starts from "
+            "the points found there. Repeat for several."
         ),
     ] = None,
     delta: Annotated[float, typer.Option(help="Allowed failure probability of the guaranteed band.")] = 0.05,

@@ -64,13 +64,13 @@ def fit_classifier(
         Gives class logits (n, K). Paradigms with a branch more wrap it; ``Trained.model`` is then the whole.
     data
         ``(x, y)`` as arrays or tensors, or a ``torch.utils.data.Dataset``. ``uint8`` arrays are images and are scaled
-        to [0, 1].
+        to [0, 1]. Labels are class numbers of any number type, or one-hot rows.
     paradigm
         A name (``"cross_entropy"``, ``"confidnet"``, ``"devries"``, ``"deep_gamblers"``, ``"oe"``, ``"ceda"``, ...) or
         a :class:`Paradigm` with its parameters.
     outliers
-        For paradigms that learn from them: an array or tensor to draw rows from, or ``draw(n, generator)`` that gives a
-        tensor of n inputs.
+        For paradigms that learn from them: an array, tensor or ``Dataset`` to draw rows from, its labels ignored, or
+        ``draw(n, generator)`` that gives a tensor of n inputs.
     validation
         ``(x, y)``: looked at after every epoch. Needed for early stopping.
     n_classes
