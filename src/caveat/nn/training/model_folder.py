@@ -108,8 +108,8 @@ def load_start(model: nn.Module, path: str | os.PathLike[str]) -> None:
         trained = load_model(place)
         weights = trained.paradigm.classifier(trained.model).state_dict()
     elif place.suffix != ".safetensors":
-        raise InputError(f"start must be a folder of caveat train or a .safetensors file, got {place}. Files that can "
-                         "hold code (.pt, .pth) are not read: convert them with safetensors.torch.save_file.")  # fmt: skip
+        raise InputError(f"start must be a folder of caveat train or a .safetensors file, got {place}. Files that may "
+                         "hold code (.pt, .pth) are not read: convert with safetensors.torch.save_file.")  # fmt: skip
     else:
         weights = read_tensors(place)[0]
     _fill(model, weights, f"the weights of start {place} do not fit the network that is to be trained")

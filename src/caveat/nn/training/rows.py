@@ -77,7 +77,7 @@ class Rows:
 
     @classmethod
     def of(cls, data: Any, name: str, *, labelled: bool = True) -> Rows:
-        """From ``(x, y)``, from ``x`` alone, or from a ``torch.utils.data.Dataset``; ``labelled=False`` leaves y out."""
+        """From ``(x, y)``, from ``x`` alone, or from a ``torch.utils.data.Dataset``; y only if ``labelled``."""
         if isinstance(data, (torch.utils.data.DataLoader, torch.utils.data.IterableDataset)):
             raise InputError(f"{name} must be arrays or a Dataset with rows by number, got {type(data).__name__}. "
                              "Rows are drawn and batched here: pass loader.dataset.")  # fmt: skip
