@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, final
 
 import numpy as np
@@ -195,8 +196,10 @@ class Walk:
 
 
 def place_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
-    """Where to run: as asked, or where the model's first parameter is."""
-    return torch.device(device) if device is not None else next(model.parameters(), torch.zeros(())).device
+    """Where to run: as asked, or where the model's first parameter or buffer is."""
+    if device is not None:
+        return torch.device(device)
+    return next(chain(model.parameters(), model.buffers()), torch.zeros(())).device
 
 
 def as_batches(inputs: Any, *, size: int = 256) -> Iterable[Any]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from caveat._checks import Rng, as_count, as_rng
 from caveat.nn._modes import dropout_awake, seeded
+from caveat.nn._walk import place_of
 from caveat.nn.training.rows import Rows
 from caveat.nn.training.tap import head_of
 from caveat.nn.training.trained import Trained
@@ -47,7 +48,7 @@ def dropout_mean(trained: Trained, data: Any, *, passes: int = 50, batch_size: i
     """
     count, net, paradigm = as_count(passes, "passes"), trained.model, trained.paradigm
     rows = Rows.of(data, "data")
-    device = next(net.parameters()).device
+    device = place_of(net, None)
     model = paradigm.classifier(net)
     found: dict[str, list[Tensor]] = {"logits": [], "features": [], "confidence": [], "mc_logits": []}
     seed = int(as_rng(rng).integers(2**63))

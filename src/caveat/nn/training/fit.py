@@ -13,6 +13,7 @@ from torch import nn
 
 from caveat._checks import as_count, as_positive, check_known
 from caveat.errors import InputError
+from caveat.nn._walk import place_of
 from caveat.nn.training.catalogue import make_paradigm
 from caveat.nn.training.chance import settled
 from caveat.nn.training.display import display
@@ -125,7 +126,7 @@ def fit_classifier(
     if rule is not None and held_out is None:
         raise InputError("early_stopping looks at the validation set. Pass validation=(x, y).")
     rate = as_positive(learning_rate, "learning_rate")
-    where = torch.device(device) if device is not None else next(model.parameters(), torch.zeros(())).device
+    where = place_of(model, device)
 
     with settled(seed, where, threads) as chance:
         net = chosen.build(model, classes).to(where)
