@@ -67,7 +67,7 @@ def test_the_iterate_of_the_highest_confidence_is_kept_not_that_of_the_largest_l
         assert log_confidence(Parting()(x + end)) < log_confidence(Parting()(x))
     assert worst_in_ball(Parting(), x, 0.4, uniform).item() == 0.0
     # ACET trains on that point: the loss of the outlier is that of the start
-    loss, parts = ACET(epsilon=0.4).loss(Parting(), Batch(x, torch.tensor([0]), x))
+    _, parts = ACET(epsilon=0.4).loss(Parting(), Batch(x, torch.tensor([0]), x))
     assert parts["out"] == pytest.approx(uniform(Parting()(x)).item())
 
 

@@ -227,17 +227,16 @@ def test_the_rounding_of_the_gate_is_paid_for():
 
 @pytest.mark.filterwarnings("ignore:for .* copying from a non-meta")  # the device only bears that name
 def test_the_mixtures_are_where_the_model_is(elsewhere):
-    x, y, draw = clusters()
-    net = CCU(components=4, rows=300).build(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), 2)
-    here = CCUModel(net.classifier, 2)
-    here.set_ratio(DensityRatio(Mixture([1.0], [[0.2] * 16], [0.1]), Mixture([1.0], [[0.5] * 16], [0.2])))
+    x = torch.rand(5, 1, 4, 4)
+    here = CCUModel(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), 2)
+    here.set_ratio(ratio_of_16())
     there = CCUModel(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)).to(elsewhere), 2).to(elsewhere)
     there.load_state_dict(here.state_dict())
     assert {value.device.type for value in there.buffers()} == {elsewhere.type}
-    moved = x[:5].to(elsewhere)
-    torch.testing.assert_close(there(moved).cpu(), here(x[:5]))
-    for lower_or_upper in there.log_confidence_bounds(moved, 0.1):
-        assert lower_or_upper.device.type == elsewhere.type
+    moved = x.to(elsewhere)
+    torch.testing.assert_close(there(moved).cpu(), here(x))
+    for side in there.log_confidence_bounds(moved, 0.1):
+        assert side.device.type == elsewhere.type
     there.set_ratio(ratio_of_16())
     assert {value.device.type for value in there.buffers()} == {elsewhere.type}
     assert there.log_out_weight.dtype == torch.float64

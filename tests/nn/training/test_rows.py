@@ -67,7 +67,7 @@ def test_transformed_targets_count_and_not_the_stored_ones():
 
 
 @pytest.mark.parametrize(
-    "given", [lambda y: y.astype(float), lambda y: np.eye(3)[y], lambda y: y[:, None], lambda y: torch.tensor(y)]
+    "given", [lambda y: y.astype(float), lambda y: np.eye(3)[y], lambda y: y[:, None], torch.tensor]
 )
 def test_labels_of_arrays_are_understood_as_in_extract(blobs, given):
     x, y = blobs()
@@ -81,7 +81,7 @@ def test_labels_of_arrays_are_understood_as_in_extract(blobs, given):
         (lambda x, y: Known(x, y, y + 0.5), "whole class numbers"),
         (lambda x, y: Known(x, y, np.ones((len(x), 3))), "one-hot"),
         (lambda x, y: (x, list("abc") * 100), "numbers of classes"),
-        (lambda x, y: Bare(x, y), r"\(input, label\) pairs"),
+        (Bare, r"\(input, label\) pairs"),
         (lambda x, y: DataLoader(Known(x, y)), "loader.dataset"),
         (lambda x, y: (list("abc"), y), "real numbers"),
     ],
@@ -97,8 +97,8 @@ def test_data_that_cannot_be_learned_from_gets_one_sentence(blobs, small_net, da
         lambda x, y: x,
         lambda x, y: torch.tensor(x),
         lambda x, y: x.tolist(),
-        lambda x, y: Known(x, y),
-        lambda x, y: Bare(x, y),
+        Known,
+        Bare,
         lambda x, y: Known(x, ["a name"] * len(x)),
         lambda x, y: TensorDataset(torch.tensor(x)),
         lambda x, y: TensorDataset(torch.tensor(x), torch.tensor(y) - 5),
