@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_labels, as_level, as_matrix, check_known
+from caveat._checks import as_count, as_labels, as_matrix, check_known, exact_level
 from caveat.conformal._bag import Bag, Changes
 from caveat.conformal.metric_spaces import Euclidean, Metric, TangentDistance
 from caveat.errors import InputError, NotFittedError
@@ -107,7 +107,7 @@ class FullKNN:
         by: Literal["label"] | None = None,
     ) -> PredictionSets:
         """The labels whose p-value exceeds alpha."""
-        as_level(alpha, "alpha")
+        alpha = float(exact_level(alpha, "alpha"))  # p-values are fractions: 1/10 must not exceed 1 - 0.9
         return PredictionSets(self.p_values(x, rng, by=by) > alpha, alpha=alpha, level=1 - alpha)
 
     def path(
