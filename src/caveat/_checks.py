@@ -205,7 +205,7 @@ def as_level(value: float, name: str) -> float:
 
 
 def exact_level(value: float, name: str) -> Fraction:
-    """A number strictly between 0 and 1 as the fraction that was meant, for ranks that one unit in the last place moves.
+    """A number strictly between 0 and 1 as the fraction that was meant: the last bit of a level can move an exact rank.
 
     ``1 - 0.9`` is 0.09999999999999998 and means one tenth. The fraction returned is within 1e-12 of ``value``: one with
     a small denominator, else a decimal, else the digits that ``value`` prints.

@@ -65,8 +65,8 @@ HELD_IN = {
     "longdouble": lambda scores: np.asarray(scores, dtype=np.longdouble),
     "float16 array": lambda scores: np.asarray(scores, dtype=np.float16),
     "float32 array": lambda scores: np.asarray(scores, dtype=np.float32),
-    "float64 array": lambda scores: np.asarray(scores),
-    "list": lambda scores: list(scores),
+    "float64 array": np.asarray,
+    "list": list,
 }
 
 

@@ -53,7 +53,7 @@ def weighted_quantile(scores: ArrayLike, alpha: float, *, weights: ArrayLike, te
     if largest == 0:
         raise InputError("at least one weight must be positive, got only zeros: no score says anything about the test.")
     order = np.argsort(values, kind="stable")
-    # Only ratios count: weights of 1e308 have no finite sum. above[i] is the mass above the i-th score, test point first.
+    # Only ratios count: weights of 1e308 have no finite sum. above[i] is the mass above score i, test point included.
     mass = np.append(own, weight[order][::-1]) / largest
     above = np.cumsum(mass)[-2::-1]
     place = int(np.count_nonzero(above > allowed * mass.sum() * (1 + 1e-12)))  # sums are off by rounding
