@@ -48,9 +48,12 @@ class SplitIntervals:
         Allowed error.
     delta
         None: the promise holds on average over calibration sets. A number: with probability 1 - delta over the
-        calibration set, the error is at most alpha (PAC).
+        calibration set, the error is at most alpha (PAC). With ``groups`` this is the probability for each group by
+        itself.
     unseen
         A group that calibration never saw: an ``"error"``, or ``"all"`` values.
+    joint
+        Whether the promise with ``delta`` shall hold for all groups at once: delta is then shared by the groups.
 
     Examples
     --------
@@ -63,10 +66,11 @@ class SplitIntervals:
     alpha: float = 0.1
     delta: float | None = None
     unseen: Literal["error", "all"] = "error"
+    joint: bool = False
 
     def __post_init__(self) -> None:
         check_known(self.score, _NEEDS, "nonconformity score of regression")
-        Promise(self.alpha, self.delta)
+        Promise(self.alpha, self.delta, self.joint)
         check_known(self.unseen, ("error", "all"), "rule for unseen groups")
 
     def calibrate(
@@ -89,11 +93,12 @@ class SplitIntervals:
         named = None if groups is None else as_groups(groups, "groups", true.size)
         self.by_group_ = named is not None
         self.grouped_ = GroupedScores.of(scores, named)
-        promise = Promise(self.alpha, self.delta)
-        self.thresholds_ = self.grouped_.thresholds(promise.rank)
-        self.level_, self.caveat_ = promise.kept_by(self.grouped_, by_group=self.by_group_)
-        if self.caveat_:
-            warnings.warn(self.caveat_, CaveatWarning, stacklevel=2)
+        promise = Promise(self.alpha, self.delta, self.joint)
+        self.thresholds_ = self.grouped_.thresholds(promise.among(self.grouped_).rank)
+        self.level_, too_few = promise.among(self.grouped_).kept_by(self.grouped_, by_group=self.by_group_)
+        if too_few:
+            warnings.warn(too_few, CaveatWarning, stacklevel=2)
+        self.caveat_ = " ".join(filter(None, (too_few, promise.scope(self.grouped_.names.size))))
         return self
 
     def predict(
