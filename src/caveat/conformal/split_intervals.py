@@ -20,7 +20,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_vector, check_known
+from caveat._checks import as_vector, check_known, same_length
 from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.conformal.p_values import check_seen
@@ -145,9 +145,7 @@ class SplitIntervals:
                 raise InputError(f"score '{self.score}' needs {' and '.join(needs)}; {name} is "
                                  f"{'None' if value is None else 'given but not used'}.")  # fmt: skip
         said = {name: as_vector(given[name], name) for name in needs}
-        sizes = {name: array.size for name, array in said.items()} | ({} if n is None else {"y": n})
-        if len(set(sizes.values())) > 1:
-            raise InputError(f"one value per sample is needed, got {', '.join(f'{k} {v}' for k, v in sizes.items())}.")
+        same_length(**said, **({} if n is None else {"y": range(n)}))
         if "scale" in said and (said["scale"] <= 0).any():
             row = int(np.argmax(said["scale"] <= 0))
             raise InputError(f"scale must be positive, got {said['scale'][row]} at row {row}.")
