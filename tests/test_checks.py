@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -263,3 +265,13 @@ def test_kinds_lists_and_pairs():
 def test_a_name_is_text(value):
     with pytest.raises(InputError, match="unknown score .* Known: knn, msp"):
         _checks.check_known(value, ["msp", "knn"], "score")
+
+
+def test_a_level_is_read_as_the_fraction_that_was_meant():
+    for percent in range(1, 100):
+        assert _checks.exact_level(1 - percent / 100, "alpha") == Fraction(100 - percent, 100)
+    assert _checks.exact_level(1 - 6 / 7, "alpha") == Fraction(1, 7)
+    for level in (0.1 + 1e-9, 3.4e-12, 1e-300, 1 - 1e-13, 0.123456789012345):
+        assert abs(_checks.exact_level(level, "alpha") - Fraction(level)) <= 1e-12 * min(1, 1e6 * level)
+    with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
+        _checks.exact_level(1.0, "alpha")

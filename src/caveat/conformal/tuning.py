@@ -19,7 +19,7 @@ from caveat._adaptivity import SIZE_EDGES, bin_means, equal_mass, signed_r2, str
 from caveat._checks import Rng, as_kind, as_level, as_list, as_rng, as_vector, check_known, same_length
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._ranked import label_ranks
-from caveat.conformal.difficulty_sets import DifficultySets
+from caveat.conformal.difficulty import EaseBins
 from caveat.conformal.nonconformity import RAPS, SAPS, Nonconformity
 from caveat.conformal.quantile import quantile_rank
 from caveat.conformal.split_sets import SplitSets
@@ -173,12 +173,14 @@ def tune_difficulty(
     for name, values in known.items():
         for count in counts:
             for score in rules:
-                sets = DifficultySets(score, alpha=alpha, bins=count)
+                # Nothing is promised here: every sample of the first half serves, those on the edges too.
+                cut = EaseBins.cut(values[rows[0]], count)
+                sets = SplitSets(score, alpha=alpha, by=cut.assign(values[rows[0]]), unseen="all")
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", CaveatWarning)  # a bin too small shows in the criterion
-                    seen, unseen = values[rows[0]], values[rows[1]]
-                    sets.calibrate(first, np.random.default_rng(seeds[0]), binning="calibration", ease=seen)
-                    found = sets.predict(second.outputs, np.random.default_rng(seeds[1]), ease=unseen)
+                    sets.calibrate(first, np.random.default_rng(seeds[0]))
+                judged = cut.assign(values[rows[1]])
+                found = sets.predict(second.outputs, np.random.default_rng(seeds[1]), groups=judged)
                 judge = (values if fixed is None else fixed)[rows[1]]
                 table[name, count, score] = _judge(found, second, criterion, judge)
     name, count, score = _winner(table, criterion)

@@ -119,20 +119,24 @@ def sscv(*, covered: ArrayLike, sizes: ArrayLike, alpha: float, edges: tuple[int
 
 
 def escv(*, covered: ArrayLike, sizes: ArrayLike, alpha: float) -> float:
-    """Worst |coverage - (1 - alpha)| over every exact set size. Smaller is better.
+    """Worst |coverage - (1 - alpha)| over every exact set size from 1 on. Smaller is better.
 
-    Huang et al. 2024. Sizes that few samples have make it noisy: one uncovered sample alone in its size
-    gives 1 - alpha.
+    Empty sets are left out: they cover nothing by definition, so that one of them would fix the value at 1 - alpha.
+    NaN, with a warning, where all sets are empty. Huang et al. 2024. Sizes that few samples have make it noisy: one
+    uncovered sample alone in its size gives 1 - alpha.
 
     Examples
     --------
     >>> escv(covered=[1, 1, 0, 1], sizes=[1, 1, 2, 3], alpha=0.1)
     0.9
     """
-    hits, size = as_mask(covered, "covered"), as_vector(sizes, "sizes")
+    hits, size, alpha = as_mask(covered, "covered"), as_vector(sizes, "sizes"), as_level(alpha, "alpha")
     same_length(covered=hits, sizes=size)
-    _, number = np.unique(size, return_inverse=True)
-    return worst_violation(hits, number, int(number.max()) + 1, as_level(alpha, "alpha"))
+    if not (filled := size > 0).any():
+        warnings.warn("ESCV is undefined: every set is empty.", CaveatWarning, stacklevel=2)
+        return float("nan")
+    _, number = np.unique(size[filled], return_inverse=True)
+    return worst_violation(hits[filled], number, int(number.max()) + 1, alpha)
 
 
 def rank_cv(*, covered: ArrayLike, ranks: ArrayLike, alpha: float, edges: tuple[int, ...] = RANK_EDGES) -> float:

@@ -98,8 +98,7 @@ def validate_metrics(
     columns = [as_vector(v, k) for k, v in (("sizes", sizes), ("ranks", ranks), ("ease", ease), ("short", short))]
     size, rank, known, missing = columns
     spare, hits = as_vector(over, "over"), as_mask(covered, "covered")
-    n = size.size
-    same_length(covered=hits, sizes=size, ranks=rank, ease=known, short=missing, over=spare)
+    n = same_length(covered=hits, sizes=size, ranks=rank, ease=known, short=missing, over=spare)
     as_level(alpha, "alpha")
     if (size < 0).any():
         raise InputError(f"sizes must be 0 or larger, got {size.min():g}.")
@@ -110,7 +109,7 @@ def validate_metrics(
         "Deficit": check_result(missing[rows].mean(axis=1), "the mean of short"),
         "Excess": check_result(spare[rows].mean(axis=1), "the mean of over"),
         "SSCV": _worst(hits[rows], strata(size[rows], SIZE_EDGES), alpha),
-        "ESCV": _worst(hits[rows], np.unique(size, return_inverse=True)[1][rows], alpha),
+        "ESCV": _worst(hits[rows], np.where(size > 0, np.unique(size, return_inverse=True)[1], -1)[rows], alpha),
         "T-SS": _t_ss(size[rows], rank[rows], known[rows], bins),
     }
     rates = _rates(subsets, size[rows].T, rank[rows].T)
@@ -145,13 +144,13 @@ def _rates(subsets: csr_array, size: Floats, hard: Floats) -> Floats:
 
 
 def _worst(hits: NDArray[np.bool_], number: NDArray[np.intp], alpha: float) -> Floats:
-    """Worst violation over strata, for every trial at once."""
-    trials, kinds = hits.shape[0], int(number.max()) + 1
-    cell = number + kinds * np.arange(trials)[:, None]
-    counts = np.bincount(cell.ravel(), minlength=trials * kinds)
-    sums = np.bincount(cell.ravel(), weights=hits.ravel(), minlength=trials * kinds)
+    """Worst violation over strata, for every trial at once. Number -1 is left out; a trial of nothing else is NaN."""
+    trials, kinds, used = hits.shape[0], max(1, int(number.max()) + 1), number >= 0
+    cell = (number + kinds * np.arange(trials)[:, None])[used]
+    counts = np.bincount(cell, minlength=trials * kinds)
+    sums = np.bincount(cell, weights=hits[used], minlength=trials * kinds)
     gaps = np.abs(np.divide(sums, counts, out=np.full(counts.size, 1 - alpha), where=counts > 0) - (1 - alpha))
-    return np.asarray(gaps.reshape(trials, kinds).max(axis=1))
+    return np.where(used.any(axis=1), gaps.reshape(trials, kinds).max(axis=1), np.nan)
 
 
 def _t_ss(size: Floats, rank: Floats, ease: Floats, bins: int) -> Floats:
