@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -221,3 +223,55 @@ def test_lengths_that_differ_are_named():
     assert _checks.same_length(score=[1], correct=[2]) == 1
     with pytest.raises(InputError, match="a, b and c must have the same length, got 1, 2 and 1"):
         _checks.same_length(a=[1], b=[1, 2], c=[1])
+
+
+def test_a_class_number_that_is_a_key_of_a_table_is_refused():
+    with pytest.raises(InputError, match=r"between 0 and 1048575, got 1099511627776 at row 1.* Number the classes"):
+        _checks.as_labels([0, 2**40], "labels")
+    assert _checks.as_labels([0, 2**20 - 1], "labels").tolist() == [0, 2**20 - 1]
+
+
+@pytest.mark.parametrize("value", [1e-301, 1e-320, 0.0, 1.0, np.nan])
+def test_a_level_leaves_room_for_its_parts(value):
+    with pytest.raises(InputError, match="strictly between 0 and 1"):
+        _checks.as_level(value, "alpha")
+
+
+def test_a_result_that_overflowed_is_an_error():
+    assert _checks.check_result([1.0, 2.0], "the score").tolist() == [1.0, 2.0]
+    with pytest.raises(InputError, match="the score is NaN, first at row 2. Rescale"):
+        _checks.check_result(np.array([[1.0, 1.0], [2.0, 2.0], [1.0, np.nan]]), "the score")
+    with pytest.raises(InputError, match=r"mmd is infinite\. Rescale"):
+        _checks.check_result(np.inf, "mmd")
+
+
+def test_kinds_lists_and_pairs():
+    assert _checks.as_kind({"a": 1}, dict, "table") == {"a": 1}
+    with pytest.raises(InputError, match="table must be of type dict, got a ndarray"):
+        _checks.as_kind(np.zeros(3), dict, "table")
+    assert _checks.as_list(iter([1, 2]), "ks") == [1, 2]
+    for value in ([], None, 3, np.array(1.0)):
+        with pytest.raises(InputError, match="ks must be a list with at least one entry"):
+            _checks.as_list(value, "ks")
+    assert _checks.as_pair([1, 2], "clip") == (1, 2)
+    with pytest.raises(InputError, match=r"clip must hold two values, got \(1, 2, 3\)"):
+        _checks.as_pair((1, 2, 3), "clip")
+    for value in (1, None, "True"):
+        with pytest.raises(InputError, match="sure must be True or False"):
+            _checks.as_flag(value, "sure")
+
+
+@pytest.mark.parametrize("value", [["msp"], np.array(["msp", "knn"]), None, 3, {"msp"}])
+def test_a_name_is_text(value):
+    with pytest.raises(InputError, match="unknown score .* Known: knn, msp"):
+        _checks.check_known(value, ["msp", "knn"], "score")
+
+
+def test_a_level_is_read_as_the_fraction_that_was_meant():
+    for percent in range(1, 100):
+        assert _checks.exact_level(1 - percent / 100, "alpha") == Fraction(100 - percent, 100)
+    assert _checks.exact_level(1 - 6 / 7, "alpha") == Fraction(1, 7)
+    for level in (0.1 + 1e-9, 3.4e-12, 1e-300, 1 - 1e-13, 0.123456789012345):
+        assert abs(_checks.exact_level(level, "alpha") - Fraction(level)) <= 1e-12 * min(1, 1e6 * level)
+    with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
+        _checks.exact_level(1.0, "alpha")

@@ -36,7 +36,7 @@ def test_sets_by_hand():
     assert sets.covers([2, 1, 1]).tolist() == [True, False, True]
     assert sets.coverage([2, 1, 1]) == pytest.approx(2 / 3)
     assert "1 single, 1 empty" in str(sets)
-    with pytest.raises(InputError, match="one value per prediction set"):
+    with pytest.raises(InputError, match="same length"):
         sets.covers([0])
 
 

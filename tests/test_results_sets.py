@@ -21,7 +21,7 @@ def test_sets_by_hand(member):
     assert sets.labels(3).tolist() == [1, 2]
     assert str(sets) == ("4 prediction sets over 3 classes: mean size 1.25, 1 single, 1 empty; coverage promised 0.910")
     np.testing.assert_array_equal(sets.to_csr().toarray(), MEMBER)
-    with pytest.raises(InputError, match=r"one value per prediction set \(4\), got 1"):
+    with pytest.raises(InputError, match=r"same length, got 4 and 1"):
         sets.covers([1])
     with pytest.raises(InputError, match="labels must be between 0 and 2"):
         sets.covers([3, 0, 0, 0])
@@ -39,5 +39,5 @@ def test_intervals_by_hand():
     assert intervals.covers([2.0, 2.0, 1e9]).tolist() == [True, False, True]
     assert intervals.bounds.shape == (3, 2)
     assert "1 infinite, 1 empty; coverage promised 0.800 with confidence 0.95" in str(intervals)
-    with pytest.raises(InputError, match=r"y must have one value per interval \(3\), got 2"):
+    with pytest.raises(InputError, match=r"intervals and y must have the same length, got 3 and 2"):
         intervals.covers([0.0, 1.0])

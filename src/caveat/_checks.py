@@ -7,6 +7,7 @@ import operator
 import reprlib
 import sys
 from collections.abc import Callable, Iterable, Sized
+from fractions import Fraction
 from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
@@ -43,6 +44,7 @@ __all__ = [
     "check_known",
     "check_probabilities",
     "check_result",
+    "exact_level",
     "same_length",
 ]
 
@@ -178,11 +180,13 @@ def as_boundary(value: ArrayLike, name: str) -> NDArray[np.float64]:
     return array
 
 
-def as_matrix(value: ArrayLike, name: str, *, check: bool = True) -> NDArray[Any]:
-    """A non-empty finite (n, m) array; the float type is kept."""
+def as_matrix(value: ArrayLike, name: str, *, width: int | None = None, check: bool = True) -> NDArray[Any]:
+    """A non-empty finite (n, m) array that keeps its float type; ``width``: how many columns training had."""
     array = as_real_array(value, name)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(f"{name} must be a non-empty matrix (rows are samples), got shape {array.shape}.")
+    if width is not None and array.shape[1] != width:
+        raise InputError(f"{name} must have {width} columns as in training, got {array.shape[1]}.")
     if check:
         check_finite(array, name)
     return array
@@ -249,6 +253,24 @@ def as_rows(rows: Any, n: int, name: str) -> slice | NDArray[Any]:
 def as_level(value: float, name: str) -> float:
     """A number strictly between 0 and 1."""
     return _number_where(value, name, "strictly between 0 and 1", lambda x: _LEAST_LEVEL <= x < 1)
+
+
+def exact_level(value: float, name: str) -> Fraction:
+    """A number strictly between 0 and 1 as the fraction that was meant: the last bit of a level can move an exact rank.
+
+    ``1 - 0.9`` is 0.09999999999999998 and means one tenth. The fraction returned is within 1e-12 of ``value``: one with
+    a small denominator, else a decimal, else the digits that ``value`` prints.
+
+    >>> exact_level(1 - 0.9, "alpha"), exact_level(1 - 2 / 3, "alpha"), exact_level(0.12345, "alpha")
+    (Fraction(1, 10), Fraction(1, 3), Fraction(2469, 20000))
+    """
+    level = as_level(value, name)
+    slack = min(1e-12, 1e-6 * level, 1e-6 * (1 - level))  # a level of 3e-12 has digits that 1e-12 would swallow
+    digits = Fraction(str(level))
+    for meant in (digits.limit_denominator(1000), Fraction(str(round(level, 12)))):
+        if abs(meant - digits) <= slack:
+            return meant
+    return digits
 
 
 def as_percent(value: float, name: str) -> float:

@@ -97,9 +97,7 @@ class Mixture:
 
     def log_components(self, x: ArrayLike) -> Matrix:
         """log alpha_k N(x; mu_k, v_k), shape (n, k)."""
-        rows = as_matrix(x, "x").astype(np.float64)
-        if rows.shape[1] != self.d:
-            raise InputError(f"x must have {self.d} columns as the centres have, got {rows.shape[1]}.")
+        rows = as_matrix(x, "x", width=self.d).astype(np.float64)
         far = np.empty((rows.shape[0], self.k))
         for k, (mean, precision) in enumerate(zip(self.means, self.precisions(), strict=True)):
             for block in row_blocks(rows.shape[0], row_bytes=8 * self.d):

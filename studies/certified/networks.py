@@ -38,8 +38,10 @@ METHODS: Mapping[str, Preset] = {
     "OE": _short(OutlierExposure(kappa=0.3, ramp=(0.05, 0.3)), "uniform answers to outliers"),
     "ACET": _short(ACET(), "low confidence on attacked outliers", epochs=6, rows=10_000),
     "CCU": _short(CCU(components=60, rows=12_000), "gated by two mixtures of Gaussians"),
-    "GOOD_0": _short(GOOD(quantile=0.0), "L_CUB at the outliers, no ball"),
-    "GOOD_80": _short(GOOD(quantile=0.8, kappa=1.0), "the easier 80 % certified", epochs=10, rows=10_000),
+    "GOOD_0": _short(GOOD(quantile=0.0, interval_init=True), "L_CUB at the outliers, no ball"),
+    "GOOD_80": _short(
+        GOOD(quantile=0.8, kappa=1.0, interval_init=True), "the easier 80 % certified", epochs=10, rows=10_000
+    ),
     "GOOD_100": PRESETS["quick"],
     "joint": PRESETS["standard"],
 }

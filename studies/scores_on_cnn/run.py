@@ -86,16 +86,22 @@ def one(score: str) -> list[Row]:
 
 
 def measure(name: str, train: Outputs, test: Outputs, outliers: dict[str, Outputs]) -> list[Row]:
-    """AURC and AUGRC of a score on each outlier set, and on the inliers' own errors, by fold."""
+    """AURC and AUGRC of a score on each outlier set, and on the inliers' own errors, by fold.
+
+    A score that learns from held-out inliers (the temperature) is fitted on the test images of the other folds:
+    training outputs are too sure, and no image is measured that it learned from.
+    """
     rng = np.random.default_rng(SEED)
     fold = {key: rng.permutation(o.n) % FOLDS for key, o in {"test": test, **outliers}.items()}
     correct, score, rows = test.correct, variants(train, test)[name], []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CaveatWarning)
-        inside = score.fit(train).score(test)
-        strange = {outlier: score.score(outputs) for outlier, outputs in outliers.items()}
     for part in range(FOLDS):
         mine = fold["test"] == part
+        if part == 0 or score.held_out:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CaveatWarning)
+                score.fit(test[~mine] if score.held_out else train)
+                inside = score.score(test)
+                strange = {outlier: score.score(outputs) for outlier, outputs in outliers.items()}
         cases = {"test": (inside[mine], correct[mine])}
         for outlier, values in strange.items():
             cases[outlier] = ood_failures(

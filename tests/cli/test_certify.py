@@ -66,6 +66,31 @@ def test_a_trained_folder_is_certified(run, model, tmp_path):
     assert list((tmp_path / "out").glob("rows.*"))
 
 
+def test_the_attack_can_be_set(run, model, tmp_path):
+    code, out, err = run(
+        "certify", model, "--data", "digits", "--outlier", "permuted", "--epsilon", 0.1, "--points", 30,
+        "--attack-points", 10, "--attack", "apgd", "--steps", 3, "--monotone-steps", 4, "--restarts", 2,
+        "--start", "small", "--start", "toward_id", "--transfer", model, "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "AAUC is of the attacked outliers alone" in out.replace("\n", " ")
+    with (tmp_path / "out" / "certificates.csv").open(newline="") as stream:
+        sizes = {row["metric"]: row["n"] for row in csv.DictReader(stream) if row["outlier"] == "permuted"}
+    assert (sizes["auc"], sizes["gauc"], sizes["aauc"]) == ("30", "30", "10")
+    page = (tmp_path / "out" / "certificates.html").read_text(encoding="utf-8")
+    assert "All on the same samples" not in page
+
+
+def test_every_setting_of_the_attack_is_explained(run):
+    code, out, _ = run("certify", "--help")
+    assert code == 0
+    for option in ("--attack-points", "--steps", "--monotone-steps", "--restarts", "--start", "--transfer", "--attack"):
+        line = next(line for line in out.splitlines() if f"{option} " in line)
+        assert len(line.split(option)[1].split()) > 4
+    for word in ("toward_id", "contrast", "apgd", "monotone"):
+        assert word in out
+
+
 def test_without_an_attack_it_writes_into_the_model(run, model):
     code, out, _ = run("certify", model, "--data", "digits", "--points", 10, "--steps", 0)
     assert code == 0
@@ -122,6 +147,12 @@ def test_what_cannot_be_certified_is_said_in_one_sentence(run, model, tmp_path):
     code, _, err = run("certify", model, "--data", "digits", "--epsilon", -1)
     assert code == 2
     assert "epsilon must be a finite number, at least 0" in err
+    code, _, err = run("certify", model, "--data", "digits", "--start", "pont", "--points", 5)
+    assert code == 2
+    assert "Did you mean 'point'" in err
+    code, _, err = run("certify", model, "--data", "digits", "--transfer", tmp_path / "no")
+    assert code == 2
+    assert "does not exist" in err
 
 
 def test_the_terminal_rounds_no_number_to_an_end_and_no_promise_up(capsys, monkeypatch):

@@ -50,3 +50,17 @@ def test_a_wrong_key_ends_with_one_sentence(tmp_path, run):
     code, _, err = run("train", str(plan), "--out", str(tmp_path / "model"))
     assert code == 2
     assert "unknown key 'training.epoch'" in err
+
+
+def test_a_model_can_be_trained_further(tmp_path, run):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN, encoding="utf-8")
+    assert run("train", plan, "--out", tmp_path / "first")[0] == 0
+    plan.write_text(PLAN.replace("epochs = 6", "epochs = 1").replace("0.01", "1e-9"), encoding="utf-8")
+    code, out, err = run("train", plan, "--out", tmp_path / "second", "--start", tmp_path / "first")
+    assert code == 0, err
+    accuracy = float(out.split("validation accuracy ")[1].split(",")[0])
+    assert accuracy > 0.8  # one epoch at this rate learns nothing
+    code, _, err = run("train", plan, "--out", tmp_path / "third", "--start", tmp_path / "model.pt")
+    assert code == 2
+    assert "not read: convert" in err.replace("\n", " ")

@@ -7,7 +7,7 @@ import pytest
 
 from caveat import Outputs
 from caveat.conformal import DifficultySets, SplitSets
-from caveat.errors import InputError, NotFittedError
+from caveat.errors import CaveatWarning, InputError, NotFittedError
 
 
 def draw(n, rng, classes=5):
@@ -44,7 +44,7 @@ def test_sets_grow_with_difficulty_more_than_with_one_threshold():
     hard = test_easy < 1
     assert found.sizes[hard].mean() > plain.sizes[hard].mean()
     assert abs(found.covers(test.labels)[hard].mean() - 0.9) < abs(plain.covers(test.labels)[hard].mean() - 0.9)
-    assert "cut on the calibration data" in str(found)
+    assert found.caveat == ""
     np.testing.assert_array_equal(found.member, by_bin.p_values(test, ease=test_easy) > 0.1)
 
 
@@ -65,8 +65,10 @@ def test_a_bin_without_calibration_samples_leaves_every_label_possible():
     rng = np.random.default_rng(5)
     (cal, easy), (test, test_easy) = draw(300, rng), draw(100, rng)
     seen = easy > 2
-    sets = DifficultySets(bins=4).calibrate(cal[seen], binning=np.array([0.5, 1.0, 1.5, 2.0]), ease=easy[seen])
+    with pytest.warns(CaveatWarning, match="3 of 4 difficulty bins hold no calibration sample"):
+        sets = DifficultySets(bins=4).calibrate(cal[seen], binning=np.array([0.5, 1.0, 1.5, 2.0]), ease=easy[seen])
     found = sets.predict(test, ease=test_easy)
+    assert "hold no calibration sample" in found.caveat
     assert (found.sizes[test_easy < 1] == 5).all()
 
 
@@ -77,8 +79,10 @@ def test_clear_errors():
         DifficultySets().calibrate(cal)
     with pytest.raises(InputError, match="binning must be outputs, an array of ease or 'calibration', got 'same'"):
         DifficultySets().calibrate(cal, binning="same", ease=easy)
-    with pytest.raises(InputError, match=r"ease must have one value per sample \(100\), got 3"):
+    with pytest.raises(InputError, match="outputs and ease must have the same length, got 100 and 3"):
         DifficultySets().calibrate(cal, binning="calibration", ease=[1, 2, 3])
+    with pytest.raises(InputError, match="ease of the calibration samples themselves"):
+        DifficultySets().calibrate(cal, binning=easy[::-1], ease=easy)
     with pytest.raises(NotFittedError, match="Call calibrate"):
         DifficultySets().predict(cal, ease=easy)
     with pytest.raises(InputError, match="unknown nonconformity score"):

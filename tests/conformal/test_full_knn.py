@@ -1,6 +1,7 @@
 """Full conformal nearest neighbours against refitting the whole bag for every test object and label."""
 
 import math
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import kstest
 
 from caveat.conformal import FullKNN
-from caveat.conformal.metric_spaces import Euclidean
+from caveat.conformal.metric_spaces import Euclidean, TangentDistance
 from caveat.errors import InputError, NotFittedError
 
 
@@ -113,6 +114,77 @@ def test_sets_cover():
     assert sets.sizes.mean() < 2
 
 
+class Lopsided:
+    """A metric that is not symmetric: what lies above counts double."""
+
+    def prepare(self, x):
+        return (x.astype(float),)
+
+    def distances(self, a, b):
+        gap = b[0][None] - a[0][:, None]
+        return np.sqrt((np.where(gap > 0, 2 * gap, gap) ** 2).sum(axis=2))
+
+
+METRICS = {
+    "euclidean": "euclidean",
+    "tangent": TangentDistance(),
+    "one-sided tangent": TangentDistance(sides="one"),
+    "lopsided": Lopsided(),
+}
+# Objects apart; most distances tie and some objects coincide; the same in units in which floats are not exact.
+OBJECTS = {
+    "apart": lambda x: x,
+    "tied": np.round,
+    "tied, not exact": lambda x: np.round(x) / 7 + 3,
+}
+
+
+@pytest.mark.parametrize("by", [None, "label"])
+@pytest.mark.parametrize("objects", OBJECTS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_each_example_of_a_bag_in_turn_has_no_too_small_p_value(metric, objects, by):
+    """Leave one out: of N examples no more than r have a p-value of r / N or less, for every r (or within a label)."""
+    rng, y = np.random.default_rng(len(objects)), np.repeat([0, 1, 2], [7, 8, 7])
+    x = OBJECTS[objects](0.7 * rng.normal(size=(y.size, 9)) + 0.5 * y[:, None])
+    ranks = defaultdict(lambda: np.empty(y.size))
+    for i in range(y.size):
+        rest = np.arange(y.size) != i
+        fitted = FullKNN(metric=METRICS[metric]).fit(x[rest], y[rest], most=5)
+        of = np.count_nonzero(y == y[i]) if by == "label" else y.size
+        for measure, k, p in fitted.path(x[[i]], [1, 3, 5], by=by):
+            ranks[measure, k][i] = round(p[0, y[i]] * of)
+    assert len(ranks) == 9
+    for (measure, _), found in ranks.items():
+        for part in [found[y == c] for c in range(3)] if by == "label" else [found]:
+            assert all(np.count_nonzero(part <= rank) <= rank for rank in range(1, part.size + 1))
+            if objects == "apart" and measure == "ratio":  # without ties every rank is taken once
+                assert sorted(part) == list(range(1, part.size + 1))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "tangent", "one-sided tangent"])
+def test_a_distance_depends_on_its_two_objects_only(metric):
+    space = Euclidean() if metric == "euclidean" else METRICS[metric]
+    x = np.random.default_rng(0).normal(size=(230, 49))
+    state = space.prepare(x)
+    whole = space.distances(state, state)
+    for rows, columns in (
+        (slice(0, 1), slice(0, 230)),
+        (slice(17, 150), slice(5, 6)),
+        (slice(96, 113), slice(40, 229)),
+    ):
+        part = space.distances(space.prepare(x[rows]), space.prepare(x[columns]))
+        np.testing.assert_array_equal(part, whole[rows, columns])
+
+
+def test_sets_read_a_level_as_it_was_meant():
+    # p = 1/10 must not exceed 1 - 0.9, which is 0.09999999999999998.
+    y = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1])
+    fitted = FullKNN("ratio", k=1).fit(np.arange(9.0)[:, None] + 100 * y[:, None], y)
+    new = np.array([[1e6]])
+    assert (fitted.p_values(new) == 0.1).any()
+    np.testing.assert_array_equal(fitted.predict(new, 1 - 0.9).member, fitted.predict(new, 0.1).member)
+
+
 def test_a_metric_of_your_own():
     class Manhattan:
         def prepare(self, x):
@@ -146,5 +218,5 @@ def test_clear_errors():
         fitted.p_values(x, by="class")
     with pytest.raises(InputError, match="at least two classes"):
         FullKNN().fit(x, [0] * 6)
-    with pytest.raises(InputError, match=r"one label per row of x \(6\), got 2"):
+    with pytest.raises(InputError, match="x and y must have the same length, got 6 and 2"):
         FullKNN().fit(x, [0, 1])

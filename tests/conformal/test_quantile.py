@@ -23,6 +23,16 @@ def test_the_rank_is_exact_where_floats_are_not():
     assert wrong > 0  # the float formula does fail: the exact one is needed
 
 
+def test_a_level_computed_from_a_confidence_is_the_level_that_was_meant():
+    # 1 - 0.9 is 0.09999999999999998: read digit by digit, the rank is one too high wherever (n + 1) / 10 is whole.
+    assert quantile(range(1, 10), 1 - 0.9) == 9
+    for n in range(1, 1000):
+        for percent in range(1, 100):
+            assert quantile_rank(n, 1 - percent / 100) == quantile_rank(n, (100 - percent) / 100)
+        assert quantile_rank(n, 1 / 3) == quantile_rank(n, 1 - 2 / 3) == -(-2 * (n + 1) // 3)
+    assert too_few(9, 1 - 0.9) == ""
+
+
 def test_by_hand():
     # n = 9, alpha = .1: k = ceil(10 * .9) = 9, the largest; alpha = .2: k = 8
     assert quantile(np.arange(1, 10), 0.1) == 9

@@ -6,10 +6,12 @@ import math
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.stats import beta
 
 from caveat import Outputs
 from caveat.conformal import SplitSets, p_values
 from caveat.conformal.nonconformity import NONCONFORMITY, RAPS, SAPS
+from caveat.conformal.pac import pac_rank
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.scores import make
 
@@ -348,3 +350,36 @@ def test_settings_of_a_score_are_used():
     strict = SplitSets(RAPS(penalty=1.0, k_reg=3), alpha=0.1).calibrate(both[:1000]).predict(both[1000:])
     np.testing.assert_array_equal(loose.member, aps.member)
     assert strict.sizes.std() < aps.sizes.std() / 2
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_the_confidence_is_of_each_group_or_of_all(joint):
+    # The nonconformity of the true label is uniform, so that a threshold q of a label errs with probability 1 - q.
+    rng, trials, alpha, delta, classes = np.random.default_rng(0), 1200, 0.2, 0.1, 4
+    labels = np.repeat(np.arange(classes), 60)
+    fails = np.zeros((trials, classes), dtype=bool)
+    for t in range(trials):
+        own = rng.random(labels.size)
+        probs = np.repeat(((1 - own) / (classes - 1))[:, None], classes, axis=1)
+        probs[np.arange(labels.size), labels] = own
+        sets = SplitSets("lac", alpha=alpha, by="label", delta=delta, joint=joint)
+        fails[t] = 1 - sets.calibrate(Outputs(probs=probs, labels=labels)).thresholds_ > alpha
+    n, each = 60, delta / classes if joint else delta
+    exact = beta(n - pac_rank(n, alpha, each) + 1, pac_rank(n, alpha, each)).sf(alpha)  # of one label, at most each
+    assert exact <= each
+    together = 1 - (1 - exact) ** classes
+    assert abs(fails.mean() - exact) < 4 * np.sqrt(exact / fails.size)
+    assert abs(fails.any(axis=1).mean() - together) < 4 * np.sqrt(together / trials)
+    assert (together <= delta) == joint
+    says = str(sets.predict(Outputs(probs=probs)))
+    assert ("for all 4 groups at once." in says) == joint
+    assert ("each of 4 groups by itself" in says) == (not joint)
+
+
+def test_a_joint_promise_needs_delta_and_is_silent_for_one_group():
+    with pytest.raises(InputError, match="joint=True shares delta"):
+        SplitSets(joint=True)
+    outputs = Outputs(probs=np.random.default_rng(0).dirichlet(np.ones(3), size=100), labels=np.arange(100) % 3)
+    alone, joint = (SplitSets(delta=0.1, joint=joint).calibrate(outputs) for joint in (False, True))
+    assert alone.threshold_ == joint.threshold_
+    assert alone.caveat_ == joint.caveat_ == ""

@@ -12,8 +12,9 @@ from caveat.errors import CaveatWarning, InputError
 
 def test_by_hand():
     # n = 2. The largest: P(Beta(1, 2) <= 0.7) = 1 - 0.3^2 = 0.91 >= 0.9. The smaller: P(Beta(2, 1) <= 0.7) = 0.49.
-    t = threshold_for([3.0, 5.0], false_alarm=0.7, delta=0.1)
-    assert 5.0 < t <= np.nextafter(5.0, 6.0)
+    # 3 and 5 may have been float16, in which the next number above 5 is 5 + 2^-8.
+    assert threshold_for([3.0, 5.0], false_alarm=0.7, delta=0.1) == 5 + 2**-8
+    assert threshold_for([0.3, 0.5], false_alarm=0.7, delta=0.1) == np.nextafter(0.5, 1.0)  # only float64 has 0.3
 
 
 @pytest.mark.parametrize(("n", "rate", "delta"), [(100, 0.1, 0.05), (1000, 0.05, 0.01), (333, 0.5, 0.5)])
@@ -50,6 +51,54 @@ def test_ties_in_any_number_type_are_kept_whole(kind):
     assert not (scores >= threshold_for(scores, false_alarm=0.05, delta=0.01)).any()
 
 
+HELD_IN = {
+    "torch float32": lambda scores: pytest.importorskip("torch").tensor(
+        scores, dtype=pytest.importorskip("torch").float32
+    ),
+    "torch float16": lambda scores: pytest.importorskip("torch").tensor(
+        scores, dtype=pytest.importorskip("torch").float16
+    ),
+    "list of np.float32": lambda scores: [np.float32(score) for score in scores],
+    "list of np.float16": lambda scores: [np.float16(score) for score in scores],
+    "big-endian float32": lambda scores: np.asarray(scores, dtype=">f4"),
+    "big-endian float64": lambda scores: np.asarray(scores, dtype=">f8"),
+    "longdouble": lambda scores: np.asarray(scores, dtype=np.longdouble),
+    "float16 array": lambda scores: np.asarray(scores, dtype=np.float16),
+    "float32 array": lambda scores: np.asarray(scores, dtype=np.float32),
+    "float64 array": np.asarray,
+    "list": list,
+}
+
+
+@pytest.mark.parametrize("held", HELD_IN)
+def test_a_tied_group_is_not_flagged_however_the_scores_are_held(held):
+    # 70 scores apart and 30 that tie above them at 0.1, which no float type holds: 10 % of false alarms are allowed.
+    scores = [*np.linspace(0, 0.09, 70).tolist(), *[0.1] * 30]
+    inlier = HELD_IN[held](scores)
+    t = threshold_for(inlier, false_alarm=0.1, delta=0.1)
+    kind = getattr(inlier, "dtype", None)
+    flagged = inlier >= t if kind is not None else [score >= t for score in inlier]
+    assert int(sum(bool(flag) for flag in flagged)) == 0
+    assert t < 0.101
+
+
+@pytest.mark.parametrize("stored", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("compared", [np.float16, np.float32, np.float64, np.longdouble])
+def test_the_same_scores_are_flagged_in_every_type_that_holds_them(stored, compared):
+    rng = np.random.default_rng(0)
+    for scale in (1e-6, 1.0, 1e4):
+        scores = (scale * rng.normal(size=200).round(1)).astype(stored)
+        if compared(scores.dtype.type(1)).nbytes < scores.itemsize:
+            continue
+        exact = threshold_for(scores, 0.1, 0.1)
+        expected = scores.astype(np.longdouble) >= np.longdouble(exact)
+        again = threshold_for(scores.astype(compared), 0.1, 0.1)
+        in_type = scores.astype(compared)
+        np.testing.assert_array_equal(in_type >= again, expected)  # numpy rounds a Python float to the array's type
+        np.testing.assert_array_equal(in_type >= compared(again), expected)
+        assert 0 < expected.sum() < 20
+
+
 def test_infinite_inliers_beyond_the_rate_leave_no_threshold():
     # A tenth scores inf: flagging "inf or more" would be a tenth of false alarms where a twentieth is allowed.
     scores = np.append(np.arange(900.0), np.full(100, np.inf))
@@ -74,8 +123,7 @@ def test_smaller_than_the_band_asks_for():
 
 
 def test_constant_scores_flag_only_what_is_stranger():
-    t = threshold_for(np.zeros(200), 0.05, 0.05)
-    assert 0 < t < 1e-300
+    assert threshold_for(np.zeros(200), 0.05, 0.05) == 2**-24  # the smallest float16 above 0
 
 
 def test_required_n_is_the_smallest():

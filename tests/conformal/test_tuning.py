@@ -76,5 +76,5 @@ def test_clear_errors():
             tune(Outputs(logits=tuning.logits), 0.1, rng=rng)
     with pytest.raises(InputError, match="penalties must be a list with at least one entry"):
         tune_raps(tuning, 0.1, rng=rng, penalties=[])
-    with pytest.raises(InputError, match=r"one value per tuning sample \(100\), got 99"):
+    with pytest.raises(InputError, match=r"same length, got 100 and 99"):
         tune_difficulty(tuning, {"a": easy[1:]}, 0.1, rng=rng)

@@ -108,7 +108,7 @@ def test_bad_input():
         proximity(inlier=a, outlier=Outputs(logits=[[1.0, 2.0]]))
     with pytest.raises(InputError, match="text must have the width of the embeddings"):
         proximity(inlier=a, outlier=b, text=[[1.0]])
-    with pytest.raises(InputError, match="one value per inlier"):
+    with pytest.raises(InputError, match="same length"):
         proximity(inlier=a, outlier=b, labels=[0])
     with pytest.raises(InputError, match="inlier has NaN"):
         proximity(inlier=a * np.nan, outlier=b)

@@ -55,8 +55,11 @@ def test_strata_by_hand():
     sizes, covered = [0, 1, 1, 3, 4], [0, 1, 1, 1, 0]
     assert metrics.sscv(covered=covered, sizes=sizes, alpha=0.1) == pytest.approx(0.9)
     assert metrics.sscv(covered=covered[:4], sizes=sizes[:4], alpha=0.1) == pytest.approx(abs(2 / 3 - 0.9))
-    # one by one: size 0 is never covered
-    assert metrics.escv(covered=covered[:4], sizes=sizes[:4], alpha=0.1) == pytest.approx(0.9)
+    # one by one, empty sets left out: size 1 and size 3 are covered, size 4 is not
+    assert metrics.escv(covered=covered[:4], sizes=sizes[:4], alpha=0.1) == pytest.approx(0.1)
+    assert metrics.escv(covered=covered, sizes=sizes, alpha=0.1) == pytest.approx(0.9)
+    with pytest.warns(CaveatWarning, match="ESCV is undefined: every set is empty"):
+        assert np.isnan(metrics.escv(covered=[0, 0], sizes=[0, 0], alpha=0.1))
     assert metrics.sscv(covered=[1, 1], sizes=[101, 5000], alpha=0.1) == pytest.approx(0.1)
     assert metrics.rank_cv(covered=[1, 1, 0, 0, 1], ranks=[1, 1, 2, 3, 3], alpha=0.1) == pytest.approx(0.9 - 1 / 3)
     with pytest.raises(InputError, match="edges must rise strictly"):
@@ -121,7 +124,7 @@ def test_adaptive_sets_look_adaptive():
 
 
 def test_clear_errors():
-    with pytest.raises(InputError, match="one value per sample, got covered 2, ease 3"):
+    with pytest.raises(InputError, match="covered and ease must have the same length, got 2 and 3"):
         metrics.t_cv(covered=[1, 0], ease=[1, 2, 3], alpha=0.1, bins=2)
     with pytest.raises(InputError, match=r"bins must be at most the number of samples \(2\), got 50"):
         metrics.t_cv(covered=[1, 0], ease=[1, 2], alpha=0.1)

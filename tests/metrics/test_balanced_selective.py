@@ -58,5 +58,5 @@ def test_one_class_is_the_plain_metric(case):
 
 
 def test_labels_must_fit():
-    with pytest.raises(InputError, match=r"one value per score \(2\), got 1"):
+    with pytest.raises(InputError, match=r"same length, got 2 and 1"):
         balanced_aurc(score=[1, 2], correct=[1, 0], labels=[0])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -76,6 +78,67 @@ def test_calibrated_probabilities_have_small_error_and_sharpened_ones_do_not():
     assert proud.brier.lower > good.brier.upper
 
 
+def missed(n, classes, sharp, temperature, *, trials, resamples, seed=0):
+    """How often the interval of ECE lies above and below the truth, for a model whose truth is known.
+
+    Labels are drawn from softmax(logits), the model says softmax(logits / temperature): temperature 1 is calibrated.
+    """
+    rng = np.random.default_rng([seed, n, classes])
+
+    def drawn(size):
+        logits = rng.normal(size=(size, classes)) * sharp
+        return logits, softmax(logits, axis=1)
+
+    truth = 0.0
+    if temperature != 1:
+        logits, probs = drawn(100_000)
+        said = softmax(logits / temperature, axis=1)
+        gap = probs[np.arange(said.shape[0]), said.argmax(axis=1)] - said.max(axis=1)
+        truth = np.abs(np.bincount(np.ceil(15 * said.max(axis=1)).astype(int), weights=gap)).sum() / gap.size
+    above, below = 0, 0
+    for _ in range(trials):
+        logits, probs = drawn(n)
+        labels = (rng.random((n, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(0, classes - 1)
+        said = Outputs(probs=softmax(logits / temperature, axis=1), labels=labels)
+        found = calibration(said, rng=rng, resamples=resamples).ece
+        assert found.lower <= found.value <= found.upper
+        above, below = above + (found.lower > truth), below + (found.upper < truth)
+    return above / trials, below / trials
+
+
+@pytest.mark.parametrize(("n", "classes"), [(100, 4), (300, 10), (1000, 10)])
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_the_interval_of_ece_holds(n, classes, temperature):
+    trials = 100
+    for share in missed(n, classes, 3.0, temperature, trials=trials, resamples=99):
+        assert share <= 0.025 + 4 * np.sqrt(0.025 * 0.975 / trials)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "trials"), [(100, 2000), (1000, 1000), (10_000, 300), (100_000, 80)])
+@pytest.mark.parametrize(("classes", "sharp"), [(4, 2.0), (10, 5.0)])
+@pytest.mark.parametrize("temperature", [1.0, 0.5, 1.5])
+def test_the_interval_of_ece_holds_for_any_n(n, trials, classes, sharp, temperature):
+    for share in missed(n, classes, sharp, temperature, trials=trials, resamples=199):
+        assert share <= 0.025 + 4 * np.sqrt(0.025 * 0.975 / trials)
+
+
+def test_too_few_resamples_exclude_nothing():
+    # Of 20 draws none stands for the largest 2.5 %.
+    wrong = Outputs(probs=[[0.99, 0.01]] * 200, labels=[1] * 200)
+    assert calibration(wrong, rng=np.random.default_rng(0), resamples=20).ece.lower == 0
+    assert calibration(wrong, rng=np.random.default_rng(0), resamples=100).ece.lower > 0.9
+
+
+def test_the_caveat_says_what_a_calibrated_model_would_have():
+    # 400 samples of confidence 0.5 in one bin: E |Bin(400, 1/2) - 200| / 400 = 0.0199
+    said = Outputs(probs=[[0.5, 0.5]] * 400, labels=[0] * 400)
+    found = calibration(said, rng=np.random.default_rng(0), resamples=4000).ece
+    assert found.value == 0.5
+    on_average = float(re.search(r"has (0\.\d+) on average", found.caveat)[1])
+    assert abs(on_average - 0.0199) < 4 * 0.015 / np.sqrt(4000) + 0.0005
+
+
 def test_one_sample_and_probs_instead_of_logits():
     found = calibration(Outputs(probs=[[0.7, 0.3]], labels=[0]), rng=np.random.default_rng(0))
     assert found.nll.value == pytest.approx(-np.log(0.7))
@@ -94,7 +157,7 @@ def test_bad_input():
         ece(probs=[[0.2, 0.2]], labels=[0])
     with pytest.raises(InputError, match="labels must be between 0 and 1, got 2"):
         brier(probs=[[0.5, 0.5]], labels=[2])
-    with pytest.raises(InputError, match=r"one value per row of probs \(1\), got 2"):
+    with pytest.raises(InputError, match="probs and labels must have the same length, got 1 and 2"):
         nll(probs=[[0.5, 0.5]], labels=[0, 1])
     with pytest.raises(InputError, match="exactly one of probs and logits"):
         nll(labels=[0])

@@ -48,5 +48,5 @@ def test_a_planted_slab_is_found_and_perfect_sets_are_not_blamed():
 def test_labels_in_place_of_coverage_are_refused():
     with pytest.raises(InputError, match="covered must hold booleans"):
         metrics.worst_slab_coverage(covered=[3, 1, 2], features=np.ones((3, 1)), rng=np.random.default_rng(0))
-    with pytest.raises(InputError, match=r"features must have one row per value of covered \(3\), got 2"):
+    with pytest.raises(InputError, match=r"covered and features must have the same length, got 3 and 2"):
         metrics.worst_slab_coverage(covered=[1, 1, 0], features=np.ones((2, 1)), rng=np.random.default_rng(0))

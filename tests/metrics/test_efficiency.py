@@ -76,7 +76,7 @@ def test_ties_are_broken_as_in_the_paper():
 def test_clear_errors():
     with pytest.raises(InputError, match=r"p_values must lie between 0 and 1, got 1.5 at row 1"):
         efficiency(p_values=[[0.5, 0.2], [1.5, 0.0]])
-    with pytest.raises(InputError, match=r"one value per row of p_values \(1\), got 2"):
+    with pytest.raises(InputError, match=r"same length, got 1 and 2"):
         efficiency(p_values=[[0.5, 0.2]], labels=[0, 1])
     with pytest.raises(InputError, match="epsilon must be strictly between 0 and 1"):
         efficiency(p_values=[[0.5, 0.2]], epsilon=1)

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from caveat import InputError, Outputs, conformal
+from caveat import CaveatWarning, InputError, Outputs, conformal
 from caveat.scores import MDSEnsemble
 
 torch = pytest.importorskip("torch")
@@ -79,7 +79,32 @@ def test_the_model_is_restored_when_a_batch_fails(model):
 
 
 def test_a_head_can_be_named(model, batches):
-    assert extract(model, batches, head="side").logits.shape == (12, 7)
+    with pytest.warns(CaveatWarning, match="head 'side' are not what the model returns"):
+        assert extract(model, batches, head="side").logits.shape == (12, 7)
+
+
+@pytest.mark.parametrize("change", [lambda z: z / 2.5, lambda z: z + torch.arange(3.0), lambda z: z.argmax(dim=1)])
+def test_a_named_head_whose_logits_the_model_changes_is_warned_of_once(change):
+    model, x = Answering(lambda z, *_: change(z)), torch.randn(6, 4)
+    with pytest.warns(CaveatWarning, match="head 'fc' are not what the model returns") as told:
+        said = extract(model, [x, x], head="fc", mc=0)
+    assert len(told) == 1
+    np.testing.assert_allclose(said.logits[:6], model.fc(model.embed(x)).detach(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda z, *_: z,
+        lambda z, *_: z.softmax(dim=1),
+        lambda z, *_: z.log_softmax(dim=1),
+        lambda z, *_: z.half(),
+        lambda z, h, _: {"logits": z.double(), "features": h},
+        lambda z, h, other: (other, [h, z]),
+    ],
+)
+def test_a_named_head_that_gives_the_answer_is_not_warned_of(how):
+    assert extract(Answering(how), [torch.randn(6, 4)], head="fc").logits.shape == (6, 3)
 
 
 def test_a_model_that_ends_in_a_softmax_gets_the_candidates_named(model, batches):
@@ -222,16 +247,54 @@ def test_loaders_without_labels_and_bad_loaders(model):
 
 
 @pytest.mark.parametrize(
-    "given", [lambda y: y, lambda y: y[:, None], lambda y: y.numpy(), lambda y: y.tolist(), lambda y: y.to(torch.uint8)]
+    "given",
+    [
+        lambda y: y,
+        lambda y: y[:, None],
+        lambda y: y.numpy(),
+        lambda y: y.tolist(),
+        lambda y: y.to(torch.uint8),
+        lambda y: y.float(),
+        lambda y: y.half()[:, None],
+        lambda y: y.to(torch.bfloat16),
+        lambda y: y.double().numpy(),
+        lambda y: nn.functional.one_hot(y, 3),
+        lambda y: nn.functional.one_hot(y, 3).float(),
+        lambda y: nn.functional.one_hot(y, 3).bool().numpy(),
+    ],
 )
-def test_labels_are_one_whole_number_per_row_however_they_come(model, batches, given):
+def test_labels_are_class_numbers_or_one_hot_rows_however_they_come(model, batches, given):
     said = extract(model, [(x, given(y)) for x, y in batches])
     np.testing.assert_array_equal(said.labels, torch.cat([y for _, y in batches]))
 
 
-@pytest.mark.parametrize("beside", [torch.rand, lambda n: ["a.png"] * n, lambda n: {"path": "a"}])
-def test_what_is_not_whole_numbers_is_no_label(model, batches, beside):
+@pytest.mark.parametrize("beside", [lambda n: ["a.png"] * n, lambda n: {"path": "a"}, lambda n: None])
+def test_what_is_not_numbers_is_no_label(model, batches, beside):
     assert extract(model, [(x, beside(len(x))) for x, _ in batches]).labels is None
+
+
+@pytest.mark.parametrize(
+    ("beside", "what"),
+    [
+        (lambda n: torch.full((n,), 0.5), "whole class numbers, got 0.5 at row 0"),
+        (lambda n: torch.full((n,), float("nan")), "NaN"),
+        (lambda n: torch.full((n, 3), 1 / 3), "one-hot rows with a single 1"),
+        (lambda n: torch.ones(n, 3), "one-hot rows with a single 1"),
+        (lambda n: nn.functional.one_hot(torch.zeros(n).long(), 4), "one-hot rows of 3 classes, got 4"),
+        (lambda n: torch.zeros(n + 1), "for each of"),
+        (lambda n: torch.zeros(n, 1, 8, 8), "for each of"),
+    ],
+)
+def test_numbers_that_are_no_labels_are_refused_not_dropped(model, batches, beside, what):
+    given = [(x, beside(len(x))) for x, _ in batches]
+    with pytest.raises(InputError, match=f"batch 0: labels .*{what}.* labels=False"):
+        extract(model, given)
+    assert extract(model, given, labels=False).labels is None
+
+
+def test_a_seed_stands_for_a_generator(model, batches):
+    one, two = (extract(model, batches, mc=3, rng=rng) for rng in (4, np.random.default_rng(4)))
+    np.testing.assert_array_equal(one.mc_logits, two.mc_logits)
 
 
 def test_an_empty_batch_says_nothing(model, batches):
@@ -370,7 +433,8 @@ def test_later_writes_into_a_tensor_are_not_seen():
 
     torch.manual_seed(0)
     model, x = Scribbler(), torch.randn(5, 1, 6, 6)
-    said = extract(model, [x], head="fc", layers=["conv"])
+    with pytest.warns(CaveatWarning, match="not what the model returns"):  # twice the logits of the layer
+        said = extract(model, [x], head="fc", layers=["conv"])
     assert said.layers["conv"].min() < 0  # before the rectifier wrote into it
     assert np.abs(said.features).max() > 0
     np.testing.assert_allclose(said.head.logits(said.features), said.logits, atol=1e-6)

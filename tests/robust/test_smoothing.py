@@ -39,6 +39,19 @@ def test_the_promise_holds_for_a_score_that_can_be_solved():
     assert fails > delta / 10  # and it is not empty talk: the order statistics are close to their level
 
 
+@pytest.mark.parametrize("radius", [0.0, 0.3])
+def test_the_value_lies_between_its_bounds(radius):
+    # m = 2, p = .05, delta = .2: the bound is the smaller sample, P(Bin(2, .05) >= 1) = .0975, and so must the value be
+    rng = np.random.default_rng(0)
+    for m in (1, 2, 3, 4, 5, 10, 11, 30):
+        samples = rng.normal(size=(20, m))
+        for p in (0.01, 0.05, 0.1, 0.3, 1 / 3, 0.5, 1 - 0.3, 0.9, 0.99):
+            for delta in (1e-3, 0.2, 0.9):
+                bounds = smoothed_quantile_bounds(samples, sigma=1.0, radius=radius, p=p, delta=delta)
+                assert (bounds.lower <= bounds.value).all()
+                assert (bounds.value <= bounds.upper).all()
+
+
 def test_votes_use_clopper_pearson():
     votes = np.repeat([[1.0, 0.0]], [70, 30], axis=1)
     bounds = smoothed_mean_bounds(votes, sigma=1.0, radius=0.0, delta=0.05, kind="votes")

@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from caveat import Head, InputError, Outputs
-from caveat.scores import KNN, MSP, KLMatching, Mahalanobis
+from caveat.scores import KNN, MSP, KLMatching, Mahalanobis, make
 
 
 def test_fit_returns_the_score_itself(train):
@@ -88,3 +88,26 @@ def test_many_rows_are_scored_in_threads_to_the_same_result(score, monkeypatch):
         threads.clear()
         score.score(outputs[:50])
     assert threads == here  # a few rows are not worth a thread
+
+
+@pytest.mark.parametrize("name", ["mahalanobis", "pca_error", "knn", "vim"])
+def test_arrays_in_place_of_outputs_are_refused_with_the_remedy(name, train, inlier):
+    with pytest.raises(InputError, match=r"train must be caveat\.Outputs, got a ndarray\. Wrap arrays: Outputs\("):
+        make(name).fit(train.features)
+    with pytest.raises(InputError, match=r"outputs must be caveat\.Outputs"):
+        make(name).fit(train).score(inlier.features)
+
+
+@pytest.mark.parametrize("name", ["mahalanobis", "relative_mahalanobis", "pca_error", "neco", "residual", "vim"])
+def test_features_too_large_to_be_squared_are_an_error_not_nan(name, train, inlier):
+    huge = Outputs(features=inlier.features * 1e200, logits=inlier.logits, head=inlier.head)
+    with pytest.raises(InputError, match=rf"the score {name} is (NaN|infinite), first at row 0\. Rescale"):
+        make(name).fit(train).score(huge)
+    wide = Outputs(features=train.features * 1e200, logits=train.logits, labels=train.labels, head=train.head)
+    with pytest.raises(InputError, match=r"is (NaN|infinite).* Rescale"):
+        make(name).fit(wide)
+
+
+def test_a_label_of_2_to_the_40_does_not_ask_for_terabytes(train):
+    with pytest.raises(InputError, match="Number the classes without gaps"):
+        make("mahalanobis").fit(Outputs(features=train.features[:2], labels=[0, 2**40]))

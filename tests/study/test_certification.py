@@ -182,3 +182,82 @@ def test_a_gated_classifier_is_ranked_by_its_effective_gate():
     assert (found.gauc(one), found.auc(one)) == (1.0, 1.0)
     assert (one.gates.clean < one.gates.attacked).all()
     assert (one.gates.attacked <= one.gates.upper).all()
+
+
+def test_attacked_rows_by_hand():
+    # Inliers 0.9 and 0.6; outliers 0.2, 0.5, 0.7 with bounds 0.7, 0.95, 0.8. Only the last two were attacked: 0.5
+    # stays, 0.7 reaches 0.75. AAUC of these two: 0.9 above both, 0.6 above 0.5: 3 of 4.
+    one = SetCertificate("noise", clean=logs(0.2, 0.5, 0.7), upper=logs(0.7, 0.95, 0.8), attacked=logs(0.5, 0.75),
+                         attacked_rows=np.array([1, 2]), zero_gradients=0.5)  # fmt: skip
+    found = Certification("net", 0.3, 4, logs(0.9, 0.6), 1.0, (one,))
+    assert (one.n, one.n_attacked) == (3, 2)
+    assert found.auc(one) == pytest.approx(5 / 6)  # all but 0.6 against 0.7
+    assert found.gauc(one) == pytest.approx(2 / 6)  # 0.9 against 0.7 and 0.8
+    assert found.aauc(one) == 0.75
+    same = found.sandwich(one)  # on the attacked two alone: clean 3 of 4, bounds 1 of 4
+    assert (same.guaranteed, same.adversarial, same.clean, same.n_outlier) == (0.25, 0.75, 0.75, 2)
+    sizes = {row["metric"]: row["n"] for row in found.rows() if row["kind"] == "certificate" and row["outlier"]}
+    assert (sizes["auc"], sizes["gauc"], sizes["aauc"], sizes["zero_gradient_share"]) == (3, 3, 2, 2)
+    with pytest.raises(CaveatError, match="does not hold"):  # 0.85 is above its bound 0.8
+        replace(found, sets=(replace(one, attacked=logs(0.5, 0.85)),))
+
+
+@pytest.fixture
+def toy():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.ReLU(), torch.nn.Linear(12, 3))
+    rng = np.random.default_rng(0)
+    return net, rng.random((30, 6)), rng.random((50, 6))
+
+
+def test_attacks_and_bounds_have_their_own_number_of_points(toy):
+    from caveat.study.certification import certify
+
+    net, known, strange = toy
+    how = {"inlier": known, "outliers": {"a": strange}, "epsilon": 0.1, "steps": 5}
+    (one,) = certify(net, points=40, attack_points=9, **how).sets
+    assert (one.n, one.n_attacked) == (40, 9)
+    assert one.attacked_rows.tolist() == np.linspace(0, 39, 9).round().tolist()
+    assert (one.clean[one.attacked_rows] <= one.attacked).all()
+    assert (one.attacked <= one.upper[one.attacked_rows]).all()
+    (full,) = certify(net, points=40, **how).sets
+    assert full.attacked_rows is None
+    np.testing.assert_array_equal(full.upper, one.upper)
+    with pytest.raises(InputError, match="attack_points must be"):
+        certify(net, attack_points=0, **how)
+
+
+def test_everything_about_the_attack_can_be_set(toy, monkeypatch):
+    from caveat.nn import attacks
+    from caveat.study.certification import certify
+
+    net, known, strange = toy
+    asked = []
+    real = attacks.attack_confidence
+    monkeypatch.setattr(attacks, "attack_confidence", lambda *given, **how: asked.append(how) or real(*given, **how))
+    how = {
+        "optimisers": ("apgd",), "starts": ("small", "contrast"), "steps": 4, "monotone_steps": 3, "restarts": 2,
+        "tries": 7, "transfer": [net],
+    }  # fmt: skip
+    renamed = {"attack" if key == "optimisers" else key: value for key, value in how.items()}
+    certify(net, inlier=known, outliers={"a": strange}, epsilon=0.1, points=5, **renamed)
+    assert {key: asked[0][key] for key in how} == how
+
+
+def test_the_attack_on_a_set_does_not_depend_on_the_other_sets(toy):
+    from caveat.study.certification import certify
+
+    net, known, strange = toy
+    how = {"inlier": known, "epsilon": 0.1, "steps": 2, "starts": ["full"], "attack": ["apgd"]}
+    alone = certify(net, outliers={"b": strange}, **how).sets[0]
+    after = certify(net, outliers={"a": known, "b": strange}, **how).sets[1]
+    np.testing.assert_array_equal(alone.attacked, after.attacked)
+
+
+def test_labels_of_another_length_are_named(toy):
+    from caveat.study.certification import certify
+
+    net, known, strange = toy
+    with pytest.raises(InputError, match="inlier and labels must have the same length"):
+        certify(net, inlier=known, labels=[0, 1], outliers={"a": strange}, epsilon=0.1, attack=())

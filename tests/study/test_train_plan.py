@@ -61,6 +61,14 @@ def test_everything_is_read(tmp_path, monkeypatch):
     assert plan.outliers["own"] == Source(path=str(tmp_path / "own/textures.npz"), split="all", limit=7)
 
 
+def test_a_start_is_read_and_is_no_option_of_the_network(tmp_path, monkeypatch):
+    monkeypatch.setenv("KIND", "plain")
+    plan = read(tmp_path, PLAN.replace("width = 4", 'width = 4\nstart = "models/${KIND}"'))
+    assert plan.start == str(tmp_path / "models/plain")
+    assert dict(plan.model_options) == {"width": 4}
+    assert read(tmp_path, PLAN).start is None
+
+
 def test_little_is_enough(tmp_path):
     plan = read(tmp_path, '[data]\nname = "digits"')
     assert (plan.paradigm, plan.sets, plan.test) == ("cross_entropy", ("train", "validation"), None)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from caveat import InputError, Outputs
+from caveat import CaveatWarning, InputError, Outputs
 
 pytest.importorskip("torch")
 
@@ -68,6 +68,69 @@ def test_bytes_normalising_and_outliers_to_learn_from(tmp_path):
         plan(train=own, normalise=True, paradigm="ceda", exposure=strange, outliers={}, sets=()), tmp_path / "other"
     )
     assert done.trained.paradigm.name == "ceda"
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("start") / "plain"
+    return folder, run_training(plan(outliers={}), folder).trained.model
+
+
+STILL = {"epochs": 1, "learning_rate": 1e-12, "batch_size": 64}
+
+
+@pytest.mark.filterwarnings("ignore:training collapsed")  # an untrained detector lets nothing pass
+@pytest.mark.parametrize("paradigm", ["good", "joint", "deep_gamblers"])
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_a_training_starts_from_a_model(tmp_path, plain, paradigm, kind):
+    folder, net = plain
+    start = folder if kind == "folder" else folder / "model.safetensors"
+    exposed = {} if paradigm == "deep_gamblers" else {"exposure": ("uniform",)}
+    change = plan(start=str(start), paradigm=paradigm, training=STILL, outliers={}, sets=("test",), **exposed)
+    done = run_training(change, tmp_path / "on").trained
+    classifier = done.paradigm.classifier(done.model)
+    for mine, theirs in zip(classifier.parameters(), net.parameters(), strict=True):
+        assert abs(mine - theirs).max() < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:training collapsed")
+def test_the_classifier_of_a_wrapped_model_is_a_start(tmp_path, plain):
+    how = {"outliers": {}, "sets": ("test",), "training": STILL}
+    run_training(plan(start=str(plain[0]), paradigm="joint", exposure=("uniform",), **how), tmp_path / "joint")
+    done = run_training(plan(start=str(tmp_path / "joint"), **how), tmp_path / "again").trained
+    for mine, theirs in zip(done.model.parameters(), plain[1].parameters(), strict=True):
+        assert abs(mine - theirs).max() < 1e-6
+
+
+def test_starts_that_make_no_sense_are_named(tmp_path, plain):
+    start = str(plain[0])
+    with pytest.raises(InputError, match="interval_init draws all weights anew"):
+        run_training(
+            plan(start=start, paradigm="good", paradigm_options={"interval_init": True}, exposure=("uniform",)),
+            tmp_path / "a",
+        )
+    with pytest.raises(InputError, match="do not fit the network"):
+        run_training(plan(start=start, model_options={"width": 5}), tmp_path / "b")
+    with pytest.raises(InputError, match="does not exist"):
+        run_training(plan(start=str(tmp_path / "no.safetensors")), tmp_path / "c")
+
+
+def test_a_start_that_has_seen_the_held_out_images_is_warned_of(tmp_path, plain):
+    how = {"start": str(plain[0]), "training": STILL, "outliers": {}, "sets": ()}
+    run_training(plan(**how), tmp_path / "same")
+    with pytest.warns(CaveatWarning, match="has seen images that this plan holds out"):
+        run_training(plan(**how, seed=2), tmp_path / "other")
+
+
+def test_a_folder_of_an_earlier_release_goes_on(tmp_path):
+    # its plan.json has no key for a start
+    import json
+
+    run_training(plan(outliers={}, sets=()), tmp_path)
+    before = json.loads((tmp_path / "plan.json").read_text())
+    assert before.pop("start") is None
+    (tmp_path / "plan.json").write_text(json.dumps(before))
+    assert run_training(plan(outliers={}, sets=()), tmp_path).trained.resumed
 
 
 def test_images_of_another_size_are_made_to_fit():

@@ -37,11 +37,45 @@ def certify(
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Radius: how far an attacker may change every pixel.")] = 0.3,
     split: Annotated[str | None, typer.Option(help="Split of the inliers and of named outliers.")] = "test",
-    points: Annotated[int, typer.Option(min=1, help="At most so many outliers of each set, for all numbers.")] = 300,
-    refine: Annotated[int, typer.Option(min=0, help="So many open outliers of each set get tighter, slow bounds.")] = 0,
-    steps: Annotated[int, typer.Option(min=0, help="Steps of the attack; 0: no attack.")] = 100,
-    delta: Annotated[float, typer.Option(help="Allowed failure of the guaranteed band.")] = 0.05,
-    seed: Annotated[int, typer.Option(min=0, help="Of made outliers and of the attack.")] = 0,
+    points: Annotated[int, typer.Option(min=1, help="Maximum outliers per set for AUC and GAUC.")] = 300,
+    attack_points: Annotated[
+        int | None,
+        typer.Option(min=1, help="Maximum outliers per set for AAUC, chosen among --points. Default: all of those."),
+    ] = None,
+    refine: Annotated[
+        int, typer.Option(min=0, help="Maximum outliers per set that get tighter bounds, half a second each.")
+    ] = 0,
+    attack: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Attack to run: apgd (gradient ascent with momentum) or monotone (never accepts a step down). Repeat "
+            "for several. Default: both."
+        ),
+    ] = None,
+    steps: Annotated[int, typer.Option(min=0, help="Gradient steps of apgd; 0: no attack. The paper uses 500.")] = 100,
+    monotone_steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Gradient steps of monotone. Default: twice --steps. The paper uses 200."),
+    ] = None,
+    restarts: Annotated[
+        int, typer.Option(min=1, help="How often attacks start again from new random points. The paper uses 5.")
+    ] = 1,
+    start: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where attacks start: point (the outlier), small, full (random), contrast, decontrast, lower, "
+            "toward_id (toward inliers). Repeat for several. Default: point, small, contrast, toward_id."
+        ),
+    ] = None,
+    transfer: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Folder of another trained model. It is attacked first, then the monotone attack on MODEL starts from "
+            "the points found there. Repeat for several."
+        ),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Allowed failure probability of the guaranteed band.")] = 0.05,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for generated outliers and the attack.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder to write to; default: certificates/ in the model.")] = None,
 ) -> None:  # fmt: skip
     """Bound the confidence of a network on outliers, attack it, and report AUC, AAUC and GAUC.
@@ -49,6 +83,7 @@ def certify(
     Writes certificates.csv, certificates.md, certificates.html, and rows for the report of a study.
     """
     from caveat._files import replacing_file
+    from caveat._streams import stream
     from caveat.nn.training.model_folder import load_model
     from caveat.report.certificates import certificate_markdown, write_certificates
     from caveat.study.certification import certify as run
@@ -62,12 +97,14 @@ def certify(
         known = _held_out(model, data, _load(data, split))
         shape = known.inputs().shape[1:]
         outliers: dict[str, Any] = {
-            name: _outliers(str(spec), split, known, shape, np.random.default_rng([seed, i]))
-            for i, (name, spec) in enumerate(named_paths(outlier or list(_MADE[:3]), what="outlier").items())
+            name: _outliers(str(spec), split, known, shape, stream(seed, "outliers", name))
+            for name, spec in named_paths(outlier or list(_MADE[:3]), what="outlier").items()
         }
         found = run(
-            trained.model, inlier=known, outliers=outliers, epsilon=epsilon, points=points, refine=refine,
-            attack=("apgd", "monotone") if steps else (), steps=max(1, steps), delta=delta, seed=seed,
+            trained.model, inlier=known, outliers=outliers, epsilon=epsilon, points=points,
+            attack_points=attack_points, refine=refine, attack=(attack or ("apgd", "monotone")) if steps else (),
+            starts=start or None, steps=max(1, steps), monotone_steps=monotone_steps, restarts=restarts,
+            transfer=[load_model(folder).model for folder in transfer or ()], delta=delta, seed=seed,
             source=model.resolve().name, progress=tell,
         )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,18 +125,21 @@ def show_certificates(found: Certification) -> None:
     title = f"{found.source}: radius {found.epsilon:g}{right}"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     table.add_column("outliers", no_wrap=True)
-    for heading in ("AUC", "AAUC", "GAUC", "guaranteed", "n"):
+    fewer = any(one.attacked_rows is not None for one in found.sets)
+    for heading in ("AUC", "AAUC", "GAUC", "guaranteed", "n", *(("attacked",) if fewer else ())):
         table.add_column(heading, justify="right", no_wrap=True)
     for one in found.sets:
         attacked = "–" if one.attacked is None else _in_percent(found.aauc(one))
         promised = math.floor(1000 * found.band(one).lower) / 10  # a promise is never rounded up
         table.add_row(one.name, _in_percent(found.auc(one)), attacked, _in_percent(found.gauc(one)),
-                      f"≥ {promised:.1f}", str(one.n))  # fmt: skip
+                      f"≥ {promised:.1f}", str(one.n), *((str(one.n_attacked),) if fewer else ()))  # fmt: skip
     console().print(table)
     say(
         "AUC as they are, AAUC attacked, GAUC certified: no attack within the radius can do better. Guaranteed: GAUC "
         f"for further inliers too, with probability {1 - found.delta:g}."
     )
+    if fewer:
+        say("AAUC is of the attacked outliers alone, so it can lie outside GAUC and AUC, which are of all n.")
     for sentence in dict.fromkeys(one.caveat for one in found.sets if one.caveat):
         say(sentence)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -18,6 +19,13 @@ def train(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the model; default: models/ and the plan's name.")
     ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            help="Model folder of caveat train, or .safetensors file, whose weights are trained further. Default: "
+            "model.start of the plan, or a new network."
+        ),
+    ] = None,
 ) -> None:
     """Train a classifier and extract its outputs; the same command goes on where a stopped one was.
 
@@ -28,6 +36,8 @@ def train(
     from caveat.study.training import run_training
 
     read = TrainPlan.read(plan)
+    if start is not None:
+        read = replace(read, start=str(start))
     folder = out if out is not None else Path("models") / plan.stem
     try:
         done = run_training(read, folder)

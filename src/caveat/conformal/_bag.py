@@ -53,7 +53,10 @@ class Seen:
     Parameters
     ----------
     gaps
-        Distances to all training objects, shape (m, n).
+        Distances from each test object to all training objects, shape (m, n).
+    back
+        Distances from the training objects to each test object, shape (m, n): other ones where the metric is not
+        symmetric.
     same_sum, other_sum
         Sum of the K smallest distances to each label, and to all other labels, shape (m, C, K).
     counts
@@ -63,6 +66,7 @@ class Seen:
     """
 
     gaps: Floats
+    back: Floats
     same_sum: Floats
     other_sum: Floats
     counts: NDArray[np.int64]
@@ -91,8 +95,8 @@ class Bag:
         hot = self.neighbour.T[:, :, None] == np.arange(classes)
         self.counts = np.cumsum(hot, axis=0, dtype=np.int16)
 
-    def look(self, gaps: Floats) -> Seen:
-        """What test objects at these distances (m, n) see of the bag."""
+    def look(self, gaps: Floats, back: Floats) -> Seen:
+        """What test objects at these distances (m, n), and seen at the distances ``back``, see of the bag."""
         near = np.stack([_smallest(gaps[:, self.labels == c], self.k) for c in range(self.classes)], axis=1)
         other = [_smallest(np.delete(near, c, axis=1).reshape(gaps.shape[0], -1), self.k) for c in range(self.classes)]
         flat = near.reshape(gaps.shape[0], -1)
@@ -101,6 +105,7 @@ class Bag:
         hot = (order[:, : self.k, None] // self.k == np.arange(self.classes)).transpose(1, 0, 2)
         return Seen(
             gaps=gaps,
+            back=back,
             same_sum=np.cumsum(near, axis=2),
             other_sum=np.cumsum(np.stack(other, axis=1), axis=2),
             counts=np.cumsum(hot, axis=0, dtype=np.int64),
@@ -109,23 +114,19 @@ class Bag:
 
     def ratio_changes(self, seen: Seen, k: int) -> Changes:
         """KNN-ratio at K = k: distances to other labels over distances to the own label."""
-        gaps = seen.gaps
         same_last, other_last = self.same[:, k - 1], self.other[:, k - 1]
         same_sum, other_sum = self.same_sum[:, k - 1], self.other_sum[:, k - 1]
         own = ratio(seen.other_sum[:, :, k - 1], seen.same_sum[:, :, k - 1])
-        test, train = np.nonzero(gaps < np.maximum(same_last, other_last))
-        gap, same, other = gaps[test, train], same_sum[train], other_sum[train]
-        # A nearer object takes the place of the K-th: what is left is the sum of the K - 1 nearest.
-        kept_same = self.same_sum[train, k - 2] if k > 1 else 0.0
-        kept_other = self.other_sum[train, k - 2] if k > 1 else 0.0
-        alike = ratio(other, np.where(gap < same_last[train], kept_same + gap, same))
-        unlike = ratio(np.where(gap < other_last[train], kept_other + gap, other), same)
+        test, train = np.nonzero(seen.back < np.maximum(same_last, other_last))
+        gap, same, other = seen.back[test, train], same_sum[train], other_sum[train]
+        alike = ratio(other, _sum_with(gap, self.same, train, same, k))
+        unlike = ratio(_sum_with(gap, self.other, train, other, k), same)
         new = np.where(np.arange(self.classes) == self.labels[train, None], alike[:, None], unlike[:, None])
         return Changes(ratio(other_sum, same_sum), own, test, train, new)
 
     def count_changes(self, seen: Seen, k: int, *, signed: bool) -> Changes:
         """KNN-CP (number of neighbours with the own label) or, signed, KNN-SP at K = k; both times K."""
-        gaps, labels, every = seen.gaps, self.labels, np.arange(self.classes)
+        gaps, labels, every = seen.back, self.labels, np.arange(self.classes)
         counts, last, last_label = self.counts[k - 1], self.distance[:, k - 1], self.neighbour[:, k - 1]
         base_own = counts[np.arange(labels.size), labels]
         base = _signed(base_own, counts.max(axis=1)) if signed else base_own.astype(np.int64)
@@ -157,6 +158,23 @@ def ratio(above: Floats, below: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         found = above / below
     return np.asarray(np.where((above == 0) & (below == 0), 1.0, found))
+
+
+def _sum_with(gap: Floats, lists: Floats, train: Ints, sums: Floats, k: int) -> Floats:
+    """Sum of the k smallest of a row of ``lists`` and one more distance, for pairs of a row and a distance.
+
+    Added up in rising order, as all such sums are: in another order the same distances have another sum in floats, and
+    examples that tie would not.
+    """
+    found = sums.copy()
+    nearer = np.flatnonzero(gap < lists[train, k - 1])
+    rows, larger, total = train[nearer], gap[nearer], np.zeros(nearer.size)
+    for place in range(k):
+        listed = lists[rows, place]
+        total += np.minimum(listed, larger)
+        larger = np.maximum(listed, larger)
+    found[nearer] = total
+    return found
 
 
 def _signed(own: Any, best: Any) -> NDArray[np.int64]:

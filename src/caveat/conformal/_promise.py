@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Self, final
 
 from caveat._checks import as_level
 from caveat.conformal.grouped import GroupedScores
 from caveat.conformal.pac import pac_rank, pac_too_few
 from caveat.conformal.quantile import quantile_rank, too_few
+from caveat.errors import InputError
 
 __all__ = ["Promise"]
 
@@ -16,15 +17,35 @@ __all__ = ["Promise"]
 @final
 @dataclass(frozen=True)
 class Promise:
-    """Miscoverage at most alpha: on average (``delta`` None), or with probability 1 - delta."""
+    """Miscoverage at most alpha: on average (``delta`` None), or with probability 1 - delta.
+
+    With groups, 1 - delta is the probability for each group by itself, or, ``joint``, for all of them at once.
+    """
 
     alpha: float
     delta: float | None = None
+    joint: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_level(self.alpha, "alpha"))
         if self.delta is not None:
             object.__setattr__(self, "delta", as_level(self.delta, "delta"))
+        elif self.joint:
+            raise InputError("joint=True shares delta among the groups, and delta is None. Give delta.")
+
+    def among(self, known: GroupedScores) -> Self:
+        """The promise of each group: where it is joint, delta is shared equally by the groups that have scores."""
+        if not self.joint or self.delta is None:
+            return self
+        return replace(self, delta=self.delta / max(1, int((known.sizes > 0).sum())), joint=False)
+
+    def scope(self, groups: int) -> str:
+        """The sentence for what a confidence about several groups means; empty where there is none to explain."""
+        if self.delta is None or groups < 2:
+            return ""
+        if self.joint:
+            return f"The confidence {1 - self.delta:g} holds for all {groups} groups at once."
+        return f"The confidence {1 - self.delta:g} holds for each of {groups} groups by itself, not for all at once."
 
     def rank(self, n: int) -> int:
         """Which of n sorted calibration scores is the threshold; more than n: none of them."""

@@ -11,12 +11,11 @@ p-values", Annals of Statistics 51(1), 2023, theorem 4.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_count, as_level
+from caveat._checks import as_count, exact_level
 from caveat.conformal.fpr_band import FPRBand
 from caveat.errors import InputError
 
@@ -59,7 +58,7 @@ def fpr_law(n: int, t: float) -> tuple[int, int]:
     (1000, 9000)
     """
     n = as_count(n, "n")
-    rank = math.floor((n + 1) * Fraction(str(as_level(t, "t"))))
+    rank = math.floor((n + 1) * exact_level(t, "t"))
     if rank == 0:
         raise InputError(f"t must be at least 1 / (n + 1) = {1 / (n + 1):g}, got {t}: no p-value is smaller.")
     return rank, n + 1 - rank

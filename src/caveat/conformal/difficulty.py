@@ -10,7 +10,7 @@ Adaptivity in Conformal Prediction through Input Transformations", eqs. (1), (2)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,7 @@ from caveat.conformal._probabilities import softmax_rows
 from caveat.errors import InputError
 from caveat.outputs import Outputs, demand
 
-__all__ = ["EaseBins", "ease", "ease_of", "logit_noise_ease", "regression_ease"]
+__all__ = ["EaseBins", "cut_bins", "ease", "ease_of", "logit_noise_ease", "regression_ease"]
 
 Floats = NDArray[np.float64]
 
@@ -133,16 +133,23 @@ class EaseBins:
     Parameters
     ----------
     edges
-        The least ease of every bin but the first, rising, shape (B - 1,).
+        Where one bin ends and the next begins, rising, shape (B - 1,).
+    edges_apart
+        False: a sample on an edge belongs to the bin above. True: it belongs to neither; the samples on the i-th edge
+        are a group of their own, number B + i.
 
     Examples
     --------
     >>> bins = EaseBins.cut([0.1, 0.5, 0.6, 0.9], 2)
     >>> bins.edges, bins.assign([0.0, 0.59, 0.6, 1.0])
     (array([0.6]), array([0, 0, 1, 1]))
+    >>> bins = EaseBins.cut_for_same([0.1, 0.5, 0.6, 0.9], 2)
+    >>> bins.edges, bins.assign([0.0, 0.5, 0.59, 1.0])
+    (array([0.5]), array([0, 2, 1, 1]))
     """
 
     edges: Floats
+    edges_apart: bool = False
 
     def __post_init__(self) -> None:
         edges = as_comparable(self.edges, "edges")
@@ -163,14 +170,58 @@ class EaseBins:
         edges = np.unique(values[starts])
         return cls(edges[edges > values[0]])
 
+    @classmethod
+    def cut_for_same(cls, ease: ArrayLike, bins: int) -> EaseBins:
+        """Edges for the calibration of these same samples, which keep them exchangeable with a new one in each bin.
+
+        An edge is the ease of one of the samples, and a new sample of a bin is never the one on its edge: counted
+        among its bin, that sample would be a stranger there. Taken out, the others of the bin and the new sample are
+        exchangeable: to swap two samples strictly between the same edges moves no edge.
+        """
+        values = np.sort(as_vector(ease, "ease"))
+        if as_count(bins, "bins") > values.size:
+            raise InputError(f"bins must be at most the number of samples ({values.size}), got {bins}.")
+        ends = np.arange(1, bins) * (values.size + 1) // bins  # of n + 1 samples: the new one counts
+        return cls(np.unique(values[ends - 1]), edges_apart=True)
+
     @property
     def count(self) -> int:
-        """How many bins there are."""
+        """How many bins there are, edges not counted."""
         return int(self.edges.size) + 1
 
     def assign(self, ease: ArrayLike) -> NDArray[np.intp]:
-        """The bin of each sample, 0..B-1."""
-        return np.asarray(np.searchsorted(self.edges, as_vector(ease, "ease"), side="right"))
+        """The bin of each sample, 0..B-1; with ``edges_apart``, B + i on the i-th edge."""
+        values = as_vector(ease, "ease")
+        number = np.searchsorted(self.edges, values, side="right")
+        if self.edges_apart:
+            number[np.searchsorted(self.edges, values, side="left") < number] += self.edges.size
+        return np.asarray(number)
+
+
+def cut_bins(
+    ease: ArrayLike, binning: ArrayLike | Literal["calibration"], bins: int
+) -> tuple[EaseBins, NDArray[np.intp], NDArray[np.bool_], str]:
+    """The bins by which to calibrate samples of this ease.
+
+    Returns the bins, the group of each sample, which samples calibrate (all, but for one that is alone on an edge), and
+    a sentence where bins have none.
+    """
+    own = as_vector(ease, "ease")
+    if isinstance(binning, str):
+        if binning != "calibration":
+            raise InputError(f"binning must be outputs, an array of ease or 'calibration', got {binning!r}.")
+        cut = EaseBins.cut_for_same(own, bins)
+    else:
+        other = as_vector(binning, "binning")
+        if np.array_equal(np.sort(other), np.sort(own)):
+            raise InputError("binning holds the ease of the calibration samples themselves. Pass "
+                             "binning='calibration', which cuts on them and keeps the promise.")  # fmt: skip
+        cut = EaseBins.cut(other, bins)
+    number = cut.assign(own)
+    size = np.bincount(number, minlength=cut.count)
+    empty = np.count_nonzero(size[: cut.count] == 0)
+    note = f"{empty} of {cut.count} difficulty bins hold no calibration sample: nothing is excluded there."
+    return cut, number, (number < cut.count) | (size[number] > 1), note if empty else ""
 
 
 def _mean_cosine(original: NDArray[Any], copies: NDArray[Any]) -> Floats:

@@ -5,16 +5,16 @@ Jang and Lee, "Quantifying and Improving Adaptivity in Conformal Prediction thro
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, final
 
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_count
-from caveat.conformal.difficulty import EaseBins
-from caveat.conformal.difficulty_sets import SAME_DATA
+from caveat._checks import as_count, as_vector, same_length
+from caveat.conformal.difficulty import cut_bins
 from caveat.conformal.split_intervals import SplitIntervals
-from caveat.errors import InputError, NotFittedError
+from caveat.errors import CaveatWarning, NotFittedError
 from caveat.results import Intervals
 
 __all__ = ["DifficultyIntervals"]
@@ -25,9 +25,11 @@ __all__ = ["DifficultyIntervals"]
 class DifficultyIntervals:
     """Prediction intervals that cover within bins of equal difficulty.
 
+    The promise, and what ``binning="calibration"`` means for it, are those of ``DifficultySets``.
+
     Parameters
     ----------
-    score, alpha, delta
+    score, alpha, delta, joint
         As for ``SplitIntervals``.
     bins
         How many bins.
@@ -49,6 +51,7 @@ class DifficultyIntervals:
     alpha: float = 0.1
     bins: int = 10
     delta: float | None = None
+    joint: bool = False
 
     def __post_init__(self) -> None:
         as_count(self.bins, "bins")
@@ -61,11 +64,13 @@ class DifficultyIntervals:
 
         ``said``: ``mean``, ``scale``, ``lower``, ``upper`` as for ``SplitIntervals.calibrate``.
         """
-        self.same_data_ = isinstance(binning, str)
-        if isinstance(binning, str) and binning != "calibration":
-            raise InputError(f"binning must be an array of ease or 'calibration', got {binning!r}.")
-        self.bins_ = EaseBins.cut(ease if isinstance(binning, str) else binning, self.bins)
-        self.intervals_ = self._intervals().calibrate(y, groups=self.bins_.assign(ease), **said)
+        self.bins_, number, kept, self.empty_bins_ = cut_bins(ease, binning, self.bins)
+        columns = {name: as_vector(value, name) for name, value in {"y": y, **said}.items() if value is not None}
+        same_length(ease=number, **columns)
+        if self.empty_bins_:
+            warnings.warn(self.empty_bins_, CaveatWarning, stacklevel=2)
+        chosen = {name: column[kept] for name, column in columns.items()}
+        self.intervals_ = self._intervals().calibrate(chosen.pop("y"), groups=number[kept], **chosen)
         return self
 
     def predict(self, *, ease: ArrayLike, **said: Any) -> Intervals:
@@ -73,8 +78,8 @@ class DifficultyIntervals:
         if not hasattr(self, "intervals_"):
             raise NotFittedError("DifficultyIntervals has no thresholds yet. Call calibrate(y, ...) first.")
         found = self.intervals_.predict(groups=self.bins_.assign(ease), **said)
-        return replace(found, caveat=" ".join(filter(None, (found.caveat, SAME_DATA if self.same_data_ else ""))))
+        return replace(found, caveat=" ".join(filter(None, (found.caveat, self.empty_bins_))))
 
     def _intervals(self) -> SplitIntervals:
         # A bin that calibration left empty promises nothing, so that every value stays possible there.
-        return SplitIntervals(self.score, alpha=self.alpha, delta=self.delta, unseen="all")
+        return SplitIntervals(self.score, alpha=self.alpha, delta=self.delta, unseen="all", joint=self.joint)

@@ -17,7 +17,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_matrix, as_rng, as_vector, check_result
+from caveat._checks import Rng, as_matrix, as_rng, as_vector, check_result, same_length
 from caveat._params import check_params, count, level, positive
 from caveat.errors import InputError, NotFittedError
 
@@ -89,9 +89,7 @@ class MaskedReconstruction:
         if not hasattr(self, "weights_"):
             raise NotFittedError("MaskedReconstruction has not seen data. Call fit(x, rng) before loss(...).")
         rng = as_rng(rng)
-        rows = as_matrix(x, "x")
-        if rows.shape[1] != self.centre_.size:
-            raise InputError(f"x must have {self.centre_.size} columns as in training, got {rows.shape[1]}.")
+        rows = as_matrix(x, "x", width=self.centre_.size)
         scaled = (rows - self.centre_) / self.spread_
         total, counted = np.zeros(rows.shape[0]), np.zeros(rows.shape[0])
         for _ in range(self.copies):
@@ -148,8 +146,7 @@ class DifficultyModel:
         """Learn log |residual| from the inputs and, if given, from their self-supervised loss."""
         size = np.abs(as_vector(residual, "residual"))
         inputs = self._inputs(x, loss)
-        if inputs.shape[0] != size.size:
-            raise InputError(f"residual must have one value per row of x ({inputs.shape[0]}), got {size.size}.")
+        same_length(x=inputs, residual=size)
         middle = float(np.median(size))
         if not middle > 0:
             raise InputError("at least half of the residuals are 0, so that no difficulty can be learned.")
@@ -164,9 +161,7 @@ class DifficultyModel:
             raise NotFittedError("DifficultyModel has not seen residuals. Call fit(x, residual) before scale(...).")
         if self.with_loss_ != (loss is not None):
             raise InputError("give the self-supervised loss both to fit and to scale, or to neither.")
-        inputs = self._inputs(x, loss)
-        if inputs.shape[1] != self.columns_:
-            raise InputError(f"x must have the columns that were fitted ({self.columns_ - self.with_loss_}).")
+        inputs = as_matrix(self._inputs(x, loss), "x", width=self.columns_)
         predicted = np.asarray(self.model_.predict(inputs), dtype=np.float64)
         return check_result(np.maximum(np.exp(predicted), self.least_), "the scale")
 
@@ -176,8 +171,7 @@ class DifficultyModel:
         if loss is None:
             return rows
         extra = as_vector(loss, "loss")
-        if extra.size != rows.shape[0]:
-            raise InputError(f"loss must have one value per row of x ({rows.shape[0]}), got {extra.size}.")
+        same_length(x=rows, loss=extra)
         if (extra < 0).any():
             raise InputError(f"loss must be 0 or larger, got {extra.min():g}.")
         return np.hstack([rows, np.log(extra + 1e-12)[:, None]])

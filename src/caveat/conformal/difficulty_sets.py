@@ -7,6 +7,7 @@ Jang and Lee, "Quantifying and Improving Adaptivity in Conformal Prediction thro
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Self, final
@@ -14,21 +15,16 @@ from typing import Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_count, as_vector
+from caveat._checks import Rng, as_count, as_vector, same_length
 from caveat.conformal._probabilities import ClassScores
-from caveat.conformal.difficulty import EaseBins, ease_of
+from caveat.conformal.difficulty import cut_bins, ease_of
 from caveat.conformal.nonconformity import Nonconformity
 from caveat.conformal.split_sets import SplitSets
-from caveat.errors import InputError, NotFittedError
+from caveat.errors import CaveatWarning, NotFittedError
 from caveat.outputs import Outputs, demand
 from caveat.results import PredictionSets
 
-__all__ = ["SAME_DATA", "DifficultySets"]
-
-SAME_DATA = (
-    "The difficulty bins were cut on the calibration data: coverage is promised over all samples, "
-    "within a bin only nearly."
-)
+__all__ = ["DifficultySets"]
 
 
 @final
@@ -36,8 +32,12 @@ SAME_DATA = (
 class DifficultySets:
     """Prediction sets that cover within bins of equal difficulty, and so grow where samples are hard.
 
-    Where the bins are cut on data other than the calibration data, every bin is covered with probability 1 - alpha; cut
-    on the calibration data itself, the promise is the marginal one. ``calibrate`` therefore asks which it is.
+    A new sample is covered with probability 1 - alpha given the bin that it falls into, if it is exchangeable with the
+    calibration samples; so it is over all samples. ``calibrate`` asks where the bins are cut. On other data: bins are
+    given, and all calibration samples of a bin calibrate it. On the calibration data itself (algorithm 2 of the paper):
+    bins move with these data, and a sample on the edge of two bins calibrates neither, because the threshold of a bin
+    that counts its own edge covers (k - 1) / m instead of k / (m + 1), .05 in place of .5 at worst. That costs one
+    sample per edge. A new sample that lies on an edge itself is compared with the calibration samples that tie there.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class DifficultySets:
         Allowed error.
     bins
         How many bins; the paper tunes among 10, 20 and 30 (``tune_difficulty``).
-    source, delta
+    source, delta, joint
         As for ``SplitSets``.
     ease
         Maps outputs to the ease of each sample; the default reads ``outputs.ease_probs``.
@@ -58,7 +58,7 @@ class DifficultySets:
     >>> logits = rng.normal(size=(600, 3)) * rng.choice([1.0, 6.0], size=(600, 1))
     >>> labels = np.argmax(logits + rng.gumbel(size=(600, 3)), axis=1)
     >>> outputs, easy = Outputs(logits=logits, labels=labels), np.abs(logits).max(axis=1)
-    >>> sets = DifficultySets("lac", bins=2).calibrate(outputs[:400], binning=easy[:200], ease=easy[:400])
+    >>> sets = DifficultySets("lac", bins=2).calibrate(outputs[:400], binning="calibration", ease=easy[:400])
     >>> found = sets.predict(outputs[400:], ease=easy[400:])
     >>> hard = easy[400:] < np.median(easy)
     >>> bool(found.sizes[hard].mean() > found.sizes[~hard].mean() + 0.5)
@@ -71,6 +71,7 @@ class DifficultySets:
     source: ClassScores | None = None
     delta: float | None = None
     ease: Callable[[Outputs], ArrayLike] = ease_of
+    joint: bool = False
 
     def __post_init__(self) -> None:
         as_count(self.bins, "bins")
@@ -93,27 +94,23 @@ class DifficultySets:
         rng
             Randomises aps, raps and saps.
         binning
-            Where the bins are cut: other outputs, the ease of other samples, or ``"calibration"`` for the same data.
+            Where the bins are cut: other outputs, the ease of other samples, or ``"calibration"``: on these.
         ease
             Ease of the calibration samples, if known already.
         """
-        known = self._ease(outputs, ease)
-        self.same_data_ = isinstance(binning, str)
-        if isinstance(binning, str):
-            if binning != "calibration":
-                raise InputError(f"binning must be outputs, an array of ease or 'calibration', got {binning!r}.")
-            cut_on: ArrayLike = known
-        else:
-            cut_on = self.ease(binning) if isinstance(binning, Outputs) else binning
-        self.bins_ = EaseBins.cut(cut_on, self.bins)
-        self.sets_ = replace(self._sets(), by=self.bins_.assign(known)).calibrate(outputs, rng)
+        cut_on = self.ease(binning) if isinstance(binning, Outputs) else binning
+        self.bins_, number, kept, self.empty_bins_ = cut_bins(self._ease(outputs, ease), cut_on, self.bins)
+        if self.empty_bins_:
+            warnings.warn(self.empty_bins_, CaveatWarning, stacklevel=2)
+        chosen = outputs if kept.all() else outputs[np.flatnonzero(kept)]
+        self.sets_ = replace(self._sets(), by=number[kept]).calibrate(chosen, rng)
         return self
 
     def predict(self, outputs: Outputs, rng: Rng | None = None, *, ease: ArrayLike | None = None) -> PredictionSets:
         """The labels whose nonconformity is at or below the threshold of the sample's bin."""
         groups = self._bin(outputs, ease)
         found = self.sets_.predict(outputs, rng, groups=groups)
-        return replace(found, caveat=" ".join(filter(None, (found.caveat, SAME_DATA if self.same_data_ else ""))))
+        return replace(found, caveat=" ".join(filter(None, (found.caveat, self.empty_bins_))))
 
     def p_values(
         self, outputs: Outputs, rng: Rng | None = None, *, ease: ArrayLike | None = None
@@ -123,7 +120,9 @@ class DifficultySets:
 
     def _sets(self) -> SplitSets:
         # A bin that calibration left empty promises nothing, so that every label stays possible there.
-        return SplitSets(self.score, alpha=self.alpha, source=self.source, delta=self.delta, unseen="all")
+        return SplitSets(
+            self.score, alpha=self.alpha, source=self.source, delta=self.delta, unseen="all", joint=self.joint
+        )
 
     def _bin(self, outputs: Outputs, ease: ArrayLike | None) -> NDArray[np.intp]:
         if not hasattr(self, "sets_"):
@@ -133,6 +132,5 @@ class DifficultySets:
     def _ease(self, outputs: Outputs, ease: ArrayLike | None) -> NDArray[np.float64]:
         demand(outputs, who="DifficultySets")
         known = as_vector(self.ease(outputs) if ease is None else ease, "ease")
-        if known.size != outputs.n:
-            raise InputError(f"ease must have one value per sample ({outputs.n}), got {known.size}.")
+        same_length(outputs=range(outputs.n), ease=known)
         return known

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import Rng, as_count, as_labels, as_level, as_matrix, as_rng, check_known
+from caveat._checks import Rng, as_count, as_labels, as_matrix, as_rng, check_known, exact_level, same_length
 from caveat.conformal._bag import Bag, Changes
 from caveat.conformal.metric_spaces import Euclidean, Metric, TangentDistance
 from caveat.errors import InputError, NotFittedError
@@ -45,7 +45,8 @@ class FullKNN:
 
     P(p <= t) = t for the smoothed p-value of the true label, if training and test examples are exchangeable. Ties in
     distance go to the own label first, then by label number; equally frequent labels count as the own where it is one
-    of them. Both rules look at the bag only, not at who is the test example, so that the promise holds.
+    of them. Both rules look at the bag only, not at who is the test example, so that the promise holds. It holds for
+    every metric: of two objects, each is seen at its own distance from the other.
 
     Parameters
     ----------
@@ -80,8 +81,7 @@ class FullKNN:
         """Compute the neighbour lists of the training bag. ``most``: the largest k that ``path`` will be asked for."""
         rows, labels = as_matrix(x, "x"), as_labels(y, "y")
         most = self.k if most is None else max(self.k, as_count(most, "most"))
-        if labels.size != rows.shape[0]:
-            raise InputError(f"y must have one label per row of x ({rows.shape[0]}), got {labels.size}.")
+        same_length(x=rows, y=labels)
         counts = np.bincount(labels)
         if counts.size < 2:
             raise InputError("y must hold at least two classes, got one.")
@@ -109,7 +109,7 @@ class FullKNN:
         by: Literal["label"] | None = None,
     ) -> PredictionSets:
         """The labels whose p-value exceeds alpha."""
-        as_level(alpha, "alpha")
+        alpha = float(exact_level(alpha, "alpha"))  # p-values are fractions: 1/10 must not exceed 1 - 0.9
         return PredictionSets(self.p_values(x, rng, by=by) > alpha, alpha=alpha, level=1 - alpha)
 
     def path(
@@ -142,7 +142,9 @@ class FullKNN:
         found = {key: np.empty((rows.shape[0], self.bag_.classes)) for key in wanted}
         state = self._space.prepare(rows)
         for block in row_blocks(rows.shape[0], row_bytes=8 * self.bag_.labels.size, block_bytes=_TEST_BYTES):
-            seen = self.bag_.look(self._space.distances(tuple(part[block] for part in state), self._state))
+            asked_of = tuple(part[block] for part in state)
+            gaps, back = self._space.distances(asked_of, self._state), self._space.distances(self._state, asked_of).T
+            seen = self.bag_.look(gaps, back)
             for measure, k in wanted:
                 if measure == "ratio":
                     changes = self.bag_.ratio_changes(seen, k)

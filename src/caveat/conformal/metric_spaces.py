@@ -28,14 +28,18 @@ __all__ = ["Euclidean", "Metric", "TangentDistance", "tangent_vectors"]
 Array = NDArray[Any]
 State = tuple[Array, ...]
 
-_NEAR = 1e-6  # of |x|^2 + |y|^2: below, |x|^2 + |y|^2 - 2 xy loses six digits of |x - y|^2 or more
 _TANGENTS = 7
 _RIDGE = 1e-4  # rho: keeps two parallel tangent planes from dividing rounding errors by zero
-_ROWS, _COLUMNS = 48, 384  # of a tile, so that its 49 inner products stay in cache
+_TILE = 96  # rows and columns, so that its 49 inner products stay in cache; a multiple of the widths of BLAS kernels
 
 
 class Metric(Protocol):
-    """Distances from rows to rows. ``prepare`` does once per object what would else be done once per pair."""
+    """Distances from rows to rows. ``prepare`` does once per object what would else be done once per pair.
+
+    ``distances(a, b)`` holds what each row of a sees of each row of b; it need not be symmetric. To the last bit, a
+    distance may depend on its two objects only, not on who else is asked for or where they stand: conformal promises
+    about ties rest on it. A matrix product does depend on them.
+    """
 
     def prepare(self, x: Array) -> State: ...
 
@@ -55,17 +59,12 @@ class Euclidean:
     """
 
     def prepare(self, x: Array) -> State:
-        rows = x.astype(np.float64)
-        return rows, np.einsum("ij,ij->i", rows, rows)
+        return (x.astype(np.float64),)
 
     def distances(self, a: State, b: State) -> NDArray[np.float64]:
-        total = a[1][:, None] + b[1]
-        squared = total - 2 * (a[0] @ b[0].T)
-        row, column = np.nonzero(squared < _NEAR * total)  # too much cancelled: subtract before squaring
-        for pairs in row_blocks(row.size, row_bytes=8 * a[0].shape[1]):
-            gap = a[0][row[pairs]] - b[0][column[pairs]]
-            squared[row[pairs], column[pairs]] = np.einsum("ij,ij->i", gap, gap)
-        return np.asarray(np.sqrt(squared))
+        from scipy.spatial.distance import cdist
+
+        return np.asarray(cdist(a[0], b[0]))  # one pair after the other, each in the order of the columns
 
 
 @final
@@ -118,13 +117,23 @@ class TangentDistance:
 
     def distances(self, a: State, b: State) -> NDArray[np.float64]:
         found = np.empty((a[0].shape[0], b[0].shape[0]))
-        for rows in row_blocks(found.shape[0], row_bytes=1, block_bytes=_ROWS):
-            for columns in row_blocks(found.shape[1], row_bytes=1, block_bytes=_COLUMNS):
-                left, right = tuple(s[rows] for s in a), tuple(s[columns] for s in b)
+        for rows in row_blocks(found.shape[0], row_bytes=1, block_bytes=_TILE):
+            for columns in row_blocks(found.shape[1], row_bytes=1, block_bytes=_TILE):
+                # Every tile is filled up to the same size, so that a pair is computed by the same steps in each.
+                left, right = (tuple(_filled(s, part) for s in side) for side, part in ((a, rows), (b, columns)))
                 squared = left[1][:, None] + right[1] - 2 * (left[0] @ right[0].T)
                 squared -= _one_sided(left, right) if self.sides == "one" else _two_sided(left, right)
-                found[rows, columns] = np.sqrt(np.maximum(squared, 0))
+                tile = np.sqrt(np.maximum(squared, 0))
+                found[rows, columns] = tile[: rows.stop - rows.start, : columns.stop - columns.start]
         return found
+
+
+def _filled(state: Array, part: slice) -> Array:
+    """A part of the rows, and zeros up to the size of a tile."""
+    rows = state[part]
+    if rows.shape[0] == _TILE:
+        return rows
+    return np.concatenate([rows, np.zeros((_TILE - rows.shape[0], *state.shape[1:]), dtype=state.dtype)])
 
 
 def tangent_vectors(images: Array, *, sigma: float = 0.9) -> NDArray[np.float32]:

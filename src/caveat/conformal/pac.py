@@ -14,7 +14,7 @@ import math
 
 from scipy.special import bdtr
 
-from caveat._checks import as_count, as_level
+from caveat._checks import as_count, as_level, exact_level
 
 __all__ = ["pac_rank", "pac_too_few"]
 
@@ -28,14 +28,16 @@ def pac_rank(n: int, alpha: float, delta: float) -> int:
     (96, 29, 29)
     """
     as_count(n, "n", least=0)
-    as_level(alpha, "alpha")
-    as_level(delta, "delta")
-    if n == 0 or bdtr(0, n, alpha) > delta:
+    alpha, most = (
+        float(exact_level(alpha, "alpha")),
+        as_level(delta, "delta") * (1 + 1e-12),
+    )  # 1 - 0.95 is one twentieth
+    if n == 0 or bdtr(0, n, alpha) > most:
         return n + 1
     low, high = 0, n  # the largest number of scores left above the threshold whose tail is at most delta
     while low < high:
         middle = (low + high + 1) // 2
-        if bdtr(middle, n, alpha) <= delta:
+        if bdtr(middle, n, alpha) <= most:
             low = middle
         else:
             high = middle - 1
@@ -46,7 +48,9 @@ def pac_too_few(n: int, alpha: float, delta: float) -> str:
     """The sentence for a PAC threshold that n cannot give; empty if n is enough."""
     if pac_rank(n, alpha, delta) <= n:
         return ""
-    least = math.ceil(math.log(delta) / math.log1p(-alpha))
+    least = max(1, math.floor(math.log(delta) / math.log1p(-alpha)))
+    while pac_rank(least, alpha, delta) > least:
+        least += 1
     return (
         f"n = {n} is too small for alpha = {alpha} with confidence {1 - delta:g}: the threshold is infinite. "
         f"Calibrate on {least} samples or more."

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_level, as_vector
+from caveat._checks import as_vector, exact_level
 from caveat.errors import CaveatWarning
 
 __all__ = ["quantile", "quantile_rank", "too_few"]
@@ -23,11 +22,12 @@ __all__ = ["quantile", "quantile_rank", "too_few"]
 def quantile_rank(n: int, alpha: float) -> int:
     """k = ceil((n+1)(1-alpha)), computed exactly: with floats it is off by one for one n in ten.
 
+    ``alpha`` is read as the decimal or simple fraction that was meant: 1 - 0.9 is one tenth.
+
     >>> quantile_rank(9, 0.1), math.ceil((9 + 1) * (1 - 0.1)), quantile_rank(19, 0.3), math.ceil(20 * (1 - 0.3))
     (9, 9, 14, 14)
     """
-    as_level(alpha, "alpha")
-    return math.ceil((n + 1) * (1 - Fraction(str(alpha))))
+    return math.ceil((n + 1) * (1 - exact_level(alpha, "alpha")))
 
 
 def quantile(scores: ArrayLike, alpha: float) -> float:
@@ -59,5 +59,5 @@ def too_few(n: int, alpha: float) -> str:
     """The sentence for k > n; empty if n is enough."""
     if quantile_rank(n, alpha) <= n:
         return ""
-    least = math.ceil(1 / Fraction(str(alpha))) - 1
+    least = math.ceil(1 / exact_level(alpha, "alpha")) - 1
     return f"n = {n} is too small for alpha = {alpha}: the threshold is infinite. Calibrate on {least} samples or more."

@@ -20,7 +20,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_vector, check_known
+from caveat._checks import as_vector, check_known, same_length
 from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.conformal.p_values import check_seen
@@ -48,9 +48,12 @@ class SplitIntervals:
         Allowed error.
     delta
         None: the promise holds on average over calibration sets. A number: with probability 1 - delta over the
-        calibration set, the error is at most alpha (PAC).
+        calibration set, the error is at most alpha (PAC). With ``groups`` this is the probability for each group by
+        itself.
     unseen
         A group that calibration never saw: an ``"error"``, or ``"all"`` values.
+    joint
+        Whether the promise with ``delta`` shall hold for all groups at once: delta is then shared by the groups.
 
     Examples
     --------
@@ -63,10 +66,11 @@ class SplitIntervals:
     alpha: float = 0.1
     delta: float | None = None
     unseen: Literal["error", "all"] = "error"
+    joint: bool = False
 
     def __post_init__(self) -> None:
         check_known(self.score, _NEEDS, "nonconformity score of regression")
-        Promise(self.alpha, self.delta)
+        Promise(self.alpha, self.delta, self.joint)
         check_known(self.unseen, ("error", "all"), "rule for unseen groups")
 
     def calibrate(
@@ -89,11 +93,12 @@ class SplitIntervals:
         named = None if groups is None else as_groups(groups, "groups", true.size)
         self.by_group_ = named is not None
         self.grouped_ = GroupedScores.of(scores, named)
-        promise = Promise(self.alpha, self.delta)
-        self.thresholds_ = self.grouped_.thresholds(promise.rank)
-        self.level_, self.caveat_ = promise.kept_by(self.grouped_, by_group=self.by_group_)
-        if self.caveat_:
-            warnings.warn(self.caveat_, CaveatWarning, stacklevel=2)
+        promise = Promise(self.alpha, self.delta, self.joint)
+        self.thresholds_ = self.grouped_.thresholds(promise.among(self.grouped_).rank)
+        self.level_, too_few = promise.among(self.grouped_).kept_by(self.grouped_, by_group=self.by_group_)
+        if too_few:
+            warnings.warn(too_few, CaveatWarning, stacklevel=2)
+        self.caveat_ = " ".join(filter(None, (too_few, promise.scope(self.grouped_.names.size))))
         return self
 
     def predict(
@@ -140,9 +145,7 @@ class SplitIntervals:
                 raise InputError(f"score '{self.score}' needs {' and '.join(needs)}; {name} is "
                                  f"{'None' if value is None else 'given but not used'}.")  # fmt: skip
         said = {name: as_vector(given[name], name) for name in needs}
-        sizes = {name: array.size for name, array in said.items()} | ({} if n is None else {"y": n})
-        if len(set(sizes.values())) > 1:
-            raise InputError(f"one value per sample is needed, got {', '.join(f'{k} {v}' for k, v in sizes.items())}.")
+        same_length(**said, **({} if n is None else {"y": range(n)}))
         if "scale" in said and (said["scale"] <= 0).any():
             row = int(np.argmax(said["scale"] <= 0))
             raise InputError(f"scale must be positive, got {said['scale'][row]} at row {row}.")

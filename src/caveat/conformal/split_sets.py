@@ -54,9 +54,13 @@ class SplitSets:
         A fitted OOD score with class scores that gives the probabilities in place of the model.
     delta
         None: the promise holds on average over calibration sets. A number: with probability 1 - delta over the
-        calibration set, the error is at most alpha (PAC).
+        calibration set, the error is at most alpha (PAC). With ``by`` this is the probability for each group by itself:
+        among ten groups, one may fail with probability up to 10 delta.
     unseen
         A group that calibration never saw: an ``"error"``, or ``"all"`` labels.
+    joint
+        Whether the promise with ``delta`` shall hold for all groups at once, with probability 1 - delta: delta is then
+        shared equally by the groups, and thresholds are higher.
 
     Examples
     --------
@@ -72,9 +76,10 @@ class SplitSets:
     source: ClassScores | None = None
     delta: float | None = None
     unseen: Literal["error", "all"] = "error"
+    joint: bool = False
 
     def __post_init__(self) -> None:
-        Promise(self.alpha, self.delta)
+        Promise(self.alpha, self.delta, self.joint)
         check_known(self.unseen, ("error", "all"), "rule for unseen groups")
         if isinstance(self.score, str):
             check_known(self.score, NONCONFORMITY, "nonconformity score")
@@ -112,14 +117,15 @@ class SplitSets:
             self.grouped_ = GroupedScores.of(scores, outputs.labels, names=np.arange(classes))
         else:
             self.grouped_ = GroupedScores.of(scores, groups)
-        promise = Promise(self.alpha, self.delta)
-        self._cuts = self.grouped_.thresholds(promise.rank)
+        promise = Promise(self.alpha, self.delta, self.joint)
+        self._cuts = self.grouped_.thresholds(promise.among(self.grouped_).rank)
         self.thresholds_ = self._cuts + rule.less
         if self.by is None:
             self.threshold_, self.calibration_ = float(self.thresholds_[0]), self.grouped_.scores + rule.less
-        self.level_, self.caveat_ = promise.kept_by(self.grouped_, by_group=self.by is not None)
-        if self.caveat_:
-            warnings.warn(self.caveat_, CaveatWarning, stacklevel=2)
+        self.level_, too_few = promise.among(self.grouped_).kept_by(self.grouped_, by_group=self.by is not None)
+        if too_few:
+            warnings.warn(too_few, CaveatWarning, stacklevel=2)
+        self.caveat_ = " ".join(filter(None, (too_few, promise.scope(self.grouped_.names.size))))
         return self
 
     def predict(

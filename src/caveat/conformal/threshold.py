@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv
 
-from caveat._checks import as_count, as_level, as_vector
+from caveat._checks import as_count, as_level, as_vector, exact_level
 from caveat.conformal.local_levels import quick_level
 from caveat.errors import CaveatWarning, InputError
 
@@ -30,11 +29,13 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
 
     Flag scores at or above it. ``inf``, with a warning, if n is too small for the promise: nothing is flagged then.
     Ties are safe: the threshold lies just above the score it comes from, so that a tied group is flagged or kept whole.
+    "Just above" is one step of the coarsest of float16, float32 and float64 that holds all scores: a smaller step would
+    be rounded away where float32 scores, of a torch tensor for instance, are compared with the threshold.
 
     Parameters
     ----------
     inlier
-        Calibration scores, shape (n,), not used in training; larger is stranger.
+        Calibration scores, shape (n,), not used in training; larger is stranger. Any array, tensor or list of numbers.
     false_alarm
         Allowed chance that a new inlier is flagged, given this calibration set.
     delta
@@ -65,13 +66,23 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
             f"inlier has {np.count_nonzero(scores == math.inf)} infinite scores among {n}, too many for a false-alarm "
             f"rate of {false_alarm}: no threshold lies above them. Cap the scores, or allow more false alarms."
         )
-    return float(np.nextafter(exceeded, np.inf, dtype=_float_type(inlier)))
+    return _step_above(exceeded, scores)
 
 
-def _float_type(scores: ArrayLike) -> np.dtype[np.floating[Any]]:
-    """The float type in which the scores differ: numpy compares float32 scores with a Python float in float32."""
-    kind = getattr(scores, "dtype", None)
-    return kind if isinstance(kind, np.dtype) and np.issubdtype(kind, np.floating) else np.dtype(np.float64)
+def _step_above(value: float, scores: NDArray[np.float64]) -> float:
+    """The next number above ``value`` in the coarsest float type that holds all scores.
+
+    Which type the caller's scores compare in cannot be asked: a list of np.float32 has none, and scores stored as
+    float64 may have been float32. In every type that holds the scores, finer ones too, the answer stays above ``value``
+    and at or below every larger score.
+    """
+    for kind in (np.float16, np.float32):
+        with np.errstate(over="ignore"):
+            held = scores.astype(kind)
+        above = float(np.nextafter(kind(value), kind(np.inf))) if np.array_equal(held, scores) else math.inf
+        if above < math.inf:  # the largest float16 has none above it
+            return above
+    return float(np.nextafter(value, np.inf))
 
 
 def safe_rank(n: int, rate: float, delta: float) -> int:
@@ -80,7 +91,7 @@ def safe_rank(n: int, rate: float, delta: float) -> int:
     >>> safe_rank(1000, 0.05, 0.01), safe_rank(89, 0.05, 0.01), safe_rank(90, 0.05, 0.01)
     (35, 0, 1)
     """
-    n, rate, delta = as_count(n, "n"), as_level(rate, "rate"), as_level(delta, "delta")
+    n, rate, delta = as_count(n, "n"), float(exact_level(rate, "rate")), as_level(delta, "delta")
     low, high = 0, n + 1  # low keeps the promise (0: flag nothing), high does not
     while high - low > 1:
         middle = (low + high) // 2

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._adaptivity import SIZE_EDGES, bin_means, equal_mass, signed_r2, strata, worst_violation
-from caveat._checks import Rng, as_kind, as_level, as_list, as_rng, as_vector, check_known
+from caveat._checks import Rng, as_kind, as_level, as_list, as_rng, as_vector, check_known, same_length
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._ranked import label_ranks
-from caveat.conformal.difficulty_sets import DifficultySets
+from caveat.conformal.difficulty import EaseBins
 from caveat.conformal.nonconformity import RAPS, SAPS, Nonconformity
 from caveat.conformal.quantile import quantile_rank
 from caveat.conformal.split_sets import SplitSets
@@ -166,19 +166,21 @@ def tune_difficulty(
     first, second, rows = _halves(tuning, rng, source=None)
     seeds = rng.integers(2**63, size=2)
     as_list(as_kind(ease, Mapping, "ease"), "ease")
-    known = {name: _as_ease(values, tuning.n) for name, values in ease.items()}
-    fixed = None if judged_by is None else _as_ease(judged_by, tuning.n)
+    known = {name: _as_ease(values, tuning) for name, values in ease.items()}
+    fixed = None if judged_by is None else _as_ease(judged_by, tuning)
     table: dict[Any, float] = {}
     counts, rules = as_list(bins, "bins"), as_list(scores, "scores")
     for name, values in known.items():
         for count in counts:
             for score in rules:
-                sets = DifficultySets(score, alpha=alpha, bins=count)
+                # Nothing is promised here: every sample of the first half serves, those on the edges too.
+                cut = EaseBins.cut(values[rows[0]], count)
+                sets = SplitSets(score, alpha=alpha, by=cut.assign(values[rows[0]]), unseen="all")
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", CaveatWarning)  # a bin too small shows in the criterion
-                    seen, unseen = values[rows[0]], values[rows[1]]
-                    sets.calibrate(first, np.random.default_rng(seeds[0]), binning="calibration", ease=seen)
-                    found = sets.predict(second.outputs, np.random.default_rng(seeds[1]), ease=unseen)
+                    sets.calibrate(first, np.random.default_rng(seeds[0]))
+                judged = cut.assign(values[rows[1]])
+                found = sets.predict(second.outputs, np.random.default_rng(seeds[1]), groups=judged)
                 judge = (values if fixed is None else fixed)[rows[1]]
                 table[name, count, score] = _judge(found, second, criterion, judge)
     name, count, score = _winner(table, criterion)
@@ -201,7 +203,7 @@ def _best_score(
         raise InputError("tuning by T-SS needs the ease of each tuning sample. Pass ease=, or choose criterion='sscv'.")
     first, second, rows = _halves(tuning, rng, source)
     seeds = rng.integers(2**63, size=2)
-    known = None if ease is None else _as_ease(ease, tuning.n)[rows[1]]
+    known = None if ease is None else _as_ease(ease, tuning)[rows[1]]
     table: dict[Any, float] = {}
     for candidate in candidates:
         sets = SplitSets(candidate, alpha=alpha).calibrate(first, np.random.default_rng(seeds[0]))
@@ -247,8 +249,7 @@ def _halves(
     return first, _Judging(second, label_ranks(second.probs, second.labels)), rows
 
 
-def _as_ease(values: ArrayLike, n: int) -> NDArray[np.float64]:
+def _as_ease(values: ArrayLike, tuning: Outputs) -> NDArray[np.float64]:
     known = as_vector(values, "ease")
-    if known.size != n:
-        raise InputError(f"ease must have one value per tuning sample ({n}), got {known.size}.")
+    same_length(tuning=tuning, ease=known)
     return known

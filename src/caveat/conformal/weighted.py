@@ -1,6 +1,6 @@
 r"""The weighted conformal quantile: for a test point that is drawn otherwise than the calibration sample.
 
-$$ \hat q = \min\{ a_i : \textstyle\sum_{j : a_j \le a_i} w_j \ge (1 - \alpha) (w + \sum_j w_j) \} $$
+$$ \hat q = \min\{ a_i : w + \textstyle\sum_{j : a_j > a_i} w_j \le \alpha\,(w + \sum_j w_j) \} $$
 
 with $w_j$ the likelihood ratio of test to calibration distribution at sample j, and w that of the test point itself.
 Tibshirani, Barber, Candes and Ramdas, "Conformal Prediction Under Covariate Shift", NeurIPS 2019, lemma 3.
@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_level, as_vector
+from caveat._checks import as_number, as_vector, exact_level, same_length
 from caveat.errors import CaveatWarning, InputError
 
 __all__ = ["weighted_quantile"]
@@ -45,18 +45,19 @@ def weighted_quantile(scores: ArrayLike, alpha: float, *, weights: ArrayLike, te
     2.0
     """
     values, weight = as_vector(scores, "scores", allow_infinite=True), as_vector(weights, "weights")
-    as_level(alpha, "alpha")
-    if weight.size != values.size:
-        raise InputError(f"weights must have one value per score ({values.size}), got {weight.size}.")
-    if (weight < 0).any() or not 0 <= test_weight < math.inf:
-        raise InputError("weights must be 0 or positive, and test_weight as well.")
-    order = np.argsort(values, kind="stable")
-    mass = np.cumsum(weight[order])
-    if not mass[-1] + test_weight > 0:
+    same_length(scores=values, weights=weight)
+    own, allowed = as_number(test_weight, "test_weight", least=0), float(exact_level(alpha, "alpha"))
+    if (weight < 0).any():
+        raise InputError(f"weights must be 0 or positive, got {weight.min():g}.")
+    largest = max(weight.max(), own)
+    if largest == 0:
         raise InputError("at least one weight must be positive, got only zeros: no score says anything about the test.")
-    needed = (1 - alpha) * (mass[-1] + test_weight)
-    place = int(np.searchsorted(mass, needed * (1 - 1e-12)))  # sums of equal weights are off by rounding
-    if place >= values.size:
+    order = np.argsort(values, kind="stable")
+    # Only ratios count: weights of 1e308 have no finite sum. above[i] is the mass above score i, test point included.
+    mass = np.append(own, weight[order][::-1]) / largest
+    above = np.cumsum(mass)[-2::-1]
+    place = int(np.count_nonzero(above > allowed * mass.sum() * (1 + 1e-12)))  # sums are off by rounding
+    if place == values.size:
         warnings.warn(
             f"the test point holds more than alpha = {alpha} of all weight: the threshold is infinite.",
             CaveatWarning,

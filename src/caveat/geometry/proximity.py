@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_kind, as_labels, as_matrix, as_number, as_positive, check_result
+from caveat._checks import as_count, as_kind, as_labels, as_matrix, as_number, as_positive, check_result, same_length
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import class_sums, unit_rows
@@ -269,8 +269,7 @@ class _Gaussian:
 
 def _centroids(rows: NDArray[Any], labels: ArrayLike) -> NDArray[np.float64]:
     true = as_labels(labels, "labels")
-    if true.size != rows.shape[0]:
-        raise InputError(f"labels must have one value per inlier ({rows.shape[0]}), got {true.size}.")
+    same_length(inlier=rows, labels=true)
     sums, start = np.zeros((int(true.max()) + 1, rows.shape[1])), 0
     for unit in _unit_blocks(rows):
         sums += class_sums(unit, true[start : start + len(unit)], len(sums))

@@ -14,7 +14,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._adaptivity import SIZE_EDGES, bin_means, equal_mass, signed_r2, strata, worst_violation
-from caveat._checks import as_array, as_count, as_kind, as_labels, as_level, as_list, as_mask, as_matrix, as_vector
+from caveat._checks import (
+    as_array,
+    as_count,
+    as_kind,
+    as_labels,
+    as_level,
+    as_list,
+    as_mask,
+    as_matrix,
+    as_vector,
+    same_length,
+)
 from caveat.conformal._ranked import label_ranks
 from caveat.errors import CaveatWarning, InputError
 from caveat.outputs import Outputs, demand
@@ -52,7 +63,7 @@ def t_cv(*, covered: ArrayLike, ease: ArrayLike, alpha: float, bins: int = 50) -
     0.4
     """
     hits, known = as_mask(covered, "covered"), as_vector(ease, "ease")
-    _check_bins(bins, _aligned(covered=hits, ease=known))
+    as_count(bins, "bins", most=same_length(covered=hits, ease=known))
     return worst_violation(hits, equal_mass(known, bins), bins, as_level(alpha, "alpha"))
 
 
@@ -79,7 +90,7 @@ def t_ss(*, sizes: ArrayLike, ranks: ArrayLike, ease: ArrayLike, bins: int = 50)
     0.9922
     """
     size, rank, known = as_vector(sizes, "sizes"), as_vector(ranks, "ranks"), as_vector(ease, "ease")
-    _check_bins(bins, _aligned(sizes=size, ranks=rank, ease=known))
+    as_count(bins, "bins", most=same_length(sizes=size, ranks=rank, ease=known))
     number = equal_mass(known, bins)
     found = float(signed_r2(bin_means(rank, number, bins), bin_means(size, number, bins)))
     if np.isnan(found):
@@ -103,25 +114,29 @@ def sscv(*, covered: ArrayLike, sizes: ArrayLike, alpha: float, edges: tuple[int
     0.4
     """
     hits, size = as_mask(covered, "covered"), as_vector(sizes, "sizes")
-    _aligned(covered=hits, sizes=size)
+    same_length(covered=hits, sizes=size)
     return worst_violation(hits, _in_strata(size, edges, "sizes"), len(edges), as_level(alpha, "alpha"))
 
 
 def escv(*, covered: ArrayLike, sizes: ArrayLike, alpha: float) -> float:
-    """Worst |coverage - (1 - alpha)| over every exact set size. Smaller is better.
+    """Worst |coverage - (1 - alpha)| over every exact set size from 1 on. Smaller is better.
 
-    Huang et al. 2024. Sizes that few samples have make it noisy: one uncovered sample alone in its size
-    gives 1 - alpha.
+    Empty sets are left out: they cover nothing by definition, so that one of them would fix the value at 1 - alpha.
+    NaN, with a warning, where all sets are empty. Huang et al. 2024. Sizes that few samples have make it noisy: one
+    uncovered sample alone in its size gives 1 - alpha.
 
     Examples
     --------
     >>> escv(covered=[1, 1, 0, 1], sizes=[1, 1, 2, 3], alpha=0.1)
     0.9
     """
-    hits, size = as_mask(covered, "covered"), as_vector(sizes, "sizes")
-    _aligned(covered=hits, sizes=size)
-    _, number = np.unique(size, return_inverse=True)
-    return worst_violation(hits, number, int(number.max()) + 1, as_level(alpha, "alpha"))
+    hits, size, alpha = as_mask(covered, "covered"), as_vector(sizes, "sizes"), as_level(alpha, "alpha")
+    same_length(covered=hits, sizes=size)
+    if not (filled := size > 0).any():
+        warnings.warn("ESCV is undefined: every set is empty.", CaveatWarning, stacklevel=2)
+        return float("nan")
+    _, number = np.unique(size[filled], return_inverse=True)
+    return worst_violation(hits[filled], number, int(number.max()) + 1, alpha)
 
 
 def rank_cv(*, covered: ArrayLike, ranks: ArrayLike, alpha: float, edges: tuple[int, ...] = RANK_EDGES) -> float:
@@ -135,7 +150,7 @@ def rank_cv(*, covered: ArrayLike, ranks: ArrayLike, alpha: float, edges: tuple[
     0.9
     """
     hits, rank = as_mask(covered, "covered"), as_vector(ranks, "ranks")
-    _aligned(covered=hits, ranks=rank)
+    same_length(covered=hits, ranks=rank)
     return worst_violation(hits, _in_strata(rank, edges, "ranks"), len(edges), as_level(alpha, "alpha"))
 
 
@@ -150,7 +165,7 @@ def rank_ss(*, sizes: ArrayLike, ranks: ArrayLike, edges: tuple[int, ...] = RANK
     0.923...
     """
     size, rank = as_vector(sizes, "sizes"), as_vector(ranks, "ranks")
-    _aligned(sizes=size, ranks=rank)
+    same_length(sizes=size, ranks=rank)
     number = _in_strata(rank, edges, "ranks")
     means = bin_means(rank, number, len(edges)), bin_means(size, number, len(edges))
     used = ~np.isnan(means[0])
@@ -170,7 +185,7 @@ def true_ranks(*, probs: ArrayLike, labels: ArrayLike) -> NDArray[np.intp]:
     """
     rows = as_matrix(probs, "probs")
     true = as_labels(labels, "labels", n_classes=rows.shape[1])
-    _aligned(labels=true, probs=rows)
+    same_length(labels=true, probs=rows)
     return label_ranks(rows, true)
 
 
@@ -187,7 +202,7 @@ def steps_short_and_over(
     if inside.shape != rows.shape:
         raise InputError(f"member must have the shape of probs, {rows.shape}, got {inside.shape}.")
     inside = as_mask(inside.ravel(), "member").reshape(rows.shape)
-    _aligned(labels=true, probs=rows)
+    same_length(labels=true, probs=rows)
     own = np.take_along_axis(rows, true[:, None], axis=1)
     columns = np.arange(rows.shape[1])
     above = (rows > own) | ((rows == own) & (columns <= true[:, None]))  # the true label and all ranked before it
@@ -257,20 +272,6 @@ def adaptivity(
         found["T-CV"] = t_cv(covered=covered, ease=ease, alpha=alpha, bins=bins)
         found["T-SS"] = t_ss(sizes=sizes, ranks=ranks, ease=ease, bins=bins)
     return found
-
-
-def _aligned(**arrays: NDArray[np.generic]) -> int:
-    lengths = {name: int(array.shape[0]) for name, array in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        raise InputError(
-            f"all arrays must have one value per sample, got {', '.join(f'{k} {v}' for k, v in lengths.items())}."
-        )
-    return next(iter(lengths.values()))
-
-
-def _check_bins(bins: int, n: int) -> None:
-    if as_count(bins, "bins") > n:
-        raise InputError(f"bins must be at most the number of samples ({n}), got {bins}.")
 
 
 def _in_strata(values: NDArray[np.float64], edges: tuple[int, ...], name: str) -> NDArray[np.intp]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_labels
-from caveat.errors import InputError
+from caveat._checks import as_labels, same_length
 from caveat.metrics.selective import scored_answers
 
 __all__ = ["balanced_augrc", "balanced_aurc"]
@@ -78,8 +77,7 @@ def _by_class(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.intp]]:
     values, right = scored_answers(score, correct)
     true = as_labels(labels, "labels")
-    if true.size != values.size:
-        raise InputError(f"labels must have one value per score ({values.size}), got {true.size}.")
+    same_length(score=values, labels=true)
     _, group = np.unique(true, return_inverse=True)
     return values, ~right, group
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._adaptivity import bin_means
-from caveat._checks import Rng, as_count, as_labels, as_level, as_mask, as_matrix, as_rng
+from caveat._checks import Rng, as_count, as_labels, as_level, as_mask, as_matrix, as_rng, same_length
 from caveat.errors import CaveatWarning, InputError
 from caveat.results import Estimate, proportion_interval
 
@@ -41,7 +41,7 @@ def covgap(*, covered: ArrayLike, labels: ArrayLike, alpha: float) -> float:
     0.25
     """
     hits, true = as_mask(covered, "covered"), as_labels(labels, "labels")
-    _same_length(hits, true, "labels")
+    same_length(covered=hits, labels=true)
     gaps = np.abs(bin_means(hits, true, int(true.max()) + 1) - (1 - as_level(alpha, "alpha")))
     return float(np.nanmean(gaps))
 
@@ -88,7 +88,7 @@ def worst_slab_coverage(
     """
     rng = as_rng(rng)
     hits, rows = as_mask(covered, "covered"), as_matrix(features, "features")
-    _same_length(hits, rows, "features")
+    same_length(covered=hits, features=rows)
     as_level(delta, "delta")
     as_level(search_share, "search_share")
     as_count(directions, "directions")
@@ -135,8 +135,3 @@ def _lowest_mean(values: NDArray[np.bool_], least: int) -> tuple[int, int, float
         if (sums[end] - sums[begin]) / (end - begin) >= mean:
             return start, stop, float(mean)
         start, stop = begin, end
-
-
-def _same_length(hits: NDArray[np.bool_], other: NDArray[np.generic], name: str) -> None:
-    if other.shape[0] != hits.size:
-        raise InputError(f"{name} must have one row per value of covered ({hits.size}), got {other.shape[0]}.")

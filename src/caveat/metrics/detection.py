@@ -6,14 +6,13 @@ Only the order of the scores counts, so infinite scores are welcome; NaN has no 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat import _ranking
-from caveat._checks import as_share, as_vector, check_known
+from caveat._checks import as_share, as_vector, check_known, exact_level
 
 __all__ = [
     "aupr",
@@ -100,10 +99,11 @@ def detection_threshold(*, inlier: ArrayLike, outlier: ArrayLike, tpr: float, po
     5.0
     """
     check_known(positive, ("outlier", "inlier"), "positive class")
-    as_share(tpr, "tpr")
+    tpr = as_share(tpr, "tpr")
     name, values = ("outlier", outlier) if positive == "outlier" else ("inlier", inlier)
     side = as_vector(values, name, allow_infinite=True)
-    caught = math.ceil(Fraction(str(tpr)) * side.size)  # exact: 0.95 * 20 must be 19, not 19.000000000000004
+    # Exact: 0.95 * 20 must be 19, not 19.000000000000004.
+    caught = side.size if tpr == 1 else math.ceil(exact_level(tpr, "tpr") * side.size)
     k = side.size - caught if positive == "outlier" else caught - 1
     return float(np.partition(side, k)[k])
 

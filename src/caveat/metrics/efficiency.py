@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_kind, as_labels, as_level, as_matrix, as_number, check_known
+from caveat._checks import as_kind, as_labels, as_level, as_matrix, as_number, check_known, same_length
 from caveat.conformal.criteria import criteria
 from caveat.errors import InputError
 
@@ -48,8 +48,7 @@ def efficiency(
         row, column = np.argwhere(outside)[0]
         raise InputError(f"p_values must lie between 0 and 1, got {p[row, column]} at row {row}.")
     true = None if labels is None else as_labels(labels, "labels", n_classes=p.shape[1])
-    if true is not None and true.size != p.shape[0]:
-        raise InputError(f"labels must have one value per row of p_values ({p.shape[0]}), got {true.size}.")
+    same_length(p_values=p, labels=p if true is None else true)
     return criteria(p, labels=true, epsilon=None if epsilon is None else as_level(epsilon, "epsilon"))
 
 

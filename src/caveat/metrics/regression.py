@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from caveat._adaptivity import bin_means, equal_mass, signed_r2
 from caveat._checks import as_count, as_kind, as_vector, same_length
-from caveat.errors import CaveatWarning, InputError
+from caveat.errors import CaveatWarning
 from caveat.metrics.adaptivity import t_cv, t_ss
 from caveat.results import Intervals
 
@@ -32,7 +32,7 @@ def width_error_r2(*, widths: ArrayLike, errors: ArrayLike, bins: int = 50) -> f
     1.0
     """
     wide, error = _told_apart(as_vector(widths, "widths")), np.abs(as_vector(errors, "errors"))
-    _check(wide.size, error.size, as_count(bins, "bins"))
+    as_count(bins, "bins", most=same_length(widths=wide, errors=error))
     number = equal_mass(wide, bins)
     found = float(signed_r2(bin_means(wide, number, bins), bin_means(error, number, bins)))
     if np.isnan(found):
@@ -54,7 +54,7 @@ def width_error_tau(*, widths: ArrayLike, errors: ArrayLike) -> float:
 
     wide = _told_apart(as_vector(widths, "widths", allow_infinite=True))
     error = np.abs(as_vector(errors, "errors"))
-    _check(wide.size, error.size, 1)
+    same_length(widths=wide, errors=error)
     found = float(kendalltau(wide, error).statistic)
     if np.isnan(found):
         warnings.warn("Kendall's tau is undefined: all widths are equal.", CaveatWarning, stacklevel=2)
@@ -115,10 +115,3 @@ def _told_apart(widths: NDArray[np.float64]) -> NDArray[np.float64]:
         return widths
     step = 1e-9 * largest
     return np.asarray(np.rint(widths / step) * step)
-
-
-def _check(widths: int, errors: int, bins: int) -> None:
-    if widths != errors:
-        raise InputError(f"errors must have one value per width ({widths}), got {errors}.")
-    if bins > widths:
-        raise InputError(f"bins must be at most the number of samples ({widths}), got {bins}.")

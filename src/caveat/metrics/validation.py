@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from caveat._adaptivity import SIZE_EDGES, equal_mass, signed_r2, strata
-from caveat._checks import Rng, as_count, as_level, as_mask, as_rng, as_vector, check_result
+from caveat._checks import Rng, as_count, as_level, as_mask, as_rng, as_vector, check_result, same_length
 from caveat.errors import InputError
 
 __all__ = ["MetricValidation", "property_rate", "validate_metrics"]
@@ -53,8 +53,7 @@ def property_rate(*, sizes: ArrayLike, difficulty: ArrayLike, rng: Rng, m: int =
     1.0
     """
     size, hard = as_vector(sizes, "sizes"), as_vector(difficulty, "difficulty")
-    if size.size != hard.size:
-        raise InputError(f"difficulty must have one value per size ({size.size}), got {hard.size}.")
+    same_length(sizes=size, difficulty=hard)
     subsets = _subsets(size.size, m, pairs, as_rng(rng))
     return float(_rates(subsets, size[:, None], hard[:, None])[0])
 
@@ -99,23 +98,18 @@ def validate_metrics(
     columns = [as_vector(v, k) for k, v in (("sizes", sizes), ("ranks", ranks), ("ease", ease), ("short", short))]
     size, rank, known, missing = columns
     spare, hits = as_vector(over, "over"), as_mask(covered, "covered")
-    n = size.size
-    if {a.size for a in (*columns, spare, hits)} != {n}:
-        raise InputError("covered, sizes, ranks, ease, short and over must have one value per sample; lengths differ.")
+    n = same_length(covered=hits, sizes=size, ranks=rank, ease=known, short=missing, over=spare)
     as_level(alpha, "alpha")
     if (size < 0).any():
         raise InputError(f"sizes must be 0 or larger, got {size.min():g}.")
-    if not as_count(bins, "bins") <= as_count(sample, "sample"):
-        raise InputError(f"bins must be at most sample = {sample}, got {bins}.")
-    if sample > n:
-        raise InputError(f"sample must be at most the number of samples ({n}), got {sample}.")
+    bins = as_count(bins, "bins", most=as_count(sample, "sample", most=n))
     rows = np.stack([rng.permutation(n)[:sample] for _ in range(as_count(trials, "trials"))])
     subsets = _subsets(sample, m, pairs, as_rng(rng))
     values = {
         "Deficit": check_result(missing[rows].mean(axis=1), "the mean of short"),
         "Excess": check_result(spare[rows].mean(axis=1), "the mean of over"),
         "SSCV": _worst(hits[rows], strata(size[rows], SIZE_EDGES), alpha),
-        "ESCV": _worst(hits[rows], np.unique(size, return_inverse=True)[1][rows], alpha),
+        "ESCV": _worst(hits[rows], np.where(size > 0, np.unique(size, return_inverse=True)[1], -1)[rows], alpha),
         "T-SS": _t_ss(size[rows], rank[rows], known[rows], bins),
     }
     rates = _rates(subsets, size[rows].T, rank[rows].T)
@@ -130,8 +124,7 @@ def validate_metrics(
 
 def _subsets(n: int, m: int, pairs: int, rng: np.random.Generator) -> csr_array:
     """Random subsets of m of n places, two per pair, as the rows of a sparse matrix of means."""
-    if (m := as_count(m, "m")) > n:
-        raise InputError(f"m must be at most the number of samples ({n}), got {m}.")
+    m = as_count(m, "m", most=n)
     count = 2 * as_count(pairs, "pairs")
     chosen = np.empty((count, m), dtype=np.int32)
     for start in range(0, count, 1024):  # a random number per place, the m smallest are drawn
@@ -151,13 +144,13 @@ def _rates(subsets: csr_array, size: Floats, hard: Floats) -> Floats:
 
 
 def _worst(hits: NDArray[np.bool_], number: NDArray[np.intp], alpha: float) -> Floats:
-    """Worst violation over strata, for every trial at once."""
-    trials, kinds = hits.shape[0], int(number.max()) + 1
-    cell = number + kinds * np.arange(trials)[:, None]
-    counts = np.bincount(cell.ravel(), minlength=trials * kinds)
-    sums = np.bincount(cell.ravel(), weights=hits.ravel(), minlength=trials * kinds)
+    """Worst violation over strata, for every trial at once. Number -1 is left out; a trial of nothing else is NaN."""
+    trials, kinds, used = hits.shape[0], max(1, int(number.max()) + 1), number >= 0
+    cell = (number + kinds * np.arange(trials)[:, None])[used]
+    counts = np.bincount(cell, minlength=trials * kinds)
+    sums = np.bincount(cell, weights=hits[used], minlength=trials * kinds)
     gaps = np.abs(np.divide(sums, counts, out=np.full(counts.size, 1 - alpha), where=counts > 0) - (1 - alpha))
-    return np.asarray(gaps.reshape(trials, kinds).max(axis=1))
+    return np.where(used.any(axis=1), gaps.reshape(trials, kinds).max(axis=1), np.nan)
 
 
 def _t_ss(size: Floats, rank: Floats, ease: Floats, bins: int) -> Floats:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from caveat.errors import InputError
+from caveat.errors import CaveatWarning, InputError
 
-__all__ = ["name_of_head", "named_linear"]
+__all__ = ["OTHER_LOGITS", "name_of_head", "named_linear", "warn_of_another_answer"]
+
+OTHER_LOGITS = (
+    "The layer's logits are stored, so scores and sets are about them, not about the model's own answer. If the model "
+    "scales its logits, scale the weight and bias of the layer instead; then both agree."
+)
 
 
 def named_linear(model: nn.Module, name: str) -> nn.Linear:
@@ -45,6 +52,17 @@ def name_of_head(said: Any, ran: Mapping[str, tuple[Tensor, Tensor]]) -> str:
     candidates = ", ".join(map(repr, last or ran)) or "none (the model has no nn.Linear that runs)"
     what = "several linear layers give what the model returns" if last else "no linear layer gives the model's output"
     raise InputError(f"{what}, so the head cannot be found by itself. Pass head=<name>; candidates: {candidates}.")
+
+
+def warn_of_another_answer(name: str, logits: Tensor, said: Any) -> None:
+    """Say so where the model returns neither the logits of the named head nor their softmax."""
+    answers = [answer.to(logits) for answer in _tensors(said) if answer.shape == logits.shape]
+    forms = (logits, logits.softmax(dim=-1), logits.log_softmax(dim=-1))
+    if any(torch.allclose(form, answer, rtol=1e-3, atol=1e-5, equal_nan=True) for answer in answers for form in forms):
+        return
+    apart = f" (by up to {min(float((logits - a).abs().max()) for a in answers):.3g})" if answers else ""
+    warnings.warn(f"the logits of head '{name}' are not what the model returns{apart}. {OTHER_LOGITS}",
+                  CaveatWarning, stacklevel=2)  # fmt: skip
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

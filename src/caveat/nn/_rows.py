@@ -23,7 +23,7 @@ from caveat._checks import as_labels
 from caveat.errors import InputError
 from caveat.outputs import MANIFEST, Head, Outputs, layer_key, write_manifest
 
-__all__ = ["LAYER", "PASSES", "Rows", "as_outputs", "check_part", "labels_of", "whole_numbers"]
+__all__ = ["LAYER", "PASSES", "Rows", "as_outputs", "check_part", "class_numbers", "labels_of"]
 
 Array = NDArray[Any]
 
@@ -217,22 +217,49 @@ def check_part(part: Mapping[str, Array], *, row: int, batch: int, half: bool) -
         raise InputError(f"{name} has {what}, first at row {row + bad} (row {bad} of batch {batch}). {remedy}.")
 
 
-def labels_of(truth: Array, *, classes: int, batch: int) -> NDArray[np.intp]:
-    """The labels of a batch, which must be classes that the model has."""
-    try:
-        return as_labels(truth, "labels", n_classes=classes)
-    except InputError as error:
-        raise InputError(f"batch {batch}: {error} labels=False leaves all labels out.") from None
-
-
-def whole_numbers(truth: Any, n: int) -> Array | None:
-    """What stands beside the inputs of a batch, if it is one whole number for each of its n rows: (n,) or (n, 1)."""
-    try:
-        array = np.asarray(truth.cpu() if hasattr(truth, "cpu") else truth)
-    except (TypeError, ValueError, RuntimeError):  # rows of several lengths, types that numpy does not have
+def labels_of(truth: Any, n: int, classes: int, *, batch: int) -> NDArray[np.intp] | None:
+    """The labels of a batch of n rows, which must be classes that the model has; None where there are no numbers."""
+    if (array := _numbers(truth)) is None:
         return None
-    array = array[:, 0] if array.shape == (n, 1) else array
-    return array if array.shape == (n,) and array.dtype.kind in "iub" else None
+    try:
+        return class_numbers(array, "labels", n=n, classes=classes)
+    except InputError as error:
+        raise InputError(f"batch {batch}: {error} labels=False leaves out what stands beside the inputs.") from None
+
+
+def class_numbers(value: Any, name: str, *, n: int, classes: int | None = None) -> NDArray[np.intp]:
+    """Class numbers (n,) from whole numbers of any type, (n,) or (n, 1), or from one-hot rows (n, K).
+
+    >>> class_numbers([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], "labels", n=2)
+    array([1, 0])
+    """
+    array = _numbers(value)
+    if array is None:
+        raise InputError(f"{name} must be numbers of classes, got a {type(value).__name__}. Encode names as 0..C-1.")
+    if array.shape == (n, 1):
+        array = array[:, 0]
+    if array.ndim == 2 and len(array) == n:
+        if not (np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all()):
+            raise InputError(f"{name} must be one class number per row, or one-hot rows with a single 1, got a matrix "
+                             f"{array.shape} of other numbers.")  # fmt: skip
+        if classes not in (None, array.shape[1]):
+            raise InputError(f"{name} must be one-hot rows of {classes} classes, got {array.shape[1]} columns.")
+        array = array.argmax(axis=1)
+    if array.shape != (n,):
+        raise InputError(f"{name} must be one class number for each of {n} rows, got shape {array.shape}.")
+    return as_labels(array.astype(np.int8) if array.dtype.kind == "b" else array, name, n_classes=classes)
+
+
+def _numbers(value: Any) -> Array | None:
+    """An array of numbers, from wherever a tensor is; None for anything else."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.double() if value.is_floating_point() else value  # numpy does not have all of torch's types
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):  # rows of several lengths
+        return None
+    return array if array.dtype.kind in "iubf" else None
 
 
 def _remove(path: Path) -> None:

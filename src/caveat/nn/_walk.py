@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, final
 
 import numpy as np
@@ -16,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from caveat._checks import as_count, check_known
+from caveat._checks import Rng, as_count, as_rng, check_known
 from caveat.errors import InputError
-from caveat.nn._heads import name_of_head, named_linear
+from caveat.nn._heads import name_of_head, named_linear, warn_of_another_answer
 from caveat.nn._modes import at_rest, dropout_awake, seeded
-from caveat.nn._rows import LAYER, check_part, labels_of, whole_numbers
+from caveat.nn._rows import LAYER, check_part, labels_of
 from caveat.nn.ease import Transform
 from caveat.outputs import Head
 
@@ -49,9 +50,10 @@ class Walk:
     labels: bool = True
     device: str | torch.device | None = None
     dtype: str | None = None
-    rng: np.random.Generator | None = None
+    rng: Rng | None = None
     _named: dict[str, nn.Module] = field(init=False)
     _axes: dict[str, int | None] = field(init=False)
+    _compared: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         as_count(self.mc, "mc", least=0)
@@ -69,7 +71,7 @@ class Walk:
         if self.head != "auto":
             named_linear(self.model, self.head)
         # One draw for each use, whether it is used or not: asking for passes does not change the transformed copies.
-        rng = np.random.default_rng(0) if self.rng is None else self.rng
+        rng = as_rng(0 if self.rng is None else self.rng)
         self._mc_seed, self._ease_seed = rng.integers(2**63, size=2).tolist()
         self._where = place_of(self.model, self.device)
 
@@ -89,8 +91,8 @@ class Walk:
                 continue
             part = self._ask(inputs.to(self._where), i)
             check_part(part, row=row, batch=i, half=self.dtype == "float16")
-            if self.labels and truth is not None:
-                part["labels"] = labels_of(truth, classes=part["logits"].shape[1], batch=i)
+            if self.labels and (labels := labels_of(truth, *part["logits"].shape, batch=i)) is not None:
+                part["labels"] = labels
             row += inputs.shape[0]
             yield part
 
@@ -163,6 +165,9 @@ class Walk:
         times = len(caught.get(self.head, ()))
         if times != 1:
             raise InputError(f"head '{self.head}' must run once in a forward pass, ran {times} times.")
+        if not find and not self._compared:  # a head that was found gives the model's answer
+            warn_of_another_answer(self.head, caught[self.head][0][1], said)
+        self._compared = True
         return caught[self.head][0]
 
     def _layer_catcher(self, name: str, axis: int | None, inner: dict[str, Array], n: int) -> Any:
@@ -191,8 +196,10 @@ class Walk:
 
 
 def place_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
-    """Where to run: as asked, or where the model's first parameter is."""
-    return torch.device(device) if device is not None else next(model.parameters(), torch.zeros(())).device
+    """Where to run: as asked, or where the model's first parameter or buffer is."""
+    if device is not None:
+        return torch.device(device)
+    return next(chain(model.parameters(), model.buffers()), torch.zeros(())).device
 
 
 def as_batches(inputs: Any, *, size: int = 256) -> Iterable[Any]:
@@ -218,12 +225,13 @@ def inputs_of(batch: Any) -> Tensor:
     return _split(batch)[0]
 
 
-def _split(batch: Any) -> tuple[Tensor, Array | None]:
+def _split(batch: Any) -> tuple[Tensor, Any]:
+    """The input tensor of a batch, and what stands beside it."""
     first, *rest = batch if isinstance(batch, (tuple, list)) and batch else (batch,)
     if not isinstance(first, Tensor) or first.ndim == 0:
         raise InputError(f"a batch must be a tensor or a tuple that starts with one, got {type(batch).__name__}. "
                          "Wrap the loader in a generator that gives such.")  # fmt: skip
-    return first, whole_numbers(rest[0], first.shape[0]) if rest else None
+    return first, rest[0] if rest else None
 
 
 def watched(loader: Iterable[Any], progress: bool | None) -> Iterator[Any]:

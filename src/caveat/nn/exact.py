@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from caveat._checks import as_count
-from caveat.nn.bounds.certify import as_double, certifiable, in_batches
+from caveat.nn.bounds.certify import as_double, certifiable, device_of, in_batches
 from caveat.nn.bounds.confidence import log_confidence
 
 __all__ = ["exact_gate", "exact_log_confidence", "exact_logits"]
@@ -25,7 +25,7 @@ def exact_logits(model: nn.Module, x: ArrayLike | Tensor, *, batch_size: int = 5
     >>> exact_logits(nn.Linear(2, 3), [[0.0, 1.0]]).shape
     (1, 3)
     """
-    return _in_parts(certifiable(model), x, batch_size)
+    return _in_parts(model, certifiable(model), x, batch_size)
 
 
 def exact_gate(
@@ -45,14 +45,16 @@ def exact_gate(
         Inputs in one pass.
     """
     net: Any = certifiable(model)
-    return _in_parts(
-        net.effective_gate if epsilon is None else lambda part: net.gate_upper(part, epsilon), x, batch_size
-    )
+    gate = net.effective_gate if epsilon is None else lambda part: net.gate_upper(part, epsilon)
+    return _in_parts(model, gate, x, batch_size)
 
 
-def _in_parts(call: Callable[[Tensor], Tensor], x: ArrayLike | Tensor, size: int) -> NDArray[np.float64]:
+def _in_parts(
+    model: nn.Module, call: Callable[[Tensor], Tensor], x: ArrayLike | Tensor, size: int
+) -> NDArray[np.float64]:
+    inputs = as_double(x, device_of(model))
     with torch.no_grad():
-        return np.asarray(in_batches(call, as_double(x), size=as_count(size, "batch_size")).numpy())
+        return np.asarray(in_batches(call, inputs, size=as_count(size, "batch_size")).cpu().numpy())
 
 
 def exact_log_confidence(logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import nn
 
+from caveat._checks import Rng
 from caveat.errors import InputError
 from caveat.nn._rows import Rows
 from caveat.nn._walk import Walk, watched
@@ -37,7 +37,7 @@ def extract(
     dtype: Literal["float16", "float32"] | None = None,
     out: str | os.PathLike[str] | None = None,
     bound: float = _GIBIBYTE,
-    rng: np.random.Generator | None = None,
+    rng: Rng | None = None,
     progress: bool | None = None,
 ) -> Outputs:
     """Outputs of a classifier on everything the loader gives.
@@ -51,11 +51,13 @@ def extract(
     model
         Any module that ends in a linear layer.
     loader
-        Gives batches: an input tensor, or a tuple whose first element is the input and whose second, if it holds one
-        whole number per row, is the labels.
+        Gives batches: an input tensor, or a tuple whose first element is the input and whose second, if it holds
+        numbers, is the labels: a class number per row, of any number type, or a one-hot row each. Other numbers are
+        refused; what is not numbers (names of files) is ignored.
     head
         Name of the last linear layer as in ``model.named_modules()``; ``"auto"`` takes the linear layer whose output
-        is the model's output, or the one answer (``"logits"`` in a mapping) among what the model returns.
+        is the model's output, or the one answer (``"logits"`` in a mapping) among what the model returns. Where a
+        named layer gives other logits than the model returns (it divides them by a temperature), a warning says so.
     layers
         Names of modules whose outputs become ``Outputs.layers``, as the scores gram and mds_ensemble read them: shape
         (n, channels, positions...). Nothing is reduced: a convolution of 64 channels on 28 x 28 takes 200 kB a sample.

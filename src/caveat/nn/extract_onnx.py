@@ -8,6 +8,7 @@ weights are the head.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._checks import check_known
-from caveat.errors import InputError, MissingExtraError
-from caveat.nn._rows import Rows, check_part, labels_of, whole_numbers
+from caveat.errors import CaveatWarning, InputError, MissingExtraError
+from caveat.nn._heads import OTHER_LOGITS
+from caveat.nn._rows import Rows, check_part, labels_of
 from caveat.nn._walk import watched
 from caveat.outputs import Head, Outputs
 
@@ -53,7 +55,7 @@ def extract_onnx(
     model
         Path or content of an ``.onnx`` file with one input.
     batches
-        Arrays (n, ...), or tuples of an array and, if it holds one whole number per row, its labels.
+        Arrays (n, ...), or tuples of an array and its labels, as for :func:`caveat.nn.extract`.
     head
         Name of the node (or of its output) that multiplies features by the last weights, a Gemm or a MatMul; ``"auto"``
         takes the last one before the output.
@@ -83,8 +85,8 @@ def extract_onnx(
                 features, logits = graph.run(session, inputs, found)
                 part = {"logits": logits, "features": features if dtype is None else features.astype(dtype)}
                 check_part(part, row=rows.n, batch=i, half=dtype == "float16")
-                if labels and truth is not None:
-                    part["labels"] = labels_of(truth, classes=logits.shape[1], batch=i)
+                if labels and (known := labels_of(truth, *logits.shape, batch=i)) is not None:
+                    part["labels"] = known
                 rows.add(part)
         if rows.n == 0:
             raise InputError("batches must hold at least one batch, got none.")
@@ -142,14 +144,17 @@ class _Graph:
         """The linear layer of this name, or the one whose output is that of the graph."""
         layers = list(self._linear_layers())
         candidates = "candidates: " + (", ".join(repr(names[0]) for names, _ in layers) or "none")
-        if name != "auto":
-            for names, found in layers:
-                if name in names:
-                    return found
-            raise InputError(f"head '{name}' must name a Gemm or MatMul with stored weights; {candidates}.")
         answer = self._proto.graph.output[0].name
         while (node := self._maker.get(answer)) is not None and node.op_type in _BEHIND:
             answer = node.input[0]
+        if name != "auto":
+            for names, found in layers:
+                if name in names:
+                    if found.logits != answer:
+                        warnings.warn(f"the logits of head '{name}' are not what the file returns. {OTHER_LOGITS}",
+                                      CaveatWarning, stacklevel=3)  # fmt: skip
+                    return found
+            raise InputError(f"head '{name}' must name a Gemm or MatMul with stored weights; {candidates}.")
         for _, found in layers:
             if found.logits == answer:
                 return found
@@ -256,7 +261,7 @@ def _pieces(inputs: Array, size: int) -> Iterator[Array]:
     return (inputs[start : start + step] for start in range(0, len(inputs), step))
 
 
-def _split(batch: Any) -> tuple[Array, Array | None]:
+def _split(batch: Any) -> tuple[Array, Any]:
     first, *rest = batch if isinstance(batch, (tuple, list)) and batch else (batch,)
     try:
         inputs = np.asarray(first)
@@ -264,4 +269,4 @@ def _split(batch: Any) -> tuple[Array, Array | None]:
         raise InputError(f"a batch must be an array or a tuple that starts with one ({error}).") from None
     if inputs.dtype.kind not in "fiub" or inputs.ndim == 0:
         raise InputError(f"a batch must be an array or a tuple that starts with one, got {type(first).__name__}.")
-    return inputs, whole_numbers(rest[0], len(inputs)) if rest else None
+    return inputs, rest[0] if rest else None

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Never, cast, final
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from caveat._checks import Rng
 from caveat.errors import InputError
 from caveat.nn._rows import PASSES, as_outputs
 from caveat.nn._walk import Walk, watched
@@ -35,7 +35,7 @@ def stream(
     transforms: Sequence[Transform] | None = None,
     labels: bool = True,
     device: str | torch.device | None = None,
-    rng: np.random.Generator | None = None,
+    rng: Rng | None = None,
     progress: bool | None = None,
 ) -> Outputs:
     """What ``extract`` gives, batch by batch, for scores to learn from and to judge; no row is kept.

@@ -74,10 +74,12 @@ def certificate_table(found: Sequence[Certification]) -> Table:
     for name in dict.fromkeys(s.name for one in found for s in one.sets):
         lines = [_line(one, s) for one in found for s in one.sets if s.name == name]
         groups.append(Group(name, tuple(lines)))
+    fewer = any(s.attacked_rows is not None for one in found for s in one.sets)
+    samples = "AAUC is of the attacked part of the samples alone." if fewer else "All on the same samples."
     caption = (
         f"Radius {found[0].epsilon:g} in every pixel. AUC: outliers as they are. AAUC: attacked within the radius; "
-        "a better attack may do better. GAUC: certified, no attack within the radius can do better. All on the same "
-        f"samples. The band holds for further inliers with probability {1 - found[0].delta:g}."
+        "a better attack may do better. GAUC: certified, no attack within the radius can do better. "
+        f"{samples} The band holds for further inliers with probability {1 - found[0].delta:g}."
     )
     columns = tuple(Column(name, number=name != "Model") for name in _COLUMNS)
     return Table("certificates", "Certificates", caption, columns, tuple(groups))

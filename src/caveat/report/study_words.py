@@ -164,12 +164,14 @@ def cannot_be_said(facts: StudyFacts, verdicts: Verdicts, metric: str) -> list[s
 
 def sandwich(facts: StudyFacts) -> tuple[bool, str]:
     """Whether GAUC <= AAUC <= AUC holds wherever two of them were measured, and the sentence that says so."""
-    values: dict[tuple[str, str, str, int], dict[str, float]] = {}
+    values: dict[tuple[str, str, str, int, int], dict[str, float]] = {}  # areas of other samples may change places
     for row in facts.of_kind("certificate"):
         if row.metric in ("auc", "aauc", "gauc"):
-            values.setdefault((row.source, row.name, row.outlier, row.seed), {})[row.metric] = row.estimate.value
+            samples = (row.source, row.name, row.outlier, row.seed, row.estimate.n)
+            values.setdefault(samples, {})[row.metric] = row.estimate.value
+    values = {samples: found for samples, found in values.items() if len(found) > 1}
     broken = []
-    for (source, _, outlier, _), found in values.items():
+    for (source, _, outlier, _, _), found in values.items():
         held = [found[name] for name in ("gauc", "aauc", "auc") if name in found]
         if any(low > high + 1e-9 for low, high in pairwise(held)):
             broken.append(f"{source} on {outlier} ({', '.join(f'{k.upper()} {number(v)}' for k, v in found.items())})")

@@ -8,8 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_vector
-from caveat.errors import InputError
+from caveat._checks import as_vector, same_length
 
 __all__ = ["Intervals"]
 
@@ -62,8 +61,7 @@ class Intervals:
     def covers(self, y: ArrayLike) -> NDArray[np.bool_]:
         """Whether each target is in its interval."""
         true = as_vector(y, "y")
-        if true.size != self.n:
-            raise InputError(f"y must have one value per interval ({self.n}), got {true.size}.")
+        same_length(intervals=self, y=true)
         return np.asarray((self.lower <= true) & (true <= self.upper))
 
     def coverage(self, y: ArrayLike) -> float:

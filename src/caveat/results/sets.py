@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from caveat._checks import as_labels
+from caveat._checks import as_labels, same_length
 from caveat._html import small_table
-from caveat.errors import InputError
 
 __all__ = ["PredictionSets", "stack_rows"]
 
@@ -104,8 +103,7 @@ class PredictionSets:
 
     def _checked(self, labels: ArrayLike) -> NDArray[np.intp]:
         true = as_labels(labels, "labels", n_classes=self.n_classes)
-        if true.size != self.n:
-            raise InputError(f"labels must have one value per prediction set ({self.n}), got {true.size}.")
+        same_length(sets=self, labels=true)
         return true
 
     def _repr_html_(self) -> str:

@@ -23,7 +23,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_comparable, as_labels, as_vector
+from caveat._checks import as_comparable, as_labels, as_vector, same_length
 from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores
 from caveat.errors import CaveatWarning, InputError
@@ -104,6 +104,5 @@ def _of_labels(known: ArrayLike, labels: ArrayLike | None, name: str, classes: i
     if scores.shape[1] != classes:
         raise InputError(f"{name} must have as many columns as the test scores ({classes}), got {scores.shape[1]}.")
     true = as_labels(labels, "labels", n_classes=classes)
-    if true.size != scores.shape[0]:
-        raise InputError(f"labels must have one value per row of {name} ({scores.shape[0]}), got {true.size}.")
+    same_length(**{name: scores, "labels": true})
     return np.asarray(scores[np.arange(true.size), true])

@@ -122,7 +122,8 @@ class Network:
         """Upper bounds (n, K, K) of f_k - f_l over all inputs within epsilon, with the last layer elided."""
         radius, rows = as_number(epsilon, "epsilon", least=0), _inputs(x, clip)
         with _named_shapes(rows):
-            return np.concatenate([self._differences(rows[block], radius, clip) for block in self._blocks(rows)])
+            parts = [list(self._differences(rows[block], radius, clip)) for block in self._blocks(rows)]
+        return np.concatenate([np.stack([gap + spread for gap, spread in part], axis=1) for part in parts])
 
     def confidence_bounds(self, x: ArrayLike, epsilon: float, *, clip: Clip = (0.0, 1.0)) -> ScoreBounds:
         """Bounds of the log-confidence over all inputs within epsilon in every entry, as ``nn.confidence_bounds``.
@@ -136,15 +137,20 @@ class Network:
         clip
             Range of inputs, or None.
         """
-        differences = self.difference_bounds(x, epsilon, clip=clip)
-        if not np.isfinite(differences).all():
+        reach, rows = as_number(epsilon, "epsilon", least=0), _inputs(x, clip)
+        bounds = np.full((2, rows.shape[0]), -np.inf)
+        with _named_shapes(rows):
+            for block in self._blocks(rows):
+                for k, (gap, spread) in enumerate(self._differences(rows[block], reach, clip)):
+                    log_p = -_log_one_plus([spread - gap, -spread - gap], k)  # at least and at most
+                    bounds[:, block] = np.maximum(bounds[:, block], log_p)  # of NaN and a number, NaN
+        if not np.isfinite(bounds).all():
             raise InputError("a bound is not finite, so nothing is certified. Look for huge weights.")
-        logits = self.logits(x)
         return ScoreBounds(
-            value=_log_confidence(logits),
-            lower=-_log_one_plus(differences, axis=1).min(axis=1) * (1 + _LAST),
-            upper=-_log_one_plus(-differences, axis=2).min(axis=1) * (1 - _LAST),
-            epsilon=float(epsilon),
+            value=_log_confidence(self.logits(rows)),
+            lower=bounds[0] * (1 + _LAST),
+            upper=bounds[1] * (1 - _LAST),
+            epsilon=reach,
             method="ibp",
         )
 
@@ -158,7 +164,8 @@ class Network:
         # im2col multiplies an image by the area of a kernel; this keeps a block within a few hundred megabytes
         return row_blocks(rows.shape[0], row_bytes=8 * rows[0].size * 16)
 
-    def _differences(self, x: Array, epsilon: float, clip: Clip) -> Array:
+    def _differences(self, x: Array, epsilon: float, clip: Clip) -> Iterator[tuple[Array, Array]]:
+        """For each class k the differences f_k - f_l (n, K) at the centre, and the most that they can change by."""
         low, high = x - epsilon, x + epsilon
         if clip is not None:
             low, high = np.maximum(low, clip[0]), np.minimum(high, clip[1])
@@ -169,12 +176,11 @@ class Network:
         head = self._head
         centre, radius = widened(box, head.terms)
         logits = head.point(centre)
-        spread = np.stack([radius @ np.abs(row - head.weight).T for row in head.weight], axis=1)
-        sizes = (np.abs(centre) + radius) @ np.abs(head.weight).T + np.abs(head.bias)
-        slack = rounding(head.terms) * (sizes[:, :, None] + sizes[:, None, :])
-        upper = logits[:, :, None] - logits[:, None, :] + spread + slack
-        upper[:, np.arange(self.n_classes), np.arange(self.n_classes)] = 0
-        return np.asarray(upper)
+        sizes = ((np.abs(centre) + radius) @ np.abs(head.weight).T + np.abs(head.bias)) * rounding(head.terms)
+        for k, row in enumerate(head.weight):
+            spread = radius @ np.abs(row - head.weight).T + sizes + sizes[:, k, None]
+            spread[:, k] = 0
+            yield logits[:, k, None] - logits, spread
 
 
 @contextmanager
@@ -236,11 +242,11 @@ def _inputs(x: ArrayLike, clip: Clip) -> Array:
     return rows
 
 
-def _log_one_plus(exponents: Array, axis: int) -> Array:
-    """log(1 + sum over the other classes of exp), for (n, K, K) whose diagonal is the class itself."""
-    masked = exponents.copy()
-    masked[:, np.arange(exponents.shape[1]), np.arange(exponents.shape[1])] = -np.inf
-    return np.asarray(np.logaddexp(logsumexp(masked, axis=axis), 0))
+def _log_one_plus(exponents: ArrayLike, k: int) -> Array:
+    """log(1 + sum over the classes other than k of exp), over the last axis."""
+    others = np.array(exponents, dtype=np.float64)
+    others[..., k] = -np.inf
+    return np.asarray(np.logaddexp(logsumexp(others, axis=-1), 0))
 
 
 def _log_confidence(logits: Array) -> Array:

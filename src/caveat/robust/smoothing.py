@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, betaincinv, ndtr, ndtri
 
-from caveat._checks import as_level, as_matrix, as_number, as_positive, check_known
+from caveat._checks import as_level, as_matrix, as_number, as_positive, check_known, exact_level
 from caveat.errors import InputError
 from caveat.results import ScoreBounds
 
@@ -53,7 +53,8 @@ def smoothed_quantile_bounds(
     Returns
     -------
     ScoreBounds
-        ``value`` is the empirical p-quantile. A bound for which m is too small is infinite.
+        ``value`` is the empirical p-quantile, the ceil(m p)-th smallest sample, which lies between the bounds. A bound
+        for which m is too small is infinite.
 
     Examples
     --------
@@ -67,10 +68,12 @@ def smoothed_quantile_bounds(
     n, m = rows.shape
     each = as_level(delta, "delta") / 2 / (n if together else 1)
     centre = float(ndtri(as_level(p, "p")))
+    # Not interpolated: a median of Bin(m, p) lies within one of m p, so that this rank is never outside the other two.
+    rank = math.ceil(m * exact_level(p, "p"))
     upper_rank = _rank_above(m, float(ndtr(centre + shift)), each)
     lower_rank = m + 1 - _rank_above(m, float(ndtr(shift - centre)), each)  # the same, counted from the other end
     return ScoreBounds(
-        value=np.asarray(np.quantile(rows, p, axis=1)),
+        value=rows[:, rank - 1].copy(),
         lower=rows[:, lower_rank - 1].copy() if lower_rank >= 1 else np.full(n, -np.inf),
         upper=rows[:, upper_rank - 1].copy() if upper_rank <= m else np.full(n, np.inf),
         epsilon=float(radius),

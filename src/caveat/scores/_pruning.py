@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["how_many", "largest", "sum_ratio"]
+__all__ = ["how_many", "kept_shares", "sum_ratio"]
 
 
 def how_many(width: int, percentile: float) -> int:
@@ -19,24 +19,26 @@ def how_many(width: int, percentile: float) -> int:
     return max(1, width - round(width * percentile / 100))
 
 
-def largest(rows: NDArray[Any], k: int) -> NDArray[np.bool_]:
-    """Mask of the k largest values of each row, exactly k; on a tie the first in the row win.
+def kept_shares(rows: NDArray[Any], k: int) -> NDArray[Any]:
+    """Ones at the k largest values of each row, zeros elsewhere; values that tie for the last places share them.
 
-    >>> largest(np.array([[3.0, 1.0, 1.0, 0.0]]), 2)
-    array([[ True,  True, False, False]])
+    The shares of a row add up to k, and do not depend on the order of the columns.
+
+    >>> kept_shares(np.array([[3.0, 1.0, 1.0, 0.0]]), 2)
+    array([[1. , 0.5, 0.5, 0. ]])
     """
     width = rows.shape[1]
     if k >= width:
-        return np.ones(rows.shape, dtype=np.bool_)
+        return np.ones_like(rows)
     kth = np.partition(rows, width - k, axis=1)[:, width - k, None]
-    mask: NDArray[np.bool_] = rows >= kth
-    surplus = np.flatnonzero(np.count_nonzero(mask, axis=1) > k)
+    shares = (rows >= kth).astype(rows.dtype)
+    surplus = np.flatnonzero(np.count_nonzero(shares, axis=1) > k)
     if surplus.size:
         some, border = rows[surplus], kth[surplus]
         above, tied = some > border, some == border
         room = k - np.count_nonzero(above, axis=1, keepdims=True)
-        mask[surplus] = above | (tied & (np.cumsum(tied, axis=1) <= room))
-    return mask
+        shares[surplus] = np.where(tied, room / np.count_nonzero(tied, axis=1, keepdims=True), above)
+    return shares
 
 
 def sum_ratio(rows: NDArray[Any], kept: NDArray[Any], k: int) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from caveat._checks import as_percent, check_known
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, log_sum_exp
-from caveat.scores._pruning import how_many, largest, sum_ratio
+from caveat.scores._pruning import how_many, kept_shares, sum_ratio
 
 __all__ = ["ASH"]
 
@@ -36,6 +36,8 @@ class ASH(Score):
     """Energy of the head on a shaped feature. The larger, the stranger.
 
     Meant for activations after a ReLU; with negative values the ratio s_1 / s_2 is held between 1 and D / k.
+    Activations that tie for the last of the k places share them equally, zeros too where fewer than k units fire: the
+    mean over all ways to break the tie, which does not depend on the order of the columns.
 
     Parameters
     ----------
@@ -50,7 +52,7 @@ class ASH(Score):
     >>> said = Outputs(features=[[3.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]],
     ...                head=Head([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0]]))
     >>> {v: ASH(v, percentile=50).score(said).round(2).tolist() for v in ("p", "b", "s")}
-    {'p': [-3.13, -1.69], 'b': [-2.69, -2.69], 's': [-8.16, -8.08]}
+    {'p': [-3.13, -1.81], 'b': [-2.69, -3.13], 's': [-8.16, -11.08]}
     """
 
     variant: str = "s"
@@ -70,14 +72,14 @@ class ASH(Score):
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = block.features
         k = how_many(rows.shape[1], _PERCENTILES[self.variant] if self.percentile is None else self.percentile)
-        mask = largest(rows, k).astype(rows.dtype)
+        shares = kept_shares(rows, k)
         weight, none = block.head.weight, np.zeros(1)  # a factor on the row is one on its logits, less the bias
         if self.variant == "b":
             level = rows.sum(axis=1) / k
-            logits = head_logits(mask, weight, none).astype(np.float64)
+            logits = head_logits(shares, weight, none).astype(np.float64)
             logits *= level[:, None]
         else:
-            pruned = mask * rows
+            pruned = shares * rows
             logits = head_logits(pruned, weight, none).astype(np.float64)
             if self.variant == "s":
                 logits *= np.exp(sum_ratio(rows, pruned, k))[:, None]

@@ -70,9 +70,7 @@ class COF:
         """Factor of each row among the rows of ``X``, shape (n,)."""
         if not hasattr(self, "n_neighbors_"):
             raise NotFittedError("COF has not seen training data. Call fit(X) before decision_function(X).")
-        rows = as_matrix(X, "X").astype(np.float64)
-        if rows.shape[1] != self.columns_:
-            raise InputError(f"X must have {self.columns_} columns as in training, got {rows.shape[1]}.")
+        rows = as_matrix(X, "X", width=self.columns_).astype(np.float64)
         k = self.n_neighbors_
         near, distances = nearest_rows(rows, k)
         chain = _links(rows, near, distances) @ (2 * np.arange(k, 0, -1) / (k * (k + 1)))

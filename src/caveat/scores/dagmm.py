@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from caveat._checks import as_matrix, check_result
 from caveat._params import check_params, count, number, positive
-from caveat.errors import InputError, NotFittedError
+from caveat.errors import NotFittedError
 
 __all__ = ["DAGMM"]
 
@@ -111,9 +111,7 @@ class DAGMM:
         """Energy of each row, shape (n,)."""
         if not hasattr(self, "mixture_"):
             raise NotFittedError("DAGMM has not seen training data. Call fit(X) before decision_function(X).")
-        rows = as_matrix(X, "X").astype(np.float64)
-        if rows.shape[1] != self.centre_.size:
-            raise InputError(f"X must have {self.centre_.size} columns as in training, got {rows.shape[1]}.")
+        rows = as_matrix(X, "X", width=self.centre_.size).astype(np.float64)
         latent, _ = self._see((rows - self.centre_) / self.spread_)
         return check_result(_energies(latent, self.mixture_, self.means_, self.covariances_)[0], "the energy")
 

@@ -77,9 +77,7 @@ class SOD:
         """Degree of each row among the rows of ``X``, shape (n,)."""
         if not hasattr(self, "columns_"):
             raise NotFittedError("SOD has not seen training data. Call fit(X) before decision_function(X).")
-        rows = as_matrix(X, "X").astype(np.float64)
-        if rows.shape[1] != self.columns_:
-            raise InputError(f"X must have {self.columns_} columns as in training, got {rows.shape[1]}.")
+        rows = as_matrix(X, "X", width=self.columns_).astype(np.float64)
         reference = _reference_sets(rows, nearest_rows(rows, self.n_neighbors)[0], self.ref_set)
         score = np.empty(rows.shape[0])
         for block in row_blocks(rows.shape[0], row_bytes=16 * rows.shape[1] * self.ref_set, block_bytes=2**20):

@@ -10,6 +10,7 @@ from scipy.special import stdtr
 
 from caveat._checks import as_count, as_level, as_shares, check_known
 from caveat.errors import InputError
+from caveat.stats._ties import ROUNDING, tie_levels
 from caveat.stats.exact import agreement_p_value
 
 __all__ = ["POSTHOC", "Posthoc", "critical_difference", "doubtful_pairs", "holm", "pairwise_p_values"]
@@ -24,7 +25,8 @@ def pairwise_p_values(values: NDArray[np.float64], ranks: NDArray[np.float64], p
     ``conover``: $|R_i - R_j|$ against a t distribution with $(N-1)(k-1)$ degrees of freedom and the residual variance,
     $SE^2 = 2 (N A - \sum_j R_j^2) / ((N-1)(k-1))$, Holm over all pairs (Conover 1999, section 5.8, eq. 6).
     ``nemenyi``: the studentised range, which adjusts by itself (Demsar 2006). ``wilcoxon``: signed-rank tests on the
-    values of each pair, Holm over all pairs (Benavoli, Corani and Mangili, JMLR 17, 2016).
+    values of each pair, Holm over all pairs (Benavoli, Corani and Mangili, JMLR 17, 2016); differences that are equal
+    but for the rounding of the values tie.
 
     Where all blocks agree completely Conover's residual variance is zero and t infinite, however few the blocks: every
     pair with a gap then has the chance of that agreement, one event for all pairs.
@@ -127,7 +129,17 @@ def _wilcoxon(values: NDArray[np.float64], upper: tuple[NDArray[np.intp], NDArra
         raise InputError("wilcoxon needs finite values: it ranks their differences. Use conover, which ranks values.")
     found = np.ones(upper[0].size)
     for pair, (i, j) in enumerate(zip(*upper, strict=True)):
-        difference = values[:, i] - values[:, j]
-        if (difference != 0).any():
-            found[pair] = wilcoxon(difference).pvalue
+        signed = _signed_levels(values[:, i], values[:, j])
+        if (signed != 0).any():
+            found[pair] = wilcoxon(signed).pvalue
     return found
+
+
+def _signed_levels(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Whole numbers with the signs of a - b, in the order and with the ties of its absolute values; 0 where a = b."""
+    scale = max(float(np.abs(a).max()), float(np.abs(b).max()), np.finfo(np.float64).tiny)
+    a, b = a / scale, b / scale  # the difference of two huge numbers may not be finite
+    gap = np.append(0.0, np.abs(a - b))
+    noise = ROUNDING * np.append(0.0, np.maximum(np.abs(a), np.abs(b)))
+    levels = tie_levels(gap, noise)
+    return np.asarray(np.sign(a - b) * (levels[1:] - levels[0]))

@@ -23,6 +23,7 @@ from scipy.special import chdtrc, fdtrc
 
 from caveat._checks import as_comparable
 from caveat.errors import InputError
+from caveat.stats._ties import ROUNDING, tie_levels
 from caveat.stats.exact import agreement_p_value, exact_p_value
 
 __all__ = ["Friedman", "friedman", "mid_ranks"]
@@ -49,6 +50,8 @@ class Friedman:
 def mid_ranks(values: ArrayLike, *, lower_is_better: bool = True) -> NDArray[np.float64]:
     """Ranks 1..k within each row; 1 is best, and ties share the mean of their ranks.
 
+    Values that differ by rounding only (1e-12 of their size) tie, so that percent and fractions rank alike.
+
     Examples
     --------
     >>> mid_ranks(np.array([[0.3, 0.1, 0.3], [1.0, 2.0, 3.0]]))
@@ -56,7 +59,8 @@ def mid_ranks(values: ArrayLike, *, lower_is_better: bool = True) -> NDArray[np.
            [1. , 2. , 3. ]])
     """
     good = _table(values, "values")
-    good = good if lower_is_better else -good
+    size = np.where(np.isfinite(good), np.abs(good), 0.0)
+    good = tie_levels(good if lower_is_better else -good, ROUNDING * size)
     # k is small: counting who is below whom needs no sort and treats ties by themselves.
     below = (good[:, None, :] < good[:, :, None]).sum(axis=2)
     at_most = (good[:, None, :] <= good[:, :, None]).sum(axis=2)

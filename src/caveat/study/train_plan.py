@@ -12,6 +12,7 @@ test = "test"                                 # another split, or a share of the
 [model]
 name = "small_cnn"
 dropout = 0.3
+start = "models/plain"                        # train these weights further: a model folder or a .safetensors file
 
 [training]
 epochs = 20
@@ -74,6 +75,7 @@ class TrainPlan:
     normalise: bool = False
     model: str = "small_cnn"
     model_options: Mapping[str, Any] = field(default_factory=dict)
+    start: str | None = None
     paradigm: str = "cross_entropy"
     paradigm_options: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -125,14 +127,16 @@ class TrainPlan:
             training.section("early_stopping").known("monitor", "patience", "least")
         outputs.known("sets", "mc", "outliers")
         paradigm = _named(top, "paradigm", "cross_entropy")
-        network = dict(model.content)
+        network = {key: value for key, value in model.content.items() if key not in ("name", "start")}
+        start = os.path.expandvars(model.take("start", str, ""))
         return cls(
             train=train,
             validation=as_level(where.take("validation", float, 0.1), where.at("validation")),
             test=test,
             normalise=where.take("normalise", bool, False),
             model=model.take("name", str, "small_cnn"),
-            model_options={key: value for key, value in network.items() if key != "name"},
+            model_options=network,
+            start=str(folder / start) if start else None,
             paradigm=paradigm.pop("name"),
             paradigm_options=paradigm,
             training=settings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from caveat import data
 from caveat._files import read_json, write_json
 from caveat.data.strange import noise, smooth_noise
-from caveat.errors import InputError
+from caveat.errors import CaveatWarning, InputError
 from caveat.study.train_plan import Source, TrainPlan
 
 if TYPE_CHECKING:
@@ -43,9 +44,14 @@ def run_training(plan: TrainPlan, out: str | os.PathLike[str], *, progress: bool
     same folder is refused.
     """
     from caveat.nn import architectures, fit_classifier
-    from caveat.nn.training import EarlyStopping, make_paradigm, save_model
+    from caveat.nn.training import GOOD, EarlyStopping, make_paradigm, save_model
+    from caveat.nn.training.model_folder import load_start
 
     folder = Path(out)
+    paradigm = make_paradigm(plan.paradigm, **plan.paradigm_options)
+    if plan.start is not None and isinstance(paradigm, GOOD) and paradigm.interval_init:
+        raise InputError("paradigm.interval_init draws all weights anew, so nothing of model.start would be left. "
+                         "Leave one of them out.")  # fmt: skip
     _claim(folder, plan)
     parts, classes = load_parts(plan)
     train = parts["train"]
@@ -60,10 +66,14 @@ def run_training(plan: TrainPlan, out: str | os.PathLike[str], *, progress: bool
         "normalise": normalise,
         **plan.model_options,
     }
+    model = architectures.make(**architecture, seed=plan.seed)
+    if plan.start is not None:
+        load_start(model, plan.start)
+        _warn_of_seen_rows(plan, Path(plan.start))
     trained = fit_classifier(
-        architectures.make(**architecture, seed=plan.seed),
+        model,
         (train.pixels if train.pixels.dtype == np.uint8 else pixels, train.labels),
-        make_paradigm(plan.paradigm, **plan.paradigm_options),
+        paradigm,
         outliers=_exposure(plan, pixels),
         validation=(parts["validation"].inputs(), parts["validation"].labels),
         n_classes=classes,
@@ -186,6 +196,18 @@ def _exposure(plan: TrainPlan, pixels: NDArray[np.float32]) -> Any:
     from caveat.nn.training.rows import as_inputs
 
     return OutlierMix(as_inputs(pixels, "images"), plan.exposure)
+
+
+def _warn_of_seen_rows(plan: TrainPlan, start: Path) -> None:
+    """Where the start learned from the same images divided in another way, it has seen some that are held out now."""
+    if not (start / "plan.json").exists():
+        return
+    before, now = read_json(start / "plan.json"), json.loads(json.dumps(plan.as_dict()))
+    same = all(before["train"].get(key) == now["train"][key] for key in ("name", "path", "split"))
+    if same and any(before.get(key) != now[key] for key in ("train", "validation", "test", "seed")):
+        warnings.warn(f"{start} was trained on images of the same set, divided by another seed or share, so it has "
+                      "seen images that this plan holds out: validation and test flatter the model. Use the same seed, "
+                      "limit, validation and test in both plans.", CaveatWarning, stacklevel=3)  # fmt: skip
 
 
 def _claim(folder: Path, plan: TrainPlan) -> None:

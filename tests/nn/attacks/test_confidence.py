@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat.nn import attack_confidence, confidence_bounds  # noqa: E402
+from caveat.nn.attacks import STARTS  # noqa: E402
 from caveat.nn.exact import exact_gate  # noqa: E402
 from caveat.nn.training.ccu import CCUModel  # noqa: E402
 
@@ -125,16 +126,134 @@ def test_the_model_is_left_as_it_was(trained):
         torch.testing.assert_close(value, before[name])
 
 
-def test_transfer_never_hurts_the_attacker(trained):
-    net, _train, x = trained
-    torch.manual_seed(9)
+def sibling_of(net, seed=9, noise=0.1):
+    torch.manual_seed(seed)
     sibling = copy.deepcopy(net)
     for weight in sibling.parameters():
-        weight.data.add_(0.05 * torch.randn_like(weight))
-    alone = attack(net, x, starts=["point"], optimisers=["apgd"])
-    helped = attack(net, x, starts=["point"], optimisers=["apgd"], transfer=[sibling])
-    assert set(helped.per_attack) == {"apgd from point", "transfer 0: apgd from point"}
-    assert (helped.log_confidence >= alone.log_confidence).all()
+        weight.data.add_(noise * torch.randn_like(weight))
+    return sibling
+
+
+def test_monotone_pgd_starts_from_the_points_of_other_models(trained):
+    # Appendix A of GOOD: "the final best points of all other models ... as starting points for the same monotone PGD"
+    net, _, x = trained
+    sibling, how = sibling_of(net), {"starts": ["point"], "optimisers": ["apgd"]}
+    alone, helped = attack(net, x, **how), attack(net, x, transfer=[sibling], **how)
+    assert set(helped.per_attack) == {"apgd from point", "transfer 0", "monotone from transfer 0"}
+    there = attack(sibling, x, **how)
+    np.testing.assert_array_equal(helped.per_attack["apgd from point"], alone.per_attack["apgd from point"])
+    evaluated, climbed = helped.per_attack["transfer 0"], helped.per_attack["monotone from transfer 0"]
+    np.testing.assert_allclose(evaluated, np.maximum(value_at(net, there.points), helped.clean), atol=1e-12)
+    assert (climbed >= evaluated - 1e-6).all()  # the climb is in float32
+    assert (climbed > evaluated + 1e-3).mean() > 0.3
+    assert (helped.log_confidence >= np.maximum(alone.log_confidence, evaluated)).all()
+    # points that were found before serve as well as the model that they were found on
+    kept = attack(net, x, transfer=[there.points], **how)
+    np.testing.assert_array_equal(kept.log_confidence, helped.log_confidence)
+
+
+def value_at(net, points):
+    with torch.no_grad():
+        said = copy.deepcopy(net).double().eval()(torch.tensor(points))
+    return torch.log_softmax(said, 1).amax(1).numpy()
+
+
+def masked(threshold, weight):
+    """Logits (relu(w . z - threshold), 0): flat below the threshold."""
+    net = nn.Sequential(nn.Linear(3, 1), nn.ReLU(), nn.Linear(1, 2, bias=False))
+    net[0].weight.data.copy_(torch.tensor([weight]))
+    net[0].bias.data.fill_(-threshold)
+    net[2].weight.data.copy_(torch.tensor([[5.0], [0.0]]))
+    return net
+
+
+def test_a_transferred_point_unmasks_a_flat_network():
+    # At x = 0.5 the sum is 1.5, below the threshold 1.6 of the net and above that of its sibling, which does not see
+    # the third entry. Its best point (0.7, 0.7, 0.5) has the sum 1.9; from there the net climbs to 2.1.
+    x, how = torch.full((1, 3), 0.5), {"starts": ["point"], "optimisers": ["apgd"]}
+    net, sibling = masked(1.6, [1.0, 1.0, 1.0]), masked(0.9, [1.0, 1.0, 0.0])
+    assert attack(net, x, 0.2, **how).log_confidence == pytest.approx(np.log(0.5))
+    found = attack(net, x, 0.2, transfer=[sibling], **how)
+    assert found.per_attack["transfer 0"] == pytest.approx(-np.log1p(np.exp(-5 * 0.3)), abs=1e-6)
+    assert found.log_confidence == pytest.approx(-np.log1p(np.exp(-5 * 0.5)), abs=1e-6)
+    np.testing.assert_allclose(found.points, [[0.7, 0.7, 0.7]], atol=1e-6)
+
+
+def test_transferred_points_of_another_shape_are_named(trained):
+    net, _, x = trained
+    with pytest.raises(InputError, match=r"transfer 0 must be .* \(40, 6\), got \(3, 6\)"):
+        attack(net, x, transfer=[x[:3]])
+
+
+def test_both_budgets_are_kept():
+    calls = []
+
+    class Net(nn.Linear):
+        def forward(self, x):
+            calls.append(x.dtype)
+            return super().forward(x)
+
+    def passes(**how):
+        calls.clear()
+        attack(Net(2, 2), torch.full((3, 2), 0.5), starts=["point"], **how)
+        return calls.count(torch.float32)  # float64 judges at the end
+
+    # one look at the start, then for each optimiser its start and its steps
+    assert passes(steps=7, monotone_steps=11) == 1 + (1 + 7) + (1 + 11)
+    assert passes(steps=7) == 1 + (1 + 7) + (1 + 14)
+    assert passes(steps=7, monotone_steps=3, optimisers=["monotone"]) == 1 + (1 + 3)
+
+
+class Scribbling(nn.Module):
+    """Halves its input in place; its confidence rises with the first entry."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(2, 2, bias=False)
+        self.fc.weight.data.copy_(torch.tensor([[4.0, 0.0], [0.0, 0.0]]))
+
+    def forward(self, x):
+        x *= 0.5
+        return self.fc(x)
+
+
+def test_a_model_that_writes_into_its_input_moves_neither_the_ball_nor_the_array():
+    x = np.full((2, 2), 0.5)
+    found = attack(Scribbling(), x, 0.1, candidates=np.full((1, 2), 0.9))
+    assert (x == 0.5).all()
+    # logits (2 z_0, 0): z_0 = 0.6 is the worst
+    np.testing.assert_allclose(found.points[:, 0], 0.6, atol=1e-7)
+    np.testing.assert_allclose(found.clean, -np.log1p(np.exp(-1.0)))
+    np.testing.assert_allclose(found.log_confidence, -np.log1p(np.exp(-1.2)), atol=1e-6)
+
+
+def test_a_seed_stands_for_a_generator(trained):
+    net, _, x = trained
+    one, two = (attack_confidence(net, x, 0.1, rng=rng, steps=5) for rng in (3, np.random.default_rng(3)))
+    np.testing.assert_array_equal(one.points, two.points)
+    with pytest.raises(InputError, match="rng must be"):
+        attack_confidence(net, x, 0.1, rng="3")
+
+
+def test_an_attack_of_nothing_is_refused(trained):
+    net, _, x = trained
+    with pytest.raises(InputError, match="at least one"):
+        attack(net, x, optimisers=[])
+
+
+@pytest.mark.parametrize("direction", ["raise", "lower"])
+def test_the_attack_runs_where_the_model_is(trained, direction, elsewhere):
+    net, train, x = trained
+    how = {"candidates": train[:9], "starts": [*STARTS, "toward_id"], "restarts": 2, "steps": 4, "direction": direction}
+    here = attack(net, x[:5], **how, transfer=[sibling_of(net)])
+    seen = set()
+    moved = copy.deepcopy(net).to(elsewhere)
+    moved.register_forward_pre_hook(lambda _, args: seen.add((args[0].device.type, args[0].dtype)))
+    there = attack(moved, x[:5].to(elsewhere), **how, transfer=[sibling_of(net).to(elsewhere)])
+    np.testing.assert_allclose(there.points, here.points, atol=1e-6)
+    np.testing.assert_allclose(there.log_confidence, here.log_confidence, atol=1e-6)
+    assert (elsewhere.type, torch.float32) in seen
+    assert ("cpu", torch.float32) not in seen
 
 
 def test_zero_gradients_are_counted_and_said():

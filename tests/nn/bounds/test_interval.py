@@ -87,7 +87,7 @@ def test_an_exchanged_layer_is_noticed():
 
 @pytest.mark.parametrize(("forward", "what"), [
     (lambda self, x: self.a(x) if x.sum() > 0 else x, "cannot be read"),
-    (lambda self, x, y: self.a(x), "must take one input"),
+    (lambda self, x, y: self.a(x), "missing 1 required positional argument"),
     (lambda self, x: (self.a(x), x), "must return one tensor"),
 ])  # fmt: skip
 def test_forward_passes_that_have_no_bound_say_why(forward, what):

@@ -53,6 +53,35 @@ def test_the_best_of_all_iterates_not_the_last():
     assert found.item() == pytest.approx(0.6, abs=0.4 / 41)
 
 
+class Parting(nn.Module):
+    """Logits (1, 2x, -5 - 10x): the cross-entropy to uniform rises with x, the confidence falls."""
+
+    def forward(self, x):
+        return torch.cat([torch.ones_like(x), 2 * x, -5 - 10 * x], dim=1)
+
+
+def test_the_iterate_of_the_highest_confidence_is_kept_not_that_of_the_largest_loss():
+    x, uniform = torch.tensor([[0.0]]), lambda logits: -logits.log_softmax(dim=1).mean(dim=1)
+    for end in (0.2, 0.4):
+        assert uniform(Parting()(x + end)) > uniform(Parting()(x))
+        assert log_confidence(Parting()(x + end)) < log_confidence(Parting()(x))
+    assert worst_in_ball(Parting(), x, 0.4, uniform).item() == 0.0
+    # ACET trains on that point: the loss of the outlier is that of the start
+    _, parts = ACET(epsilon=0.4).loss(Parting(), Batch(x, torch.tensor([0]), x))
+    assert parts["out"] == pytest.approx(uniform(Parting()(x)).item())
+
+
+def test_a_network_that_writes_into_its_input_does_not_move_the_ball():
+    class Scribbling(nn.Module):
+        def forward(self, x):
+            x *= 0.5
+            return torch.cat([x, torch.zeros_like(x)], dim=1)
+
+    x = torch.tensor([[0.5]])
+    assert worst_in_ball(Scribbling(), x, 0.2, log_confidence).item() == pytest.approx(0.7)
+    assert x.item() == 0.5
+
+
 def test_a_flat_network_leaves_the_start():
     net = nn.Linear(3, 2)
     net.weight.data.zero_()

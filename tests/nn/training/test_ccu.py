@@ -223,3 +223,53 @@ def test_the_rounding_of_the_gate_is_paid_for():
     bounds = confidence_bounds(net, x, 0.0)
     assert (bounds.value <= bounds.upper).all()
     assert (bounds.upper - bounds.value).max() < 1e-7
+
+
+@pytest.mark.filterwarnings("ignore:for .* copying from a non-meta")  # the device only bears that name
+def test_the_mixtures_are_where_the_model_is(elsewhere):
+    x = torch.rand(5, 1, 4, 4)
+    here = CCUModel(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), 2)
+    here.set_ratio(ratio_of_16())
+    there = CCUModel(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)).to(elsewhere), 2).to(elsewhere)
+    there.load_state_dict(here.state_dict())
+    assert {value.device.type for value in there.buffers()} == {elsewhere.type}
+    moved = x.to(elsewhere)
+    torch.testing.assert_close(there(moved).cpu(), here(x))
+    for side in there.log_confidence_bounds(moved, 0.1):
+        assert side.device.type == elsewhere.type
+    there.set_ratio(ratio_of_16())
+    assert {value.device.type for value in there.buffers()} == {elsewhere.type}
+    assert there.log_out_weight.dtype == torch.float64
+    assert there.gate(moved).device.type == elsewhere.type
+
+
+def ratio_of_16():
+    return DensityRatio(Mixture([1.0], [[0.3] * 16], [0.1]), Mixture([1.0], [[0.5] * 16], [0.2]))
+
+
+def test_a_whole_training_runs_where_the_model_is(elsewhere):
+    x, y, draw = clusters()
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 2)).to(elsewhere)
+    trained = fit_classifier(net, (x, y), CCU(components=4, rows=300, epsilon=0.05), outliers=draw, epochs=1)
+    assert {value.device.type for value in trained.model.state_dict().values()} == {elsewhere.type}
+    said = trained.outputs((x[:6], y[:6]))
+    with torch.no_grad():
+        expected = trained.model(x[:6].to(elsewhere)).amax(dim=1).exp().cpu()
+    np.testing.assert_allclose(said.confidence, expected, rtol=1e-5)
+
+
+def test_a_classifier_that_writes_into_its_input_does_not_move_the_gate():
+    class Scribbling(nn.Linear):
+        def forward(self, x):
+            x *= 0
+            return super().forward(x)
+
+    net = CCUModel(Scribbling(16, 2), 2)
+    net.set_ratio(ratio_of_16())
+    x = torch.rand(5, 16)
+    still = CCUModel(nn.Linear(16, 2), 2)
+    still.set_ratio(ratio_of_16())
+    still.classifier.weight.data.zero_()  # a classifier that sees nothing but zeros
+    still.classifier.bias.data.copy_(net.classifier.bias.data)
+    torch.testing.assert_close(net(x.clone()), still(x))
+    torch.testing.assert_close(net.effective_gate(x.clone()), still.effective_gate(x))

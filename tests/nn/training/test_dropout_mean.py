@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 
 from caveat.nn import fit_classifier  # noqa: E402
 from caveat.nn._modes import dropout_awake, seeded  # noqa: E402
-from caveat.nn.training import ConfidNet, DeepGamblers, DeVries, dropout_mean  # noqa: E402
+from caveat.nn.training import ConfidNet, CrossEntropy, DeepGamblers, DeVries, Trained, dropout_mean  # noqa: E402
 from caveat.nn.training.dropout_mean import _prefixes_once  # noqa: E402
 
 PARADIGMS = ["cross_entropy", ConfidNet(hidden=4, layers=1), DeVries(), DeepGamblers(reward=1.5)]
@@ -89,3 +89,20 @@ def test_a_network_without_dropout_is_named(blobs, small_net):
     trained = fit_classifier(small_net(dropout=0.0), blobs(), epochs=3, learning_rate=0.05)
     with pytest.raises(InputError, match="dropout layer whose rate is above 0, found none"):
         dropout_mean(trained, blobs(), passes=2, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("first", [(), (nn.Linear(4, 4), nn.ReLU(inplace=True)), (nn.ReLU(inplace=True),)])
+def test_layers_that_write_in_place_hear_the_same_in_every_pass(first):
+    # dropout in place halves what the pass before left: after 200 passes nothing would be left
+    torch.manual_seed(0)
+    net = nn.Sequential(*first, nn.Dropout(0.5, inplace=True), nn.Linear(4, 2))
+    x = np.full((300, 4), 0.5, dtype=np.float32)
+    trained = Trained(net.eval(), CrossEntropy(), 2, (), 0.0, 0, False, False)
+    said = dropout_mean(trained, x, passes=200, rng=0)
+    with torch.no_grad():
+        expected = net(torch.tensor(x))[0].numpy()
+    # each logit is a sum of four terms of equal chance of 0 and twice itself, over 200 x 300 draws
+    features = net[:-2](torch.tensor(x[:1])).detach().numpy()[0] if first else x[0]
+    spread = np.sqrt(((net[-1].weight.detach().numpy() * features) ** 2).sum(axis=1) / (200 * 300))
+    assert (np.abs(said.mc_logits.mean(axis=(0, 1)) - expected) < 4 * spread).all()
+    assert (x == 0.5).all()

@@ -176,7 +176,7 @@ def test_wrong_arguments_are_named(blobs, small_net, change, message):
 
 def test_wrong_data_is_named(blobs, small_net):
     x, y = blobs()
-    with pytest.raises(InputError, match="one label per row, got 300 rows and 299 labels"):
+    with pytest.raises(InputError, match=r"data labels must be .* 300 rows, got shape \(299,\)"):
         fit_classifier(small_net(), (x, y[1:]))
     with pytest.raises(InputError, match="inputs alone"):
         fit_classifier(small_net(), x)
@@ -202,3 +202,40 @@ def test_a_memory_map_is_read_without_a_word(tmp_path, blobs, small_net, same_we
         torch.set_warn_always(False)
     assert not [one for one in recwarn if issubclass(one.category, UserWarning) and "writ" in str(one.message)]
     assert same_weights(mapped.model, fit_classifier(small_net(), (x, y), epochs=5).model)
+
+
+class Scribbling(nn.Module):
+    """Halves its input in place."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.fc = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        x *= 0.5
+        return self.fc(self.body(x))
+
+
+class Copying(Scribbling):
+    def forward(self, x):
+        return super().forward(x.clone())
+
+
+@pytest.mark.parametrize("paradigm", ["cross_entropy", "confidnet", "devries", "deep_gamblers", "oe"])
+def test_a_model_that_writes_into_its_input_is_trained_as_one_that_does_not(blobs, same_weights, paradigm):
+    x, y = blobs()
+    before = x.copy()
+    how = {"outliers": 3 * np.random.default_rng(1).normal(size=x.shape)} if paradigm == "oe" else {}
+    held_out = (x[:100].copy(), y[:100])
+    one, two = (
+        fit_classifier(kind(), (x, y), paradigm, epochs=8, learning_rate=0.05, validation=held_out, **how)
+        for kind in (Scribbling, Copying)
+    )
+    assert same_weights(one.model, two.model)
+    assert one.history[-1].validation == two.history[-1].validation
+    said, expected = (done.outputs((x, y)) for done in (one, two))
+    np.testing.assert_array_equal(said.logits, expected.logits)
+    if said.has("confidence"):
+        np.testing.assert_array_equal(said.confidence, expected.confidence)
+    np.testing.assert_array_equal(x, before)

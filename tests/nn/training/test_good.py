@@ -88,12 +88,25 @@ def test_the_gradient_is_that_of_autograd_on_the_formula():
     assert weight.grad[1, 2].item() == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-4, abs=1e-8)
 
 
-def test_every_layer_is_drawn_anew_unless_told_otherwise():
+def test_layers_are_drawn_anew_only_where_that_is_asked_for():
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
-    assert not GOOD().build(net, 3)[2].bias.any()
+    assert not GOOD(interval_init=True).build(net, 3)[2].bias.any()
     net = nn.Sequential(nn.Linear(4, 3))
     before = net[0].bias.clone()
-    assert torch.equal(GOOD(interval_init=False).build(net, 3)[0].bias, before)
+    assert torch.equal(GOOD().build(net, 3)[0].bias, before)
+
+
+def test_a_pretrained_network_keeps_its_weights(blobs, small_net, same_weights):
+    import copy
+
+    x, y = blobs()
+    x = (x - x.min()) / (x.max() - x.min())
+    pretrained = fit_classifier(small_net(), (x, y), epochs=30, learning_rate=0.05).model
+    started = copy.deepcopy(pretrained)
+    trained = fit_classifier(started, (x, y), "good", outliers=x, epochs=1, learning_rate=1e-12)
+    for mine, theirs in zip(trained.model.parameters(), pretrained.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=0)
+    assert trained.outputs((x, y)).correct.mean() > 0.9
 
 
 @pytest.mark.parametrize(

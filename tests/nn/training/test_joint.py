@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
-from caveat.nn.bounds import Box, confidence_bounds, propagate  # noqa: E402
+from caveat.nn.bounds import Box, confidence_bounds, joint_log_probabilities, propagate  # noqa: E402
 from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.joint import Joint, JointModel, NegativeLinear, with_head  # noqa: E402
 
@@ -134,3 +134,14 @@ def test_a_sure_answer_does_not_pass_its_bound_by_rounding():
     bounds = confidence_bounds(JointModel(classifier, detector, 10), torch.linspace(0, 1, 1001)[:, None], 0.0)
     assert (bounds.value <= bounds.upper).all()
     assert (bounds.upper < 0).all()  # and the bound still says how much is missing
+
+
+def test_a_classifier_that_writes_into_its_input_does_not_move_the_gate():
+    class Scribbling(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.mul_(0))
+
+    net, x = JointModel(Scribbling(4, 3), nn.Linear(4, 1), 3), torch.rand(5, 4)
+    gate = net.detector(x).squeeze(1)
+    expected = joint_log_probabilities(net.classifier.bias.expand(5, 3), gate)
+    torch.testing.assert_close(net(x.clone()), expected)

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from caveat import InputError, data  # noqa: E402
-from caveat.nn.training import GOOD, PRESETS, fit_preset  # noqa: E402
+from caveat.nn.training import GOOD, PRESETS, CrossEntropy, fit_preset  # noqa: E402
 from caveat.study.certification import certify  # noqa: E402
 
 
@@ -74,3 +74,47 @@ def test_what_a_preset_cannot_do():
         fit_preset("paper", (x, y))
     with pytest.raises(InputError, match=r"trains on images \(n, channels, height, width\), got shape \(10, 64\)"):
         fit_preset("tiny", (np.zeros((10, 64)), y))
+
+
+@pytest.fixture
+def plain(digits, tmp_path):
+    """A network like that of the tiny preset, trained without outliers, and a file of its weights."""
+    from safetensors.torch import save_file
+
+    train, _ = digits
+    recipe = replace(PRESETS["tiny"], paradigm=CrossEntropy(), epochs=6)
+    net = fit_preset(recipe, (train.inputs(), train.labels), threads=1).model
+    save_file(net.state_dict(), tmp_path / "plain.safetensors")
+    return net, tmp_path / "plain.safetensors"
+
+
+@pytest.mark.parametrize("interval_init", [False, True])
+def test_a_preset_can_start_from_a_model_and_does_not_draw_it_anew(digits, plain, interval_init, same_weights):
+    train, test = digits
+    net, file = plain
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    recipe = replace(
+        PRESETS["tiny"], epochs=1, learning_rate=1e-12, paradigm=GOOD(kappa=0.3, interval_init=interval_init)
+    )
+    for start in (net, file):
+        trained = fit_preset(recipe, (train.inputs(), train.labels), start=start, threads=1)
+        for name, value in trained.model.state_dict().items():
+            torch.testing.assert_close(value, before[name], atol=1e-6, rtol=0)
+        assert trained.outputs((test.inputs(), test.labels)).correct.mean() > 0.9
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_a_start_that_does_not_fit_is_named(digits, plain, tmp_path):
+    train, _ = digits
+    data = (train.inputs(), train.labels)
+    with pytest.raises(InputError, match="do not fit the network"):
+        fit_preset("good", data, start=plain[1])
+    with pytest.raises(InputError, match="does not exist"):
+        fit_preset("tiny", data, start=tmp_path / "no.safetensors")
+    with pytest.raises(InputError, match="not read: convert"):
+        fit_preset("tiny", data, start=tmp_path / "model.pt")
+
+
+def test_recipes_that_make_a_new_network_ask_for_interval_weights():
+    asked = {name: recipe.paradigm.interval_init for name, recipe in PRESETS.items()}
+    assert asked == {"tiny": False, "quick": True, "standard": True, "good": True, "paper": False}

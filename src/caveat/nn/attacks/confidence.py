@@ -18,8 +18,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from caveat._checks import as_count, as_number, check_known
+from caveat._checks import Rng, as_count, as_number, as_rng, check_known
 from caveat.errors import InputError
+from caveat.nn._walk import place_of
 from caveat.nn.attacks.apgd import apgd
 from caveat.nn.attacks.ball import Ball, Objective, climber
 from caveat.nn.attacks.monotone import monotone
@@ -51,7 +52,9 @@ class Attacked:
     zero_gradients
         The same share at each start.
     per_attack
-        The objective that each attack reached alone (n,), by name such as ``"apgd from contrast"``.
+        The objective that each attack reached alone (n,), by name such as ``"apgd from contrast"``. ``"transfer 0"`` is
+        the objective at the points that the first other model was attacked with, before this model is climbed from
+        them.
     epsilon, direction
         What was asked for.
     gate
@@ -95,7 +98,7 @@ def attack_confidence(
     x: ArrayLike | Tensor,
     epsilon: float,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     objective: str | Measure = "log_confidence",
     direction: Literal["raise", "lower"] = "raise",
     clip: tuple[float, float] | None = (0.0, 1.0),
@@ -104,12 +107,15 @@ def attack_confidence(
     candidates: ArrayLike | Tensor | None = None,
     tries: int = 64,
     steps: int = 100,
+    monotone_steps: int | None = None,
     restarts: int = 1,
-    transfer: Sequence[nn.Module] = (),
+    transfer: Sequence[nn.Module | ArrayLike | Tensor] = (),
     batch_size: int = 512,
     progress: bool | None = None,
 ) -> Attacked:
     """The worst log-confidence that several attacks reach within epsilon of each input.
+
+    Everything runs where the model is (its first parameter).
 
     Parameters
     ----------
@@ -129,7 +135,7 @@ def attack_confidence(
     clip
         Range of inputs, or None.
     optimisers
-        ``"apgd"`` (``steps`` steps) and ``"monotone"`` (twice as many), each from every start.
+        ``"apgd"`` and ``"monotone"``, each from every start.
     starts
         Names of ``nn.attacks.STARTS``, and ``"toward_id"``. Default: point, small, contrast, and toward_id if there are
         candidates.
@@ -138,11 +144,15 @@ def attack_confidence(
     tries
         How many candidates each sample tries.
     steps
-        Steps of APGD.
+        Steps of APGD. The paper takes 500, with 5 restarts.
+    monotone_steps
+        Steps of monotone PGD; default: twice as many as APGD. The paper takes 200.
     restarts
         How often random starts are drawn anew.
     transfer
-        Other models: they are attacked in the same way, and what is found is tried on this one.
+        Other models, or points (n, ...) that an attack on another model reached (``Attacked.points``). A model is
+        attacked in the same way first. Monotone PGD on this model then starts from each of these sets of points.
+        Bitterwolf, Meinke and Hein, NeurIPS 2020, appendix A.
     batch_size
         Samples in one pass.
     progress
@@ -152,60 +162,72 @@ def attack_confidence(
     --------
     >>> _ = torch.manual_seed(0)
     >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
-    >>> attacked = attack_confidence(model, torch.full((2, 4), 0.5), 0.2, rng=np.random.default_rng(0), steps=20)
+    >>> attacked = attack_confidence(model, torch.full((2, 4), 0.5), 0.2, rng=0, steps=20)
     >>> bool((attacked.log_confidence > attacked.clean).all()), sorted(attacked.per_attack)[0]
     (True, 'apgd from contrast')
     """
     check_known(direction, ("raise", "lower"), "direction")
     as_number(epsilon, "epsilon", least=0)
-    measure, sign = _measure(objective), 1.0 if direction == "raise" else -1.0
-    exact, inputs = certifiable(model), checked_inputs(x, clip)
-    others = None if candidates is None else checked_inputs(candidates, clip)
-    if others is not None and others.shape[1:] != inputs.shape[1:]:
-        raise InputError(f"candidates must be inputs of the shape of x {tuple(inputs.shape[1:])}, "
-                         f"got {tuple(others.shape[1:])}.")  # fmt: skip
+    measure, sign, rng = _measure(objective), 1.0 if direction == "raise" else -1.0, as_rng(rng)
+    inputs = checked_inputs(x, clip)
+    others = None if candidates is None else _inputs_like(candidates, inputs, clip, "candidates", rows=False)
     if starts is None:
         starts = ("point", "small", "contrast") + (() if others is None else ("toward_id",))
     for name in optimisers:
         check_known(name, OPTIMISERS, "optimiser")
     for name, count in (("restarts", restarts), ("tries", tries), ("steps", steps), ("batch_size", batch_size)):
         as_count(count, name)
-    ball = Ball(inputs, float(epsilon), clip)
+    budget = {"apgd": steps, "monotone": as_count(2 * steps if monotone_steps is None else monotone_steps,
+                                                  "monotone_steps")}  # fmt: skip
+    if not (starts and optimisers) and not transfer:
+        raise InputError("optimisers and starts must each name at least one, got none, and there is no transfer.")
 
-    found, zero = dict[str, Tensor](), dict[str, float]()
-    sources = [("", model), *((f"transfer {i}: ", other) for i, other in enumerate(transfer))]
-    plan = [(prefix, net, start) for prefix, net in sources for start in starts]
-    for prefix, net, start in _watched(plan, progress):
-        runner = _Runner(net, measure, sign, ball, batch_size)
+    runner = _Runner(model, measure, sign, Ball(inputs, float(epsilon), clip), batch_size)
+    reached, zero = dict[str, Tensor](), dict[str, float]()
+    for start in _watched(starts, progress):
         first = runner.starts(start, rng, others, tries, restarts if start in RANDOM else 1)
         value, moving = runner.look(first)
-        if not prefix:
-            zero[start] = _share_without(moving[: inputs.shape[0]])
+        zero[start] = _share_without(moving[: inputs.shape[0]])
         for name in optimisers:
-            points = runner.run(name, first, value, moving, steps if name == "apgd" else 2 * steps)
-            found[f"{prefix}{name} from {start}"] = ball.project(runner.best_copy(*points).double())
-    zero_share = zero.get("point")
-    if zero_share is None:
-        runner = _Runner(model, measure, sign, ball, batch_size)
+            reached[f"{name} from {start}"] = runner.run(name, first, value, moving, budget[name])
+    for i, other in enumerate(transfer):
+        points: Any = other
+        if isinstance(other, nn.Module):
+            points = attack_confidence(
+                other, inputs, epsilon, rng=rng, objective=objective, direction=direction, clip=clip,
+                optimisers=optimisers, starts=starts, candidates=others, tries=tries, steps=steps,
+                monotone_steps=budget["monotone"], restarts=restarts, batch_size=batch_size, progress=progress,
+            ).points  # fmt: skip
+        first = runner.inside(_inputs_like(points, inputs, clip, f"transfer {i}", rows=True))
+        reached[f"transfer {i}"] = first
+        reached[f"monotone from transfer {i}"] = runner.run("monotone", first, *runner.look(first), budget["monotone"])
+    if (zero_share := zero.get("point")) is None:
         zero_share = _share_without(runner.look(runner.ball.x)[1])
-    return _worst(exact, measure, ball, found, sign, batch_size, zero_share, zero, direction)
+    return _worst(
+        certifiable(model), measure, Ball(inputs, float(epsilon), clip), reached, sign, batch_size, zero_share, zero,
+        direction,
+    )  # fmt: skip
 
 
 @final
 class _Runner:
-    """One model under attack, in its own precision, over batches of rows."""
+    """One model under attack, in its own precision and where it is, over batches of rows."""
 
     def __init__(self, model: nn.Module, measure: Measure, sign: float, ball: Ball, batch_size: int) -> None:
-        net = copy.deepcopy(model).cpu().eval().requires_grad_(False)
+        net = copy.deepcopy(model).eval().requires_grad_(False)
         kind = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
         self.objective = _climbed(net, measure, sign)
         self.climb = climber(self.objective)
-        self.ball, self.batch_size = Ball(ball.x.to(kind), ball.epsilon, ball.clip), batch_size
+        self.ball = Ball(ball.x.to(place_of(net, None), kind), ball.epsilon, ball.clip)
+        self.batch_size = batch_size
+
+    def inside(self, points: Tensor) -> Tensor:
+        """Points as this model takes them, inside its ball."""
+        return self.ball.project(points.to(self.ball.x))
 
     def starts(self, name: str, rng: np.random.Generator, others: Tensor | None, tries: int, copies: int) -> Tensor:
         """Starts (copies * n, ...), one copy of the batch after the other."""
-        x = self.ball.x
-        others = None if others is None else others.to(x.dtype)
+        others = None if others is None else others.to(self.ball.x)
         made = [
             make_start(name, self.ball, self.objective, rng, candidates=others, tries=tries, batch_size=self.batch_size)
             for _ in range(copies)
@@ -218,52 +240,68 @@ class _Runner:
         slope = torch.cat([gradient.flatten(1).abs().amax(dim=1) for _, gradient in seen])
         return torch.cat([value for value, _ in seen]), slope > 0
 
-    def run(self, optimiser: str, start: Tensor, value: Tensor, moving: Tensor, steps: int) -> tuple[Tensor, Tensor]:
-        """What the optimiser reaches. Where the slope is zero it would stay for ever, so it is not asked."""
+    def run(self, optimiser: str, start: Tensor, value: Tensor, moving: Tensor, steps: int) -> Tensor:
+        """The best point (n, ...) that the optimiser reaches from any copy of the start.
+
+        Where the slope is zero it would stay for ever, so it is not asked.
+        """
         n, points, values = self.ball.x.shape[0], start.clone(), value.clone()
         for rows in torch.split(moving.nonzero()[:, 0], self.batch_size):
             if rows.numel():
                 part = Ball(self.ball.x[rows % n], self.ball.epsilon, self.ball.clip)
                 points[rows], values[rows] = OPTIMISERS[optimiser](self.climb, start[rows], part, steps=steps)
-        return points, values
-
-    def best_copy(self, points: Tensor, values: Tensor) -> Tensor:
-        n = self.ball.x.shape[0]
         which = values.reshape(-1, n).argmax(dim=0)
-        return points.reshape(-1, *self.ball.x.shape)[which, torch.arange(n)]
+        return points.reshape(-1, *self.ball.x.shape)[which, torch.arange(n, device=which.device)]
 
 
 def _worst(
-    net: nn.Module, measure: Measure, ball: Ball, reached_by: Mapping[str, Tensor], sign: float, batch_size: int,
+    net: nn.Module, measure: Measure, ball: Ball, reached: Mapping[str, Tensor], sign: float, batch_size: int,
     zero_share: float, zero: Mapping[str, float], direction: str,
 ) -> Attacked:  # fmt: skip
     """Every point judged in float64, and for each sample the worst, the clean point included."""
 
     def value(judge: Objective, points: Tensor) -> Tensor:
         with torch.no_grad():
-            found = torch.cat([judge(part) for part in torch.split(points, batch_size)])
-        if bool(torch.isnan(found).any()):
+            values = torch.cat([judge(part) for part in torch.split(points, batch_size)])
+        if bool(torch.isnan(values).any()):
             raise InputError("the model gives NaN. Look for huge or NaN weights.")
-        return found
+        return values
 
     climbed, asked = _climbed(net, measure, sign), _asked(net, measure, sign)
     gated = _gated(net, measure)
+    ball = Ball(ball.x.to(place_of(net, None)), ball.epsilon, ball.clip)
     each = (-1, *[1] * (ball.x.ndim - 1))
     clean = best = value(climbed, ball.x)
     plain = value(asked, ball.x) if gated else clean
     points, per_attack = ball.x, {}
-    for name, reached in reached_by.items():
-        here = value(climbed, reached)
+    for name, ends in reached.items():
+        there = ball.project(ends.to(ball.x))
+        here = value(climbed, there)
         up = here > best
-        points, best = torch.where(up.reshape(each), reached, points), torch.where(up, here, best)
-        said = value(asked, reached) if gated else here
-        per_attack[name] = np.asarray(sign * torch.maximum(said, plain).numpy())
+        points, best = torch.where(up.reshape(each), there, points), torch.where(up, here, best)
+        per_attack[name] = _numpy(sign * torch.maximum(value(asked, there) if gated else here, plain))
     worst = torch.maximum(value(asked, points), plain) if gated else best
     return Attacked(
-        points=points.numpy(), log_confidence=sign * worst.numpy(), clean=sign * plain.numpy(),
+        points=_numpy(points), log_confidence=_numpy(sign * worst), clean=_numpy(sign * plain),
         zero_gradient_share=zero_share, zero_gradients=dict(zero), per_attack=per_attack, epsilon=ball.epsilon,
-        direction=direction, gate=sign * best.numpy() if gated else None,
+        direction=direction, gate=_numpy(sign * best) if gated else None,
     )  # fmt: skip
+
+
+def _inputs_like(
+    value: ArrayLike | Tensor, inputs: Tensor, clip: tuple[float, float] | None, name: str, *, rows: bool
+) -> Tensor:
+    """Further inputs of the shape of x, where ``rows`` one for each."""
+    more = checked_inputs(value, clip)
+    skip = 0 if rows else 1
+    if more.shape[skip:] != inputs.shape[skip:]:
+        raise InputError(f"{name} must be inputs of the shape of x {tuple(inputs.shape[skip:])}, "
+                         f"got {tuple(more.shape[skip:])}.")  # fmt: skip
+    return more
+
+
+def _numpy(tensor: Tensor) -> NDArray[np.float64]:
+    return np.asarray(tensor.cpu().numpy(), dtype=np.float64)
 
 
 def _share_without(moving: Tensor) -> float:
@@ -282,13 +320,13 @@ def _gated(net: nn.Module, measure: Measure) -> bool:
 
 
 def _asked(net: nn.Module, measure: Measure, sign: float) -> Objective:
-    return lambda z: sign * measure(net(z))
+    return lambda z: sign * measure(net(z.clone()))  # the model may write into what it is given
 
 
 def _climbed(net: nn.Module, measure: Measure, sign: float) -> Objective:
     """What is climbed: what was asked for, or what rises with it and does not saturate."""
     gate: Any = getattr(net, "effective_gate", None)
-    return (lambda z: sign * gate(z)) if _gated(net, measure) else _asked(net, measure, sign)
+    return (lambda z: sign * gate(z.clone())) if _gated(net, measure) else _asked(net, measure, sign)
 
 
 def _watched(plan: Iterable[Any], progress: bool | None) -> Iterator[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from caveat._checks import check_known
+from caveat._checks import Rng, as_rng, check_known
 from caveat.errors import InputError
 from caveat.nn.attacks.ball import Ball, Objective
 
@@ -38,7 +38,7 @@ def _full(ball: Ball, rng: np.random.Generator) -> Tensor:
 
 
 def _contrast(ball: Ball, rng: np.random.Generator) -> Tensor:
-    low, high = _range(ball)
+    low, high = (-np.inf, np.inf) if ball.clip is None else ball.clip
     return torch.where(ball.x > high - ball.epsilon, high, (ball.x - ball.epsilon).clamp(min=low))
 
 
@@ -65,7 +65,7 @@ def make_start(
     name: str,
     ball: Ball,
     objective: Objective,
-    rng: np.random.Generator,
+    rng: Rng,
     *,
     candidates: Tensor | None = None,
     tries: int = 64,
@@ -79,31 +79,28 @@ def make_start(
     candidates drawn and projected into the ball, the best for each sample.
     """
     check_known(name, (*STARTS, "toward_id"), "start")
+    rng = as_rng(rng)
     if name != "toward_id":
         return ball.project(STARTS[name](ball, rng))
     if candidates is None:
         raise InputError(
             "start 'toward_id' needs candidates, inputs of the other side; pass candidates=training images."
         )
-    drawn = candidates[torch.as_tensor(rng.permutation(candidates.shape[0])[:tries])]
+    drawn = candidates[torch.as_tensor(rng.permutation(candidates.shape[0])[:tries], device=candidates.device)]
     best = ball.x
     with torch.no_grad():
         best_value = torch.cat([objective(part) for part in torch.split(ball.x, batch_size)])
-        for rows in torch.split(torch.arange(ball.x.shape[0]), max(1, batch_size // drawn.shape[0])):
+        every = torch.arange(ball.x.shape[0], device=ball.x.device)
+        for rows in torch.split(every, max(1, batch_size // drawn.shape[0])):
             part = ball.rows(slice(int(rows[0]), int(rows[-1]) + 1))
             m = part.x.shape[0]
             moved = part.project(drawn[:, None])  # (candidates, samples, ...)
             values, which = objective(moved.flatten(0, 1)).reshape(-1, m).max(dim=0)
-            chosen = moved[which, torch.arange(m)]
+            chosen = moved[which, torch.arange(m, device=which.device)]
             up = (values > best_value[rows]).reshape(-1, *[1] * (best.ndim - 1))
             best = best.index_copy(0, rows, torch.where(up, chosen, best[rows]))
     return best
 
 
 def _uniform(like: Tensor, rng: np.random.Generator) -> Tensor:
-    return torch.as_tensor(rng.uniform(-1, 1, size=tuple(like.shape)), dtype=like.dtype)
-
-
-def _range(ball: Ball) -> tuple[Tensor, Tensor]:
-    low, high = ball.clip if ball.clip is not None else (-np.inf, np.inf)
-    return torch.tensor(low, dtype=ball.x.dtype), torch.tensor(high, dtype=ball.x.dtype)
+    return torch.as_tensor(rng.uniform(-1, 1, size=tuple(like.shape))).to(like)

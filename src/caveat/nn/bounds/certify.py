@@ -6,7 +6,9 @@ Computed in float64 and widened by what rounding can do. A number that is not fi
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,26 +17,22 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from caveat._checks import as_count, as_number, as_positive, check_known
-from caveat.errors import InputError
-from caveat.nn.bounds.box import check_range, input_box
-from caveat.nn.bounds.confidence import (
-    log_confidence,
-    log_confidence_lower,
-    log_confidence_upper,
-    log_probability_lower,
-    log_probability_upper,
-)
+from caveat.errors import CaveatError, InputError
+from caveat.nn.bounds.box import Box, check_range, input_box
+from caveat.nn.bounds.confidence import log_confidence, log_confidence_lower, log_confidence_upper, log_one_plus
 from caveat.nn.bounds.crown import crown_differences
-from caveat.nn.bounds.differences import difference_bounds
+from caveat.nn.bounds.differences import log_probability_bounds
+from caveat.nn.bounds.tracing import does_more, state_of
 from caveat.results import ScoreBounds
 
-__all__ = ["as_double", "certifiable", "checked_inputs", "confidence_bounds", "epsilon_star", "in_batches",
-           "label_bounds"]  # fmt: skip
+__all__ = ["as_double", "certifiable", "checked_inputs", "confidence_bounds", "device_of", "epsilon_star", "in_batches",
+           "label_bounds", "logits_of"]  # fmt: skip
 
 Clip = tuple[float, float] | None
 Pair = tuple[Tensor, Tensor]
 _LAST = 8 * torch.finfo(torch.float64).eps  # rounding of the last step, from differences to a log-probability
 _MISREAD = 1e-9  # no rounding of float64 is so large
+_POINTS = 8  # of the balls, at which bounds of radius 0 are compared with the network
 
 
 def confidence_bounds(
@@ -87,21 +85,20 @@ def confidence_bounds(
     check_known(method, ("ibp", "crown"), "method")
     if as_count(refine, "refine", least=0) and threshold is None:
         raise InputError("refine needs threshold, the log-confidence that decides, which is None.")
-    net, inputs = certifiable(model), checked_inputs(x, clip)
     as_count(batch_size, "batch_size")
+    net, inputs = certifiable(model), checked_inputs(x, clip, device_of(model))
     reach = _reach(epsilon, inputs)
-    with torch.no_grad():
-        value = in_batches(lambda part: log_confidence(net(part)), inputs, size=batch_size)
+    with torch.no_grad(), _unchanged(net):
+        value = log_confidence(logits_of(net, inputs, size=batch_size))
         lower, upper = bounds_of(net, inputs, reach, clip, batch_size)
-        chosen = torch.arange(0)
-        if method == "crown":
-            chosen = torch.arange(inputs.shape[0])
-        elif threshold is not None and refine:
+        chosen = torch.arange(inputs.shape[0] if method == "crown" else 0, device=inputs.device)
+        if method != "crown" and threshold is not None and refine:
             chosen = _open(value, lower, upper, threshold)[:refine]
         if chosen.numel():
             low, high = _linear(net, inputs[chosen], reach[chosen], clip)
             lower[chosen], upper[chosen] = torch.maximum(lower[chosen], low), torch.minimum(upper[chosen], high)
-    _demand_enclosed(value, lower, upper)
+        _demand_enclosed(value, lower, upper, "the unchanged input of")
+        _demand_agreement(net, inputs, reach, clip, lower, upper)
     return ScoreBounds(
         value=_numpy(value), lower=_numpy(lower), upper=_numpy(upper), epsilon=float(epsilon),
         method=method if method == "crown" or not chosen.numel() else "ibp, crown", refined=int(chosen.numel()),
@@ -128,18 +125,16 @@ def label_bounds(
     >>> bounds.value.shape, bool((bounds.lower <= bounds.value).all() and (bounds.value <= bounds.upper).all())
     ((2, 3), True)
     """
-    net, inputs = certifiable(model), checked_inputs(x, clip)
+    as_count(batch_size, "batch_size")
+    net, inputs = certifiable(model), checked_inputs(x, clip, device_of(model))
     reach = _reach(epsilon, inputs)
-    with torch.no_grad():
-        value = in_batches(lambda part: -_log_probabilities(net(part)), inputs, size=batch_size)
-        parts = []
-        for rows in torch.split(torch.arange(inputs.shape[0]), as_count(batch_size, "batch_size")):
-            differences = difference_bounds(net, inputs[rows], reach[rows], clip, slack=True)
-            _demand_finite(differences)
-            parts.append((-log_probability_upper(differences), -log_probability_lower(differences)))
-    lower, upper = (torch.cat(side) for side in zip(*parts, strict=True))
-    lower, upper = lower * (1 - _LAST), upper * (1 + _LAST)
-    _demand_enclosed(value, lower, upper)
+    with torch.no_grad(), _unchanged(net):
+        value = -_log_probabilities(logits_of(net, inputs, size=batch_size))
+        least, most = log_probability_bounds(net, inputs, reach, clip)
+        _demand_finite(least, most)
+        lower, upper = -most * (1 - _LAST), -least * (1 + _LAST)
+        _demand_enclosed(value, lower, upper, "the unchanged input of")
+        _demand_agreement(net, inputs, reach, clip)
     return ScoreBounds(
         value=_numpy(value), lower=_numpy(lower), upper=_numpy(upper), epsilon=float(epsilon), method="ibp"
     )
@@ -184,18 +179,19 @@ def epsilon_star(
     >>> epsilon_star(head, [[0.25], [0.5], [0.9]], top).round(2)
     array([0.5 , 0.25,  nan])
     """
-    net, inputs = certifiable(model), checked_inputs(x, clip)
     as_count(batch_size, "batch_size")
     as_positive(largest, "largest")
+    net, inputs = certifiable(model), checked_inputs(x, clip, device_of(model))
 
     def holds(radius: Tensor) -> Tensor:
         return bounds_of(net, inputs, radius, clip, batch_size)[1] <= threshold
 
-    with torch.no_grad():
-        good = torch.zeros(inputs.shape[0], dtype=torch.float64)
+    with torch.no_grad(), _unchanged(net):
+        good = inputs.new_zeros(inputs.shape[0])
         bad = torch.full_like(good, float(largest))
-        value = in_batches(lambda part: log_confidence(net(part)), inputs, size=batch_size)
-        _demand_enclosed(value, *bounds_of(net, inputs, good, clip, batch_size))
+        value = log_confidence(logits_of(net, inputs, size=batch_size))
+        _demand_enclosed(value, *bounds_of(net, inputs, good, clip, batch_size), "the unchanged input of")
+        _demand_agreement(net, inputs, bad, clip)
         at_rest, everywhere = holds(good), holds(bad)
         for _ in range(as_count(steps, "steps")):
             middle = (good + bad) / 2
@@ -208,13 +204,14 @@ def epsilon_star(
 def bounds_of(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip, batch_size: int) -> Pair:
     """Lower and upper bounds of the log-confidence of a model made ``certifiable``."""
     own: Any = getattr(net, "log_confidence_bounds", None)
+    if own is not None and does_more(net):
+        raise InputError(f"{type(net).__name__} brings its own bounds, which do not speak of its hooks. Remove them.")
     lower, upper = [], []
     for x, epsilon in zip(torch.split(inputs, batch_size), torch.split(reach, batch_size), strict=True):
         if own is not None:
-            low, high = own(x, epsilon) if clip == (0.0, 1.0) else own(x, epsilon, clip=clip)
+            low, high = own(x.clone(), epsilon) if clip == (0.0, 1.0) else own(x.clone(), epsilon, clip=clip)
         else:
-            differences = difference_bounds(net, x, epsilon, clip, slack=True)
-            low, high = log_confidence_lower(differences), log_confidence_upper(differences)
+            low, high = (bound.amax(dim=1) for bound in log_probability_bounds(net, x, epsilon, clip))
         _demand_finite(low, high)
         lower.append(low.double() * (1 + _LAST))
         upper.append(high.double().clamp(max=0.0) * (1 - _LAST))
@@ -222,8 +219,13 @@ def bounds_of(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip, batch_s
 
 
 def _log_probabilities(logits: Tensor) -> Tensor:
-    """log p_y (n, K) that does not saturate at 0, as log-softmax does."""
-    return log_probability_upper(logits[:, :, None] - logits[:, None, :])
+    """log p_y (n, K) that does not saturate at 0, as log-softmax does; one class at a time."""
+    each = [log_one_plus((logits - logits[:, k, None])[:, _others(logits, k)], dim=1) for k in range(logits.shape[1])]
+    return -torch.stack(each, dim=1)
+
+
+def _others(logits: Tensor, k: int) -> Tensor:
+    return torch.arange(logits.shape[1], device=logits.device) != k
 
 
 def _open(value: Tensor, lower: Tensor, upper: Tensor, threshold: float) -> Tensor:
@@ -236,13 +238,17 @@ def _open(value: Tensor, lower: Tensor, upper: Tensor, threshold: float) -> Tens
 def _linear(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip) -> Pair:
     if hasattr(net, "log_confidence_bounds"):
         raise InputError(f"{type(net).__name__} brings its own bounds, which CROWN cannot refine. Use method 'ibp'.")
-    differences = crown_differences(net, input_box(inputs, reach, clip).widened(1))
-    _demand_finite(differences)
-    return log_confidence_lower(differences) * (1 + _LAST), log_confidence_upper(differences) * (1 - _LAST)
+    box, sides = input_box(inputs, reach, clip).widened(1), list[Pair]()
+    for centre, radius in zip(torch.split(box.centre, 1), torch.split(box.radius, 1), strict=True):
+        differences = crown_differences(net, Box(centre, radius))
+        _demand_finite(differences)
+        sides.append((log_confidence_lower(differences), log_confidence_upper(differences)))
+    lower, upper = (torch.cat(side) for side in zip(*sides, strict=True))
+    return lower * (1 + _LAST), upper * (1 - _LAST)
 
 
 def _reach(epsilon: float, inputs: Tensor) -> Tensor:
-    return torch.full(inputs.shape[:1], as_number(epsilon, "epsilon", least=0), dtype=torch.float64)
+    return torch.full_like(inputs.flatten(1)[:, 0], as_number(epsilon, "epsilon", least=0))
 
 
 def _demand_finite(*bounds: Tensor) -> None:
@@ -251,30 +257,90 @@ def _demand_finite(*bounds: Tensor) -> None:
             raise InputError("a bound is not finite, so nothing is certified. Look for huge or NaN weights.")
 
 
-def _demand_enclosed(value: Tensor, lower: Tensor, upper: Tensor) -> None:
-    """The unchanged input lies in its ball, so its value shows a network whose forward pass was read wrongly."""
-    wrong = torch.maximum(value - upper, lower - value) > _MISREAD * (1 + value.abs())
+def _demand_enclosed(value: Tensor, lower: Tensor, upper: Tensor, where: str) -> None:
+    """A value inside the ball that leaves the bounds shows a network whose forward pass was read wrongly."""
+    wrong = ~(torch.maximum(value - upper, lower - value) <= _MISREAD * (1 + value.abs()))  # so is NaN
     if bool(wrong.any()):
         row = int(wrong.flatten(1).any(dim=1).nonzero()[0]) if wrong.ndim > 1 else int(wrong.nonzero()[0])
-        raise InputError(f"the network leaves its bounds at the unchanged input of row {row}, so nothing is certified. "
+        raise InputError(f"the network leaves its bounds at {where} row {row}, so nothing is certified. "
                          "Look for changes in place, for chance, and for rules or bounds of your own.")  # fmt: skip
 
 
+def _demand_agreement(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip, *bounds: Tensor) -> None:
+    """Compare the network with its bounds at random points of the balls: at radius 0 there, and in the ball.
+
+    The unchanged input alone would not do: where logits are uniform, a factor that was overlooked does not show. Points
+    are given to the network two by two and to the bounds at once, so an answer that depends on the batch shows too.
+    """
+    chance = torch.Generator().manual_seed(0)
+    rows = torch.randint(inputs.shape[0], (_POINTS,), generator=chance).to(inputs.device)
+    moves = 2 * torch.rand((_POINTS, *inputs.shape[1:]), dtype=inputs.dtype, generator=chance) - 1
+    moves[::2] = moves[::2].sign()  # every other point is a corner
+    box = input_box(inputs[rows], reach[rows], clip)
+    points = torch.clamp(box.centre + moves.to(inputs.device) * box.radius, box.lower, box.upper)
+    points = points if clip is None else points.clamp(*clip)
+    order = torch.arange(_POINTS, device=points.device).reshape(2, -1).T.flatten()
+    logits = logits_of(net, points[order], size=2)[order.argsort()]
+    none, where = torch.zeros_like(reach[rows]), "a random point of the ball of"
+    if hasattr(net, "log_confidence_bounds"):
+        _demand_enclosed(log_confidence(logits), *bounds_of(net, points, none, clip, _POINTS), where)
+        given = points.clone()
+        net(given)
+        if not torch.equal(given, points):  # bounds of its parts speak of the input as it came
+            raise InputError(f"{type(net).__name__} brings its own bounds and changes its input in place.")
+    else:
+        lower, upper = log_probability_bounds(net, points, none, clip, elide=False)  # at radius 0 as tight
+        _demand_enclosed(_log_probabilities(logits), lower, upper, where)
+    if bounds:
+        lower, upper = (bound[rows] for bound in bounds)
+        _demand_enclosed(log_confidence(logits), lower, upper, where)
+
+
+@contextmanager
+def _unchanged(net: nn.Module) -> Iterator[None]:
+    """Raise if passes through the network changed it: then its next answer may be another one."""
+
+    def state() -> Any:
+        tensors = chain(net.named_parameters(), net.named_buffers())
+        return state_of(net), [(name, str(value.detach().double().sum())) for name, value in tensors]
+
+    before = state()
+    yield
+    if state() != before:
+        raise InputError(f"{type(net).__name__} changes itself in a forward pass at rest, so nothing is certified.")
+
+
 def certifiable(model: nn.Module) -> nn.Module:
-    """A copy of the model in float64 and at rest."""
-    return copy.deepcopy(model).cpu().double().eval()
+    """A copy of the model in float64 and at rest, on the device of the model."""
+    name = type(model).__name__
+    try:
+        net = copy.deepcopy(model).to(device_of(model)).double().eval()
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise InputError(f"{name} cannot be copied in float64 ({str(error).splitlines()[0]}).") from error
+    awake = [part or name for part, module in net.named_modules() if module.training]
+    if awake:
+        raise InputError(f"{name} has no state of rest: '{awake[0]}' stays in training mode after eval().")
+    return net
 
 
-def as_double(x: ArrayLike | Tensor) -> Tensor:
-    """A float64 tensor on the CPU. Torch takes no read-only array (a memory map) and none that runs backwards."""
-    if isinstance(x, Tensor):
-        return x.detach().cpu().double()
-    return torch.from_numpy(np.require(x, dtype=np.float64, requirements=["C", "W"]))
+def device_of(model: nn.Module) -> torch.device:
+    """Where the first parameter or buffer lies; the CPU for a model without any, and where float64 is unknown."""
+    first = next(chain(model.parameters(), model.buffers()), None)
+    return torch.device("cpu") if first is None or first.device.type == "mps" else first.device
 
 
-def checked_inputs(x: ArrayLike | Tensor, clip: Clip) -> Tensor:
+def as_double(x: ArrayLike | Tensor, device: torch.device | None = None) -> Tensor:
+    """A float64 tensor, on the CPU by default. Torch takes no read-only array (a memory map) and none that runs
+    backwards.
+    """
+    if not isinstance(x, Tensor):
+        x = torch.from_numpy(np.require(x, dtype=np.float64, requirements=["C", "W"]))
+    return x.detach().to(torch.device("cpu") if device is None else device, torch.float64)
+
+
+def checked_inputs(x: ArrayLike | Tensor, clip: Clip, device: torch.device | None = None) -> Tensor:
     """Inputs as a float64 tensor, finite and inside the range."""
-    inputs = as_double(x)
+    inputs = as_double(x, device)
     if inputs.ndim < 2 or 0 in inputs.shape:
         raise InputError(f"x must be a non-empty batch of inputs (n, ...), got shape {tuple(inputs.shape)}.")
     rows = inputs.flatten(1)
@@ -286,14 +352,26 @@ def checked_inputs(x: ArrayLike | Tensor, clip: Clip) -> Tensor:
     return inputs
 
 
+def logits_of(net: nn.Module, inputs: Tensor, *, size: int) -> Tensor:
+    """Logits (n, K) of inputs, some at a time."""
+    logits = in_batches(net, inputs, size=size)
+    if logits.ndim != 2 or logits.shape[0] != inputs.shape[0]:
+        raise InputError(
+            f"the model must return logits (n, K), got {tuple(logits.shape)} for {inputs.shape[0]} inputs."
+        )
+    return logits
+
+
 def in_batches(call: Callable[[Tensor], Tensor], inputs: Tensor, *, size: int) -> Tensor:
-    """What a network gives for all inputs, some at a time."""
+    """What a network gives for all inputs, some at a time. It gets copies: it may write into what it is given."""
     try:
-        return torch.cat([call(part) for part in torch.split(inputs, size)])
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"the model cannot take inputs of shape {tuple(inputs.shape[1:])}: {reason}.") from None
+        return torch.cat([call(part.clone()) for part in torch.split(inputs, size)])
+    except CaveatError:
+        raise
+    except Exception as error:  # whatever a forward pass may raise
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(f"the model cannot take inputs of shape {tuple(inputs.shape[1:])}: {reason}.") from error
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float64]:
-    return np.asarray(tensor.detach().numpy(), dtype=np.float64)
+    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)

@@ -25,6 +25,7 @@ __all__ = [
     "log_confidence",
     "log_confidence_lower",
     "log_confidence_upper",
+    "log_one_plus",
     "log_probability_lower",
     "log_probability_upper",
     "spread_upper",
@@ -41,17 +42,17 @@ def log_confidence(logits: Tensor) -> Tensor:
     tensor([0.5000])
     """
     top = logits.max(dim=1, keepdim=True)
-    return -_log_one_plus((logits - top.values).scatter(1, top.indices, -torch.inf), dim=1)
+    return -log_one_plus((logits - top.values).scatter(1, top.indices, -torch.inf), dim=1)
 
 
 def log_probability_upper(differences: Tensor) -> Tensor:
     """Upper bounds (n, K) of each log p_k from differences (n, K, K): -log sum_l exp(-u_kl)."""
-    return -_log_one_plus(_off_diagonal(-differences), dim=2)
+    return -log_one_plus(_off_diagonal(-differences), dim=2)
 
 
 def log_probability_lower(differences: Tensor) -> Tensor:
     """Lower bounds (n, K) of each log p_k from differences (n, K, K): -log sum_l exp(u_lk)."""
-    return -_log_one_plus(_off_diagonal(differences), dim=1)
+    return -log_one_plus(_off_diagonal(differences), dim=1)
 
 
 def log_confidence_upper(differences: Tensor) -> Tensor:
@@ -72,7 +73,7 @@ def log_confidence_lower(differences: Tensor) -> Tensor:
     return log_probability_lower(differences).amax(dim=1)
 
 
-def _log_one_plus(exponents: Tensor, dim: int) -> Tensor:
+def log_one_plus(exponents: Tensor, dim: int) -> Tensor:
     """log(1 + sum exp), exact also where the sum is far below the unit roundoff."""
     total = torch.logsumexp(exponents, dim=dim)
     return torch.logaddexp(total, torch.zeros_like(total))

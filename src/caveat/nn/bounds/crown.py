@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from caveat.errors import InputError
+from caveat.nn.bounds.agreement import reading
 from caveat.nn.bounds.box import Box
-from caveat.nn.bounds.interval import modules_of, traced
 from caveat.nn.bounds.rules import module_rule, relu
 
 __all__ = ["crown_differences"]
@@ -76,7 +76,7 @@ def crown_differences(net: nn.Module, box: Box) -> Tensor:
     >>> crown_differences(net, Box(one, one / 2))[0, 0, 1].item() < 1e-8  # relu(z) - relu(z) = 0; a box says 1
     True
     """
-    blocks = _blocks(net)
+    blocks = _blocks(net, box.centre)
     with torch.no_grad():
         one = [
             _differences(blocks, Box(box.centre[i : i + 1], box.radius[i : i + 1])) for i in range(box.centre.shape[0])
@@ -94,9 +94,10 @@ def _differences(blocks: list[_Chain], box: Box) -> Tensor:
         starts.append(relu(inner[-1], slack=True))
     logits = blocks[-1](starts[-1].centre)
     classes = logits.shape[1]
-    pairs = (torch.eye(classes, dtype=logits.dtype)[:, None] - torch.eye(classes, dtype=logits.dtype)).flatten(0, 1)
+    eye = torch.eye(classes, dtype=logits.dtype, device=logits.device)
+    pairs = (eye[:, None] - eye).flatten(0, 1)
     found = _carried_back(blocks, starts, inner, pairs, blocks[-1].size(size)).reshape(classes, classes)
-    return found * ~torch.eye(classes, dtype=torch.bool)
+    return found * (1 - eye)
 
 
 def _tightened(blocks: list[_Chain], starts: list[Box], inner: list[Box], before: Box, size: Tensor) -> Box:
@@ -105,8 +106,8 @@ def _tightened(blocks: list[_Chain], starts: list[Box], inner: list[Box], before
     open_ = ((lower < 0) & (upper > 0)).nonzero()[:, 0]
     if not inner or not open_.numel():  # the first layer's box is exact
         return before
-    unit = torch.zeros(open_.numel(), lower.numel(), dtype=lower.dtype)
-    unit[torch.arange(open_.numel()), open_] = 1
+    unit = torch.zeros(open_.numel(), lower.numel(), dtype=lower.dtype, device=lower.device)
+    unit.scatter_(1, open_[:, None], 1.0)
     unit = unit.reshape(-1, *before.shape[1:])
     depth = blocks[: len(inner) + 1]
     upper[open_] = torch.minimum(upper[open_], _carried_back(depth, starts, inner, unit, size))
@@ -121,7 +122,7 @@ def _carried_back(blocks: list[_Chain], starts: list[Box], inner: list[Box], row
 
 
 def _carry(blocks: list[_Chain], starts: list[Box], inner: list[Box], rows: Tensor) -> Tensor:
-    constant = torch.zeros(rows.shape[0], dtype=rows.dtype)
+    constant = rows.new_zeros(rows.shape[0])
     size = torch.zeros_like(constant)
     for depth in range(len(blocks) - 1, -1, -1):
         rows, offset = _pull(blocks[depth], starts[depth].shape[1:], rows)
@@ -146,17 +147,17 @@ def _carry(blocks: list[_Chain], starts: list[Box], inner: list[Box], rows: Tens
 def _pull(block: _Chain, shape: torch.Size, rows: Tensor) -> tuple[Tensor, Tensor]:
     """A linear function of the block's output as one of its input: coefficients (S, ...) and constants (S,)."""
     with torch.enable_grad():
-        dummy = torch.zeros((rows.shape[0], *shape), dtype=rows.dtype, requires_grad=True)
+        dummy = rows.new_zeros((rows.shape[0], *shape)).requires_grad_()
         out = block(dummy)
         (back,) = torch.autograd.grad(out, dummy, rows)
     return back, (out.detach() * rows).flatten(1).sum(dim=1)  # dummy is 0, so the output is the constant part
 
 
-def _blocks(net: nn.Module) -> list[_Chain]:
+def _blocks(net: nn.Module, like: Tensor) -> list[_Chain]:
     """The network as affine blocks with a ReLU between each two."""
-    modules, blocks = modules_of(net), [_Chain([])]
+    known, blocks = reading(net, like), [_Chain([])]
     before: fx.Node | None = None
-    for node in traced(net).nodes:
+    for node in known.graph.nodes:
         if node.op == "placeholder":
             before = node
             continue
@@ -165,7 +166,7 @@ def _blocks(net: nn.Module) -> list[_Chain]:
         before = node
         if node.op == "output":
             break
-        module = modules.get(str(node.target)) if node.op == "call_module" else None
+        module = known.module(net, node)
         if isinstance(module, nn.ReLU) or node.target in _RELU:
             blocks.append(_Chain([]))
         elif isinstance(module, _AFFINE):

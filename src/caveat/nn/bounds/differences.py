@@ -9,17 +9,22 @@ Bitterwolf, Meinke and Hein, NeurIPS 2020, eqs. (4)-(5) (elision of the last lay
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from caveat.errors import InputError
 from caveat.nn.bounds.box import Box, input_box, per_sample, rounding
+from caveat.nn.bounds.confidence import log_one_plus
 from caveat.nn.bounds.interval import before_head, propagate
 
-__all__ = ["difference_bounds", "differences_of_head", "differences_of_logits"]
+__all__ = ["difference_bounds", "log_probability_bounds"]
 
-_BLOCK = 2**24  # entries of |W_k - W_l| held at once
+_BLOCK = 2**20  # entries of |W_k - W_l| held at once: they stay in the cache
 _ROWS = 128  # samples in one go: the many light steps of a box are made while it is still in the cache
+Pair = tuple[Tensor, Tensor]
 
 
 def difference_bounds(
@@ -57,36 +62,91 @@ def difference_bounds(
     >>> difference_bounds(head, torch.tensor([[0.5]]), 0.5, elide=False)[0].tolist()
     [[0.0, 2.0], [1.0, 0.0]]
     """
-    if x.shape[0] > _ROWS:
-        reach = per_sample(epsilon, x).flatten().expand(x.shape[0])
-        parts = zip(torch.split(x, _ROWS), torch.split(reach, _ROWS), strict=True)
-        return torch.cat([difference_bounds(model, a, e, clip, elide=elide, slack=slack) for a, e in parts])
-    box = input_box(x, epsilon, clip)
-    if not elide:
-        return differences_of_logits(propagate(model, box, slack=slack))
-    box, head = before_head(model, box, slack=slack)
-    return differences_of_logits(box) if head is None else differences_of_head(box, head.weight, head.bias, slack=slack)
+    parts = _row_parts(x, epsilon)
+    return torch.cat([_differences(model, input_box(part, reach, clip), elide, slack) for part, reach in parts])
 
 
-def differences_of_head(box: Box, weight: Tensor, bias: Tensor | None, *, slack: bool = False) -> Tensor:
-    """Upper bounds (n, K, K) of all differences of W h + b for h in the box."""
-    classes, width = weight.shape
-    if slack:
-        box = box.widened(width)
-    logits = F.linear(box.centre, weight, bias)
-    rows = max(1, _BLOCK // (classes * width))
-    spread = torch.cat([
-        F.linear(box.radius, (weight[k : k + rows, None] - weight).abs().flatten(0, 1)) for k in range(0, classes, rows)
-    ], dim=1).reshape(-1, classes, classes)  # fmt: skip
-    upper = logits[:, :, None] - logits[:, None, :] + spread
-    if slack:  # the difference of two logits is off by the rounding of both, however close their rows are
-        size = F.linear(box.centre.abs() + box.radius, weight.abs(), None if bias is None else bias.abs())
-        off = rounding(width, weight.dtype) * (size[:, :, None] + size[:, None, :])
-        upper = upper + off * ~torch.eye(classes, dtype=torch.bool)
-    return upper
+def log_probability_bounds(
+    model: nn.Module,
+    x: Tensor,
+    epsilon: float | Tensor,
+    clip: tuple[float, float] | None = (0.0, 1.0),
+    *,
+    elide: bool = True,
+) -> Pair:
+    r"""Lower and upper bounds (n, K) of each log p_k over the ball around each input, widened by rounding.
+
+    $$ -\log \sum_l e^{u_{lk}} \le \log p_k \le -\log \sum_l e^{-u_{kl}} $$
+
+    As ``log_probability_lower`` and ``log_probability_upper`` of ``difference_bounds``, but without an array of all
+    pairs of classes. Not differentiable.
+
+    Parameters
+    ----------
+    model, x, epsilon, clip, elide
+        As in ``difference_bounds``.
+
+    Examples
+    --------
+    >>> head = nn.Linear(1, 2, bias=False).double()
+    >>> _ = head.weight.data.copy_(torch.tensor([[2.0], [1.0]]))
+    >>> lower, upper = log_probability_bounds(head, torch.tensor([[0.5]]).double(), 0.5)  # f_0 - f_1 = x, 0 to 1
+    >>> lower.exp().numpy().round(3), upper.exp().numpy().round(3)
+    (array([[0.5  , 0.269]]), array([[0.731, 0.5  ]]))
+    """
+    sides = list[Pair]()
+    with torch.no_grad():
+        for part, reach in _row_parts(x, epsilon):
+            for k, gap, spread, own in _blocks(model, input_box(part, reach, clip), elide, True):
+                if k.start == 0:  # one room for all: small results between large blocks would keep theirs from reuse
+                    sides.append((gap.new_empty(gap.shape[::2]), gap.new_empty(gap.shape[::2])))
+                lower, upper = sides[-1]
+                torch.neg(log_one_plus((spread - gap).masked_fill_(own, -torch.inf), dim=2), out=lower[:, k])
+                torch.neg(log_one_plus(gap.add_(spread).neg_().masked_fill_(own, -torch.inf), dim=2), out=upper[:, k])
+    least, most = (torch.cat(side) for side in zip(*sides, strict=True))
+    return least, most
 
 
-def differences_of_logits(box: Box) -> Tensor:
-    """Upper bounds (n, K, K) from bounds of each logit alone: looser, for a network with another last layer."""
-    upper = box.upper[:, :, None] - box.lower[:, None, :]
-    return upper * ~torch.eye(upper.shape[1], dtype=torch.bool, device=upper.device)
+def _row_parts(x: Tensor, epsilon: float | Tensor) -> Iterator[Pair]:
+    reach = per_sample(epsilon, x).flatten().expand(x.shape[0])
+    return zip(torch.split(x, _ROWS), torch.split(reach, _ROWS), strict=True)
+
+
+def _differences(model: nn.Module, box: Box, elide: bool, slack: bool) -> Tensor:
+    blocks = _blocks(model, box, elide, slack)
+    return torch.cat([(gap + spread).masked_fill(own, 0.0) for _, gap, spread, own in blocks], dim=1)
+
+
+def _blocks(model: nn.Module, box: Box, elide: bool, slack: bool) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+    """Some classes k, z_k - z_l (n, some k, K), the most that it can change by, and where k = l (some k, K).
+
+    u_kl is the sum of the first two arrays, u_lk the second less the first.
+    """
+    box, head = before_head(model, box, slack=slack) if elide else (propagate(model, box, slack=slack), None)
+    if head is None:  # bounds of each logit alone: looser
+        logits, size = box.centre, box.radius
+    else:
+        box = box.widened(head.in_features) if slack else box
+        logits, size = F.linear(box.centre, head.weight, head.bias), None
+        if slack:  # the difference of two logits is off by the rounding of both, however close their rows are
+            bias = None if head.bias is None else head.bias.abs()
+            size = F.linear(box.centre.abs() + box.radius, head.weight.abs(), bias)
+            size = size * rounding(head.in_features, size.dtype)
+    if logits.ndim != 2:
+        raise InputError(f"the model must return logits (n, K) to have a bound, got {logits.ndim} axes.")
+    n, classes = logits.shape
+    numbers = torch.arange(classes, device=logits.device)
+    step = max(1, _BLOCK // (classes * max(n, 1 if head is None else head.in_features)))
+    room = None if head is None or torch.is_grad_enabled() else head.weight.new_empty(step, *head.weight.shape)
+    for first in range(0, classes, step):
+        k = slice(first, first + step)
+        own = numbers[k, None] == numbers
+        spread = None if size is None else size[:, k, None] + size[:, None, :]
+        if head is not None:
+            some = head.weight[k, None]
+            rows = some - head.weight if room is None else torch.sub(some, head.weight, out=room[: len(some)])
+            rows = rows.abs() if room is None else rows.abs_()
+            apart = F.linear(box.radius, rows.flatten(0, 1)).reshape(n, -1, classes)
+            spread = apart if spread is None else spread.add_(apart)
+        assert spread is not None
+        yield k, logits[:, k, None] - logits[:, None, :], spread, own

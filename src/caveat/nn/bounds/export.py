@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, fx, nn
 
 from caveat.errors import InputError
-from caveat.nn.bounds.interval import modules_of, traced
+from caveat.nn.bounds.agreement import reading
+from caveat.nn.bounds.tracing import Reading, does_more, traced
 
 __all__ = ["export_network"]
 
 _RELU: tuple[Any, ...] = (nn.functional.relu, torch.relu, torch.relu_, "relu")
+_ANY_SHAPE = (nn.Flatten, nn.Identity, nn.Dropout, nn.ReLU)
 _EMPTY = np.empty(0, dtype=np.int64)
 Fields = dict[str, NDArray[Any]]
 
 
-def export_network(model: nn.Module) -> dict[str, NDArray[Any]]:
+def export_network(model: nn.Module, like: ArrayLike | Tensor | None = None) -> dict[str, NDArray[Any]]:
     """Weights of a chain of layers under the names that ``robust.Network`` reads; the precision is kept.
 
     Linear, Conv2d, ReLU, Flatten, AvgPool2d, AdaptiveAvgPool2d(1), MaxPool2d, batch normalisation at rest; dropout and
     identity vanish. Anything else, and residual additions, are an error that names them. Save the result with
     ``numpy.savez(path, **arrays)`` or ``safetensors.numpy.save_file(arrays, path)``.
 
+    Parameters
+    ----------
+    model
+        Is exported at rest and left as it is.
+    like
+        Some inputs (n, ...): what the model does with such inputs is compared with its layers, as for a certificate.
+        Without them that is done for models that begin with a linear layer; another one may have no hooks.
+
     Examples
     --------
     >>> list(export_network(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))))
     ['0.dense.weight', '0.dense.bias', '1.relu.args', '2.dense.weight', '2.dense.bias']
     """
-    modules, steps = modules_of(model), list[tuple[str, Fields]]()
+    known, steps = traced(model), list[tuple[str, Fields]]()
+    _demand_agreement(model, known, like)
     before: fx.Node | None = None
-    for node in traced(model).nodes:
+    for node in known.graph.nodes:
         if node.op == "placeholder":
             before = node
             continue
@@ -42,8 +54,9 @@ def export_network(model: nn.Module) -> dict[str, NDArray[Any]]:
         before = node
         if node.op == "output":
             break
-        if node.op == "call_module":
-            step = _step(modules[str(node.target)], str(node.target))
+        module = known.module(model, node)
+        if module is not None:
+            step = _step(module, known.name(node))
         elif node.target in _RELU:
             step = "relu", {"args": _EMPTY}
         elif node.target in (torch.flatten, "flatten") and node.args[1:] in ((1,), (1, -1)):
@@ -54,6 +67,19 @@ def export_network(model: nn.Module) -> dict[str, NDArray[Any]]:
         if step is not None:
             steps.append(step)
     return {f"{i}.{kind}.{field}": value for i, (kind, fields) in enumerate(steps) for field, value in fields.items()}
+
+
+def _demand_agreement(model: nn.Module, known: Reading, like: ArrayLike | Tensor | None) -> None:
+    weights = next(chain(model.parameters(), model.buffers()), torch.zeros(()))
+    if like is None:
+        layers = (known.module(model, node) for node in known.graph.nodes)
+        first = next((layer for layer in layers if layer is not None and not isinstance(layer, _ANY_SHAPE)), None)
+        if isinstance(first, nn.Linear):
+            like = torch.zeros(1, first.in_features)
+    if like is not None:
+        reading(model, torch.as_tensor(like).to(weights))
+    elif any(does_more(module) for module in model.modules()):
+        raise InputError("a model with hooks needs like, some inputs to compare it with its layers, to be exported.")
 
 
 def _step(module: nn.Module, name: str) -> tuple[str, Fields] | None:

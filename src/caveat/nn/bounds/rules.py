@@ -211,17 +211,20 @@ def _scale(a: Any, b: Any, slack: bool) -> Box:
     if isinstance(a, Box) and isinstance(b, Box):
         raise InputError("no bound is known for the product of two parts of the network.")
     box, factor = (a, b) if isinstance(a, Box) else (b, a)
-    factor = torch.as_tensor(factor, dtype=box.centre.dtype)
+    factor = torch.as_tensor(factor, dtype=box.centre.dtype, device=box.centre.device)
     return affine(box, 1, slack, lambda c: c * factor, lambda r: r * factor.abs())
 
 
 def _divide(a: Any, b: Any, slack: bool) -> Box:
     if isinstance(b, Box):
         raise InputError("no bound is known for a division by a part of the network.")
-    return _scale(a, 1 / torch.as_tensor(b, dtype=a.centre.dtype), slack)
+    return _scale(a, 1 / torch.as_tensor(b, dtype=a.centre.dtype, device=a.centre.device), slack)
 
 
 def _mean(box: Box, *args: Any, slack: bool, **kwargs: Any) -> Box:
+    axes = args[0] if args else kwargs.get("dim", kwargs.get("axis"))
+    axes = (axes,) if isinstance(axes, int) else axes
+    _demand_samples_apart("mean", not axes or any(axis % box.centre.ndim == 0 for axis in axes))
     terms = box.centre[0].numel()
     return affine(box, terms, slack, lambda c: c.mean(*args, **kwargs), lambda r: r.mean(*args, **kwargs))
 
@@ -229,11 +232,20 @@ def _mean(box: Box, *args: Any, slack: bool, **kwargs: Any) -> Box:
 def _pad(box: Box, pad: Any, mode: str = "constant", value: float | None = None, *, slack: bool) -> Box:
     if mode != "constant":
         raise InputError(f"F.pad must pad with a constant to have a bound, got mode {mode!r}.")
+    _demand_samples_apart("F.pad", len(pad) > 2 * (box.centre.ndim - 1))
     return Box(F.pad(box.centre, pad, value=value), F.pad(box.radius, pad))
 
 
 def _item(box: Box, index: Any, slack: bool) -> Box:
+    first, *rest = index if isinstance(index, tuple) else (index,)
+    left = first is Ellipsis and sum(part is not None for part in rest) < box.centre.ndim
+    _demand_samples_apart("an index", not (left or (isinstance(first, slice) and first == slice(None))))
     return Box(box.centre[index], box.radius[index])
+
+
+def _demand_samples_apart(what: str, mixed: bool) -> None:
+    if mixed:  # then the answer for one input depends on what else is in the batch
+        raise InputError(f"{what} over the samples of a batch has no bound. Leave the first axis alone.")
 
 
 def _attribute(box: Box, name: str, slack: bool) -> Any:
@@ -243,7 +255,7 @@ def _attribute(box: Box, name: str, slack: bool) -> Any:
 
 
 def _dropout(box: Box, p: float = 0.5, training: bool = True, inplace: bool = False, *, slack: bool) -> Box:
-    if slack and training:  # certificates are of the network at rest, and this one never rests
+    if training:  # bounds are of the network at rest, and this one never rests
         raise InputError("a dropout that is on at rest has no bound. Write F.dropout(x, p, training=self.training).")
     return box
 
@@ -258,8 +270,9 @@ def _functional(kind: type[nn.Module]) -> Callable[..., Box]:
 
 
 METHOD_RULES: dict[str, Callable[..., Any]] = {
-    "add": _add, "add_": _add, "sub": _subtract, "mul": _scale, "div": _divide,
-    "relu": relu, "relu_": relu,
+    **dict.fromkeys(("add", "add_"), _add), **dict.fromkeys(("sub", "sub_"), _subtract),
+    **dict.fromkeys(("mul", "mul_"), _scale), **dict.fromkeys(("div", "div_"), _divide),
+    **dict.fromkeys(("relu", "relu_"), relu),
     "mean": _mean,
     "size": lambda box, *args, slack: box.centre.size(*args),
     "dim": lambda box, slack: box.centre.dim(),

@@ -4,7 +4,8 @@ $$ \tfrac1N \sum_i CE(x_i, y_i) + \tfrac{\kappa}{M} \sum_j \max_{\|z - x_j\|_\in
 
 Hein, Andriushchenko and Bitterwolf, "Why ReLU Networks Yield High-Confidence Predictions Far Away From the Training
 Data", CVPR 2019; Bitterwolf, Meinke and Hein, NeurIPS 2020, appendix eq. (11): cross-entropy to the uniform
-distribution as L_out, and projected gradient ascent with 40 steps of 2 epsilon / 41 from the outlier itself.
+distribution as L_out, and projected gradient ascent with 40 steps of 2 epsilon / 41 from the outlier itself; of its
+iterates the one of the highest confidence is trained on.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from caveat._checks import as_count, check_known
+from caveat.nn._modes import at_rest
 from caveat.nn.bounds.box import check_range
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.paradigm import Loss, Paradigm
@@ -40,7 +42,7 @@ _OBJECTIVES: dict[str, Objective] = {"uniform": _uniform_loss, "confidence": _lo
 
 
 def worst_in_ball(net: nn.Module, x: Tensor, epsilon: float, objective: Objective, *, steps: int = 40) -> Tensor:
-    """The best of all iterates of a sign-gradient ascent from x, start and last one included.
+    """The iterate of the highest confidence of a sign-gradient ascent from x, start and last one included.
 
     The quick attack of training: fixed steps of 2 epsilon / (steps + 1), no restarts. To measure, see ``nn.attacks``.
 
@@ -53,7 +55,7 @@ def worst_in_ball(net: nn.Module, x: Tensor, epsilon: float, objective: Objectiv
     epsilon
         Radius in the largest entry.
     objective
-        What is to become large, from logits (n, K) to (n,).
+        What is climbed, from logits (n, K) to (n,).
     steps
         Gradient steps.
 
@@ -68,23 +70,20 @@ def worst_in_ball(net: nn.Module, x: Tensor, epsilon: float, objective: Objectiv
     check_range(x, (0.0, 1.0))
     low, high = (x - epsilon).clamp_min(0), (x + epsilon).clamp_max(1)
     size = 2 * epsilon / (as_count(steps, "steps") + 1)
-    modes = {module: module.training for module in net.modules()}
-    net.eval()
-    try:
-        here, best, highest = x, x, torch.full((len(x),), -torch.inf, dtype=x.dtype, device=x.device)
+    here, best, highest = x, x, torch.full((len(x),), -torch.inf, dtype=x.dtype, device=x.device)
+    with at_rest(net):
         for step in range(steps + 1):
             here = here.detach().requires_grad_(step < steps)
             with torch.set_grad_enabled(step < steps):
-                value = objective(net(here))
-            better = value.detach() > highest
-            highest = torch.where(better, value.detach(), highest)
+                logits = net(here.clone())  # the model may write into what it is given
+                value = objective(logits)
+            sure = _log_confidence(logits.detach())
+            better = sure > highest
+            highest = torch.where(better, sure, highest)
             best = torch.where(better.view(-1, *[1] * (x.ndim - 1)), here.detach(), best)
             if step < steps:
                 (slope,) = torch.autograd.grad(value.sum(), here)
                 here = torch.clamp(here.detach() + size * slope.sign(), low, high)
-    finally:
-        for module, training in modes.items():
-            module.training = training
     return best
 
 

@@ -65,9 +65,9 @@ class CCUModel(nn.Module):
             raise InputError("CCU takes spherical mixtures in the coordinates of the inputs, got others.")
         parts = [part for mix in (ratio.inside, ratio.outside) for part in (mix.weights, mix.means, mix.variances)]
         for name, value in zip(_MIXTURES, parts, strict=True):
-            setattr(self, name, torch.from_numpy(np.ascontiguousarray(value)))
+            setattr(self, name, torch.from_numpy(np.ascontiguousarray(value)).to(self.log_out_weight.device))
         total = float(np.log(ratio.out_weight)) + as_number(log_out_weight, "log_out_weight")
-        self.log_out_weight = torch.tensor(total, dtype=torch.float64)
+        self.log_out_weight = torch.full_like(self.log_out_weight, total, dtype=torch.float64)
 
     def ratio(self) -> DensityRatio:
         """The mixtures as arrays, with their bounds; lambda is left out."""
@@ -86,11 +86,11 @@ class CCUModel(nn.Module):
         return (inside - outside - self.log_out_weight).to(x.dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        return joint_log_probabilities(self.classifier(x), self.gate(x))
+        return joint_log_probabilities(self.classifier(x.clone()), self.gate(x))  # it may write into its input
 
     def effective_gate(self, x: Tensor) -> Tensor:
         """An increasing function of the confidence that does not saturate (n,), see ``nn.bounds.effective_gate``."""
-        return effective_gate(self.classifier(x), self.gate(x))
+        return effective_gate(self.classifier(x.clone()), self.gate(x))
 
     def gate_upper(
         self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0), how: Any = "pairs"
@@ -104,7 +104,7 @@ class CCUModel(nn.Module):
         unit = 4 * torch.finfo(torch.float64).eps
         upper = upper + unit * (upper.abs() + shift.abs())  # the rounding of that
         lost: Tensor = unit * (rows.shape[1] + 4) * self._squares(rows, radius)  # and of the gate
-        return upper + lost
+        return (upper + lost).to(x.device)
 
     def log_confidence_bounds(
         self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0), how: Any = "pairs"
@@ -125,7 +125,7 @@ class CCUModel(nn.Module):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         for name in _MIXTURES:  # the number of Gaussians is known only from the file
             if (stored := state_dict.get(prefix + name)) is not None:
-                setattr(self, name, torch.empty_like(stored))
+                setattr(self, name, torch.empty_like(stored, device=self.log_out_weight.device))
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
@@ -195,7 +195,7 @@ class CCU(Paradigm):
         n = min(self.rows, rows.n - held_back)
         order = torch.randperm(rows.n, generator=generator)
         inlier = rows.take(order[:n])[0].flatten(1).numpy()
-        outlier = draw(n, generator).flatten(1).numpy()
+        outlier = draw(n, generator).flatten(1).cpu().numpy()
         rng = np.random.default_rng(int(torch.randint(2**31, (), generator=generator)))
         ratio = fit_density_ratio(
             inlier=inlier, outlier=outlier, rng=rng, components=self.components, covariance="common",

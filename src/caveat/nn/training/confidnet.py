@@ -113,7 +113,7 @@ class ConfidNet(Paradigm):
         """Mean squared error of the predicted true class probability: the loss of the other phases."""
         assert isinstance(net, ConfidNetwork)
         with torch.no_grad():
-            truth = true_class_probability(net(batch.inputs), batch.labels)
+            truth = true_class_probability(net(batch.inputs.clone()), batch.labels)
         return F.mse_loss(net.sure(batch.inputs).sigmoid(), truth), {"tcp": truth.mean().item()}
 
     def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:

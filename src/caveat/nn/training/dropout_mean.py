@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from caveat._checks import as_count
+from caveat._checks import Rng, as_count, as_rng
 from caveat.nn._modes import dropout_awake, seeded
+from caveat.nn._walk import place_of
 from caveat.nn.training.rows import Rows
 from caveat.nn.training.tap import head_of
 from caveat.nn.training.trained import Trained
@@ -27,9 +27,7 @@ from caveat.outputs import Head, Outputs
 __all__ = ["dropout_mean"]
 
 
-def dropout_mean(
-    trained: Trained, data: Any, *, passes: int = 50, batch_size: int = 512, rng: np.random.Generator
-) -> Outputs:
+def dropout_mean(trained: Trained, data: Any, *, passes: int = 50, batch_size: int = 512, rng: Rng) -> Outputs:
     """Mean logits, features and confidence over dropout passes, and the logits of each pass.
 
     Only dropout is at work; batch normalisation rests. Layers of an ``nn.Sequential`` before its first dropout say the
@@ -50,10 +48,10 @@ def dropout_mean(
     """
     count, net, paradigm = as_count(passes, "passes"), trained.model, trained.paradigm
     rows = Rows.of(data, "data")
-    device = next(net.parameters()).device
+    device = place_of(net, None)
     model = paradigm.classifier(net)
     found: dict[str, list[Tensor]] = {"logits": [], "features": [], "confidence": [], "mc_logits": []}
-    seed = int(rng.integers(2**63))
+    seed = int(as_rng(rng).integers(2**63))
     with torch.no_grad(), dropout_awake(net), seeded(seed, device), _prefixes_once(net):
         for inputs, _ in rows.batches(as_count(batch_size, "batch_size")):
             x = inputs.to(device)
@@ -102,14 +100,13 @@ def _remembering(module: nn.Sequential, first: int) -> Any:
 
     def forward(inputs: Tensor) -> Tensor:
         nonlocal before, after
-        if inputs is not before:
-            before, after = inputs, inputs
+        if after is None or before is None or not torch.equal(inputs, before):
+            before, after = inputs.clone(), inputs
             for layer in fixed:
                 after = layer(after)
-        said = after
+        said = after.clone()  # a layer may write into what it is given
         for layer in chancy:
             said = layer(said)
-        assert said is not None
         return said
 
     return forward

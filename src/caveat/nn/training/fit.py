@@ -13,6 +13,7 @@ from torch import nn
 
 from caveat._checks import as_count, as_positive, check_known
 from caveat.errors import InputError
+from caveat.nn._walk import place_of
 from caveat.nn.training.catalogue import make_paradigm
 from caveat.nn.training.chance import settled
 from caveat.nn.training.display import display
@@ -64,13 +65,13 @@ def fit_classifier(
         Gives class logits (n, K). Paradigms with a branch more wrap it; ``Trained.model`` is then the whole.
     data
         ``(x, y)`` as arrays or tensors, or a ``torch.utils.data.Dataset``. ``uint8`` arrays are images and are scaled
-        to [0, 1].
+        to [0, 1]. Labels are class numbers of any number type, or one-hot rows.
     paradigm
         A name (``"cross_entropy"``, ``"confidnet"``, ``"devries"``, ``"deep_gamblers"``, ``"oe"``, ``"ceda"``, ...) or
         a :class:`Paradigm` with its parameters.
     outliers
-        For paradigms that learn from them: an array or tensor to draw rows from, or ``draw(n, generator)`` that gives a
-        tensor of n inputs.
+        For paradigms that learn from them: an array, tensor or ``Dataset`` to draw rows from, its labels ignored, or
+        ``draw(n, generator)`` that gives a tensor of n inputs.
     validation
         ``(x, y)``: looked at after every epoch. Needed for early stopping.
     n_classes
@@ -125,7 +126,7 @@ def fit_classifier(
     if rule is not None and held_out is None:
         raise InputError("early_stopping looks at the validation set. Pass validation=(x, y).")
     rate = as_positive(learning_rate, "learning_rate")
-    where = torch.device(device) if device is not None else next(model.parameters(), torch.zeros(())).device
+    where = place_of(model, device)
 
     with settled(seed, where, threads) as chance:
         net = chosen.build(model, classes).to(where)

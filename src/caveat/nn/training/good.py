@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-import torch
 from torch import nn
 from torch.nn import functional as F
 
@@ -45,7 +44,8 @@ class GOOD(Paradigm):
     kappa_ramp, epsilon_ramp
         When they start to rise and when they arrive, in shares of all steps.
     interval_init
-        Draw the starting weights of every layer so that bounds keep their size.
+        True draws the weights of every layer anew, so that bounds keep their size: for a new network, not for one that
+        has been trained.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class GOOD(Paradigm):
     kappa: float = 0.3
     kappa_ramp: Share = (0.1, 0.4)
     epsilon_ramp: Share = (0.1, 0.6)
-    interval_init: bool = True
+    interval_init: bool = False
 
     name: ClassVar[str] = "good"
     needs_outliers: ClassVar[bool] = True
@@ -80,7 +80,7 @@ class GOOD(Paradigm):
         epsilon = Ramp(self.epsilon, *self.epsilon_ramp)(batch.progress)
         certified = self.quantile > 0 and epsilon > 0
         if not kappa or (certified and self.quantile == 1):
-            inside, outside = F.cross_entropy(net(batch.inputs), batch.labels), torch.zeros(())
+            inside, outside = F.cross_entropy(net(batch.inputs), batch.labels), batch.inputs.new_zeros(())
             if kappa:
                 outside = confidence_loss(difference_bounds(net, batch.outliers, epsilon)).mean()
         else:  # the outliers themselves are needed too: one pass for both

@@ -105,7 +105,7 @@ class JointModel(nn.Module):
         return self.detector(x).squeeze(1) + self.shift  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor) -> Tensor:
-        return joint_log_probabilities(self.classifier(x), self.gate(x))
+        return joint_log_probabilities(self.classifier(x.clone()), self.gate(x))  # either may write into its input
 
     def log_confidence_bounds(
         self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)

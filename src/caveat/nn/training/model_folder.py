@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor, nn
+
 from caveat._files import read_json, write_json
 from caveat.errors import InputError
 from caveat.nn.architectures import make
@@ -15,7 +17,7 @@ from caveat.nn.training.catalogue import make_paradigm
 from caveat.nn.training.checkpoint import read_tensors, write_tensors
 from caveat.nn.training.trained import Epoch, Trained
 
-__all__ = ["load_model", "save_model"]
+__all__ = ["load_model", "load_start", "save_model"]
 
 _WEIGHTS, _ABOUT = "model.safetensors", "model.json"
 _FORMAT, _VERSION = "caveat-model", 1
@@ -85,11 +87,37 @@ def load_model(folder: str | os.PathLike[str]) -> Trained:
         )
     except (KeyError, TypeError) as error:
         raise InputError(f"{path / _ABOUT} is damaged: {error}. Train the model again.") from None
-    weights, _ = read_tensors(path / _WEIGHTS)
+    _fill(net, read_tensors(path / _WEIGHTS)[0], f"{path / _WEIGHTS} does not fit {path / _ABOUT}")
+    net.eval()
+    return trained
+
+
+def load_start(model: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Give a network the weights of a trained one, to be trained further.
+
+    Parameters
+    ----------
+    model
+        Takes the weights; it must have the same layers.
+    path
+        A folder that ``caveat train`` or :func:`save_model` wrote, of which the classifier is taken (without the branch
+        or gate of its paradigm), or a ``.safetensors`` file with the weights of such a network.
+    """
+    place = Path(path)
+    if place.is_dir():
+        trained = load_model(place)
+        weights = trained.paradigm.classifier(trained.model).state_dict()
+    elif place.suffix != ".safetensors":
+        raise InputError(f"start must be a folder of caveat train or a .safetensors file, got {place}. Files that may "
+                         "hold code (.pt, .pth) are not read: convert with safetensors.torch.save_file.")  # fmt: skip
+    else:
+        weights = read_tensors(place)[0]
+    _fill(model, weights, f"the weights of start {place} do not fit the network that is to be trained")
+
+
+def _fill(net: nn.Module, weights: Mapping[str, Tensor], misfit: str) -> None:
     try:
         net.load_state_dict(weights)
     except RuntimeError as error:
-        reason = str(error).splitlines()[-1].strip()
-        raise InputError(f"{path / _WEIGHTS} does not fit {path / _ABOUT}: {reason}.") from None
-    net.eval()
-    return trained
+        reason = str(error).splitlines()[-1].strip().rstrip(".")
+        raise InputError(f"{misfit}: {reason}.") from None

@@ -17,8 +17,8 @@ __all__ = ["Watched", "with_confidence"]
 class Watched:
     """A loader that asks about every batch as it goes by, so that a shuffled or one-way loader is read only once."""
 
-    def __init__(self, loader: Iterable[Any], ask: Callable[[Tensor], Tensor | None]) -> None:
-        self._loader, self._ask = loader, ask
+    def __init__(self, loader: Iterable[Any], ask: Callable[[Tensor], Tensor | None], where: torch.device) -> None:
+        self._loader, self._ask, self._where = loader, ask, where
         self.seen: list[Tensor] = []
 
     def __getattr__(self, name: str) -> Any:  # the length and the data set of the loader, for the progress display
@@ -31,7 +31,7 @@ class Watched:
         for batch in self._loader:
             inputs = batch[0] if isinstance(batch, (tuple, list)) else batch
             with torch.inference_mode():
-                said = self._ask(inputs)
+                said = self._ask(inputs.to(self._where, copy=True))  # the model may write into what it is given
             assert said is not None
             self.seen.append(said.double().cpu())
             yield batch

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from caveat.nn._modes import at_rest
+from caveat.nn._walk import place_of
 from caveat.nn.extract import extract
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.own_confidence import Watched, with_confidence
@@ -134,7 +135,7 @@ class Paradigm(ABC):
         """
         if type(self).confidence is Paradigm.confidence:
             return extract(self.classifier(net), loader, **how)
-        watched = Watched(loader, lambda inputs: self.confidence(net, inputs))
+        watched = Watched(loader, lambda inputs: self.confidence(net, inputs), place_of(net, None))
         with at_rest(net):
             said = extract(self.classifier(net), watched, **how)
         return with_confidence(said, torch.cat(watched.seen))

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from typing import Any, final
@@ -21,6 +23,7 @@ from caveat.nn import architectures
 from caveat.nn.training.fit import fit_classifier
 from caveat.nn.training.good import GOOD
 from caveat.nn.training.joint import Joint
+from caveat.nn.training.model_folder import load_start
 from caveat.nn.training.outlier_mix import OutlierMix
 from caveat.nn.training.paradigm import Paradigm
 from caveat.nn.training.rows import as_inputs, scaled
@@ -73,7 +76,7 @@ PRESETS: Mapping[str, Preset] = {
     "tiny": Preset(
         what="GOOD on 8 x 8 digits in seconds, for demonstrations and tests.",
         architecture="mlp",
-        paradigm=GOOD(kappa=0.3, kappa_ramp=(0.1, 0.4), interval_init=False),
+        paradigm=GOOD(kappa=0.3, kappa_ramp=(0.1, 0.4)),
         epochs=60,
         batch_size=130,
         learning_rate=2e-3,
@@ -82,7 +85,7 @@ PRESETS: Mapping[str, Preset] = {
     "quick": Preset(
         what="GOOD in half a minute on two cores: accuracy 95 to 96 % on MNIST, noise certified at radius 0.3.",
         architecture="xs",
-        paradigm=GOOD(kappa=1.0),
+        paradigm=GOOD(kappa=1.0, interval_init=True),
         epochs=10,
         rows=10_000,
     ),
@@ -95,7 +98,7 @@ PRESETS: Mapping[str, Preset] = {
     "good": Preset(
         what="GOOD on all images in two minutes, for those who want a single network: accuracy 98 %.",
         architecture="xs",
-        paradigm=GOOD(kappa=0.3),
+        paradigm=GOOD(kappa=0.3, interval_init=True),
         epochs=8,
     ),
     "paper": Preset(
@@ -105,7 +108,6 @@ PRESETS: Mapping[str, Preset] = {
             kappa=0.3,
             kappa_ramp=(2 / _PAPER_EPOCHS, 102 / _PAPER_EPOCHS),
             epsilon_ramp=(10 / _PAPER_EPOCHS, 130 / _PAPER_EPOCHS),
-            interval_init=False,
         ),
         epochs=_PAPER_EPOCHS,
         learning_rate=_PAPER_RATES.learning_rate,
@@ -118,7 +120,13 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def fit_preset(
-    preset: str | Preset, data: tuple[Any, Any], *, outliers: Any = None, seed: int = 0, **how: Any
+    preset: str | Preset,
+    data: tuple[Any, Any],
+    *,
+    outliers: Any = None,
+    start: nn.Module | str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    **how: Any,
 ) -> Trained:
     """Train by a recipe.
 
@@ -130,6 +138,9 @@ def fit_preset(
         Images and labels, ``(x, y)``: bytes, or floats in [0, 1], as ``fit_classifier`` takes them.
     outliers
         In place of the recipe's own.
+    start
+        A network to train further, which is copied; or a folder that ``caveat train`` wrote or a ``.safetensors`` file,
+        whose weights must fit the recipe's network. No weight is drawn anew then. None: a new network.
     seed
         Of the network's first weights and of everything that is drawn.
     how
@@ -157,13 +168,21 @@ def fit_preset(
             raise InputError(f"preset '{preset}' makes no outliers of its own. Pass outliers=<images of other things>.")
         outliers = OutlierMix(scaled(inputs), recipe.outliers)
     classes = int(labels.max()) + 1
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = _network(recipe.architecture, inputs, classes)
+    paradigm = recipe.paradigm
+    if isinstance(start, nn.Module):
+        model = copy.deepcopy(start)
+    else:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = _network(recipe.architecture, inputs, classes)
+        if start is not None:
+            load_start(model, start)
+    if start is not None and isinstance(paradigm, GOOD):
+        paradigm = replace(paradigm, interval_init=False)  # the recipe's way to begin, and this is another
     return fit_classifier(
         model,
         (inputs, labels),
-        recipe.paradigm,
+        paradigm,
         outliers=outliers,
         n_classes=classes,
         epochs=recipe.epochs,

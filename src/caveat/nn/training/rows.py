@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from caveat._checks import as_labels
+from caveat._checks import as_real_array
 from caveat.errors import InputError
+from caveat.nn._rows import class_numbers
 
 __all__ = ["Draw", "Loader", "Rows", "as_draw", "as_inputs", "draw_fingerprint"]
 
@@ -32,7 +33,11 @@ def as_inputs(value: Any, name: str) -> Tensor:
     >>> as_inputs(np.zeros((5, 28, 28), dtype=np.uint8), "x").shape
     torch.Size([5, 1, 28, 28])
     """
-    tensor = value if isinstance(value, Tensor) else _read_only(np.ascontiguousarray(value))
+    if isinstance(value, Tensor):
+        tensor = value
+    else:
+        images = getattr(value, "dtype", None) == np.uint8
+        tensor = _read_only(np.ascontiguousarray(value if images else as_real_array(value, name)))
     if tensor.ndim < 2 or tensor.shape[0] == 0:
         raise InputError(f"{name} must have at least one row and two axes, got shape {tuple(tensor.shape)}.")
     if tensor.dtype == torch.uint8 and tensor.ndim > 2:
@@ -71,17 +76,19 @@ class Rows:
     fingerprint: Callable[[], str]
 
     @classmethod
-    def of(cls, data: Any, name: str) -> Rows:
-        """From ``(x, y)``, from ``x`` alone, or from a ``torch.utils.data.Dataset``."""
+    def of(cls, data: Any, name: str, *, labelled: bool = True) -> Rows:
+        """From ``(x, y)``, from ``x`` alone, or from a ``torch.utils.data.Dataset``; y only if ``labelled``."""
+        if isinstance(data, (torch.utils.data.DataLoader, torch.utils.data.IterableDataset)):
+            raise InputError(f"{name} must be arrays or a Dataset with rows by number, got {type(data).__name__}. "
+                             "Rows are drawn and batched here: pass loader.dataset.")  # fmt: skip
         if isinstance(data, torch.utils.data.TensorDataset):
             data = data.tensors if len(data.tensors) > 1 else data.tensors[0]
         if isinstance(data, torch.utils.data.Dataset):
-            return _lazy(data, name)
-        x, y = data if isinstance(data, (tuple, list)) and len(data) == 2 else (data, None)
+            return _lazy(data, name, labelled)
+        pair = isinstance(data, (tuple, list) if labelled else tuple) and len(data) == 2
+        x, y = data if pair else (data, None)
         inputs = as_inputs(x, f"{name} inputs")
-        labels = None if y is None else torch.from_numpy(as_labels(np.asarray(y), f"{name} labels").astype(np.int64))
-        if labels is not None and len(labels) != len(inputs):
-            raise InputError(f"{name} must have one label per row, got {len(inputs)} rows and {len(labels)} labels.")
+        labels = _as_labels(y, f"{name} labels", len(inputs)) if labelled and y is not None else None
 
         def take(rows: Tensor) -> tuple[Tensor, Tensor | None]:
             return scaled(inputs[rows]), None if labels is None else labels[rows]
@@ -117,25 +124,35 @@ class Loader:
             yield inputs if labels is None else (inputs, labels)
 
 
-def _lazy(data: Any, name: str) -> Rows:
+def _lazy(data: Any, name: str, labelled: bool) -> Rows:
     """A data set that makes its rows when asked, for sets that do not fit in memory or change their rows at random."""
-    if len(data) == 0:
+    n = len(data)
+    if n == 0:
         raise InputError(f"{name} must have at least one row, got none.")
-    collate = torch.utils.data.default_collate
+    if labelled and not (isinstance(first := data[0], (tuple, list)) and len(first) > 1):
+        raise InputError(f"{name} must give (input, label) pairs, got {type(first).__name__}.")
+    labels = None
+    if labelled:
+        targets = getattr(data, "targets", None)  # as torchvision's sets have them: no need to make every row
+        if targets is None or getattr(data, "target_transform", None) is not None:
+            targets = np.stack([np.asarray(data[i][1]) for i in range(n)])
+        labels = _as_labels(targets, f"{name} labels", n)
 
     def take(rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        batch = collate([data[i] for i in rows.tolist()])
-        if not isinstance(batch, (tuple, list)) or len(batch) < 2:
-            raise InputError(f"{name} must give (input, label) pairs, got {type(batch).__name__}.")
-        return scaled(batch[0]), batch[1].long()
-
-    targets = getattr(data, "targets", None)  # as torchvision's sets have them: no need to make every row
-    labels = torch.tensor([int(y) for y in (targets or (data[i][1] for i in range(len(data))))])
+        made = [data[i] for i in rows.tolist()]
+        inputs = torch.utils.data.default_collate([row[0] if isinstance(row, (tuple, list)) else row for row in made])
+        if not isinstance(inputs, Tensor):
+            raise InputError(f"{name} must give inputs that are tensors or arrays, got {type(made[0]).__name__}.")
+        return scaled(inputs), None if labels is None else labels[rows]
 
     def fingerprint() -> str:
-        return _digest(take(torch.arange(min(64, len(data))))[0], labels)
+        return _digest(take(torch.arange(min(64, n)))[0], labels)
 
-    return Rows(len(data), labels, take, fingerprint)
+    return Rows(n, labels, take, fingerprint)
+
+
+def _as_labels(value: Any, name: str, n: int) -> Tensor:
+    return torch.from_numpy(class_numbers(value, name, n=n).astype(np.int64))
 
 
 def _digest(*tensors: Tensor | None) -> str:
@@ -148,18 +165,25 @@ def _digest(*tensors: Tensor | None) -> str:
 
 
 def draw_fingerprint(outliers: Any) -> str | None:
-    """Of an array that outliers are drawn from; a function has none."""
-    given = outliers is not None and (isinstance(outliers, Tensor) or not callable(outliers))
-    return _digest(as_inputs(outliers, "outliers")) if given else None
+    """Of an array or data set that outliers are drawn from; a function has none."""
+    return None if outliers is None or _draws(outliers) else _pool(outliers).fingerprint()
 
 
 def as_draw(outliers: Any) -> Draw:
-    """A function that draws n outliers: the given one, or rows of the given array, with replacement."""
-    if callable(outliers) and not isinstance(outliers, Tensor):
+    """A function that draws n outliers: the given one, or rows of the given array or data set, with replacement."""
+    if _draws(outliers):
         return outliers  # type: ignore[no-any-return]
-    pool = as_inputs(outliers, "outliers")
+    pool = _pool(outliers)
 
     def draw(n: int, generator: torch.Generator) -> Tensor:
-        return scaled(pool[torch.randint(len(pool), (n,), generator=generator)])
+        return pool.take(torch.randint(pool.n, (n,), generator=generator))[0]
 
     return draw
+
+
+def _draws(outliers: Any) -> bool:
+    return callable(outliers) and not isinstance(outliers, Tensor)
+
+
+def _pool(outliers: Any) -> Rows:
+    return Rows.of(outliers, "outliers", labelled=False)

@@ -33,7 +33,7 @@ def tap(model: nn.Module, head: str, inputs: Tensor) -> tuple[Tensor, Tensor]:
     caught: list[Tensor] = []
     handle = model.get_submodule(head).register_forward_pre_hook(lambda _, args: caught.append(args[0]))
     try:
-        logits: Tensor = model(inputs)
+        logits: Tensor = model(inputs.clone())  # the model may write into what it is given
     finally:
         handle.remove()
     if len(caught) != 1 or caught[0].ndim != 2:

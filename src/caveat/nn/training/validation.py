@@ -30,7 +30,7 @@ def validate(net: nn.Module, paradigm: Paradigm, rows: Rows, device: torch.devic
         for inputs, labels in rows.batches(_BATCH):
             assert labels is not None
             x, y = inputs.to(device), labels.to(device)
-            logits = net(x).double()
+            logits = net(x.clone()).double()  # the model may write into what it is given, and is asked twice
             losses.append(F.cross_entropy(logits, y, reduction="none"))
             right.append(logits.argmax(dim=1) == y)
             tops.append(logits.softmax(dim=1).amax(dim=1))

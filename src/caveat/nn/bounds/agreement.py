@@ -1,0 +1,194 @@
+"""Whether the graph that bounds follow does what the network does.
+
+Both are run once, and each elementary operation that torch really carries out is noted, with changes in place rewritten
+as new values (functionalisation). The network is called as its users call it, hooks and all; the graph is run as bounds
+understand it, each layer by the forward pass of its type and each operation on values of its own. If the two answers
+are not made from the input by the same operations, nothing is certified: a hook has a part in it, or a tensor that is
+read after another name of it was written to, or a constant that is another one each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any, final
+
+import torch
+from torch import Tensor, fx, nn
+from torch.func import functionalize
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from caveat.errors import InputError
+from caveat.nn.bounds.tracing import Reading, at_rest, first_line, traced
+
+__all__ = ["reading"]
+
+_BATCHES = (2, 1)  # a batch of one may be treated in another way
+_aten = torch.ops.aten
+_KEEPS_VALUES = {_aten.clone, _aten.detach, _aten.alias, _aten.lift_fresh, _aten.lift_fresh_copy, _aten.contiguous,
+                 _aten.view, _aten._unsafe_view, _aten.reshape, _aten._reshape_alias, _aten.squeeze,
+                 _aten.unsqueeze}  # fmt: skip
+_GIVES_VALUES = {"numpy", "__array__", "__dlpack__", "tolist", "data_ptr", "untyped_storage"}
+
+
+def reading(model: nn.Module, like: Tensor) -> Reading:
+    """The forward pass of a model as a graph, compared with the model for inputs such as ``like`` (n, ...)."""
+    known = traced(model)
+    kind = (like.shape[1:], like.dtype, like.device)
+    if kind not in known.agreed:
+        with torch.no_grad(), at_rest(model):
+            for n in _BATCHES:
+                example = torch.rand((n, *like.shape[1:]), dtype=like.dtype, generator=torch.Generator().manual_seed(n))
+                _demand_agreement(model, known, example.to(like.device))
+        known.agreed.add(kind)
+    return known
+
+
+def _demand_agreement(model: nn.Module, known: Reading, example: Tensor) -> None:
+    name, terms = type(model).__name__, _Terms()
+    done, error = _answer(terms, model, example)
+    read, other_error = _answer(terms, lambda x: known.run(model, x, _step(model, known)), example)
+    if done is None and read is None and example.shape[0] == 1:
+        return  # squeeze() without an axis, for example: the model does not take a batch of one
+    if done is None or read is None:
+        raise InputError(f"the forward pass of {name} cannot be read ({error or other_error}). "
+                         "Write it without branches on values, and without hooks that change it.")  # fmt: skip
+    if done != read:
+        raise InputError(f"{name} does not compute what its graph of layers says, so nothing is certified. Look for "
+                         "tensors changed in place and read again, and for chance or state in hooks.")  # fmt: skip
+
+
+def _answer(terms: _Terms, call: Callable[[Tensor], Any], example: Tensor) -> tuple[int | None, str]:
+    """The term that a call answers with, or None and the reason why there is none."""
+    example = example.clone()
+    try:
+        with _ValuesStayInside(), _Recorder(terms, example) as recorder:
+            answer = functionalize(call)(example)
+        return recorder.term_of(answer), "the answer does not come from the input by operations of torch"
+    except Exception as error:  # whatever a forward pass may raise
+        return None, first_line(error)
+
+
+def _step(model: nn.Module, known: Reading) -> Callable[[fx.Node, Any, Any], Any]:
+    """One node of the graph on tensors, as bounds understand it: values in, values out, no memory shared."""
+
+    def step(node: fx.Node, args: Any, kwargs: Any) -> Any:
+        args, kwargs = (_mapped(part, torch.clone) for part in (args, kwargs))
+        target: Any = node.target
+        if (module := known.module(model, node)) is not None:
+            return type(module).forward(module, *args, **kwargs)
+        return target(*args, **kwargs) if node.op == "call_function" else getattr(args[0], target)(*args[1:], **kwargs)
+
+    return step
+
+
+@final
+class _ValuesStayInside(TorchFunctionMode):
+    """No value of a tensor may leave torch: what is made of it would be taken for a constant."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in _GIVES_VALUES and torch._is_functional_tensor(args[0]):
+            raise InputError(f"it reads values with Tensor.{func.__name__}")
+        return func(*args, **kwargs or {})
+
+
+@final
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes how each tensor was made from the input; a tensor that was not is a constant."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # newer torch would import its compiler to keep away from this class: more than a second
+
+    def __init__(self, terms: _Terms, example: Tensor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.terms = terms
+        self.made = {id(example): (example, terms.input)}  # the tensor is kept, so that its id stays its own
+
+    def term_of(self, value: Any) -> int | None:
+        return self.made[id(value)][1] if id(value) in self.made else None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            raise InputError(f"it draws random numbers with {func}")
+        used = {id(part) for part in _tensors((args, kwargs))} & self.made.keys()
+        if not used:
+            return result
+        # An index is data-dependent only if the places to look at come from the input.
+        places = _tensors(args[1:] if func is _aten.index.Tensor else (args, kwargs))
+        if {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags) and any(
+            id(part) in self.made for part in places
+        ):
+            raise InputError(f"it depends on values through {func}")
+        key = _mapped(
+            (args, kwargs), lambda part: self.made.get(id(part), (None, None))[1] or self.terms.constant(part)
+        )
+        for place, part in enumerate(_tensors(result)):
+            if func.overloadpacket in _KEEPS_VALUES and part.dtype == args[0].dtype:
+                term = self.terms.reshaped(self.made[id(args[0])][1], args[0].shape, part.shape)
+            else:
+                term = self.terms.number((func, place, _frozen(key)))
+            self.made[id(part)] = (part, term)
+        return result
+
+
+class _Term(int):
+    """The number of a term, which is not a number in a term."""
+
+
+@final
+class _Terms:
+    """Numbers for terms: the same number for the same operation on the same things."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, _Term] = {}
+        self.bases: dict[_Term, tuple[_Term, torch.Size]] = {}
+        self.input = self.number("input")
+
+    def number(self, key: Any) -> _Term:
+        return self.numbers.setdefault(key, _Term(len(self.numbers) + 1))
+
+    def reshaped(self, term: _Term, before: torch.Size, after: torch.Size) -> _Term:
+        """The same values in the same order; one reshape after the other is one."""
+        base, shape = self.bases.get(term, (term, before))
+        if shape == after:
+            return base
+        made = self.number(("reshape", base, tuple(after)))
+        self.bases[made] = base, shape
+        return made
+
+    def constant(self, value: Tensor) -> _Term:
+        """A constant by what it holds now: it may be made anew, or written to, from one use to the next."""
+        held = value.detach().reshape(-1).contiguous().view(torch.uint8).cpu().numpy()
+        return self.number((tuple(value.shape), value.dtype, value.device, hashlib.blake2b(held.data).digest()))
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _tensors(part)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+def _mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
+    """A nested value with its tensors changed."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(_mapped(part, change) for part in value)
+    if isinstance(value, dict):
+        return {name: _mapped(part, change) for name, part in value.items()}
+    return change(value) if isinstance(value, Tensor) else value
+
+
+def _frozen(value: Any) -> Any:
+    """A value as a key: lists become tuples, numbers keep their type."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(part) for part in value)
+    if isinstance(value, dict):
+        return tuple(sorted((name, _frozen(part)) for name, part in value.items()))
+    return type(value).__name__, str(value)

@@ -1,0 +1,182 @@
+"""The forward pass of a network, read once as a graph of layers and operations.
+
+``torch.fx`` runs the forward pass with a stand-in for the input and notes what happens to it, so residual additions and
+reshapes written in ``forward`` are seen, and so are hooks. The graph is of the network at rest, also while it is being
+trained. Whether it says all that the network does is checked by ``caveat.nn.bounds.agreement``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, final
+from weakref import WeakKeyDictionary
+
+from torch import Tensor, fx, nn
+from torch.nn.modules import module as torch_module
+
+from caveat.errors import InputError
+from caveat.nn.bounds.rules import has_rule
+
+__all__ = ["Reading", "at_rest", "does_more", "first_line", "state_of", "traced"]
+
+_ROOT = "model"
+_PLAIN = (bool, int, float, str, type(None))
+_READ: WeakKeyDictionary[nn.Module, Reading] = WeakKeyDictionary()
+Step = Callable[[fx.Node, Any, Any], Any]
+
+
+@final
+class _Call(nn.Module):
+    """The model as a user calls it, so that hooks of its own belong to the forward pass too."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Any:
+        return self.model(x)
+
+
+class _Tracer(fx.Tracer):
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        if does_more(m) or hasattr(m, "parametrizations"):  # then a rule for its type does not say all
+            return False
+        return has_rule(m) or super().is_leaf_module(m, module_qualified_name)
+
+
+@final
+@dataclass(eq=False)
+class Reading:
+    """A forward pass as a graph.
+
+    Parameters
+    ----------
+    graph
+        Operations in order.
+    constants
+        Tensors that were made during the forward pass and did not depend on the input, by name.
+    state
+        What the model was like when it was read.
+    agreed
+        Shapes and types of inputs for which the graph was compared with the model.
+    """
+
+    graph: fx.Graph
+    constants: dict[str, Tensor]
+    state: tuple[Any, ...]
+    agreed: set[Any] = field(default_factory=set)
+
+    @property
+    def output(self) -> fx.Node:
+        node = next(reversed(self.graph.nodes)).args[0]
+        if not isinstance(node, fx.Node):
+            raise InputError("the model must return one tensor to have a bound, not a collection or a constant.")
+        return node
+
+    def module(self, model: nn.Module, node: fx.Node) -> nn.Module | None:
+        """The layer that a node calls; None if it is not a layer."""
+        return model.get_submodule(self.name(node)) if node.op == "call_module" else None
+
+    @staticmethod
+    def name(node: fx.Node) -> str:
+        """The name of a layer or a parameter as the model's owner knows it; empty for the model itself."""
+        return str(node.target).removeprefix(_ROOT).removeprefix(".")
+
+    def run(self, model: nn.Module, first: Any, step: Step, last: fx.Node | None = None) -> Any:
+        """What the graph gives up to a node (default: the output), with ``step(node, args, kwargs)`` for each."""
+        last = self.output if last is None else last
+        needed = reaching(last)
+        nodes = [node for node in self.graph.nodes if node in needed]
+        waiting = {node: sum(user in needed for user in node.users) for node in nodes}
+        values: dict[fx.Node, Any] = {}
+        for node in nodes:
+            if node.op == "placeholder":
+                values[node] = first
+            elif node.op == "get_attr":
+                values[node] = self._attribute(model, node)
+            else:
+                args, kwargs = (fx.map_arg(part, values.__getitem__) for part in (node.args, node.kwargs))
+                values[node] = step(node, args, kwargs)
+            for used in node.all_input_nodes:  # what nobody waits for any more is freed
+                waiting[used] -= 1
+                if not waiting[used]:
+                    del values[used]
+        return values[last]
+
+    def _attribute(self, model: nn.Module, node: fx.Node) -> Any:
+        if str(node.target) in self.constants:
+            return self.constants[str(node.target)]
+        found: Any = model
+        for part in self.name(node).split("."):
+            found = getattr(found, part)
+        return found
+
+
+def traced(model: nn.Module) -> Reading:
+    """The forward pass of a model at rest. Kept until a submodule, a hook or a plain attribute changes."""
+    state = state_of(model)
+    known = _READ.get(model)
+    if known is None or known.state != state:
+        root = _Call(model)
+        try:
+            with at_rest(model):
+                graph = _Tracer().trace(root)
+        except Exception as error:  # whatever a forward pass may raise when it is given a stand-in
+            raise InputError(f"the forward pass of {type(model).__name__} cannot be read ({first_line(error)}). "
+                             "Write it without branches on values, or from nn.Sequential.") from error  # fmt: skip
+        constants = {name: value for name, value in vars(root).items() if isinstance(value, Tensor)}
+        if any(value.grad_fn is not None for value in constants.values()):
+            raise InputError(f"a hook of {type(model).__name__} computes weights, which bounds would take for "
+                             "constants. Use torch.nn.utils.parametrizations instead.")  # fmt: skip
+        known = _READ[model] = Reading(graph, constants, state)
+    return known
+
+
+def does_more(module: nn.Module) -> bool:
+    """Whether a call of the module does more than the forward pass of its type."""
+    hooked = module._forward_hooks or module._forward_pre_hooks
+    changed = "forward" in vars(module) or type(module).__call__ is not nn.Module.__call__
+    return bool(hooked or changed or torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks)
+
+
+def state_of(model: nn.Module) -> tuple[Any, ...]:
+    """What a forward pass may depend on and tensors do not show: submodules, hooks, plain attributes."""
+    return (
+        tuple(torch_module._global_forward_hooks), tuple(torch_module._global_forward_pre_hooks),
+        *((id(module), tuple(module._forward_hooks), tuple(module._forward_pre_hooks),
+           id(vars(module).get("forward")), *_plain_attributes(module)) for module in model.modules()),
+    )  # fmt: skip
+
+
+@contextmanager
+def at_rest(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode for a while, each module by its flag alone."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        for module, _ in modes:
+            module.training = False
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def reaching(last: fx.Node) -> set[fx.Node]:
+    """The nodes that a node depends on, and itself."""
+    found, open_ = {last}, [last]
+    while open_:
+        for node in open_.pop().all_input_nodes:
+            if node not in found:
+                found.add(node)
+                open_.append(node)
+    return found
+
+
+def _plain_attributes(module: nn.Module) -> Iterable[tuple[str, Any]]:
+    return ((name, value) for name, value in vars(module).items() if name != "training" and isinstance(value, _PLAIN))
+
+
+def first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).strip().splitlines()[0]
