@@ -31,21 +31,16 @@ def test_the_three_areas_by_hand(small):
     assert small.band(one).lower <= 0.25
 
 
-def test_rows_of_a_study(small):
-    rows = small.rows(seed=3)
-    values = {row["metric"]: row["value"] for row in rows if row["kind"] == "certificate" and row["outlier"]}
-    assert values["gauc"] == 0.25
-    assert values["mean_upper_bound"] == pytest.approx(0.825)
-    assert values["zero_gradient_share"] == 0.5
-    assert {row["seed"] for row in rows} == {3}
-    assert {row["source"] for row in rows} == {"net"}
-    alone = {row["metric"]: row["value"] for row in rows if row["kind"] == "certificate" and not row["outlier"]}
-    assert alone == pytest.approx({"accuracy": 0.5, "mean_confidence": 0.75})
-    bounds = [row for row in rows if row["metric"] == "upper_bound"]
-    assert len(bounds) == BINS + 1
-    assert sum(row["value"] for row in bounds[:-1]) == pytest.approx(1)
-    assert math.isnan(bounds[-1]["value"])
-    assert (bounds[0]["x"], bounds[-1]["x"]) == (0.25, 1.0)
+def test_records_of_a_study(small):
+    (found,) = small.records(seed=3)
+    assert (found.auc, found.aauc, found.gauc) == (1.0, 0.75, 0.25)
+    assert (found.block.model, found.block.seed, found.block.outlier) == ("net", 3, "noise")
+    assert found.mean_bound == pytest.approx(0.825)
+    assert (found.zero_gradients, found.accuracy, found.epsilon) == (0.5, 0.5, 0.3)
+    assert found.shares.size == found.edges.size - 1 == BINS
+    assert found.shares.sum() == pytest.approx(1)
+    assert (found.edges[0], found.edges[-1]) == (0.25, 1.0)
+    assert dict(zip(found.classes, found.class_bound, strict=True)) == pytest.approx({"a": 0.95, "b": 0.7})
 
 
 def test_a_uniform_answer_lies_in_the_first_bin(small):

@@ -253,6 +253,8 @@ class Certificate:
     class_confidence: Floats | None = None
     class_bound: Floats | None = None
     caveat: str = ""
+    gauc_conservative: float = np.nan  # ties count against the model
+    gfpr95: float = np.nan  # share of outliers whose bound exceeds the confidence that 95 % of the inliers have
 
 
 @final

@@ -192,7 +192,7 @@ class Certification:
                     areas.guaranteed, self.band(one), self.accuracy, float(np.exp(one.clean).mean()),
                     float(np.exp(one.upper).mean()), one.zero_gradients, one.n, edges, shares, tuple(by_class),
                     np.array([mean for mean, _ in by_class.values()]), np.array([top for _, top in by_class.values()]),
-                    one.caveat,
+                    one.caveat, areas.conservative_guaranteed, areas.guaranteed_fpr95,
                 )
             )  # fmt: skip
         return found
