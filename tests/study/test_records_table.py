@@ -23,7 +23,7 @@ FOUND = [
     Scores(BLOCK, METHOD, "inlier", np.array([1.5, np.nan, -np.inf])),
     Left(Block("net"), Method("msp"), "needs logits"),
     Curve(BLOCK, "knn", "roc", np.linspace(0, 1, 5), np.zeros(5), np.full(5, np.nan), np.zeros(0)),
-    Certificate(BLOCK, "good", 0.3, 1.0, 0.9, 0.8, NUMBER, 0.99, 0.2, 0.3, 0.0, 100, np.arange(3.0), np.ones(2),
+    Certificate(BLOCK, "good", 0.3, 1.0, 0.9, 0.8, NUMBER, 0.99, 0.2, 0.3, 0.0, 100, 50, np.arange(3.0), np.ones(2),
                 classes=("a", "b|c"), class_confidence=np.ones(2)),
 ]  # fmt: skip
 

@@ -247,6 +247,7 @@ class Certificate:
     mean_bound: float
     zero_gradients: float
     n: int
+    n_attacked: int
     edges: Floats  # of the histogram of upper bounds
     shares: Floats
     classes: tuple[str, ...] = ()

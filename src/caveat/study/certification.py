@@ -184,13 +184,13 @@ class Certification:
         """One record per outlier set, for a store and a report."""
         found = []
         for one in self.sets:
-            areas, by_class = self.sandwich(one), one.by_class()
+            areas, by_class = self._areas(one, slice(None)), one.by_class()
             edges, shares = self.histogram(one.upper)
             found.append(
                 Certificate(
                     Block(self.source, seed, one.name), self.source, self.epsilon, areas.clean, self.aauc(one),
                     areas.guaranteed, self.band(one), self.accuracy, float(np.exp(one.clean).mean()),
-                    float(np.exp(one.upper).mean()), one.zero_gradients, one.n, edges, shares, tuple(by_class),
+                    float(np.exp(one.upper).mean()), one.zero_gradients, one.n, one.n_attacked, edges, shares, tuple(by_class),
                     np.array([mean for mean, _ in by_class.values()]), np.array([top for _, top in by_class.values()]),
                     one.caveat, areas.conservative_guaranteed, areas.guaranteed_fpr95,
                 )
