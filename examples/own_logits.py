@@ -1,4 +1,4 @@
-"""A file of logits from your own model: scores, a threshold with a promise, p-values, prediction sets.
+"""A file of logits from your own model: a decision with its promises, p-values, prediction sets.
 
     python examples/own_logits.py [folder]         with a folder, the files stay there
 
@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from caveat import Outputs, conformal, scores
-from caveat.study import evaluate
+from caveat import Outputs, conformal, evaluate, scores
 
 
 def write_files(folder: Path) -> None:
@@ -37,20 +36,19 @@ def main() -> None:
             Outputs.load(folder / f"{part}.npz") for part in ("calibration", "test", "elsewhere")
         )
 
-    # Every score that logits allow, ranked. A tie is called a tie; the band holds for any number of samples.
-    found = evaluate(train=None, inlier=test, outliers={"elsewhere": elsewhere}, calibration=calibration)
-    print(f"accuracy {found.inlier.accuracy}")
-    for line in found.ranking[:5]:
-        print(f"{line.rank}  {line.score:16} AUROC {line.auroc_band}{'  tied with the best' * line.tied_with_best}")
+    # Every score that logits allow: measured, ranked with ties, and ending in a decision with its promises.
+    found = evaluate(
+        calibration=calibration, inlier=test, outliers={"elsewhere": elsewhere}, false_alarm=0.05, risk=0.05, delta=0.01
+    )
+    print(f"accuracy {found.accuracy}")
+    for name in found.ranking.methods[:5]:
+        tied = "  tied with the best" * (found.ranking.rank(name) == 1)
+        print(f"{found.ranking.rank(name)}  {name:16} AUROC {found.detection(name, 'elsewhere').auroc}{tied}")
+    print(f"\n{found.decision}")
 
-    # One threshold: with probability 0.99 over the calibration data it flags at most 5 % of new inliers.
-    score = scores.make(found.best.score)
+    # The same by hand. A p-value for each sample: small means strange. Of 100 samples pick outliers, at most one pick in ten in vain.
+    score = scores.make(str(found.decision.method))
     known, new, strange = (score.score(part) for part in (calibration, test, elsewhere))
-    threshold = conformal.threshold_for(known, false_alarm=0.05, delta=0.01)
-    print(f"\nflag {found.best.score} >= {threshold:.3f}: {(new >= threshold).mean():.1%} of the test inliers, "
-          f"{(strange >= threshold).mean():.1%} of the outliers")  # fmt: skip
-
-    # A p-value for each sample: small means strange. Of 100 samples pick outliers, at most one pick in ten in vain.
     p = conformal.p_values(calibration=known, test=np.concatenate([new[:50], strange[:50]]))
     picked = conformal.select_outliers(p, q=0.1)
     print(f"p-values of 3 inliers {p[:3].round(3)}, of 3 outliers {p[50:53].round(3)}")

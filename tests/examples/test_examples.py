@@ -37,10 +37,10 @@ def test_every_example_is_run_here_and_listed():
 
 def test_own_logits():
     out = run("own_logits.py")
-    inliers, outliers = shares(next(line for line in out.splitlines() if line.startswith("flag ")))
+    rejected = float(re.search(r"rejected.*Measured: ([\d.]+) %", out)[1]) / 100
     # 2,000 + 2,000 samples: the promise of 5 % and the noise of the test file, 4 standard errors
-    assert inliers < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 2000)
-    assert outliers > 0.4
+    assert rejected < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 2000)
+    assert float(re.search(r"Caught: elsewhere ([\d.]+) %", out)[1]) > 40
     assert abs(float(re.search(r"coverage on the test file ([\d.]+)", out)[1]) - 0.9) < 4 * np.sqrt(0.09 / 1000)
 
 
