@@ -282,17 +282,21 @@ def _full_knn(
     )
 
 
-for _metric, _sides in (("euclidean", X), (conformal.TangentDistance(), IMAGES)):
-    _add(
-        f"conformal.FullKNN({_metric if isinstance(_metric, str) else 'tangent'})", _full_knn,
-        "conformal.FullKNN", "conformal.Euclidean" if _metric == "euclidean" else "conformal.TangentDistance",
-        arguments={"measure": "ratio", "k": 1, "metric": _metric, "x": _sides, "y": LABELS, "test": _sides[:7] + 0.1,
-                   "most": 2, "alpha": 0.2, "rng": RNG, "by": None},
-    )  # fmt: skip
+_add(
+    "conformal.FullKNN", _full_knn, "conformal.FullKNN", "conformal.Euclidean",
+    arguments={"measure": "ratio", "k": 1, "metric": "euclidean", "x": X, "y": LABELS, "test": X[:7] + 0.1, "most": 2,
+               "alpha": 0.2, "rng": RNG, "by": None},
+)  # fmt: skip
+_add(
+    "conformal.FullKNN(tangent)",
+    lambda *, x, y, test: conformal.FullKNN(metric="tangent").fit(x, y).p_values(test),
+    "conformal.FullKNN", "conformal.TangentDistance",
+    arguments={"x": IMAGES[:12], "y": np.arange(12) % 3, "test": IMAGES[:3] + 0.1},
+)  # fmt: skip
 _add(
     "conformal.TangentDistance",
     lambda *, sides, sigma, shape: conformal.FullKNN(metric=conformal.TangentDistance(sides, sigma, shape))
-    .fit(IMAGES, LABELS).p_values(IMAGES[:5] + 0.1),
+    .fit(IMAGES[:12], np.arange(12) % 3).p_values(IMAGES[:3] + 0.1),
     arguments={"sides": "two", "sigma": 0.9, "shape": (3, 3)},
 )  # fmt: skip
 
@@ -454,7 +458,7 @@ _functions(
     risk_curve={"infinite": "the threshold above which everything is accepted"},
     interval_adaptivity={"nan": "widths that do not vary or are infinite", "infinite": "the mean of infinite widths"},
     **{name: {"nan": "equal widths, ranks or strata: documented, with a warning"}
-       for name in ("width_error_r2", "width_error_tau", "t_ss", "rank_ss")},
+       for name in ("width_error_r2", "width_error_tau", "t_ss", "rank_ss", "escv")},
     reliability={"nan": "a bin without samples"},
 )  # fmt: skip
 

@@ -447,7 +447,8 @@ _HOW_TO_GET = {
 
 def demand(outputs: Any, *fields: str, who: str, name: str = "outputs", verb: str = "needs") -> Outputs:
     """``outputs`` if they are ``Outputs`` with all these fields; else an InputError that says how to get the first."""
-    as_kind(outputs, Outputs, name, what="caveat.Outputs", hint="Wrap arrays: Outputs(logits=..., labels=...).")
+    if not hasattr(outputs, "has") or not hasattr(outputs, "blocks"):  # a stream of nn has both
+        as_kind(outputs, Outputs, name, what="caveat.Outputs", hint="Wrap arrays: Outputs(logits=..., labels=...).")
     for field in fields:
         if not outputs.has(field):
             raise InputError(f"{who} {verb} {name}.{field}, which is None. {_HOW_TO_GET[field]}")
