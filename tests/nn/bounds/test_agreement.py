@@ -194,6 +194,24 @@ def test_a_layer_that_stays_in_training_mode_is_named():
         confidence_bounds(nn.Sequential(nn.Linear(3, 3), Awake()), torch.rand(2, 3), 0.1)
 
 
+def test_layers_without_weights_yet_are_refused():
+    with pytest.raises(InputError, match="changes itself|cannot be read"):
+        confidence_bounds(nn.Sequential(nn.LazyLinear(3)), torch.rand(2, 3), 0.1)
+
+
+def test_weights_outside_of_the_model_are_refused_in_training():
+    outside = nn.Parameter(torch.ones(4))
+    net = network(lambda net, x: net.head(net.a(x) * (2 * outside)))
+    with pytest.raises(InputError, match="not its parameters"):
+        difference_bounds(net, torch.rand(2, 3), 0.1)
+
+
+def test_a_layer_called_by_keyword_and_a_container_of_torch():
+    net, x = network(lambda net, x: net.head(input=net.a(x))), torch.rand(4, 3)
+    want = confidence_bounds(net, x, 0.1).upper
+    np.testing.assert_array_equal(confidence_bounds(nn.DataParallel(net), x, 0.1).upper, want)
+
+
 def test_a_model_that_cannot_be_copied_is_named():
     net = nn.Sequential(nn.Linear(3, 3))
     net.kept = net(torch.rand(1, 3))  # torch copies no tensor that has a history

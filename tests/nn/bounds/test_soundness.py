@@ -241,6 +241,17 @@ class Reads(nn.Module):
         return 4 * out if isinstance(out, torch.Tensor) else out
 
 
+class SumOfAliases(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        out = h = self.net(x)
+        out += h
+        return out + h
+
+
 class LoudLinear(nn.Linear):
     def forward(self, x):
         return 3 * super().forward(x)
@@ -294,6 +305,10 @@ def one_at_a_time_in_hook(module, args, out):
     return 4 * out if isinstance(out, torch.Tensor) and out.shape[0] == 1 else None
 
 
+def loud_with_gradients_in_hook(module, args, out):
+    return 4 * out if isinstance(out, torch.Tensor) and torch.is_grad_enabled() else None
+
+
 def keep(module, args, out):
     module.__dict__.setdefault("seen", []).append(out)
 
@@ -335,10 +350,12 @@ TWISTS = {
     "hook branches by numpy": hooked("head", numpy_branch_in_hook),
     "hook branches by counting": hooked("head", counting_branch_in_hook),
     "hook for one": hooked("head", one_at_a_time_in_hook),
+    "hook for gradients": hooked("head", loud_with_gradients_in_hook),
     "hook draws": hooked("head", lambda module, args, out: out * (1 + torch.rand(3))),
     "hook branches without asking": hooked("head", lambda module, args, out: torch.where(out > 0, 4 * out, out)),
     "hook scales by value": hooked("head", lambda module, args, out: out * out.detach().abs().max()),
     "sum of aliases": between(sum_of_aliases),
+    "sum of aliases at the end": SumOfAliases,
     "view written to": start(view_written_to),
     "slice written to": between(slice_written_to),
     "old name": between(old_name),
@@ -401,7 +418,9 @@ def strongest(model, x, seed):
     for _ in range(4):
         with torch.enable_grad():
             z = moved.clone().requires_grad_()
-            value = log_confidence(net(z * 1.0)).sum()  # a product, so that a model may write into what it gets
+            value = log_confidence(net(z * 1.0))  # a product, so that a model may write into what it gets
+            found.append(value.detach())
+            value = value.sum()
             slope = torch.autograd.grad(value, z, allow_unused=True)[0] if value.requires_grad else None
         if slope is None:
             break

@@ -24,7 +24,7 @@ from caveat.nn.bounds.tracing import Reading, at_rest, first_line, traced
 
 __all__ = ["reading"]
 
-_BATCHES = (2, 1)  # a batch of one may be treated in another way
+_RUNS = ((2, False), (1, True))  # size of the batch, gradients: a forward pass may look at both
 _aten = torch.ops.aten
 _KEEPS_VALUES = {_aten.clone, _aten.detach, _aten.alias, _aten.lift_fresh, _aten.lift_fresh_copy, _aten.contiguous,
                  _aten.view, _aten._unsafe_view, _aten.reshape, _aten._reshape_alias, _aten.squeeze,
@@ -37,9 +37,9 @@ def reading(model: nn.Module, like: Tensor) -> Reading:
     known = traced(model)
     kind = (like.shape[1:], like.dtype, like.device)
     if kind not in known.agreed:
-        with torch.no_grad(), at_rest(model):
-            for n in _BATCHES:
-                example = torch.rand((n, *like.shape[1:]), dtype=like.dtype, generator=torch.Generator().manual_seed(n))
+        for n, gradients in _RUNS:
+            example = torch.rand((n, *like.shape[1:]), dtype=like.dtype, generator=torch.Generator().manual_seed(n))
+            with torch.set_grad_enabled(gradients), at_rest(model):
                 _demand_agreement(model, known, example.to(like.device))
         known.agreed.add(kind)
     return known

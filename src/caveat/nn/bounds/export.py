@@ -17,7 +17,8 @@ from caveat.nn.bounds.tracing import Reading, does_more, traced
 __all__ = ["export_network"]
 
 _RELU: tuple[Any, ...] = (nn.functional.relu, torch.relu, torch.relu_, "relu")
-_ANY_SHAPE = (nn.Flatten, nn.Identity, nn.Dropout, nn.ReLU)
+_PLAIN = (nn.Flatten, nn.Identity, nn.Dropout, nn.ReLU)  # of inputs of any shape
+_FUNCTIONS: tuple[Any, ...] = (*_RELU, torch.flatten, "flatten")
 _EMPTY = np.empty(0, dtype=np.int64)
 Fields = dict[str, NDArray[Any]]
 
@@ -72,10 +73,10 @@ def export_network(model: nn.Module, like: ArrayLike | Tensor | None = None) -> 
 def _demand_agreement(model: nn.Module, known: Reading, like: ArrayLike | Tensor | None) -> None:
     weights = next(chain(model.parameters(), model.buffers()), torch.zeros(()))
     if like is None:
-        layers = (known.module(model, node) for node in known.graph.nodes)
-        first = next((layer for layer in layers if layer is not None and not isinstance(layer, _ANY_SHAPE)), None)
-        if isinstance(first, nn.Linear):
-            like = torch.zeros(1, first.in_features)
+        layers = ((node, known.module(model, node)) for node in known.graph.nodes)
+        first = next(layer for node, layer in layers if not (node.op == "placeholder" or node.target in _FUNCTIONS
+                                                             or isinstance(layer, _PLAIN)))  # fmt: skip
+        like = torch.zeros(1, first.in_features) if isinstance(first, nn.Linear) else None
     if like is not None:
         reading(model, torch.as_tensor(like).to(weights))
     elif any(does_more(module) for module in model.modules()):
@@ -123,4 +124,5 @@ def _bias(bias: Tensor | None, weight: Tensor) -> NDArray[Any]:
 
 
 def _numpy(tensor: Tensor) -> NDArray[Any]:
-    return np.array(tensor.detach().cpu().numpy())
+    kept = tensor.detach().cpu()
+    return np.array((kept.float() if kept.dtype == torch.bfloat16 else kept).numpy())  # numpy has no bfloat16

@@ -90,7 +90,9 @@ def _step(model: nn.Module, known: Reading, node: fx.Node, args: Any, kwargs: An
     if rule is None and target not in rules:
         raise InputError(f"no bound is known for the operation '{what}' in the forward pass (node '{node.name}').")
     try:
-        return rules[target](*args, slack=slack, **kwargs) if rule is None else rule(module, *args, slack, **kwargs)
+        if rule is not None:
+            return rule(module, *args, *kwargs.values(), slack)  # layer(input=x) names its one argument
+        return rules[target](*args, slack=slack, **kwargs)
     except (TypeError, AttributeError, IndexError) as error:
         raise InputError(
             f"no bound is known for '{what}' with these arguments (node '{node.name}'): {error}."
