@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from caveat import InputError, MissingExtraError
+from caveat._files import temporary_name
 from caveat.errors import StoreError
 from caveat.study import Cell, Failure, Plan, Store
 from caveat.study import store as module
@@ -178,12 +179,12 @@ def test_a_full_disk_gives_one_sentence_and_loses_nothing(store, monkeypatch, tm
 
 
 def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
-    leftover = store.folder / "cells" / ".abc.parquet.x1"
+    leftover, plan = store.folder / "cells" / temporary_name(".parquet"), store.folder / temporary_name(".json")
     leftover.write_text("half")
-    (store.folder / ".plan.json.x2").write_text("half")
-    (store.folder / "outputs").mkdir()
-    (store.folder / "outputs" / ".abc.x").mkdir()
-    for half in (leftover, store.folder / ".plan.json.x2", store.folder / "outputs" / ".abc.x"):
+    plan.write_text("half")
+    outputs = store.folder / "outputs" / temporary_name()
+    outputs.mkdir(parents=True)
+    for half in (leftover, plan, outputs):
         os.utime(half, (time.time() - 100,) * 2)
     note = store.folder / "active" / f"{socket.gethostname()}-{os.getppid()}"
     note.touch()
@@ -200,14 +201,14 @@ def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
 
 
 def test_what_a_run_that_begins_a_moment_later_writes_is_left_alone(store, monkeypatch):
-    clear, half = Store._clear_leftovers, store.folder / "cells" / ".abc.parquet.x1"
+    clear, half = Store._clear_leftovers, store.folder / "cells" / temporary_name(".parquet")
 
     def meanwhile(self, **when):
         half.write_text("another run is writing this")
         clear(self, **when)
 
     monkeypatch.setattr(Store, "_clear_leftovers", meanwhile)
-    plan = store.folder / ".plan.json.x2"  # written before a run says that it is at work
+    plan = store.folder / temporary_name(".json")  # written before a run says that it is at work
     plan.touch()
     os.utime(plan, (time.time() - 5,) * 2)
     with store.at_work():

@@ -66,6 +66,6 @@ def _remembered(path: Path, facts: dict[str, str | int]) -> str:
     with path.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if time.time_ns() - int(facts["changed"]) > _SETTLED * 1e9:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(InputError, OSError):
             write_json(note, facts | {"sha256": found})
     return found

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 from caveat.nn import architectures, fit_classifier, load_model  # noqa: E402
 from caveat.nn.training import ConfidNet, CrossEntropy, DeepGamblers, DeVries, save_model  # noqa: E402
+from caveat.nn.training.checkpoint import read_tensors, write_tensors  # noqa: E402
 
 ARCHITECTURE = {"name": "small_cnn", "in_shape": [1, 8, 8], "classes": 3, "dropout": 0.2, "width": 4,
                 "normalise": [[0.4], [0.3]]}  # fmt: skip
@@ -48,10 +49,14 @@ def test_damage_is_named(tmp_path, images):
         load_model(tmp_path)
     trained = fit_classifier(architectures.make(**ARCHITECTURE, seed=0), images, epochs=15, learning_rate=0.01)
     save_model(trained, tmp_path, architecture=ARCHITECTURE)
-    about = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+    weights, metadata = read_tensors(tmp_path / "model.safetensors")
+    about = json.loads(metadata["about"])
+    assert json.loads((tmp_path / "model.json").read_text(encoding="utf-8")) == about
 
     def write(**change):
-        (tmp_path / "model.json").write_text(json.dumps(about | change), encoding="utf-8")
+        write_tensors(
+            tmp_path / "model.safetensors", weights, metadata | {"about": json.dumps(json.loads(json.dumps(about)) | change)}
+        )
 
     write(format="other")
     with pytest.raises(InputError, match="does not describe a model of Caveat"):
