@@ -85,6 +85,35 @@ for turn in range(times):
             broken += numbers(f"{folder}/{name}") != {float(name.split("-")[1])}
 print(broken, whole)
 """
+EVERY_STEP = COMMON + """
+save(0)
+step = lost = mixed = 0
+done = False
+while not done:
+    step += 1
+    pid = os.fork()
+    if pid == 0:
+        left = [step]
+        def counting(act):
+            def acting(*args, **how):
+                left[0] -= 1
+                if not left[0]:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return act(*args, **how)
+            return acting
+        for name in ("rename", "replace", "unlink", "fsync", "mkdir", "rmdir"):
+            setattr(os, name, counting(getattr(os, name)))
+        save(step)
+        os._exit(0)
+    done = os.waitpid(pid, 0)[1] == 0
+    try:
+        mixed += len(numbers()) != 1
+    except Exception as error:
+        print(repr(error), file=sys.stderr)
+        lost += 1
+        save(0)
+print(step, lost, mixed)
+"""
 READERS = COMMON + """
 save(0)
 pid = os.fork()
@@ -125,6 +154,14 @@ def test_a_save_that_is_killed_loses_nothing_and_leaves_nothing(tmp_path, kind, 
     lost, mixed, left, last = drive(KILLS, kind, tmp_path / "x", kills, 1)
     assert (lost, mixed, last) == ("0", "0", "True")
     assert left == "0"  # the next save removes what the killed ones left
+
+
+@forks
+@pytest.mark.parametrize("kind", ["outputs", "score"])
+def test_a_save_that_is_killed_at_any_step_loses_nothing(tmp_path, kind):
+    steps, lost, mixed = drive(EVERY_STEP, kind, tmp_path / "x", 0, 0)
+    assert int(steps) > 10
+    assert (lost, mixed) == ("0", "0")
 
 
 @forks

@@ -185,6 +185,8 @@ def save_source(made: Any, folder: Path) -> SourceOutputs:
             if not made_outputs_are_sound(folder):
                 raise
     _files.sync(folder.parent)
+    with _lock:
+        _kept.update(source=None, files={})  # it may hold what was there before
     return sets
 
 

@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+
 from caveat._files import from_json, is_temporary, read_json, replacing_file, write_json
 from caveat.errors import CaveatError, InputError, MissingExtraError, StoreError
 from caveat.study.cells import Cell
@@ -318,11 +320,16 @@ def _checksum(table: Any, text: bytes) -> bytes:
     for name in table.column_names:
         column = table[name].combine_chunks()
         whole.update(json.dumps([name, str(column.type), len(column)]).encode())
-        if column.null_count or str(column.type) not in ("double", "int64"):
+        if column.null_count or str(column.type) not in ("double", "int64", "string"):
             whole.update(json.dumps(column.to_pylist()).encode())
-        else:
+        elif str(column.type) != "string":
             values = column.to_numpy(zero_copy_only=False)
-            whole.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
+            whole.update(values.astype(values.dtype.newbyteorder("<")))
+        elif len(column):
+            _, edges, text = column.buffers()
+            ends = np.frombuffer(edges, dtype=np.int32)[column.offset : column.offset + len(column) + 1]
+            whole.update(np.diff(ends).astype("<i4"))
+            whole.update(memoryview(text)[ends[0] : ends[-1]] if text is not None else b"")
     return whole.hexdigest().encode()
 
 
