@@ -43,7 +43,9 @@ def numbers(folder=folder):
         arrays = [score.bank_, score.more_, np.array([score.count_])]
     return {float(x) for array in arrays for x in (array.min(), array.max())}
 """
-KILLS = COMMON + """
+KILLS = (
+    COMMON
+    + """
 save(0)
 chance, lost, mixed, back = random.Random(seed), 0, 0, 0
 for turn in range(times):
@@ -69,7 +71,10 @@ with open(f"{folder}/{page}") as stream:
 left = {name for name in os.listdir(folder) if name.endswith(".npy")} ^ listed
 print(lost, mixed, len(left), numbers() == {7.0})
 """
-FIRST_SAVES = COMMON + """
+)
+FIRST_SAVES = (
+    COMMON
+    + """
 chance, broken, whole = random.Random(seed), 0, 0
 for turn in range(times):
     pid = os.fork()
@@ -85,7 +90,10 @@ for turn in range(times):
             broken += numbers(f"{folder}/{name}") != {float(name.split("-")[1])}
 print(broken, whole)
 """
-EVERY_STEP = COMMON + """
+)
+EVERY_STEP = (
+    COMMON
+    + """
 save(0)
 step = lost = mixed = 0
 done = False
@@ -114,7 +122,10 @@ while not done:
         save(0)
 print(step, lost, mixed)
 """
-READERS = COMMON + """
+)
+READERS = (
+    COMMON
+    + """
 save(0)
 pid = os.fork()
 if pid == 0:
@@ -135,6 +146,7 @@ os.kill(pid, signal.SIGKILL)
 os.waitpid(pid, 0)
 print(lost, mixed, len(seen))
 """
+)
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 slow = pytest.mark.slow
 

@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +44,22 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
 
 
 @contextmanager
-def path_errors(path: Path) -> Iterator[None]:
-    """Turn a path that cannot be written (a name too long, a file where a folder must be) into an InputError."""
+def path_errors(path: Path, what: Literal["read", "written"] = "written") -> Iterator[None]:
+    """Turn a path that cannot be read or written into an InputError.
+
+    When writing, only what is wrong with the path itself (a name too long, a file where a folder must be); a full disk
+    stays the OSError that it is.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno not in _MISPLACED:
+        if what == "written" and error.errno not in _MISPLACED:
             raise
-        raise _no_file(path, error, "written") from None
+        raise _no_file(path, error, what) from None
+    except ValueError as error:
+        if isinstance(error, InputError) or "null byte" not in str(error):
+            raise
+        raise _no_file(path, error, what) from None
 
 
 def _no_file(path: Path, error: OSError | ValueError, what: str = "read") -> InputError:
@@ -135,10 +143,8 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 def read_bytes(path: Path) -> bytes:
     """The content of a file."""
-    try:
+    with path_errors(path, "read"):
         return path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
-        raise _no_file(path, error) from None
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -59,7 +59,9 @@ def tiny(tmp_path):
     """TinyImageNet as handed out: classes as folders in train/, and as lines of a text file in val/."""
     for k, name in enumerate(["n03", "n01", "n02"]):
         (tmp_path / "train" / name / "images").mkdir(parents=True)
-        Image.fromarray(np.full((4, 4, 3), k, dtype=np.uint8)).save(tmp_path / "train" / name / "images" / f"{name}_0.png")
+        Image.fromarray(np.full((4, 4, 3), k, dtype=np.uint8)).save(
+            tmp_path / "train" / name / "images" / f"{name}_0.png"
+        )
     (tmp_path / "val" / "images").mkdir(parents=True)
     lines = []
     for i, name in enumerate(["n02", "n03", "n02"]):

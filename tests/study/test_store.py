@@ -337,6 +337,20 @@ def test_a_plan_may_change_also_after_a_kill_between_its_two_files(store):
     assert (store.folder / "plan.toml").read_text() == other.text
 
 
+def test_a_plan_with_line_ends_of_windows_may_be_prepared_twice_and_changed(tmp_path):
+    for text in (PLAN.text, PLAN.text, PLAN.text + "\n"):
+        (tmp_path / "p.toml").write_bytes(text.replace("\n", "\r\n").encode())
+        Store(tmp_path / "runs").prepare(Plan.read(tmp_path / "p.toml"), [CELL])
+    assert (tmp_path / "runs" / "plan.toml").read_text() == PLAN.text + "\n"
+
+
+@pytest.mark.parametrize("where", ["x" * 300, "file", "file/inner"])
+def test_a_place_where_no_store_can_be_is_one_sentence(tmp_path, where):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StoreError, match="cannot be written|is a file"):
+        Store(tmp_path / where).prepare(PLAN, [CELL])
+
+
 def rewritten(store, change, *, metadata=None):
     """The file of the cell with another table in it, as a flipped footer shows it: every page is sound."""
     import pyarrow.parquet as pq

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from caveat._cache import cache_folder
-from caveat._files import is_folder, read_json, write_json
+from caveat._files import is_folder, path_errors, read_bytes, read_json, write_json
 from caveat._folders import PAGE_KEY
 from caveat.errors import InputError
 from caveat.outputs import FOLDER
@@ -35,15 +35,11 @@ def fingerprint(path: Path) -> str:
                 path, lambda page, files: _of_page(page, files) if PAGE_KEY in page else _of_files(whole)
             )
         return _of_files(whole)
-    try:
+    with path_errors(path, "read"):
         facts = path.stat()
         if facts.st_size < _REMEMBER_ABOVE:
-            return hashlib.sha256(path.read_bytes()).hexdigest()
+            return hashlib.sha256(read_bytes(path)).hexdigest()
         return _remembered(path, {"path": str(path.resolve()), "size": facts.st_size, "changed": facts.st_mtime_ns})
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist. Check the path.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
 
 
 def _of_page(page: dict[str, Any], files: Mapping[str, Path]) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from caveat._checks import as_count, as_level, as_share, check_known
-from caveat._files import from_toml, read_bytes, read_toml
+from caveat._files import from_toml, read_bytes
 from caveat.errors import InputError
 from caveat.study.schema import REGIMES
 from caveat.study.sections import Section
@@ -150,9 +150,10 @@ class Plan:
     def read(cls, path: str | os.PathLike[str]) -> Plan:
         """Read and check a plan. Files that it names are looked at by :meth:`cells`, not here."""
         source = Path(path)
-        content = read_toml(source)
+        raw = read_bytes(source)
+        content = from_toml(raw, str(source))
         try:
-            return cls.from_dict(content, folder=source.parent, text=read_bytes(source).decode("utf-8"))
+            return cls.from_dict(content, folder=source.parent, text=raw.decode("utf-8").replace("\r\n", "\n"))
         except InputError as error:
             raise InputError(f"{source}: {error}") from None
 

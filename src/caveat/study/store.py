@@ -29,7 +29,7 @@ from typing import Any, final
 
 import numpy as np
 
-from caveat._files import from_json, is_temporary, read_json, replacing_file, write_json
+from caveat._files import from_json, is_folder, is_temporary, read_json, replacing_file, write_json
 from caveat.errors import CaveatError, InputError, MissingExtraError, StoreError
 from caveat.study.cells import Cell
 from caveat.study.plan import Plan
@@ -82,6 +82,10 @@ class Store:
 
     def prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str] = ()) -> None:
         """Make the folder and write the plan into it. What is there already is left alone."""
+        with self.writing():
+            self._prepare(plan, cells, notes)
+
+    def _prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str]) -> None:
         if self.folder.exists() and not self.folder.is_dir():
             raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
         if self.folder.is_dir() and not (self.folder / "plan.json").exists() and any(self.folder.iterdir()):
@@ -105,16 +109,15 @@ class Store:
             "notes": list(notes), "cells": [cell.to_json() for cell in cells],
             "toml": self._own_plan_texts(plan.text),
         }  # fmt: skip
-        with self.writing():
-            for part in ("cells", "failures", "active"):
-                (self.folder / part).mkdir(parents=True, exist_ok=True)
-            if _text(self.folder / "plan.json") != json.dumps(content, indent=2) + "\n":
-                write_json(self.folder / "plan.json", content)
-            if plan.text and _text(self.folder / "plan.toml") != plan.text:
-                with replacing_file(self.folder / "plan.toml") as temporary:
-                    temporary.write_text(plan.text, encoding="utf-8")
-            elif not plan.text:  # that of an earlier plan, if any
-                (self.folder / "plan.toml").unlink(missing_ok=True)
+        for part in ("cells", "failures", "active"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        if _text(self.folder / "plan.json") != json.dumps(content, indent=2) + "\n":
+            write_json(self.folder / "plan.json", content)
+        if plan.text and _text(self.folder / "plan.toml") != plan.text:
+            with replacing_file(self.folder / "plan.toml") as temporary:
+                temporary.write_text(plan.text, encoding="utf-8")
+        elif not plan.text:  # that of an earlier plan, if any
+            (self.folder / "plan.toml").unlink(missing_ok=True)
 
     def _own_plan_texts(self, text: str) -> list[str]:
         """SHA-256 of every ``plan.toml`` that was written here, and of the one to write. Another one is left alone."""
@@ -133,7 +136,7 @@ class Store:
 
     def plan(self) -> dict[str, Any]:
         """What ``plan.json`` holds."""
-        if not self.folder.is_dir():
+        if not is_folder(self.folder):
             raise InputError(f"{self.folder} does not exist. Run caveat study first, or check the path.")
         if not (self.folder / "plan.json").exists():
             raise InputError(
@@ -324,11 +327,11 @@ def _checksum(table: Any, text: bytes) -> bytes:
             whole.update(json.dumps(column.to_pylist()).encode())
         elif str(column.type) != "string":
             values = column.to_numpy(zero_copy_only=False)
-            whole.update(values.astype(values.dtype.newbyteorder("<")))
+            whole.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
         elif len(column):
             _, edges, text = column.buffers()
             ends = np.frombuffer(edges, dtype=np.int32)[column.offset : column.offset + len(column) + 1]
-            whole.update(np.diff(ends).astype("<i4"))
+            whole.update(np.diff(ends).astype("<i4").tobytes())
             whole.update(memoryview(text)[ends[0] : ends[-1]] if text is not None else b"")
     return whole.hexdigest().encode()
 

@@ -55,7 +55,9 @@ def test_damage_is_named(tmp_path, images):
 
     def write(**change):
         write_tensors(
-            tmp_path / "model.safetensors", weights, metadata | {"about": json.dumps(json.loads(json.dumps(about)) | change)}
+            tmp_path / "model.safetensors",
+            weights,
+            metadata | {"about": json.dumps(json.loads(json.dumps(about)) | change)},
         )
 
     write(format="other")
@@ -106,7 +108,9 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path, trained, name):
 
 def test_a_model_is_read_from_one_file_so_that_two_trainings_never_mix(tmp_path, trained, images):
     save_model(trained, tmp_path, architecture=ARCHITECTURE)
-    other = fit_classifier(architectures.make(**ARCHITECTURE | {"width": 8}, seed=0), images, epochs=15, learning_rate=0.01)
+    other = fit_classifier(
+        architectures.make(**ARCHITECTURE | {"width": 8}, seed=0), images, epochs=15, learning_rate=0.01
+    )
     page = (tmp_path / "model.json").read_bytes()
     save_model(other, tmp_path, architecture=ARCHITECTURE | {"width": 8})
     (tmp_path / "model.json").write_bytes(page)  # as if killed before the copy for people was written
