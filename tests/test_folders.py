@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -34,6 +35,12 @@ def save(k, folder=folder):
         score.bank_, score.more_, score.count_ = np.full((64, 8), float(k)), np.full(9, float(k)), k
         score.save(folder)
 
+def duration():
+    started = time.perf_counter()
+    for k in range(3):
+        save(0)
+    return (time.perf_counter() - started) / 3
+
 def numbers(folder=folder):
     if kind == "outputs":
         said = Outputs.load(folder)
@@ -47,13 +54,13 @@ KILLS = (
     COMMON
     + """
 save(0)
-chance, lost, mixed, back = random.Random(seed), 0, 0, 0
+chance, lost, mixed, usual = random.Random(seed), 0, 0, duration()
 for turn in range(times):
     pid = os.fork()
     if pid == 0:
         for k in range(1_000_000):
             save(turn * 1000 + k)
-    time.sleep(chance.random() * 0.04)
+    time.sleep(chance.random() * 4 * usual)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     try:
@@ -76,12 +83,13 @@ FIRST_SAVES = (
     COMMON
     + """
 chance, broken, whole = random.Random(seed), 0, 0
+folder, usual = folder + "/many", duration()
 for turn in range(times):
     pid = os.fork()
     if pid == 0:
         for k in range(1_000_000):
             save(k, f"{folder}/{turn}-{k}")
-    time.sleep(0.005 + chance.random() * 0.03)
+    time.sleep(chance.random() * 5 * usual)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
@@ -161,25 +169,25 @@ def drive(script, *args):
 
 @forks
 @pytest.mark.parametrize("kind", ["outputs", "score"])
-@pytest.mark.parametrize("kills", [20, pytest.param(400, marks=slow)])
-def test_a_save_that_is_killed_loses_nothing_and_leaves_nothing(tmp_path, kind, kills):
-    lost, mixed, left, last = drive(KILLS, kind, tmp_path / "x", kills, 1)
+@pytest.mark.parametrize("kills", [40, pytest.param(400, marks=slow)])
+def test_a_save_that_is_killed_loses_nothing_and_leaves_nothing(place, kind, kills):
+    lost, mixed, left, last = drive(KILLS, kind, place, kills, 1)
     assert (lost, mixed, last) == ("0", "0", "True")
     assert left == "0"  # the next save removes what the killed ones left
 
 
 @forks
 @pytest.mark.parametrize("kind", ["outputs", "score"])
-def test_a_save_that_is_killed_at_any_step_loses_nothing(tmp_path, kind):
-    steps, lost, mixed = drive(EVERY_STEP, kind, tmp_path / "x", 0, 0)
+def test_a_save_that_is_killed_at_any_step_loses_nothing(place, kind):
+    steps, lost, mixed = drive(EVERY_STEP, kind, place, 0, 0)
     assert int(steps) > 10
     assert (lost, mixed) == ("0", "0")
 
 
 @forks
 @pytest.mark.parametrize("kills", [10, pytest.param(400, marks=slow)])
-def test_a_first_save_that_is_killed_leaves_the_whole_folder_or_none(tmp_path, kills):
-    broken, whole = drive(FIRST_SAVES, "outputs", tmp_path / "x", kills, 2)
+def test_a_first_save_that_is_killed_leaves_the_whole_folder_or_none(place, kills):
+    broken, whole = drive(FIRST_SAVES, "outputs", place, kills, 2)
     assert broken == "0"
     assert int(whole) > 0
 
@@ -187,10 +195,21 @@ def test_a_first_save_that_is_killed_leaves_the_whole_folder_or_none(tmp_path, k
 @forks
 @pytest.mark.parametrize("kind", ["outputs", "score"])
 @pytest.mark.parametrize("loads", [250, pytest.param(5000, marks=slow)])
-def test_a_reader_never_gets_arrays_of_two_saves(tmp_path, kind, loads):
-    lost, mixed, seen = drive(READERS, kind, tmp_path / "x", loads, 3)
+def test_a_reader_never_gets_arrays_of_two_saves(place, kind, loads):
+    lost, mixed, seen = drive(READERS, kind, place, loads, 3)
     assert (lost, mixed) == ("0", "0")
     assert int(seen) > 1  # it was replaced meanwhile
+
+
+@pytest.fixture
+def place(request, tmp_path):
+    """A folder for many saves: in memory, where waiting for the disk takes no time; on the disk for the long tests."""
+    memory = Path("/dev/shm")
+    if request.node.get_closest_marker("slow") or not os.access(memory, os.W_OK):
+        yield tmp_path / "x"
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as name:
+        yield Path(name) / "x"
 
 
 @pytest.fixture

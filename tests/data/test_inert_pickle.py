@@ -129,7 +129,8 @@ BOMBS = {
     "lists": b"]" * 20_000 + b".",
     "dicts in a memo": b"}\x94" * 20_000 + b".",
     "one text encoded many times": TEXT + b"q\x00(" + latin(b"\x00") * 1500 + b"l.",
-    "one content in many arrays": b"(" + BYTES + b"q\x00" + array_of(b"U\x02u1", b"h\x00", b"J@B\x0f\x00\x85") * 1500 + b"l.",
+    "one content in many arrays": b"("
+    + BYTES + b"q\x00" + array_of(b"U\x02u1", b"h\x00", b"J@B\x0f\x00\x85") * 1500 + b"l.",
     "colliding keys": b"}(" + b"".join(
         b"\x8a" + bytes([10]) + (k * (2**61 - 1)).to_bytes(10, "little") + b"N" for k in range(1, 10_000)) + b"u.",
 }  # fmt: skip
