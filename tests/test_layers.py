@@ -21,6 +21,7 @@ LAYERS = [  # from the top down; names on one line do not import each other
     {"scores", "conformal", "data", "nn"},
     {"_density_ratio", "_roles"},
     {"outputs", "results", "_cache", "_mixtures", "_streams", "_params"},
+    {"_folders"},
     {"_adaptivity", "_checks", "_files", "_parallel", "_ranking", "_rank_figures"},
     {"_blocks"},
     {"errors"},
