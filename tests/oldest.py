@@ -12,6 +12,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def oldest(declaration: dict[str, Any], constraints: str) -> list[str]:
     project = declaration["project"]
     extras = {name: lines for name, lines in project["optional-dependencies"].items() if name != "dev"}
     tools = minimums(extras.pop("test"))
-    runtime = [*declaration["build-system"]["requires"], *project["dependencies"], *sum(extras.values(), [])]
+    runtime = chain(declaration["build-system"]["requires"], project["dependencies"], *extras.values())
     pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", constraints, re.MULTILINE))
     return sorted(f"{name}=={version}" for name, version in [
         *minimums(runtime).items(), *((tool, pinned[tool]) for tool in tools),
