@@ -117,7 +117,7 @@ def test_a_graph_that_was_read_wrongly_shows_at_random_points_where_logits_are_u
     net.head.bias.data -= net(x)[0].detach() / 4
     with pytest.raises(InputError, match="does not compute what its graph of layers says"):
         bounds(net, x)
-    monkeypatch.setattr(agreement, "_demand_agreement", lambda *args: None)
+    monkeypatch.setattr(agreement, "_compare", lambda *args: None)
     with pytest.raises(InputError, match="leaves its bounds at a random point"):
         bounds(net, x)
 

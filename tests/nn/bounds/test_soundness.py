@@ -313,7 +313,7 @@ def keep(module, args, out):
     module.__dict__.setdefault("seen", []).append(out)
 
 
-HARMLESS = {
+READABLE = {
     "none": lambda net: net,
     "recording hook": hooked("second", keep),
     "residual": between(residual),
@@ -327,7 +327,7 @@ HARMLESS = {
     "slices": between(lambda net, h: F.pad(h[:, ::2], (1, 2))),
     "wrapped": lambda net: nn.Sequential(nn.Identity(), net),
     "functional dropout": between(lambda net, h: F.dropout(h, 0.5, training=net.training)),
-    "single hook": hooked("head", lambda module, args, out: 4 * out),
+    "hook on the last layer": hooked("head", lambda module, args, out: 4 * out),
     "hook on the model": hooked("", lambda module, args, out: 4 * out),
     "hook before the model": hooked("", lambda module, args: (2 * args[0],), pre=True),
     "hook before a layer": hooked("second", lambda module, args: (2 * args[0],), pre=True),
@@ -342,7 +342,7 @@ HARMLESS = {
 }
 
 TWISTS = {
-    **HARMLESS,
+    **READABLE,
     "hook writes": hooked("head", changed_in_hook),
     "hook writes into a block": hooked("first", changed_in_hook),
     "hook branches": hooked("head", branch_in_hook),
@@ -443,17 +443,17 @@ def test_a_model_is_refused_or_no_allowed_input_passes_its_bound(twist):
             continue
         model, x = classifier(twist, seed)
         try:
-            upper = confidence_bounds(model, x, EPSILON).upper[0]
+            upper = confidence_bounds(model, torch.cat([x, 1 - x]), EPSILON).upper[0]
         except InputError:
             continue
         certified += 1
         assert strongest(model, x, seed) <= upper + 1e-9, f"{twist}, seed {seed}"
-    assert certified or twist not in HARMLESS, f"{twist} can be read and was refused"
+    assert certified == PER_TWIST or twist not in READABLE, f"{twist} can be read and was refused"
 
 
 def test_enough_models_are_tried_and_enough_of_them_are_certified():
     assert len(CASES) >= 200
-    assert len(HARMLESS) * PER_TWIST >= 60
+    assert len(READABLE) * PER_TWIST >= 60
 
 
 @pytest.mark.parametrize("twist", TWISTS)

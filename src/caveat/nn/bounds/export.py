@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, fx, nn
 
 from caveat.errors import InputError
-from caveat.nn.bounds.agreement import reading
+from caveat.nn.bounds.agreement import demand_agreement
 from caveat.nn.bounds.tracing import Reading, does_more, traced
 
 __all__ = ["export_network"]
@@ -44,7 +44,7 @@ def export_network(model: nn.Module, like: ArrayLike | Tensor | None = None) -> 
     ['0.dense.weight', '0.dense.bias', '1.relu.args', '2.dense.weight', '2.dense.bias']
     """
     known, steps = traced(model), list[tuple[str, Fields]]()
-    _demand_agreement(model, known, like)
+    _compare_at(model, known, like)
     before: fx.Node | None = None
     for node in known.graph.nodes:
         if node.op == "placeholder":
@@ -70,7 +70,7 @@ def export_network(model: nn.Module, like: ArrayLike | Tensor | None = None) -> 
     return {f"{i}.{kind}.{field}": value for i, (kind, fields) in enumerate(steps) for field, value in fields.items()}
 
 
-def _demand_agreement(model: nn.Module, known: Reading, like: ArrayLike | Tensor | None) -> None:
+def _compare_at(model: nn.Module, known: Reading, like: ArrayLike | Tensor | None) -> None:
     weights = next(chain(model.parameters(), model.buffers()), torch.zeros(()))
     if like is None:
         layers = ((node, known.module(model, node)) for node in known.graph.nodes)
@@ -78,7 +78,7 @@ def _demand_agreement(model: nn.Module, known: Reading, like: ArrayLike | Tensor
                                                              or isinstance(layer, _PLAIN)))  # fmt: skip
         like = torch.zeros(1, first.in_features) if isinstance(first, nn.Linear) else None
     if like is not None:
-        reading(model, torch.as_tensor(like).to(weights))
+        demand_agreement(model, known, torch.as_tensor(like).to(weights))
     elif any(does_more(module) for module in model.modules()):
         raise InputError("a model with hooks needs like, some inputs to compare it with its layers, to be exported.")
 
