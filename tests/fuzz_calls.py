@@ -398,6 +398,8 @@ _WORK = {"work": ("resamples",)}
 _functions(
     metrics,
     {
+        "accuracy": {"outputs": TRAIN, "delta": 0.1},
+        "coverage_verdict": {"covered": 85, "n": 100, "n_calibration": 90, "alpha": 0.1, "delta": 0.05},
         "adaptivity": {"sets": PredictionSets(MEMBER, alpha=0.2, level=0.8), "outputs": TRAIN, "ease": EASE, "bins": 4},
         **dict.fromkeys(("augrc", "aurc", "e_augrc", "e_aurc", "risk_curve"), _SELECTIVE),
         **dict.fromkeys(("auroc", "conservative_auroc", "detection_error", "roc_curve"), _PAIR),
@@ -448,6 +450,8 @@ _functions(
     },
     **dict.fromkeys(("augrc_interval", "aurc_interval", "misclassification", "selective_intervals"), _WORK),
     ood_protocol=_WORK,
+    accuracy={"fields": {"outputs": LOGIT_FIELDS}},
+    coverage_verdict={"work": ("n", "n_calibration")},
     nll={"infinite": _SURE},
     calibration={"infinite": _SURE, "work": ("resamples",), "fields": {"outputs": LOGIT_FIELDS}},
     adaptivity={"fields": {"outputs": LOGIT_FIELDS}, "nan": "equal ranks or sizes everywhere: nothing to follow"},
@@ -637,8 +641,9 @@ _add("wrap(regressor)", _regressor, "wrap",
 # -- public names without a call --------------------------------------------------------------------------------------
 
 RECORDS = {  # results: functions make them from values that they have checked
-    "conformal.Tuned", "metrics.Calibration", "metrics.FailureDetection", "metrics.MetricValidation",
-    "metrics.Reliability", "metrics.RiskCurve", "stats.Comparison", "stats.Friedman", "stats.PairedTest",
+    "conformal.Tuned", "metrics.CoverageVerdict", "metrics.Calibration", "metrics.FailureDetection",
+    "metrics.MetricValidation", "metrics.Reliability", "metrics.RiskCurve", "stats.Comparison", "stats.Friedman",
+    "stats.PairedTest",
     "geometry.NeuralCollapse", "geometry.Proximity", "robust.Sandwich", "scores.Entry", "scores.DetectorEntry",
     "scores.Trial", "scores.Tuned",
 }  # fmt: skip

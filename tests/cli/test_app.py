@@ -63,3 +63,9 @@ def test_the_installed_entry_point_runs():
     )
     assert done.returncode == 0
     assert caveat.__version__ in done.stdout
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "caveat", "--version"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert done.stdout.strip().endswith(caveat.__version__)
