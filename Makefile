@@ -4,23 +4,29 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-TEST_EXTRAS := dev,stats,torch,outlier,examples,scale
+TEST_EXTRAS := dev,stats,torch,outlier,knn,examples,scale
+NO_TORCH_EXTRAS := test,stats,outlier,knn,scale
+LATER_PYTHONS := 3.12 3.13
+PYTHON312 ?= python3.12
+PYTHON313 ?= python3.13
 
 # One thread per test worker: the workers are the parallelism.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-all lint types format bench clean
+.PHONY: help demo test test-all test-oldest test-python lint types format bench clean
 
 help:
-	@echo "make demo      install the core into $(VENV) and run the demonstration"
-	@echo "make test      install test and torch extras, then lint, types and the test suite"
-	@echo "make test-all  the same with the long Monte-Carlo promises and the studies' checks"
-	@echo "make lint      ruff alone"
-	@echo "make types     mypy alone"
-	@echo "make format    let ruff put the code in shape"
-	@echo "make bench     the benchmarks: ratios to a floor measured in the same run"
-	@echo "make clean     remove $(VENV), caveat-demo and the caches of the tools"
-	@echo "Any of them takes PYTHON=python3.11, VENV=folder and JOBS=2."
+	@echo "make demo         install the core into $(VENV) and run the demonstration"
+	@echo "make test         install test and torch extras, then lint, types and the test suite"
+	@echo "make test-all     the same with the long Monte-Carlo promises and the studies' checks"
+	@echo "make test-oldest  the test suite with the oldest versions that pyproject.toml allows, in $(VENV)-oldest"
+	@echo "make test-python  the test suite without torch in each later Python that is found: $(LATER_PYTHONS)"
+	@echo "make lint         ruff alone"
+	@echo "make types        mypy alone"
+	@echo "make format       let ruff put the code in shape"
+	@echo "make bench        the benchmarks: ratios to a floor measured in the same run"
+	@echo "make clean        remove $(VENV) and the other environments, caveat-demo and the caches of the tools"
+	@echo "Any of them takes PYTHON=python3.11, VENV=folder and JOBS=2; test-python takes PYTHON312=... and PYTHON313=..."
 
 demo: $(VENV)/.core
 	@echo "== caveat demo"
@@ -33,6 +39,22 @@ test: $(VENV)/.test lint types
 test-all: $(VENV)/.test lint types
 	@echo "== tests, the long ones too"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow"
+
+test-oldest: $(VENV)-oldest/.test
+	@echo "== tests with the oldest versions"
+	@$(VENV)-oldest/bin/python -m pytest -n $(JOBS) --dist worksteal
+
+test-python: $(LATER_PYTHONS:%=test-python-%)
+
+# A command of that name may exist and not run (a pyenv shim), so it is asked for its version.
+test-python-%:
+	@if ! $(PYTHON$(subst .,,$*)) -c 'import sys; sys.exit("{}.{}".format(*sys.version_info) != "$*")' 2>/dev/null; then \
+		echo "skipped: no python$* found. Name one by PYTHON$(subst .,,$*)=..."; \
+	else \
+		$(MAKE) --no-print-directory $(VENV)-$*/.test \
+		&& echo "== tests with Python $*, without torch" \
+		&& $(VENV)-$*/bin/python -m pytest -n $(JOBS) --dist worksteal; \
+	fi
 
 lint: $(VENV)/.test
 	@echo "== lint"
@@ -51,7 +73,7 @@ bench: $(VENV)/.test
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) caveat-demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-oldest $(LATER_PYTHONS:%=$(VENV)-%) caveat-demo .pytest_cache .mypy_cache .ruff_cache
 
 $(BIN)/python:
 	@echo "== creating $(VENV)"
@@ -67,3 +89,22 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "== installing the extras $(TEST_EXTRAS) (a few minutes the first time)"
 	@$(PIP) --editable ".[$(TEST_EXTRAS)]"
 	@touch $@ $(VENV)/.core
+
+# Made anew whenever a version changes: nothing of an earlier installation may help.
+$(VENV)-oldest/.test: pyproject.toml constraints.txt tests/oldest.py
+	@echo "== installing the oldest versions into $(@D) (a few minutes)"
+	@rm -rf $(@D)
+	@$(PYTHON) -m venv $(@D)
+	@$(PYTHON) tests/oldest.py > $(@D)/oldest.txt
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --requirement $(@D)/oldest.txt
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@$(@D)/bin/python -m pip check
+	@touch $@
+
+$(LATER_PYTHONS:%=$(VENV)-%/.test): $(VENV)-%/.test: pyproject.toml constraints.txt
+	@echo "== installing the extras $(NO_TORCH_EXTRAS) into $(@D) (a few minutes)"
+	@rm -rf $(@D)
+	@$(PYTHON$(subst .,,$*)) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --only-binary :all: \
+		--editable ".[$(NO_TORCH_EXTRAS)]" safetensors
+	@touch $@

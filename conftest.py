@@ -6,10 +6,16 @@ from importlib.util import find_spec
 
 collect_ignore_glob = [
     folder
-    for package, folder in (("torch", "src/caveat/nn/*"), ("matplotlib", "src/caveat/plots/*"))
+    for package, folders in (("torch", ["src/caveat/nn/*", "tests/nn/*"]), ("matplotlib", ["src/caveat/plots/*"]))
     if not find_spec(package)
+    for folder in folders
 ]
 os.environ["MPLBACKEND"] = "agg"  # no test opens a window
 
 _cache = tempfile.TemporaryDirectory(prefix="caveat-test-cache-")  # removed when the process ends
 os.environ["CAVEAT_CACHE"] = _cache.name
+
+
+def pytest_terminal_summary(terminalreporter):
+    if collect_ignore_glob:
+        terminalreporter.write_line(f"torch is not installed: {', '.join(collect_ignore_glob)} not collected")

@@ -282,17 +282,21 @@ def _full_knn(
     )
 
 
-for _metric, _sides in (("euclidean", X), (conformal.TangentDistance(), IMAGES)):
-    _add(
-        f"conformal.FullKNN({_metric if isinstance(_metric, str) else 'tangent'})", _full_knn,
-        "conformal.FullKNN", "conformal.Euclidean" if _metric == "euclidean" else "conformal.TangentDistance",
-        arguments={"measure": "ratio", "k": 1, "metric": _metric, "x": _sides, "y": LABELS, "test": _sides[:7] + 0.1,
-                   "most": 2, "alpha": 0.2, "rng": RNG, "by": None},
-    )  # fmt: skip
+_add(
+    "conformal.FullKNN", _full_knn, "conformal.FullKNN", "conformal.Euclidean",
+    arguments={"measure": "ratio", "k": 1, "metric": "euclidean", "x": X, "y": LABELS, "test": X[:7] + 0.1, "most": 2,
+               "alpha": 0.2, "rng": RNG, "by": None},
+)  # fmt: skip
+_add(
+    "conformal.FullKNN(tangent)",
+    lambda *, x, y, test: conformal.FullKNN(metric="tangent").fit(x, y).p_values(test),
+    "conformal.FullKNN", "conformal.TangentDistance",
+    arguments={"x": IMAGES[:12], "y": np.arange(12) % 3, "test": IMAGES[:3] + 0.1},
+)  # fmt: skip
 _add(
     "conformal.TangentDistance",
     lambda *, sides, sigma, shape: conformal.FullKNN(metric=conformal.TangentDistance(sides, sigma, shape))
-    .fit(IMAGES, LABELS).p_values(IMAGES[:5] + 0.1),
+    .fit(IMAGES[:12], np.arange(12) % 3).p_values(IMAGES[:3] + 0.1),
     arguments={"sides": "two", "sigma": 0.9, "shape": (3, 3)},
 )  # fmt: skip
 
@@ -394,6 +398,8 @@ _WORK = {"work": ("resamples",)}
 _functions(
     metrics,
     {
+        "accuracy": {"outputs": TRAIN, "delta": 0.1},
+        "coverage_verdict": {"covered": 85, "n": 100, "n_calibration": 90, "alpha": 0.1, "delta": 0.05},
         "adaptivity": {"sets": PredictionSets(MEMBER, alpha=0.2, level=0.8), "outputs": TRAIN, "ease": EASE, "bins": 4},
         **dict.fromkeys(("augrc", "aurc", "e_augrc", "e_aurc", "risk_curve"), _SELECTIVE),
         **dict.fromkeys(("auroc", "conservative_auroc", "detection_error", "roc_curve"), _PAIR),
@@ -444,6 +450,8 @@ _functions(
     },
     **dict.fromkeys(("augrc_interval", "aurc_interval", "misclassification", "selective_intervals"), _WORK),
     ood_protocol=_WORK,
+    accuracy={"fields": {"outputs": LOGIT_FIELDS}},
+    coverage_verdict={"work": ("n", "n_calibration")},
     nll={"infinite": _SURE},
     calibration={"infinite": _SURE, "work": ("resamples",), "fields": {"outputs": LOGIT_FIELDS}},
     adaptivity={"fields": {"outputs": LOGIT_FIELDS}, "nan": "equal ranks or sizes everywhere: nothing to follow"},
@@ -454,7 +462,7 @@ _functions(
     risk_curve={"infinite": "the threshold above which everything is accepted"},
     interval_adaptivity={"nan": "widths that do not vary or are infinite", "infinite": "the mean of infinite widths"},
     **{name: {"nan": "equal widths, ranks or strata: documented, with a warning"}
-       for name in ("width_error_r2", "width_error_tau", "t_ss", "rank_ss")},
+       for name in ("width_error_r2", "width_error_tau", "t_ss", "rank_ss", "escv")},
     reliability={"nan": "a bin without samples"},
 )  # fmt: skip
 
@@ -633,8 +641,9 @@ _add("wrap(regressor)", _regressor, "wrap",
 # -- public names without a call --------------------------------------------------------------------------------------
 
 RECORDS = {  # results: functions make them from values that they have checked
-    "conformal.Tuned", "metrics.Calibration", "metrics.FailureDetection", "metrics.MetricValidation",
-    "metrics.Reliability", "metrics.RiskCurve", "stats.Comparison", "stats.Friedman", "stats.PairedTest",
+    "conformal.Tuned", "metrics.CoverageVerdict", "metrics.Calibration", "metrics.FailureDetection",
+    "metrics.MetricValidation", "metrics.Reliability", "metrics.RiskCurve", "stats.Comparison", "stats.Friedman",
+    "stats.PairedTest",
     "geometry.NeuralCollapse", "geometry.Proximity", "robust.Sandwich", "scores.Entry", "scores.DetectorEntry",
     "scores.Trial", "scores.Tuned",
 }  # fmt: skip

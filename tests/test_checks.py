@@ -271,6 +271,8 @@ def test_a_level_is_read_as_the_fraction_that_was_meant():
     for percent in range(1, 100):
         assert _checks.exact_level(1 - percent / 100, "alpha") == Fraction(100 - percent, 100)
     assert _checks.exact_level(1 - 6 / 7, "alpha") == Fraction(1, 7)
+    for kind in (np.float16, np.float32, np.longdouble):
+        assert _checks.exact_level(kind(0.7), "alpha") == Fraction(7, 10)
     for level in (0.1 + 1e-9, 3.4e-12, 1e-300, 1 - 1e-13, 0.123456789012345):
         assert abs(_checks.exact_level(level, "alpha") - Fraction(level)) <= 1e-12 * min(1, 1e6 * level)
     with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):

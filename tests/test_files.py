@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
-import shutil
+import tracemalloc
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from caveat import InputError, _files
+from caveat import CaveatWarning, InputError, Outputs, _files, data, scores, stats
+from caveat.data._inert_pickle import read_inert
+from caveat.robust import Network
+from caveat.study import Plan, StudyResults
+from caveat.study.agreement import Agreement
+from caveat.study.fingerprints import fingerprint
+from caveat.study.train_plan import TrainPlan
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
@@ -28,25 +34,6 @@ def test_a_good_write_replaces(tmp_path):
         temporary.write_text("new")
     assert target.read_text() == "new"
     assert [p.name for p in target.parent.iterdir()] == ["a.txt"]
-
-
-def test_a_folder_that_is_not_ours_is_never_replaced(tmp_path):
-    theirs = tmp_path / "theirs"
-    theirs.mkdir()
-    (theirs / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="was not written by Caveat"), _files.replacing_folder(theirs, marker="m"):
-        pass
-    assert (theirs / "thesis.tex").exists()
-
-
-def test_a_failed_folder_leaves_the_old_one(tmp_path):
-    ours = tmp_path / "ours"
-    with _files.replacing_folder(ours, marker="m") as folder:
-        (folder / "m").write_text("1")
-    with pytest.raises(RuntimeError), _files.replacing_folder(ours, marker="m"):
-        raise RuntimeError
-    assert (ours / "m").read_text() == "1"
-    assert list(tmp_path.iterdir()) == [ours]
 
 
 def test_a_truncated_archive_is_one_sentence(tmp_path):
@@ -90,9 +77,10 @@ def test_missing_files_and_the_wrong_kind(tmp_path):
         _files.read_npy(tmp_path / "no.npy")
     with pytest.raises(InputError, match="does not exist"):
         _files.read_json(tmp_path / "no.json")
-    np.save(tmp_path / "one.npy", np.zeros(3))
+    with (tmp_path / "one.npz").open("wb") as stream:
+        np.save(stream, np.zeros(3))
     with pytest.raises(InputError, match=r"single \.npy array"):
-        _files.read_npz(tmp_path / "one.npy")
+        _files.read_npz(tmp_path / "one.npz")
 
 
 def test_json_that_is_not_an_object(tmp_path):
@@ -190,48 +178,6 @@ def test_arrays_whose_names_end_like_files_are_told_apart(tmp_path):
     assert {name: array[0] for name, array in found.items()} == {"x": 1.0, "x.npy": 2.0, "x.npy.npy": 3.0}
 
 
-def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
-    ours = tmp_path / "ours"
-    with _files.replacing_folder(ours, marker="m") as folder:
-        (folder / "m").write_text("1")
-    rename = Path.rename
-
-    def broken(self, target):
-        if Path(target) == ours and (self / "m").read_text() == "2":
-            raise OSError("no")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", broken)
-    with pytest.raises(OSError, match="no"), _files.replacing_folder(ours, marker="m") as folder:
-        (folder / "m").write_text("2")
-    assert (ours / "m").read_text() == "1"
-    assert list(tmp_path.iterdir()) == [ours]
-
-
-def test_no_one_meets_half_an_old_folder(tmp_path, monkeypatch):
-    """The old folder leaves its name in one move; it is emptied elsewhere."""
-    ours = tmp_path / "ours"
-    with _files.replacing_folder(ours, marker="m") as folder:
-        (folder / "m").write_text("1")
-    emptied = []
-    remove = shutil.rmtree
-    monkeypatch.setattr(shutil, "rmtree", lambda path, **how: (emptied.append(Path(path)), remove(path, **how)))
-    with _files.replacing_folder(ours, marker="m") as folder:
-        (folder / "m").write_text("2")
-    assert (ours / "m").read_text() == "2"
-    assert ours not in emptied
-
-
-def test_a_link_to_a_folder_stays_a_link(tmp_path):
-    (tmp_path / "far").mkdir()
-    (tmp_path / "near").symlink_to(tmp_path / "far")
-    for content in ("1", "2"):
-        with _files.replacing_folder(tmp_path / "near", marker="m") as folder:
-            (folder / "m").write_text(content)
-    assert (tmp_path / "near").is_symlink()
-    assert (tmp_path / "far" / "m").read_text() == "2"
-
-
 def test_a_file_does_not_replace_a_folder(tmp_path):
     with pytest.raises(InputError, match="must be a file, but there is a folder"), _files.replacing_file(tmp_path):
         pass
@@ -242,3 +188,165 @@ def test_json_nested_beyond_reason_is_damaged(tmp_path):
     path.write_text("[" * 100_000)
     with pytest.raises(InputError, match="is damaged"):
         _files.read_json(path)
+
+
+def test_only_the_wanted_arrays_of_an_archive_are_unpacked(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("logits.npy", npy_of((4, 2)))
+        with archive.open("other.npy", "w", force_zip64=True) as stream:  # 80 MB of zeros in 80 kB
+            stream.write(npy_of((10_000_000,), b""))
+            for _ in range(10):
+                stream.write(bytes(8_000_000))
+    tracemalloc.start()
+    with pytest.warns(CaveatWarning, match="other"):
+        assert Outputs.load(tmp_path / "a.npz").n == 4
+    assert list(_files.read_npz(tmp_path / "a.npz", ["logits"])) == ["logits"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
+def test_an_archive_larger_than_the_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "a.npz", logits=np.zeros((2000, 100)), small=np.zeros(3))
+    monkeypatch.setattr(_files, "_free_memory", lambda: 10**6)
+    monkeypatch.setattr(_files, "_array", None)
+    with pytest.raises(InputError, match="needs more memory than there is"):
+        _files.read_npz(tmp_path / "a.npz")
+    monkeypatch.undo()
+    assert len(_files.read_npz(tmp_path / "a.npz")) == 2
+
+
+def test_the_memory_of_this_machine_is_known_or_unbounded():
+    assert _files._free_memory() > 10**6
+
+
+def test_an_array_that_is_shorter_than_it_says_takes_no_memory(tmp_path):
+    path = npz_of(tmp_path / "a.npz", npy_of((10**8,)))  # 800 MB, of which 64 bytes are there
+    tracemalloc.start()
+    with pytest.raises(InputError, match="damaged"):
+        _files.read_npz(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10e6
+
+
+def test_a_header_that_claims_the_whole_file_takes_no_memory(tmp_path):
+    content = b"\x93NUMPY\x02\x00" + (2**31).to_bytes(4, "little") + bytes(2**24)
+    path = npz_of(tmp_path / "a.npz", content, compression=zipfile.ZIP_DEFLATED)
+    tracemalloc.start()
+    for read in (_files.npz_shapes, _files.read_npz):
+        with pytest.raises(InputError, match="damaged"):
+            read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4e6
+
+
+def test_no_array_is_stored_beside_those_that_were_given(tmp_path):
+    Outputs(logits=np.zeros((2, 3))).save(tmp_path / "a.npz")  # numpy before 2.2 has no allow_pickle here
+    assert _files.npz_names(tmp_path / "a.npz") == ["logits"]
+
+
+def test_the_writer_of_archives_is_given_arrays_only(tmp_path, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(np, "savez", lambda stream, **arrays: seen.update(arrays))
+    Outputs(logits=np.zeros((2, 3))).save(tmp_path / "a.npz")
+    assert list(seen) == ["logits"]
+
+
+DIGITS = "1" * 5000
+BAD_TEXTS = {
+    "JSON integer": (_files.read_json, '{"n": ' + DIGITS + "}"),
+    "JSON integer deep inside": (_files.read_json, '{"n": [[{"a": -' + DIGITS + "}]]}"),
+    "JSON lists": (_files.read_json, '{"a": ' + "[" * 3000 + "]" * 3000 + "}"),
+    "JSON objects": (_files.read_json, '{"a": ' * 300 + "1" + "}" * 300),
+    "JSON bytes": (_files.read_json, b"\xff\xfe{}"),
+    "JSON of nothing": (_files.read_json, ""),
+    "TOML integer": (_files.read_toml, f"n = {DIGITS}"),
+    "TOML lists": (_files.read_toml, "a = " + "[" * 3000 + "]" * 3000),
+    "TOML tables": (_files.read_toml, "a = " + "{a = " * 3000 + "1" + "}" * 3000),
+    "TOML dotted key": (_files.read_toml, ".".join("a" * 3000) + " = 1"),
+    "TOML dotted table": (_files.read_toml, "[" + ".".join("a" * 3000) + "]\nb = 1"),
+    "TOML bytes": (_files.read_toml, b"a = '\xff'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_TEXTS)
+def test_texts_beyond_reason_are_one_sentence(tmp_path, name):
+    read, content = BAD_TEXTS[name]
+    path = tmp_path / "file"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=r"file is (damaged JSON|not a TOML file) \(.+\)\. \w+ it") as caught:
+        read(path)
+    assert len(str(caught.value)) < 500
+
+
+READERS = {
+    "read_json": _files.read_json, "read_toml": _files.read_toml, "read_npz": _files.read_npz,
+    "npz_shapes": _files.npz_shapes, "read_npy": _files.read_npy, "read_bytes": _files.read_bytes,
+    "plan": Plan.read, "training plan": TrainPlan.read, "agreement": Agreement.read, "fingerprint": fingerprint,
+    "idx": data.read_idx, "svhn": data.read_svhn, "packed": data.read_packed, "pickle": read_inert,
+    "cifar": lambda path: data.read_cifar_binary([path]), "cifar python": lambda path: data.read_cifar_python([path]),
+    "network": Network.load, "table": stats.compare,
+    "outputs": Outputs.load, "any images": data.read, "folder of images": data.read_folder, "score": scores.load,
+    "store": StudyResults.read,
+}  # fmt: skip
+FOLDERS = {"outputs", "any images", "folder of images", "score", "store", "fingerprint"}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("where", ["gone", "x" * 300, "file/inner", "y/" * 3000, "nul\0byte", "folder", "file"])
+def test_a_path_that_cannot_be_read_is_one_sentence(tmp_path, name, where):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    if "\0" in where and name == "table":
+        return  # not a path of a file that anyone could have
+    if where == "folder" and name == "fingerprint":
+        return  # that of an empty folder
+    if where == "file" and name in ("read_bytes", "fingerprint"):
+        return  # an empty file is one
+    if where == "file" and name == "read_toml":
+        assert _files.read_toml(tmp_path / "file") == {}
+        return
+    with pytest.raises(InputError) as caught:
+        READERS[name](tmp_path / where)
+    assert "\n" not in str(caught.value)
+    if where == "folder" and name not in FOLDERS:
+        assert "folder" in str(caught.value)
+
+
+@pytest.mark.parametrize("where", ["x" * 300, "file/inner", "folder", "x" * 230 + "/y" * 3000])
+def test_a_path_that_cannot_be_written_is_one_sentence_before_the_work(tmp_path, where):
+    (tmp_path / "file").write_bytes(b"mine")
+    (tmp_path / "folder").mkdir()
+    worked = []
+    with pytest.raises(InputError), _files.replacing_file(tmp_path / where):
+        worked.append(where)
+    assert not worked
+    assert (tmp_path / "file").read_bytes() == b"mine"
+
+
+def test_a_name_at_the_limit_can_be_written(tmp_path):
+    for name in ("x" * 255, "a." + "x" * 250):
+        with _files.replacing_file(tmp_path / name) as temporary:
+            temporary.write_text("new")
+        assert (tmp_path / name).read_text() == "new"
+
+
+def test_a_file_is_on_the_disk_before_its_name_and_the_name_after(tmp_path, monkeypatch):
+    events = []
+    monkeypatch.setattr(_files, "sync", lambda path: events.append((path.name, path.exists(), target.exists())))
+    target = tmp_path / "a.txt"
+    with _files.replacing_file(target) as temporary:
+        temporary.write_text("new")
+    assert events == [(temporary.name, True, False), (tmp_path.name, True, True)]
+
+
+def test_a_new_file_has_the_permissions_of_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with _files.replacing_file(tmp_path / "a.txt") as temporary:
+            temporary.write_text("new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640

@@ -22,6 +22,7 @@ LAYERS = [  # from the top down; names on one line do not import each other
     {"scores", "conformal", "data", "nn"},
     {"_density_ratio", "_roles"},
     {"outputs", "results", "_cache", "_mixtures", "_streams", "_params"},
+    {"_folders"},
     {"_adaptivity", "_checks", "_files", "_frames", "_html", "_parallel", "_ranking"},
     {"_blocks"},
     {"errors"},

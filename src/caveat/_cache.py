@@ -40,10 +40,10 @@ def remembered(key: str, compute: Callable[[], dict[str, float]]) -> dict[str, f
         content = read_json(path)
         if content.get("checksum") == _checksum(key, content.get("values")):
             return {str(name): float(value) for name, value in content["values"].items()}
-    except (InputError, OSError):
+    except (InputError, OSError, TypeError, ValueError, AttributeError, OverflowError):
         pass  # absent, damaged or unreadable: compute it again
     values = compute()
-    with contextlib.suppress(OSError):  # a read-only home costs time, not correctness
+    with contextlib.suppress(InputError, OSError):  # a read-only home costs time, not correctness
         write_json(path, {"key": key, "values": values, "checksum": _checksum(key, values)})
     return values
 

@@ -264,7 +264,8 @@ def exact_level(value: float, name: str) -> Fraction:
     >>> exact_level(1 - 0.9, "alpha"), exact_level(1 - 2 / 3, "alpha"), exact_level(0.12345, "alpha")
     (Fraction(1, 10), Fraction(1, 3), Fraction(2469, 20000))
     """
-    level = as_level(value, name)
+    as_level(value, name)
+    level = float(str(value))  # of np.float32(0.7), too, the digits that it prints
     slack = min(1e-12, 1e-6 * level, 1e-6 * (1 - level))  # a level of 3e-12 has digits that 1e-12 would swallow
     digits = Fraction(str(level))
     for meant in (digits.limit_denominator(1000), Fraction(str(round(level, 12)))):

@@ -1,155 +1,136 @@
-"""Files are data: no pickle is ever read, and nothing half-written is ever left under its final name."""
+"""Files are data: no pickle is ever read, and nothing half-written is ever left under its final name.
+
+There is one reader per format: :func:`read_json`, :func:`read_toml`, :func:`read_npz` and :func:`read_npy`. Whatever is
+wrong with a file or its path is an ``InputError`` of one sentence.
+"""
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
-import shutil
-import tempfile
+import re
+import secrets
+import tomllib
 import zipfile
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from caveat.errors import InputError
 
-__all__ = ["npz_shapes", "read_json", "read_npy", "read_npz", "replacing_file", "replacing_folder", "write_json"]
+__all__ = [
+    "from_json", "from_toml", "is_folder", "is_temporary", "npz_names", "npz_shapes", "path_errors", "read_bytes",
+    "read_json", "read_npy", "read_npz", "read_toml", "replacing_file", "sync", "temporary_name", "write_json",
+]  # fmt: skip
+
+_TEMPORARY = re.compile(r"\.caveat-[0-9a-f]{16}(\..+)?")
+_DEEPEST = 100  # tables within tables of a JSON or TOML file
+_HEADER = 16_384  # bytes; numpy writes headers of at most 10,000
+_MISPLACED = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP}
+
+
+# -- paths ------------------------------------------------------------------------------------------------------------
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether there is such a folder; a path that no file could have is none."""
+    return os.path.isdir(path)  # Path.is_dir raises where a name is too long
+
+
+@contextmanager
+def path_errors(path: Path, what: Literal["read", "written"] = "written") -> Iterator[None]:
+    """Turn a path that cannot be read or written into an InputError.
+
+    When writing, only what is wrong with the path itself (a name too long, a file where a folder must be); a full disk
+    stays the OSError that it is.
+    """
+    try:
+        yield
+    except OSError as error:
+        if what == "written" and error.errno not in _MISPLACED:
+            raise
+        raise _no_file(path, error, what) from None
+    except ValueError as error:
+        if isinstance(error, InputError) or "null byte" not in str(error):
+            raise
+        raise _no_file(path, error, what) from None
+
+
+def _no_file(path: Path, error: OSError | ValueError, what: str = "read") -> InputError:
+    """The one sentence about a path that cannot be opened."""
+    name = str(path)
+    name = name if len(name) <= 300 else f"{name[:100]}...{name[-100:]}"
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"{name} does not exist. Check the path.")
+    if isinstance(error, IsADirectoryError):
+        return InputError(f"{name} is a folder where a file is expected. Check the path.")
+    if isinstance(error, (NotADirectoryError, FileExistsError)):
+        return InputError(f"{name} cannot be {what}: a part of the path is a file, not a folder. Check the path.")
+    reason = getattr(error, "strerror", None) or str(error)
+    return InputError(f"{name} cannot be {what} ({reason}). Check the path.")
+
+
+def temporary_name(suffix: str = "") -> str:
+    """A name that only Caveat gives, for something that is not finished."""
+    return f".caveat-{secrets.token_hex(8)}{suffix if len(suffix) <= 20 else ''}"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether :func:`temporary_name` gave this name.
+
+    >>> is_temporary(temporary_name(".npz")), is_temporary(".ssh"), is_temporary(".caveat-mine")
+    (True, False, False)
+    """
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def replacing_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside ``path``, renamed to it when the block ends well and removed when it does not."""
+    """A temporary path in the same folder, renamed to ``path`` when the block ends well and removed when it does not.
+
+    The content is on the disk before the new name is, so that a power cut leaves the old file or the new one.
+    """
     target = Path(path)
-    if target.is_dir():
-        raise InputError(f"{target} must be a file, but there is a folder of this name. Choose another path.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    with path_errors(target):
+        if is_folder(target):
+            raise InputError(f"{target} must be a file, but there is a folder of this name. Choose another path.")
+        with suppress(FileNotFoundError):
+            target.lstat()  # a name that is too long is said before the work, not after it
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(temporary_name(target.suffix))
+        temporary.touch(exist_ok=False)
     try:
-        yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(target)
+        with path_errors(target):
+            yield temporary
+            sync(temporary)
+            temporary.replace(target)
+        sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-@contextmanager
-def replacing_folder(path: str | os.PathLike[str], *, marker: str) -> Iterator[Path]:
-    """A temporary folder beside ``path``, renamed to it when the block ends well.
-
-    An existing folder is replaced only if it is empty or holds the file ``marker``, which says that we wrote it. It
-    steps aside in one move and comes back if the new one cannot take its place: no one meets half of either. A link to
-    a folder stays a link.
-    """
-    target = Path(path).resolve()
-    if target.exists() and not (target.is_dir() and ((target / marker).exists() or not any(target.iterdir()))):
-        raise InputError(f"{target} exists and was not written by Caveat (no {marker} in it). Choose another path.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+def sync(path: Path) -> None:
+    """Return when a file, or the names in a folder, have reached the disk."""
     try:
-        yield temporary
-        temporary.chmod(0o777 & ~_umask())
-        if not target.exists():
-            temporary.rename(target)
-            return
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        try:
-            former = target.rename(aside / "former")
-            try:
-                temporary.rename(target)
-            except BaseException:
-                former.rename(target)
-                raise
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+        handle = os.open(path, os.O_RDONLY)
+    except PermissionError:  # Windows opens no folders
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        if not path.is_dir():  # some file systems cannot do this for folders
+            raise
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def read_npz(
-    path: Path, keys: Iterable[str] | None = None, *, keep: Collection[str] | None = None
-) -> dict[str, NDArray[Any]]:
-    """Every array of an ``.npz`` file, those named in ``keys`` (all must be there), or what it has of ``keep``.
-
-    A damaged file or a pickle inside gets one sentence.
-    """
-    try:
-        opened = np.load(path, allow_pickle=False)
-        if not isinstance(opened, np.lib.npyio.NpzFile):
-            raise InputError(f"{path} is a single .npy array, not an .npz archive. Save it with numpy.savez.")
-        with opened as archive:
-            for key in (wanted := archive.files if keys is None else list(keys)):
-                if key not in archive.files:
-                    raise InputError(f"{path} has no array '{key}'. It has {', '.join(archive.files) or 'none'}.")
-            # By the name inside: where there are 'x' and 'x.npy', numpy gives the first of them for the second.
-            members = set(archive.zip.namelist()) if archive.zip is not None else set()
-            return {
-                key: archive[f"{key}.npy" if f"{key}.npy" in members else key]
-                for key in wanted
-                if keep is None or key in keep
-            }
-    except InputError:
-        raise
-    except Exception as error:  # damage makes numpy and zipfile raise errors of a dozen kinds, TokenError among them
-        raise _unreadable(path, error) from None
-
-
-def npz_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Name -> shape of the arrays in an ``.npz`` file, from their headers alone."""
-    found: dict[str, tuple[int, ...]] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                if not name.endswith(".npy"):
-                    continue
-                with archive.open(name) as stream:
-                    newest = np.lib.format.read_magic(stream) != (1, 0)
-                    read = np.lib.format.read_array_header_2_0 if newest else np.lib.format.read_array_header_1_0
-                    found[name.removesuffix(".npy")] = read(stream)[0]
-    except Exception as error:  # as in read_npz
-        raise _unreadable(path, error) from None
-    return found
-
-
-def read_npy(path: Path) -> NDArray[Any]:
-    """One memory-mapped ``.npy`` array."""
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-    except Exception as error:  # as in read_npz
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    """The one sentence about a file of arrays that cannot be read."""
-    if isinstance(error, FileNotFoundError):
-        return InputError(f"{path} does not exist. Check the path.")
-    if isinstance(error, MemoryError):
-        return InputError(f"{path} needs more memory than there is ({error}). "
-                          "Store a folder of .npy files, which is read in parts.")  # fmt: skip
-    reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-    if "Object arrays" in reason or "Python objects" in reason or ("pickle" in reason and _starts_as_pickle(path)):
-        return InputError(f"{path} holds pickled objects, which can run code and are never read. "
-                          "Save plain numeric arrays with numpy.")  # fmt: skip
-    if "pickle" in reason:  # what numpy takes any file for that it does not know
-        reason = "it does not start as one"
-    kind = ".npy" if path.suffix == ".npy" else ".npz"
-    return InputError(f"{path} is damaged or not an {kind} file ({reason}). Write it again.")
-
-
-def _starts_as_pickle(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(1) == b"\x80"
+        os.close(handle)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -157,13 +138,163 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
         temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file."""
+    with path_errors(path, "read"):
+        return path.read_bytes()
+
+
 def read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist. Check the path.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is damaged ({error}). Write it again.") from None
+    """The object in a JSON file."""
+    return from_json(read_bytes(path), str(path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    return from_toml(read_bytes(path), str(path))
+
+
+def from_json(text: str | bytes, source: str) -> dict[str, Any]:
+    """The object that a JSON text holds; ``source`` names it in an error."""
+    content = _parsed(json.loads, text, source, "damaged JSON", "Write it again.")
     if not isinstance(content, dict):
-        raise InputError(f"{path} must hold a JSON object, got {type(content).__name__}.")
+        raise InputError(f"{source} must hold a JSON object, got {type(content).__name__}.")
     return content
+
+
+def from_toml(text: str | bytes, source: str) -> dict[str, Any]:
+    """The tables that a TOML text holds; ``source`` names it in an error."""
+    content: dict[str, Any] = _parsed(tomllib.loads, text, source, "not a TOML file", "Correct it.")
+    return content
+
+
+def _parsed(parse: Callable[[str], Any], text: str | bytes, source: str, what: str, remedy: str) -> Any:
+    try:
+        content = parse(text.decode("utf-8") if isinstance(text, bytes) else text)
+    except (ValueError, RecursionError) as error:  # errors of each format, of UTF-8, and integers of too many digits
+        raise InputError(f"{source} is {what} ({str(error).splitlines()[0][:200]}). {remedy}") from None
+    level = [content]
+    for _ in range(_DEEPEST):
+        level = [item for value in level for item in _inside(value) if isinstance(item, (dict, list))]
+        if not level:
+            return content
+    raise InputError(f"{source} is {what} (it is nested more than {_DEEPEST} deep). {remedy}")
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def read_npz(path: Path, keys: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Every array of an ``.npz`` file, or those named in ``keys``, all of which must be there.
+
+    Nothing else is unpacked. An archive that declares more bytes than there is memory is refused before it is read.
+    """
+    with _opened_npz(path) as archive:
+        members = _members(archive)
+        wanted = list(members) if keys is None else list(dict.fromkeys(keys))
+        for key in wanted:
+            if key not in members:
+                raise InputError(f"{path} has no array '{key}'. It has {', '.join(members) or 'none'}.")
+        room, needed = _free_memory(), 0
+        for key in wanted:
+            shape, dtype = _header(archive, members[key])
+            promised = int(np.prod(shape, dtype=object)) * dtype.itemsize
+            needed += max(promised, members[key].file_size)
+            if needed > room:
+                raise MemoryError(f"'{key}' alone has {promised / 2**30:.3g} GiB")
+            if promised > members[key].file_size and not dtype.hasobject:
+                raise ValueError(f"'{key}' ends too early")
+        return {key: _array(archive, members[key]) for key in wanted}
+
+
+def npz_names(path: Path) -> list[str]:
+    """Names of the arrays in an ``.npz`` file; none of them is read."""
+    with _opened_npz(path) as archive:
+        return list(_members(archive))
+
+
+def npz_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Name -> shape of the arrays in an ``.npz`` file, from their headers alone."""
+    with _opened_npz(path) as archive:
+        return {name: _header(archive, member)[0] for name, member in _members(archive).items()}
+
+
+@contextmanager
+def _opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except InputError:
+        raise
+    except Exception as error:  # damage makes numpy and zipfile raise errors of a dozen kinds, TokenError among them
+        raise _unreadable(path, error) from None
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    return {m.filename.removesuffix(".npy"): m for m in archive.infolist() if m.filename.endswith(".npy")}
+
+
+def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    with archive.open(member) as stream:
+        start = io.BytesIO(stream.read(_HEADER))  # a header may claim 4 GiB for itself
+    newest = np.lib.format.read_magic(start) != (1, 0)
+    read = np.lib.format.read_array_header_2_0 if newest else np.lib.format.read_array_header_1_0
+    shape, _, dtype = read(start)
+    return shape, dtype
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    with archive.open(member) as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _free_memory() -> float:
+    """Bytes that this process may still take, as far as the system says."""
+    free = np.inf
+    try:
+        with open("/proc/meminfo", encoding="ascii") as stream:
+            free = next(int(line.split()[1]) * 1024 for line in stream if line.startswith("MemAvailable"))
+        bound, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text(encoding="ascii") for name in ("max", "current"))
+        free = min(free, int(bound) - int(used))
+    except (OSError, ValueError, StopIteration):  # another system, or "max": no bound
+        pass
+    return free
+
+
+def read_npy(path: Path) -> NDArray[Any]:
+    """One memory-mapped ``.npy`` array."""
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:  # as in _opened_npz
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    """The one sentence about a file of arrays that cannot be read."""
+    if isinstance(error, MemoryError):
+        return InputError(f"{path} needs more memory than there is ({error}). "
+                          "Store a folder of .npy files, which is read in parts.")  # fmt: skip
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(6)
+    except (OSError, ValueError) as failure:
+        return _no_file(path, failure)
+    reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+    single = path.suffix == ".npy"
+    if "Object arrays" in reason or "Python objects" in reason or start[:1] == b"\x80":
+        return InputError(f"{path} holds pickled objects, which can run code and are never read. "
+                          "Save plain numeric arrays with numpy.")  # fmt: skip
+    if start == b"\x93NUMPY" and not single:
+        return InputError(f"{path} is a single .npy array, not an .npz archive. Save it with numpy.savez.")
+    if start[:2] == b"PK" and single:
+        return InputError(f"{path} is an archive of arrays, not one array. Save it with numpy.save.")
+    if start != b"\x93NUMPY" and start[:2] != b"PK":
+        reason = "it does not start as one"
+    return InputError(f"{path} is damaged or not an {'.npy' if single else '.npz'} file ({reason}). Write it again.")

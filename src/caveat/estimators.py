@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_rng, as_vector, check_known
+from caveat._checks import Rng, as_array, as_rng, as_vector, check_known
 from caveat.conformal import SplitIntervals, SplitSets
 from caveat.conformal.nonconformity import Nonconformity
 from caveat.errors import InputError, NotFittedError
@@ -241,7 +241,7 @@ def _drawn_by(rng: Rng | None) -> np.random.Generator | None:
 
 def _one_column(values: ArrayLike, name: str) -> NDArray[Any]:
     """A vector; scikit-learn also gives and takes shape (n, 1)."""
-    column = np.asarray(values)
+    column = as_array(values, name)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -33,14 +33,13 @@ from caveat._checks import (
     check_probabilities,
     check_result,
 )
+from caveat._folders import ArrayFolder, plain_files
 from caveat.errors import CaveatWarning, InputError
 
 __all__ = ["Head", "Outputs", "demand"]
 
 Array = NDArray[Any]
 
-_FORMAT, _VERSION = "caveat-outputs", 1
-MANIFEST = "caveat.json"  # the file that says that a folder holds Outputs
 _LAYER = "layer."
 # field -> axis that counts the samples
 _SAMPLE_AXIS = {
@@ -54,6 +53,10 @@ _SAMPLE_AXIS = {
     "ease_probs": 1,
 }
 _FILE_KEYS = (*_SAMPLE_AXIS, "head_weight", "head_bias")
+FOLDER = ArrayFolder(
+    page="caveat.json", format="caveat-outputs", version=2, what="Caveat outputs",
+    owned=lambda _, name: _is_ours(unquote(name.removesuffix(".npy"))),
+)  # fmt: skip
 
 
 @final
@@ -379,7 +382,12 @@ class Outputs:
     # -- files ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to ``path``: one file if it ends in ``.npz``, else a folder of ``.npy`` files for memory-mapping."""
+        """Write to ``path``: one file if it ends in ``.npz``, else a folder of ``.npy`` files for memory-mapping.
+
+        Whole or not at all, also if the process is killed. A folder that ``save`` wrote before is replaced: its new
+        files have names that ``caveat.json`` lists, and other people's files in it stay. A folder of something else is
+        left alone with an InputError.
+        """
         arrays = dict(self._arrays)
         if self._head is not None:
             arrays |= {"head_weight": self._head.weight, "head_bias": self._head.bias}
@@ -387,44 +395,36 @@ class Outputs:
         target = Path(path)
         if target.suffix == ".npz":
             with _files.replacing_file(target) as temporary, temporary.open("wb") as stream:
-                np.savez(stream, allow_pickle=False, **arrays)
+                np.savez(stream, **arrays)  # type: ignore[arg-type]
             return
-        with _files.replacing_folder(target, marker=MANIFEST) as folder:
+        with FOLDER.saving(target) as folder:
             for name, array in arrays.items():
                 np.save(folder / f"{name}.npy", array, allow_pickle=False)
-            write_manifest(folder, self.n)
+            write_page(folder, self.n)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, check: bool = True) -> Outputs:
         """Read an ``.npz`` file, or a folder of ``.npy`` files, which stays memory-mapped.
 
         Keys: ``logits`` or ``probs``, ``features``, ``labels``, ``head_weight``, ``head_bias``, ``confidence``,
-        ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Other keys are ignored with a
-        warning. ``check=False`` looks at shapes only and at no value (NaN, labels, sums of probabilities): for a folder
-        that was checked before and is too large to read twice.
+        ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Other keys are not read and named
+        in a warning. ``check=False`` looks at shapes only and at no value (NaN, labels, sums of probabilities): for a
+        folder that was checked before and is too large to read twice.
         """
         source = Path(path)
-        if source.is_dir():
-            if (source / MANIFEST).exists():
-                _check_manifest(source / MANIFEST)
-            arrays = {unquote(file.stem): _files.read_npy(file) for file in sorted(source.glob("*.npy"))}
-        else:
-            arrays = {unquote(key): array for key, array in _files.read_npz(source).items()}
-
-        layers = {key.removeprefix(_LAYER): arrays.pop(key) for key in list(arrays) if key.startswith(_LAYER)}
-        unknown = sorted(set(arrays) - set(_FILE_KEYS))
-        if not layers and len(unknown) == len(arrays):
+        arrays, unknown = stored_arrays(source, _is_ours)
+        if not arrays:
             raise InputError(f"{source} holds none of the keys {', '.join(_FILE_KEYS)}; "
                              f"found {', '.join(unknown) or 'nothing'}. Rename its arrays.")  # fmt: skip
         if unknown:
             warnings.warn(f"{source}: ignored unknown keys {', '.join(unknown)}.", CaveatWarning, stacklevel=2)
         if "head_bias" in arrays and "head_weight" not in arrays:
             raise InputError(f"{source} has head_bias but no head_weight. Store both, or neither.")
+        layers = {key.removeprefix(_LAYER): arrays.pop(key) for key in list(arrays) if key.startswith(_LAYER)}
         weight, bias = arrays.pop("head_weight", None), arrays.pop("head_bias", None)
-        known = {key: array for key, array in arrays.items() if key in _SAMPLE_AXIS}
         try:
             head = None if weight is None else Head(weight, bias)
-            return cls(**known, head=head, layers=layers, check=check)
+            return cls(**arrays, head=head, layers=layers, check=check)
         except InputError as error:
             raise InputError(f"{source}: {error}") from None
 
@@ -447,7 +447,8 @@ _HOW_TO_GET = {
 
 def demand(outputs: Any, *fields: str, who: str, name: str = "outputs", verb: str = "needs") -> Outputs:
     """``outputs`` if they are ``Outputs`` with all these fields; else an InputError that says how to get the first."""
-    as_kind(outputs, Outputs, name, what="caveat.Outputs", hint="Wrap arrays: Outputs(logits=..., labels=...).")
+    if not hasattr(outputs, "has") or not hasattr(outputs, "blocks"):  # a stream of nn has both
+        as_kind(outputs, Outputs, name, what="caveat.Outputs", hint="Wrap arrays: Outputs(logits=..., labels=...).")
     for field in fields:
         if not outputs.has(field):
             raise InputError(f"{who} {verb} {name}.{field}, which is None. {_HOW_TO_GET[field]}")
@@ -460,9 +461,32 @@ def layer_key(name: str) -> str:
     return _LAYER + quote(name, safe="")
 
 
-def write_manifest(folder: Path, n: int) -> None:
+def write_page(folder: Path, n: int) -> None:
     """Mark a folder of ``.npy`` files as Outputs of n samples."""
-    _files.write_json(folder / MANIFEST, {"format": _FORMAT, "version": _VERSION, "n": n})
+    _files.write_json(folder / FOLDER.page, {"format": FOLDER.format, "version": FOLDER.version, "n": n})
+
+
+def stored_arrays(source: Path, wanted: Callable[[str], bool]) -> tuple[dict[str, Array], list[str]]:
+    """Wanted arrays of an ``.npz`` file or a folder by key, and the names of the others, which are not read."""
+    if not _files.is_folder(source):
+        keys = {unquote(name): name for name in _files.npz_names(source)}
+        stored = _files.read_npz(source, [name for key, name in keys.items() if wanted(key)])
+        return {key: stored[name] for key, name in keys.items() if wanted(key)}, sorted(
+            key for key in keys if not wanted(key)
+        )
+
+    def read(page: dict[str, Any], files: dict[str, Path]) -> tuple[dict[str, Array], list[str]]:
+        keys = {unquote(name.removesuffix(".npy")): file for name, file in files.items()}
+        arrays = {key: _files.read_npy(file) for key, file in keys.items() if wanted(key)}
+        return arrays, sorted({key for key in keys if key not in arrays} | set(FOLDER.strangers(source, page)))
+
+    if (source / FOLDER.page).exists():
+        return FOLDER.reading(source, read)
+    return read({}, plain_files(source))  # made by hand
+
+
+def _is_ours(key: str) -> bool:
+    return key in _FILE_KEYS or key.startswith(_LAYER)
 
 
 def _read_only(array: Array) -> Array:
@@ -539,11 +563,3 @@ def _agree_on_rows(arrays: Mapping[str, Array], layers: Mapping[str, Array]) -> 
             f"all arrays must have one row per sample, got {', '.join(f'{k} {v}' for k, v in rows.items())}."
         )
     return next(iter(rows.values()))
-
-
-def _check_manifest(path: Path) -> None:
-    manifest = _files.read_json(path)
-    if manifest.get("format") != _FORMAT:
-        raise InputError(f"{path} is not a manifest of Caveat outputs (format {manifest.get('format')!r}).")
-    if not isinstance(version := manifest.get("version"), int) or version > _VERSION:
-        raise InputError(f"{path} has version {version!r}; this Caveat reads up to {_VERSION}. Upgrade Caveat.")

@@ -99,3 +99,14 @@ def test_no_files_are_no_images():
     for read in (data.read_cifar_python, data.read_cifar_binary):
         with pytest.raises(InputError, match="at least one file"):
             read([])
+
+
+def test_labels_that_are_lists_of_the_same_list_are_not_written_out(tmp_path):
+    labels = [1]
+    for _ in range(30):
+        labels = [labels] * 10  # 10^30 numbers
+    pixels = np.zeros((1, 3072), dtype=np.uint8)
+    for truth in (labels, [pixels] * 1500):
+        (tmp_path / "batch").write_bytes(pickle.dumps({"data": pixels, "labels": truth}, protocol=2))
+        with pytest.raises(InputError, match="labels"):
+            data.read_cifar_python([tmp_path / "batch"])

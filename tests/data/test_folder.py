@@ -52,3 +52,44 @@ def test_what_cannot_be_read_is_named(folder, tmp_path_factory):
     (folder / "a_cat" / "0.png").write_bytes(b"broken")
     with pytest.raises(InputError, match=r"0.png is not a readable image"):
         data.read_folder(folder)
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """TinyImageNet as handed out: classes as folders in train/, and as lines of a text file in val/."""
+    for k, name in enumerate(["n03", "n01", "n02"]):
+        (tmp_path / "train" / name / "images").mkdir(parents=True)
+        Image.fromarray(np.full((4, 4, 3), k, dtype=np.uint8)).save(
+            tmp_path / "train" / name / "images" / f"{name}_0.png"
+        )
+    (tmp_path / "val" / "images").mkdir(parents=True)
+    lines = []
+    for i, name in enumerate(["n02", "n03", "n02"]):
+        Image.fromarray(np.full((4, 4, 3), i, dtype=np.uint8)).save(tmp_path / "val" / "images" / f"val_{i}.png")
+        lines.append(f"val_{i}.png\t{name}\t0\t32\t44\t62\n")
+    (tmp_path / "val" / "val_annotations.txt").write_text("".join(lines))
+    return tmp_path
+
+
+def test_the_official_validation_set_of_tinyimagenet_has_its_classes(tiny):
+    found, train = data.read(tiny / "val"), data.read(tiny / "train")
+    assert train.classes == found.classes == ("n01", "n02", "n03")
+    assert [found.classes[label] for label in found.labels] == ["n02", "n03", "n02"]
+    (tiny / "train").rename(tiny / "elsewhere")
+    assert data.read(tiny / "val").classes == ("n02", "n03")
+    (tiny / "wnids.txt").write_text("n03\nn02\nn01\n")
+    np.testing.assert_array_equal(data.read(tiny / "val").labels, found.labels)
+
+
+def test_an_image_without_a_class_is_named(tiny):
+    (tiny / "val" / "val_annotations.txt").write_text("val_0.png\tn02\t0\t0\t1\t1\n")
+    with pytest.raises(InputError, match=r"no class for val_1\.png"):
+        data.read(tiny / "val")
+
+
+def test_tinyimagenet_is_found_as_it_is_handed_out(tiny, monkeypatch):
+    tiny.rename(tiny.parent / "tiny-imagenet-200")
+    monkeypatch.setenv("CAVEAT_DATA", str(tiny.parent))
+    images = data.load("tinyimagenet")
+    assert images.pixels.shape == (3, 32, 32, 3)
+    assert images.labels.tolist() == [1, 2, 1]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError, data
-from caveat.data.images import unit
+from caveat.data.images import stratified_rows, unit
 
 
 def test_inputs_are_floats_with_channels_first():
@@ -50,3 +50,22 @@ def test_lists_will_do_and_wrong_shapes_get_one_sentence():
     for labels in (0, [[0]]):
         with pytest.raises(InputError, match="one label per image"):
             data.Images(np.zeros((1, 2, 2)), labels)
+
+
+@pytest.mark.parametrize("n", [1, 5, 10, 37, 100, 150])
+def test_a_stratified_sample_has_every_class_in_its_share(n):
+    labels = np.repeat([3, 7, 9, 11], [40, 30, 20, 10])
+    rows = stratified_rows(labels, n, np.random.default_rng(0))
+    assert rows.size == np.unique(rows).size == min(n, 100)
+    assert (np.diff(rows) > 0).all()
+    for label, share in zip([3, 7, 9, 11], [0.4, 0.3, 0.2, 0.1], strict=True):
+        assert abs((labels[rows] == label).sum() - min(n, 100) * share) < 1
+    np.testing.assert_array_equal(rows, stratified_rows(labels, n, np.random.default_rng(0)))
+
+
+def test_every_row_of_a_stratified_sample_is_drawn_equally_often():
+    labels, counts, turns = np.repeat(np.arange(10), 6), np.zeros(60), 4000
+    for seed in range(turns):  # fewer rows than classes: chance decides which classes
+        counts[stratified_rows(labels, 7, np.random.default_rng(seed))] += 1
+    share = 7 / 60
+    assert np.abs(counts / turns - share).max() < 4.5 * np.sqrt(share * (1 - share) / turns)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -89,3 +91,83 @@ def test_every_cut_of_a_good_file_is_an_input_error(tmp_path):
         (tmp_path / "file").write_bytes(whole[:stop])
         with pytest.raises(InputError):
             read_inert(tmp_path / "file")
+
+
+def doubled(levels):
+    """A tuple of the same tuple twice, and so on: 2^levels empty tuples, written in 5 bytes each."""
+    return b")" + b"".join(b"q" + bytes([i]) + b"h" + bytes([i]) + b"\x86" for i in range(levels))
+
+
+def array_of(dtype, content, shape=b"K\x02\x85"):
+    """The instructions by which numpy stores an array, with parts of one's choice."""
+    kind = b"cnumpy\ndtype\n" + dtype + b"K\x00K\x01\x87R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+    return (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01"
+        + shape + kind + b"\x89" + content + b"tb"
+    )  # fmt: skip
+
+
+BYTES = b"B" + (10**6).to_bytes(4, "little") + bytes(10**6)
+TEXT = b"X" + (10**6).to_bytes(4, "little") + b"a" * 10**6
+
+
+def latin(memo):
+    """bytes made from the memoised text, as Python 3 writes them for Python 2."""
+    return b"c_codecs\nencode\nh" + memo + b"U\x06latin1\x86R"
+
+
+BOMBS = {
+    "tuples as a key": b"}" + doubled(45) + b"K\x01s.",
+    "tuples as a key of a marked dict": b"(" + doubled(45) + b"K\x01d.",
+    "tuples as a function": doubled(45) + b")R.",
+    "tuples as arguments": b"c_codecs\nencode\n" + doubled(45) + b"R.",
+    "tuples as a type": array_of(doubled(45), b"U\x02ab") + b".",
+    "tuples as the content": array_of(b"U\x02u1", doubled(45)) + b".",
+    "tuples as the sides": array_of(b"U\x02u1", b"U\x02ab", doubled(45)) + b".",
+    "marks": b"(" * 20_000 + b"l" * 20_000 + b".",
+    "marks that are never taken": b"(" * 50_000 + b".",
+    "lists": b"]" * 20_000 + b".",
+    "dicts in a memo": b"}\x94" * 20_000 + b".",
+    "one text encoded many times": TEXT + b"q\x00(" + latin(b"\x00") * 1500 + b"l.",
+    "one content in many arrays": b"("
+    + BYTES + b"q\x00" + array_of(b"U\x02u1", b"h\x00", b"J@B\x0f\x00\x85") * 1500 + b"l.",
+    "colliding keys": b"}(" + b"".join(
+        b"\x8a" + bytes([10]) + (k * (2**61 - 1)).to_bytes(10, "little") + b"N" for k in range(1, 10_000)) + b"u.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_file_takes_little_time_and_memory(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("caveat.data._inert_pickle._CONTAINERS", 10_000)  # a tenth, for a quick test
+    content = b"\x80\x02" + BOMBS[name]
+    (tmp_path / "file").write_bytes(content)
+    tracemalloc.start()
+    started = time.perf_counter()
+    with pytest.raises(InputError, match="file"):
+        read_inert(tmp_path / "file")
+    seconds, (_, peak) = time.perf_counter() - started, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert seconds < 4  # tracing makes it several times slower
+    assert peak < 40e6 + 8 * len(content)
+
+
+def test_an_array_that_is_fetched_many_times_is_one_array(tmp_path):
+    array = np.arange(2**20, dtype=np.uint8)
+    (tmp_path / "file").write_bytes(pickle.dumps([array] * 1500, protocol=2))
+    found = read_inert(tmp_path / "file")
+    assert len(found) == 1500
+    assert all(one is found[0] for one in found)
+    np.testing.assert_array_equal(found[0], array)
+
+
+def test_the_time_is_linear_in_the_file(tmp_path):
+    def seconds(n):
+        (tmp_path / "file").write_bytes(pickle.dumps({"labels": list(range(n)), "names": [str(i) for i in range(n)]}))
+        times = []
+        for _ in range(3):
+            started = time.perf_counter()
+            assert len(read_inert(tmp_path / "file")["names"]) == n
+            times.append(time.perf_counter() - started)
+        return min(times)
+
+    assert seconds(16_000) < 20 * seconds(2_000)  # 8 if linear, 64 if quadratic

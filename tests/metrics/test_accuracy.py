@@ -42,5 +42,5 @@ def test_a_guess_is_suspected_in_at_most_one_of_a_thousand_sets():
 
 
 def test_without_labels_there_is_none():
-    with pytest.raises(InputError, match="accuracy needs labels"):
+    with pytest.raises(InputError, match="accuracy needs outputs.labels"):
         accuracy(Outputs(logits=[[1.0, 0.0]]))

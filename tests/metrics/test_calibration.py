@@ -115,7 +115,7 @@ def test_the_interval_of_ece_holds(n, classes, temperature):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "trials"), [(100, 2000), (1000, 1000), (10_000, 300), (100_000, 80)])
+@pytest.mark.parametrize(("n", "trials"), [(100, 800), (1000, 400), (10_000, 150), (100_000, 40)])
 @pytest.mark.parametrize(("classes", "sharp"), [(4, 2.0), (10, 5.0)])
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 1.5])
 def test_the_interval_of_ece_holds_for_any_n(n, trials, classes, sharp, temperature):

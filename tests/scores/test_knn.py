@@ -98,6 +98,16 @@ def test_agrees_with_scikit_learn(make_outputs):
     np.testing.assert_allclose(KNN().fit(train).score(test), distances[:, -1], rtol=1e-7)
 
 
+def test_agrees_with_faiss(make_outputs):
+    faiss = pytest.importorskip("faiss")
+    train, test = make_outputs(n=3000, width=24, seed=1), make_outputs(n=1500, width=24, seed=2)
+    bank, queries = (a / np.linalg.norm(a, axis=1, keepdims=True) for a in (train.features, test.features))
+    index = faiss.IndexFlatL2(bank.shape[1])
+    index.add(bank.astype(np.float32))
+    squared, _ = index.search(queries.astype(np.float32), 50)
+    np.testing.assert_allclose(KNN().fit(train).score(test), np.sqrt(squared[:, -1]), rtol=1e-4)  # faiss is float32
+
+
 def test_zero_rows_are_equally_far_from_everything():
     # A zero row stays zero: distance 1 to every unit row, 0 to another zero row.
     train = Outputs(features=[[0.0, 0.0], [3.0, 4.0]], logits=[[1.0, 0.0], [0.0, 1.0]])

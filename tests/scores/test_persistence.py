@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError, NotFittedError, Outputs
+from caveat._folders import plain_files
 from caveat.scores import ASH, KNN, Energy, Mahalanobis, NNGuide, Projected, Score, load
 from caveat.scores._persistence import _encode, _Reader
 
@@ -50,7 +51,7 @@ def test_values_come_back_bit_for_bit(value, tmp_path):
             assert a == b
 
     page = json.loads(json.dumps(_encode(value, "value", tmp_path, "value")))
-    same(value, _Reader(tmp_path, check=True).decode(page))
+    same(value, _Reader(tmp_path / "score.json", plain_files(tmp_path), check=True).decode(page))
 
 
 def test_parameters_and_learned_values_come_back(train, inlier, saved):
@@ -110,9 +111,7 @@ def test_a_folder_of_somebody_else_is_left_alone(train, tmp_path):
 def test_a_page_of_the_same_name_by_somebody_else_too(content, tmp_path):
     (tmp_path / "score.json").write_text(content)
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(
-        InputError, match=r"score\.json exists and does not describe a saved score, so its folder is left"
-    ):
+    with pytest.raises(InputError, match=r"was not written by Caveat .*score\.json.* left alone"):
         Energy().save(tmp_path)
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert (tmp_path / "score.json").read_text() == content
@@ -145,8 +144,8 @@ def test_a_score_that_could_not_be_read_back_is_not_saved(tmp_path):
 
 
 def test_a_newer_version_is_an_error(saved):
-    change(saved, version=2)
-    with pytest.raises(InputError, match=r"has version 2; this Caveat reads up to 1\. Upgrade Caveat"):
+    change(saved, version=3)
+    with pytest.raises(InputError, match=r"has version 3; this Caveat reads up to 2\. Upgrade Caveat"):
         load(saved)
 
 

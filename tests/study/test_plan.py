@@ -119,7 +119,7 @@ def test_a_task_plan():
         ("[task]\nrun = 'run.py:one'\n[grid]\nk = [1, 1]", r"grid\.k has a value twice"),
         ("[task]\nrun = 'run.py:one'\ngrid = 'run.py:g'\n[grid]\nk = [1]", "as \\[grid\\] or as task.grid, not both"),
         ("[task]\nrun = 'run.py:one'\n[sources.a]\ninlier = 'x'", "unknown key 'sources'"),
-        ("alpha = ", "this is not TOML"),
+        ("alpha = ", "is not a TOML file"),
         ("title = 2020-01-01\n" + SOURCE, "text, numbers, lists and tables only"),
     ],
 )  # fmt: skip
@@ -134,7 +134,7 @@ def test_an_error_names_the_file(tmp_path):
         Plan.read(tmp_path / "p.toml")
     with pytest.raises(InputError, match="does not exist"):
         Plan.read(tmp_path / "gone.toml")
-    with pytest.raises(InputError, match="cannot be read as a plan"):
+    with pytest.raises(InputError, match="is a folder where a file is expected"):
         Plan.read(tmp_path)
 
 

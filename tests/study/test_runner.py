@@ -237,7 +237,7 @@ def test_made_outputs_that_do_not_fit_on_the_disk_stop_the_run(task_study, tmp_p
     def full(*args, **options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("caveat.study.sources._files.replacing_folder", full)
+    monkeypatch.setattr("caveat._folders.staging", full)
     with pytest.raises(StoreError, match=r"cannot be written \(No space left on device\)"):
         run(task_study(SOURCE_TASK, SOURCE_PLAN), store=tmp_path / "runs")
     assert not list((tmp_path / "runs" / "failures").iterdir())
@@ -385,3 +385,37 @@ def test_wrong_arguments(task_study, tmp_path):
     with pytest.raises(InputError, match="jobs must be a whole number, at least 1, got 0"):
         run(task_study(), store=tmp_path / "runs", jobs=0)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_cell_with_a_renamed_column_is_computed_again(score_study):
+    import pyarrow.parquet as pq
+
+    plan = Plan.read(score_study / "plan.toml")
+    before = run(plan, store=score_study / "runs")
+    key = next(cell["key"] for cell in before.finished if cell["task"] == "score")
+    path = before.store.path(key)
+    table = pq.read_table(path)
+    renamed = table.rename_columns(["kine", *table.column_names[1:]])
+    pq.write_table(renamed.replace_schema_metadata(table.schema.metadata), path, write_page_checksum=True)
+    with pytest.warns(CaveatWarning, match="was damaged and is computed again"):
+        after = run(plan, store=score_study / "runs")
+    assert not after.missing
+    assert repr(after.store.read(key).table.to_pydict()) == repr(table.to_pydict())
+
+
+def test_made_outputs_that_are_damaged_are_made_again(task_study, tmp_path):
+    plan = task_study(SOURCE_TASK, 'scores = ["msp"]\n[sources.good]\ntask = "run.py:outputs"\nparams = {n = 30}\n')
+    first = run(plan, store=tmp_path / "runs")
+    rows = [repr(row) for row in first.rows("metric")]
+    (made,) = (tmp_path / "runs" / "outputs").iterdir()
+    (made / "notes.txt").write_text("mine")
+    array = made / "inlier" / "logits.npy"
+    array.write_bytes(array.read_bytes()[:-100])
+    for cell in first.finished:
+        if cell["task"] == "score":
+            first.store.forget(cell["key"])
+    again = run(plan, store=tmp_path / "runs")
+    assert not again.failures
+    assert [repr(row) for row in again.rows("metric")] == rows
+    kept = [path for path in made.parent.iterdir() if ".damaged-" in path.name]
+    assert [(path / "notes.txt").read_text() for path in kept] == ["mine"]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from caveat import InputError, MissingExtraError
+from caveat._files import temporary_name
 from caveat.errors import StoreError
 from caveat.evaluation.records import Block, Detection, Left, Method
 from caveat.study import Cell, Failure, Plan, Store
@@ -178,12 +181,12 @@ def test_a_full_disk_gives_one_sentence_and_loses_nothing(store, monkeypatch, tm
 
 
 def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
-    leftover = store.folder / "cells" / ".abc.parquet.x1"
+    leftover, plan = store.folder / "cells" / temporary_name(".parquet"), store.folder / temporary_name(".json")
     leftover.write_text("half")
-    (store.folder / ".plan.json.x2").write_text("half")
-    (store.folder / "outputs").mkdir()
-    (store.folder / "outputs" / ".abc.x").mkdir()
-    for half in (leftover, store.folder / ".plan.json.x2", store.folder / "outputs" / ".abc.x"):
+    plan.write_text("half")
+    outputs = store.folder / "outputs" / temporary_name()
+    outputs.mkdir(parents=True)
+    for half in (leftover, plan, outputs):
         os.utime(half, (time.time() - 100,) * 2)
     note = store.folder / "active" / f"{socket.gethostname()}-{os.getppid()}"
     note.touch()
@@ -200,14 +203,14 @@ def test_leftovers_are_cleared_only_by_a_run_that_is_alone(store):
 
 
 def test_what_a_run_that_begins_a_moment_later_writes_is_left_alone(store, monkeypatch):
-    clear, half = Store._clear_leftovers, store.folder / "cells" / ".abc.parquet.x1"
+    clear, half = Store._clear_leftovers, store.folder / "cells" / temporary_name(".parquet")
 
     def meanwhile(self, **when):
         half.write_text("another run is writing this")
         clear(self, **when)
 
     monkeypatch.setattr(Store, "_clear_leftovers", meanwhile)
-    plan = store.folder / ".plan.json.x2"  # written before a run says that it is at work
+    plan = store.folder / temporary_name(".json")  # written before a run says that it is at work
     plan.touch()
     os.utime(plan, (time.time() - 5,) * 2)
     with store.at_work():
@@ -271,3 +274,153 @@ def test_without_pyarrow_the_extra_is_named_at_once(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'caveat\[stats\]'"):
         Store(tmp_path)
+
+
+def test_links_are_refused_and_nothing_behind_them_is_deleted(tmp_path):
+    elsewhere, folder = tmp_path / "home", tmp_path / "s"
+    (elsewhere / ".ssh").mkdir(parents=True)
+    (elsewhere / ".ssh" / "id").write_text("secret")
+    (elsewhere / ".profile").write_text("mine")
+    (elsewhere / temporary_name()).mkdir()
+    folder.mkdir()
+    for part in ("cells", "failures", "outputs", "active"):
+        (folder / part).symlink_to(elsewhere)
+        for path in (elsewhere, *elsewhere.iterdir()):
+            os.utime(path, (0, 0))
+        with pytest.raises(StoreError, match=f"{part} is a link"):
+            Store(folder).prepare(PLAN, [CELL])
+        if part != "active":
+            with Store(folder).at_work():  # also without the check
+                pass
+        assert len(list(elsewhere.iterdir())) == 3
+        assert (elsewhere / ".ssh" / "id").read_text() == "secret"
+        (folder / part).unlink()
+        shutil.rmtree(folder / "active", ignore_errors=True)
+
+
+def test_only_our_own_temporary_names_are_cleared(store):
+    theirs = [store.folder / "cells" / name for name in (".ssh", ".git", ".caveat-notes", ".abc.parquet.x1")]
+    for folder in theirs:
+        folder.mkdir()
+        (folder / "id").write_text("secret")
+    link = store.folder / "cells" / temporary_name()
+    link.symlink_to(theirs[0])
+    for path in theirs:
+        os.utime(path, (0, 0))
+    os.utime(link, (0, 0), follow_symlinks=False)
+    with store.at_work():
+        pass
+    assert all((folder / "id").exists() for folder in theirs)
+    assert link.is_symlink()
+
+
+def test_a_plan_file_that_no_study_wrote_is_left_alone(tmp_path):
+    (tmp_path / "plan.toml").write_text("# mine")
+    for plan in (PLAN, Plan.from_dict(PLAN.content)):
+        with pytest.raises(StoreError, match="plan.toml that no study wrote"):
+            Store(tmp_path).prepare(plan, [CELL])
+    assert (tmp_path / "plan.toml").read_text() == "# mine"
+    (tmp_path / "plan.toml").write_text(PLAN.text)  # the plan that is run may lie in the folder of its study
+    Store(tmp_path).prepare(PLAN, [CELL])
+    other = Plan.parse(PLAN.text + "\n")
+    with pytest.raises(StoreError, match="plan.toml that no study wrote"):
+        Store(tmp_path).prepare(other, [CELL])
+    assert (tmp_path / "plan.toml").read_text() == PLAN.text
+
+
+def test_a_plan_may_change_also_after_a_kill_between_its_two_files(store):
+    other = Plan.parse(PLAN.text + "\n")
+    store.prepare(other, [CELL])
+    assert (store.folder / "plan.toml").read_text() == other.text
+    (store.folder / "plan.toml").write_text(PLAN.text)  # plan.json was written, plan.toml was not
+    store.prepare(other, [CELL])
+    assert (store.folder / "plan.toml").read_text() == other.text
+
+
+def test_a_plan_with_line_ends_of_windows_may_be_prepared_twice_and_changed(tmp_path):
+    for text in (PLAN.text, PLAN.text, PLAN.text + "\n"):
+        (tmp_path / "p.toml").write_bytes(text.replace("\n", "\r\n").encode())
+        Store(tmp_path / "runs").prepare(Plan.read(tmp_path / "p.toml"), [CELL])
+    assert (tmp_path / "runs" / "plan.toml").read_text() == PLAN.text + "\n"
+
+
+@pytest.mark.parametrize("where", ["x" * 300, "file", "file/inner"])
+def test_a_place_where_no_store_can_be_is_one_sentence(tmp_path, where):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StoreError, match="cannot be written|is a file"):
+        Store(tmp_path / where).prepare(PLAN, [CELL])
+
+
+def rewritten(store, change, *, metadata=None):
+    """The file of the cell with another table in it, as a flipped footer shows it: every page is sound."""
+    import pyarrow.parquet as pq
+
+    path = store.path(CELL.key)
+    table = pq.read_table(path)
+    said = table.schema.metadata
+    pq.write_table(change(table).replace_schema_metadata(metadata or said), path, write_page_checksum=True)
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["with a checksum", "written before there was one"])
+def test_a_cell_whose_columns_were_renamed_is_damaged(store, old):
+    cell = Cell("score", {"a": 1})
+    store.write(cell, ROWS)
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(store.path(cell.key))
+    said = table.schema.metadata[b"caveat"]
+    renamed = table.rename_columns(["kind", "sourcf", *table.column_names[2:]])
+    for broken, sound in ((table, True), (renamed, False), (table.drop_columns(["value"]), False)):
+        text = {b"caveat": said.partition(b"\n")[0] if old else said}
+        pq.write_table(broken.replace_schema_metadata(text), store.path(cell.key), write_page_checksum=True)
+        assert store.is_sound(cell.key) == sound
+    with pytest.raises(InputError, match="is damaged"):
+        store.read(cell.key)
+
+
+def test_values_and_facts_that_changed_are_noticed(store):
+    import pyarrow.compute as pc
+
+    def swapped(table):
+        names = list(table.column_names)
+        return table.set_column(names.index("lower"), "lower", table["value"])
+
+    changes = {
+        "swapped": swapped,
+        "one value": lambda table: table.set_column(10, "value", pc.add(table["value"], 1e-9)),
+        "type": lambda table: table.set_column(10, "value", table["value"].cast("float32")),
+    }
+    for change in changes.values():
+        store.write(CELL, ROWS)
+        assert store.is_sound(CELL.key)
+        rewritten(store, change)
+        assert not store.is_sound(CELL.key)
+    store.write(CELL, ROWS, {"seconds": 1.5})
+    import pyarrow.parquet as pq
+
+    said = pq.read_table(store.path(CELL.key)).schema.metadata[b"caveat"]
+    rewritten(store, lambda table: table, metadata={b"caveat": said.replace(b"1.5", b"9.5")})
+    assert not store.is_sound(CELL.key)
+
+
+@pytest.mark.parametrize("rows", [ROWS, [{"name": "a", "ok": True, "k": 3, "auc": None}], []], ids=len)
+def test_no_flipped_bit_of_a_footer_gets_through(store, rows):
+    store.write(CELL, rows)
+    path = store.path(CELL.key)
+    whole, wanted = path.read_bytes(), store.read(CELL.key)
+    length = int.from_bytes(whole[-8:-4], "little")
+    rng = np.random.default_rng(0)
+    damaged = 0
+    for place in rng.choice(np.arange(len(whole) - 8 - length, len(whole)), size=250, replace=False):
+        content = bytearray(whole)
+        content[place] ^= 1 << rng.integers(8)
+        path.write_bytes(content)
+        try:
+            found = store.read(CELL.key)
+        except InputError:
+            damaged += 1
+            continue
+        assert repr(found.table.to_pydict()) == repr(wanted.table.to_pydict())  # a bit of a statistic, for example
+        assert [*map(str, found.table.schema.types)] == [*map(str, wanted.table.schema.types)]
+        assert found.facts == wanted.facts
+    assert damaged > 100

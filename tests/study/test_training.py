@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from caveat.nn import load_model
 from caveat.study.train_plan import Source, TrainPlan
-from caveat.study.training import fit_to, run_training
+from caveat.study.training import fit_to, limited_rows, load_images, run_training
 
 
 def plan(**change):
@@ -149,3 +149,18 @@ def test_images_of_another_size_are_made_to_fit():
 def test_a_test_set_that_is_not_there_is_named(tmp_path):
     with pytest.raises(InputError, match="outputs.sets has 'test', but data.test names no split"):
         run_training(plan(test=None), tmp_path)
+
+
+def test_a_limit_draws_from_every_class_of_a_sorted_file(tmp_path):
+    y = np.repeat(np.arange(4), 50)
+    np.savez(tmp_path / "sorted.npz", x=np.zeros((200, 2, 2), dtype=np.uint8) + y[:, None, None].astype(np.uint8), y=y)
+    source = Source(path=str(tmp_path / "sorted.npz"), limit=40)
+    first, again, other = (load_images(source, seed=seed) for seed in (1, 1, 2))
+    assert np.bincount(first.labels).tolist() == [10, 10, 10, 10]
+    np.testing.assert_array_equal(first.pixels[:, 0, 0], first.labels)
+    rows = [limited_rows(load_images(Source(path=source.path)), 40, seed=seed).tolist() for seed in (1, 1, 2)]
+    assert rows[0] == rows[1] != rows[2]
+    assert len(again) == len(other) == 40
+    np.savez(tmp_path / "bare.npz", x=np.arange(200, dtype=np.uint8).reshape(200, 1, 1))
+    bare = load_images(Source(path=str(tmp_path / "bare.npz"), limit=40), seed=1)
+    assert bare.pixels.max() > 150  # without classes a sample of all rows

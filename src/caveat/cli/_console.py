@@ -38,6 +38,9 @@ def say_error(kind: str, sentence: str, *, style: str = "red") -> None:
 def progress_bar() -> Iterator[Tell]:
     """A progress bar on standard error that vanishes when the work is done; nothing where that is not a terminal."""
     out = error_console()
+    if not out.is_terminal:  # a disabled bar of rich before 14.3 still ends with an empty line
+        yield lambda what, done, steps: None
+        return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -45,7 +48,7 @@ def progress_bar() -> Iterator[Tell]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+    with Progress(*columns, console=out, transient=True) as bar:
         task = bar.add_task("starting", total=None)
 
         def tell(what: str, done: int, steps: int) -> None:

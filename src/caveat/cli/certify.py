@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -177,7 +178,7 @@ def _held_out(model: Path, spec: str, known: Images) -> Images:
     """
     from caveat._files import read_json
     from caveat.study.train_plan import Source, TrainPlan
-    from caveat.study.training import load_images, load_parts
+    from caveat.study.training import limited_rows, load_images, load_parts
 
     if not (model / "plan.json").exists():
         return known
@@ -185,15 +186,16 @@ def _held_out(model: Path, spec: str, known: Images) -> Images:
     train, test = Source(**plan["train"]), plan["test"]
     if spec != train.name and (not train.path or Path(spec).resolve() != Path(train.path).resolve()):
         return known
-    seen = load_images(train)
-    if not np.array_equal(known.pixels[: len(seen)], seen.pixels):
+    whole = load_images(replace(train, limit=None))
+    if not np.array_equal(known.pixels, whole.pixels):
         return known  # another split
     if isinstance(test, float):
         return load_parts(TrainPlan(train=train, validation=plan["validation"], test=test, seed=plan["seed"]))[0][
             "test"
         ]
-    if len(known) > len(seen):
-        return known[slice(len(seen), None)]
+    seen = limited_rows(known, train.limit or len(known), seed=plan["seed"])
+    if len(known) > seen.size:
+        return known[np.setdiff1d(np.arange(len(known)), seen)]
     warnings.warn(f"the network was trained on images of '{spec}', so the guaranteed band does not hold. "
                   "Set data.test in the plan, or certify on other images.", CaveatWarning, stacklevel=2)  # fmt: skip
     return known

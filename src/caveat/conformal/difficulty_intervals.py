@@ -65,7 +65,8 @@ class DifficultyIntervals:
         ``said``: ``mean``, ``scale``, ``lower``, ``upper`` as for ``SplitIntervals.calibrate``.
         """
         self.bins_, number, kept, self.empty_bins_ = cut_bins(ease, binning, self.bins)
-        columns = {name: as_vector(value, name) for name, value in {"y": y, **said}.items() if value is not None}
+        columns = {"y": as_vector(y, "y")}
+        columns |= {name: as_vector(value, name) for name, value in said.items() if value is not None}
         same_length(ease=number, **columns)
         if self.empty_bins_:
             warnings.warn(self.empty_bins_, CaveatWarning, stacklevel=2)

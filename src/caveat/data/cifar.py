@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from caveat._checks import as_labels
+from caveat._files import read_bytes
 from caveat.data._inert_pickle import read_inert
 from caveat.data.images import Images
 from caveat.errors import InputError
@@ -31,10 +33,7 @@ def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: i
     """
     rows = []
     for path in map(Path, paths):
-        try:
-            raw = np.fromfile(path, dtype=np.uint8)
-        except FileNotFoundError:
-            raise InputError(f"{path} does not exist. Check the path.") from None
+        raw = np.frombuffer(read_bytes(path), dtype=np.uint8)
         if raw.size == 0 or raw.size % (label_bytes + _IMAGE):
             raise InputError(f"{path} must hold records of {label_bytes} + {_IMAGE} bytes, has {raw.size} bytes. "
                              "Fetch it again.")  # fmt: skip
@@ -49,9 +48,13 @@ def read_cifar_python(paths: Sequence[str | os.PathLike[str]]) -> Images:
     for path in map(Path, paths):
         found = read_inert(path)
         batch = {_text(key): value for key, value in found.items()} if isinstance(found, dict) else {}
-        truth = batch.get("fine_labels", batch.get("labels"))
+        truth: Any = batch.get("fine_labels", batch.get("labels"))
         values = batch.get("data")
-        if not isinstance(values, np.ndarray) or truth is None or values.shape != (np.size(truth), _IMAGE):
+        # Plain numbers only: numpy would write out a list of lists of the same list.
+        flat = isinstance(truth, np.ndarray) or (
+            isinstance(truth, list) and all(isinstance(one, (int, float, str, bytes)) for one in truth)
+        )
+        if not isinstance(values, np.ndarray) or not flat or values.shape != (np.size(truth), _IMAGE):
             raise InputError(f"{path} must hold data (n, {_IMAGE}) and labels or fine_labels, one per row; "
                              f"found {', '.join(sorted(batch)) or type(found).__name__}.")  # fmt: skip
         if values.dtype != np.uint8:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from caveat._checks import check_known
+from caveat._files import is_folder
 from caveat.data.cifar import read_cifar_binary
 from caveat.data.folder import read_folder
 from caveat.data.idx import read_idx
@@ -111,7 +112,7 @@ def read(path: str | os.PathLike[str], split: str | None = None, *, size: int | 
     of CIFAR-10, ``.mat`` of SVHN, or a folder with one subfolder per class (``size``: side of its squares).
     """
     source = Path(path)
-    if source.is_dir():
+    if is_folder(source):
         return read_folder(source, size=size)
     if source.suffix == ".npz":
         return read_packed(source, split)
@@ -122,7 +123,7 @@ def read(path: str | os.PathLike[str], split: str | None = None, *, size: int | 
     if "idx" in source.name:
         pixels = read_idx(source)
         beside = source.with_name(source.name.replace("images", "labels").replace("idx3", "idx1"))
-        labelled = beside != source and beside.exists()
+        labelled = beside != source and beside.is_file()
         return Images(pixels, read_idx(beside).astype(np.intp) if labelled else np.zeros(len(pixels), dtype=np.intp))
     raise InputError(f"{source} must be a folder of images or a file that ends in .npz, .mat or .bin, or an IDX file "
                      "with 'idx' in its name.")  # fmt: skip

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from caveat._checks import as_count
+from caveat._files import is_folder, read_bytes
 from caveat.data.images import Images
 from caveat.errors import InputError, MissingExtraError
 
 __all__ = ["read_folder"]
 
+_ANNOTATIONS = "val_annotations.txt"
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
@@ -20,6 +22,8 @@ def read_folder(path: str | os.PathLike[str], *, size: int | None = None, grey: 
     """Images of a folder, in the order of their names.
 
     Every subfolder is a class, numbered in the order of the names. A folder without subfolders is one class, number 0.
+    In ``val/`` of TinyImageNet as handed out, ``val_annotations.txt`` names the class of each image; the classes are
+    numbered as in ``train/`` beside it.
 
     Parameters
     ----------
@@ -36,18 +40,11 @@ def read_folder(path: str | os.PathLike[str], *, size: int | None = None, grey: 
     except ImportError as error:
         raise MissingExtraError("reading of image files", extra="torch") from error
     root = Path(path)
-    if not root.is_dir():
+    if not is_folder(root):
         raise InputError(f"{root} must be a folder of images. Check the path.")
     if size is not None:
         as_count(size, "size")
-    classes = sorted(child.name for child in root.iterdir() if child.is_dir())
-    groups = [(root / name, label) for label, name in enumerate(classes)] or [(root, 0)]
-    files = [
-        (file, label)
-        for folder, label in groups
-        for file in sorted(folder.rglob("*"))
-        if file.suffix.lower() in _SUFFIXES
-    ]
+    files, classes = _annotated(root) if (root / _ANNOTATIONS).is_file() else _by_subfolder(root)
     if not files:
         raise InputError(f"{root} holds no image files ({', '.join(sorted(_SUFFIXES))}), also not in its subfolders.")
     pixels = []
@@ -67,3 +64,32 @@ def read_folder(path: str | os.PathLike[str], *, size: int | None = None, grey: 
             raise InputError(f"{file} is {image.width} x {image.height} pixels, the first image has other sides. "
                              "Pass size=<side>.")  # fmt: skip
     return Images(np.stack(pixels), np.array([label for _, label in files], dtype=np.intp), tuple(classes))
+
+
+def _by_subfolder(root: Path) -> tuple[list[tuple[Path, int]], list[str]]:
+    """Image files with the number of their class, and the names of the classes."""
+    classes = sorted(child.name for child in root.iterdir() if child.is_dir())
+    groups = [(root / name, label) for label, name in enumerate(classes)] or [(root, 0)]
+    return [(file, label) for folder, label in groups for file in _image_files(folder)], classes
+
+
+def _annotated(root: Path) -> tuple[list[tuple[Path, int]], list[str]]:
+    """The same for a folder with one line per image: file name, class, and a box, separated by tabs."""
+    source = root / _ANNOTATIONS
+    lines = read_bytes(source).decode("utf-8", "replace").splitlines()
+    class_of = {parts[0]: parts[1] for line in lines if len(parts := line.split("\t")) >= 2}
+    names = root.parent / "wnids.txt"
+    train = root.parent / "train"
+    known = set(names.read_text(encoding="utf-8").split()) if names.is_file() else set()
+    known |= {child.name for child in train.iterdir() if child.is_dir()} if train.is_dir() else set()
+    classes = sorted(known | set(class_of.values()))
+    number = {name: label for label, name in enumerate(classes)}
+    files = _image_files(root)
+    for file in files:
+        if file.name not in class_of:
+            raise InputError(f"{source} has no class for {file.name}. Unpack the data set again.")
+    return [(file, number[class_of[file.name]]) for file in files], classes
+
+
+def _image_files(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in _SUFFIXES]

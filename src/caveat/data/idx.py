@@ -6,6 +6,7 @@ Y. LeCun, C. Cortes and C. Burges, "The MNIST database of handwritten digits", t
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import zlib
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._files import read_bytes
 from caveat.errors import InputError
 
 __all__ = ["read_idx"]
@@ -36,20 +38,21 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
     array([7, 8, 9], dtype=uint8)
     """
     source = Path(path)
+    raw = read_bytes(source)
+    stream = gzip.GzipFile(fileobj=io.BytesIO(raw)) if raw[:2] == b"\x1f\x8b" else io.BytesIO(raw)
     try:
-        raw = source.read_bytes()
-        content = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    except FileNotFoundError:
-        raise InputError(f"{source} does not exist. Check the path.") from None
+        start = stream.read(4)
+        if len(start) < 4 or start[:2] != b"\x00\x00" or start[2] not in _TYPES or not 1 <= start[3] <= _SIDES:
+            raise InputError(f"{source} is not an IDX file: it must start with 0, 0, a type and a number of sides.")
+        dtype, sides = np.dtype(_TYPES[start[2]]), stream.read(4 * start[3])
+        shape = tuple(np.frombuffer(sides, dtype=">u4").tolist()) if len(sides) == 4 * start[3] else (_LARGEST,)
+        expected = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        values = stream.read(expected + 1) if expected < _LARGEST else b""  # no more than the header promises
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{source} cannot be read ({error}). Fetch it again.") from None
-    if len(content) < 4 or content[:2] != b"\x00\x00" or content[2] not in _TYPES or not 1 <= content[3] <= _SIDES:
-        raise InputError(f"{source} is not an IDX file: it must start with 0, 0, a type and a number of sides.")
-    dtype, sides = np.dtype(_TYPES[content[2]]), content[3]
-    start = 4 + 4 * sides
-    shape = tuple(np.frombuffer(content[4:start], dtype=">u4").tolist()) if len(content) >= start else ()
-    expected = start + int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if len(shape) != sides or expected > _LARGEST or len(content) != expected:
-        raise InputError(f"{source} is damaged: its header promises {expected} bytes, it has {len(content)}. "
+    if len(values) != expected:
+        before = len(start) + len(sides)
+        has = "more" if len(values) > expected else str(before + len(values))
+        raise InputError(f"{source} is damaged: its header promises {before + expected} bytes, it has {has}. "
                          "Fetch it again.")  # fmt: skip
-    return np.frombuffer(content, dtype=dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="))
+    return np.frombuffer(values, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))

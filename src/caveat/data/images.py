@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from caveat._checks import as_rows
 from caveat.errors import InputError
 
-__all__ = ["Images", "unit"]
+__all__ = ["Images", "stratified_rows", "unit"]
 
 Pixels = NDArray[Any]
 
@@ -66,6 +66,30 @@ class Images:
         values = unit(self.pixels, np.float32)
         grey = values.ndim == 3
         return np.ascontiguousarray(values[:, None] if grey else np.moveaxis(values, 3, 1))
+
+
+def stratified_rows(labels: NDArray[Any], n: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """n rows drawn without replacement, every class in its share of all rows; all rows where there are no more than n.
+
+    Sorted. Where the shares are no whole numbers, the classes with the largest fractions get one row more, and chance
+    decides between equal ones.
+
+    Examples
+    --------
+    >>> labels = np.repeat([0, 1, 2], [60, 30, 10])
+    >>> np.bincount(labels[stratified_rows(labels, 20, np.random.default_rng(0))]).tolist()
+    [12, 6, 2]
+    """
+    if n >= labels.size:
+        return np.arange(labels.size)
+    _, groups, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    wanted, fractions = np.divmod(sizes * n, labels.size)
+    rest = n - int(wanted.sum())
+    wanted[np.lexsort((rng.random(sizes.size), -fractions))[:rest]] += 1
+    order = np.argsort(rng.permutation(labels.size))  # a place for each row
+    by_class = np.lexsort((order, groups))
+    place = np.arange(labels.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # within its class
+    return np.sort(by_class[place < np.repeat(wanted, sizes)])
 
 
 def unit(pixels: Pixels, dtype: type[np.floating[Any]] | None = None) -> Pixels:

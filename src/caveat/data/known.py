@@ -185,7 +185,10 @@ _SETS = (
     Known(
         "tinyimagenet", "TinyImageNet, 200 classes, at 32 x 32", "images", "32 x 32 x 3",
         "http://cs231n.stanford.edu/tiny-imagenet-200.zip", {"val": 10_000},
-        (_npz("tinyimagenet32_val_jpeg.npz", "val", note=_JPEG),),
+        (
+            Form({"val": ("tiny-imagenet-200/val",)}, lambda files, _: read_folder(files[0], size=32), "resized"),
+            _npz("tinyimagenet32_val_jpeg.npz", "val", note=_JPEG),
+        ),
     ),
     Known(
         "dtd", "describable textures, at 32 x 32", "images", "32 x 32 x 3",

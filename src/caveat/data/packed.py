@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._files import read_npz
+from caveat._files import npz_names, read_npz
 from caveat.data.images import Images
 from caveat.errors import InputError, MissingExtraError
 
@@ -53,7 +53,8 @@ def read_packed(
     """
     source = Path(path)
     named = [pixels, labels, "jpeg", "offsets", *(f"{key}_{split}" for key in (pixels, labels) if split)]
-    arrays = read_npz(source, keep=named)
+    names = npz_names(source)
+    arrays = read_npz(source, [name for name in named if name in names])
     suffix = f"_{split}" if split is not None and f"{pixels}_{split}" in arrays else ""
     if "jpeg" in arrays and "offsets" in arrays:
         values = decode(arrays["jpeg"], arrays["offsets"], source)
@@ -61,7 +62,7 @@ def read_packed(
         values = _scaled(arrays[pixels + suffix], full, source)
     else:
         raise InputError(f"{source} must hold {pixels}, {pixels}_<split>, or jpeg with offsets; "
-                         f"found {', '.join(sorted(read_npz(source)))}.")  # fmt: skip
+                         f"found {', '.join(sorted(names))}.")  # fmt: skip
     truth = arrays.get(labels + suffix)
     if truth is None:
         truth = np.zeros(len(values), dtype=np.intp)

@@ -5,11 +5,13 @@ Netzer, Wang, Coates, Bissacco, Wu and Ng, "Reading Digits in Natural Images wit
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 
 import numpy as np
 
+from caveat._files import read_bytes
 from caveat.data.images import Images
 from caveat.errors import InputError
 
@@ -21,10 +23,9 @@ def read_svhn(path: str | os.PathLike[str]) -> Images:
     from scipy.io import loadmat
 
     source = Path(path)
-    if not source.exists():
-        raise InputError(f"{source} does not exist. Check the path.")
+    content = io.BytesIO(read_bytes(source))
     try:
-        found = loadmat(source, variable_names=["X", "y"])
+        found = loadmat(content, variable_names=["X", "y"])  # type: ignore[arg-type]
     except Exception as error:  # damage makes scipy raise errors of a dozen kinds, zlib.error and IndexError among them
         raise InputError(f"{source} is damaged or not a MATLAB file ({error}). Fetch it again.") from None
     pixels, labels = found.get("X"), found.get("y")

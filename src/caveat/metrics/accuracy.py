@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from caveat.errors import CaveatWarning, InputError
-from caveat.outputs import Outputs
+from caveat.errors import CaveatWarning
+from caveat.outputs import Outputs, demand
 from caveat.results import Estimate, proportion_interval
 
 __all__ = ["accuracy"]
@@ -24,8 +24,7 @@ def accuracy(outputs: Outputs, *, delta: float = 0.05, name: str = "outputs") ->
     >>> print(accuracy(Outputs(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], labels=[0, 1, 1])))
     0.667 [0.094, 0.992] (95 % Clopper-Pearson, n = 3)
     """
-    if not outputs.has("correct"):
-        raise InputError(f"accuracy needs labels and logits or probs, which {name} does not have.")
+    demand(outputs, "predictions", "labels", who="accuracy")
     right, chance = int(outputs.correct.sum()), 1 / int(outputs.n_classes or 1)
     if proportion_interval(right, outputs.n, delta=_BELOW_CHANCE).upper < chance:
         warnings.warn(f"the accuracy on {name} is {right / outputs.n:.1%}, below the {chance:.1%} of guessing. Do "

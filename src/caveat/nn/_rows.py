@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, final
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from caveat import _files
 from caveat._checks import as_labels
 from caveat.errors import InputError
-from caveat.outputs import MANIFEST, Head, Outputs, layer_key, write_manifest
+from caveat.outputs import FOLDER, Head, Outputs, layer_key, stored_arrays, write_page
 
 __all__ = ["LAYER", "PASSES", "Rows", "as_outputs", "check_part", "class_numbers", "labels_of"]
 
@@ -58,7 +59,7 @@ class Rows:
 
     def __enter__(self) -> Self:
         if self._out is not None:
-            self._folder = self._open.enter_context(_files.replacing_folder(self._out, marker=MANIFEST))
+            self._folder = self._open.enter_context(FOLDER.saving(self._out))
         return self
 
     def __exit__(
@@ -105,11 +106,12 @@ class Rows:
             if head is not None:
                 np.save(folder / "head_weight.npy", head.weight, allow_pickle=False)
                 np.save(folder / "head_bias.npy", head.bias, allow_pickle=False)
-            write_manifest(folder, self.n)
+            write_page(folder, self.n)
             self._open.close()  # the folder takes its final name
-            folder = self._out
-        maps = {key: _files.read_npy(folder / f"{name}.npy") for key, name in keys.items()}
-        if self._out is None:
+            stored, _ = stored_arrays(self._out, lambda _: True)
+            maps = {key: stored[unquote(name)] for key, name in keys.items()}
+        else:
+            maps = {key: _files.read_npy(folder / f"{name}.npy") for key, name in keys.items()}
             for key, array in maps.items():
                 weakref.finalize(array._mmap, _remove, folder / f"{keys[key]}.npy")  # type: ignore[attr-defined]
             self._folder = None

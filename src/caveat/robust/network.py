@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 
 from caveat._blocks import row_blocks
 from caveat._checks import as_kind, as_number, as_pair, as_real_array, check_finite
-from caveat._files import read_npz
+from caveat._files import read_bytes, read_npz
 from caveat.errors import InputError, MissingExtraError
 from caveat.results import ScoreBounds
 from caveat.robust.layers import (
@@ -97,10 +97,14 @@ class Network:
         if Path(path).suffix != ".safetensors":
             return cls.of(read_npz(Path(path)))
         try:
-            from safetensors.numpy import load_file
+            from safetensors import SafetensorError
+            from safetensors.numpy import load
         except ImportError as error:
             raise MissingExtraError("reading safetensors", extra="serve") from error
-        return cls.of(load_file(path))
+        try:
+            return cls.of(load(read_bytes(Path(path))))
+        except SafetensorError as error:
+            raise InputError(f"{path} is damaged or no safetensors file ({error}). Write it again.") from None
 
     @property
     def n_classes(self) -> int:

@@ -21,25 +21,31 @@ from numpy.typing import NDArray
 from caveat import _files
 from caveat._blocks import row_blocks
 from caveat._checks import check_known
+from caveat._folders import PAGE_KEY, ArrayFolder
 from caveat.errors import InputError, NotFittedError
 from caveat.scores._base import Score
 
 __all__ = ["load", "save"]
 
-_FORMAT, _VERSION, _MANIFEST = "caveat-score", 1, "score.json"
+_FOLDER = ArrayFolder(
+    page="score.json", format="caveat-score", version=2, what="a saved score",
+    owned=lambda page, name: f'"file": {json.dumps(name)}' in json.dumps(page),
+)  # fmt: skip
 _PROJECTED = "projected"
 _DAMAGED = "Save the score again."
 _SMALL = 16 * 2**20  # bytes; a smaller array is read, a larger one stays in its file
 
 
 def save(score: Score, folder: str | os.PathLike[str]) -> None:
-    """Write a fitted score to a folder, whole or not at all; a folder that ``save`` wrote before is replaced."""
+    """Write a fitted score to a folder, whole or not at all.
+
+    A folder that ``save`` wrote before is replaced; other people's files in it stay.
+    """
     if score.fits_on and not hasattr(score, "fitted_"):
         raise NotFittedError(f"{type(score).__name__} has not seen training data. Call fit(train) before save(...).")
-    _leave_alone(Path(folder) / _MANIFEST)
-    with _files.replacing_folder(folder, marker=_MANIFEST) as temporary:
-        page = {"format": _FORMAT, "version": _VERSION, **_describe(score, temporary, prefix="")}
-        _files.write_json(temporary / _MANIFEST, page | {"crc32": _page_checksum(page)})
+    with _FOLDER.saving(folder) as temporary:
+        page = {"format": _FOLDER.format, "version": _FOLDER.version, **_describe(score, temporary, prefix="")}
+        _files.write_json(temporary / _FOLDER.page, page | {"crc32": _page_checksum(page)})
 
 
 def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
@@ -66,35 +72,19 @@ def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
     array([0.765])
     """
     source = Path(folder)
-    if not source.is_dir():
+    if not _files.is_folder(source):
         raise InputError(f"{source} is not a folder with a saved score. Give the folder that was passed to save.")
-    path = source / _MANIFEST
-    page = _files.read_json(path)
-    if page.get("format") != _FORMAT:
-        raise InputError(f"{path} does not describe a saved score (format {page.get('format')!r}). Check the path.")
-    version = page.get("version")
-    if not isinstance(version, int) or version < 1:
-        raise InputError(f"{path} is damaged (version {version!r}). {_DAMAGED}")
-    if version > _VERSION:
-        raise InputError(f"{path} has version {version}; this Caveat reads up to {_VERSION}. Upgrade Caveat.")
-    score = _Reader(source, check=check).score(page)
+    return _FOLDER.reading(source, lambda page, files: _read(source / _FOLDER.page, page, files, check=check))
+
+
+def _read(path: Path, page: Mapping[str, Any], files: Mapping[str, Path], *, check: bool) -> Score:
+    score = _Reader(path, files, check=check).score(page)
     if "crc32" in page and page["crc32"] != _page_checksum(page):  # older pages have none
         raise InputError(f"{path} is damaged (its checksum is not that of its content). {_DAMAGED}")
     return score
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
-
-
-def _leave_alone(path: Path) -> None:
-    """Raise InputError where a page of this name is there and is not ours: its folder must not be replaced."""
-    try:
-        ours = not path.exists() or _files.read_json(path).get("format") == _FORMAT
-    except (InputError, IsADirectoryError):
-        ours = False
-    if not ours:
-        raise InputError(f"{path} exists and does not describe a saved score, so its folder is left alone. "
-                         "Choose another path.")  # fmt: skip
 
 
 def _describe(score: Score, folder: Path, *, prefix: str) -> dict[str, Any]:
@@ -168,7 +158,7 @@ def _checksum(array: NDArray[Any]) -> int:
 
 def _page_checksum(page: Mapping[str, Any]) -> int:
     """CRC-32 of what a page says, however its JSON is laid out."""
-    content = {key: value for key, value in page.items() if key != "crc32"}
+    content = {key: value for key, value in page.items() if key not in ("crc32", PAGE_KEY)}
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
@@ -178,9 +168,8 @@ def _page_checksum(page: Mapping[str, Any]) -> int:
 class _Reader:
     """Makes scores from a page of a folder, trusting neither."""
 
-    def __init__(self, folder: Path, *, check: bool) -> None:
-        self.folder, self.check = folder, check
-        self.page = folder / _MANIFEST
+    def __init__(self, page: Path, files: Mapping[str, Path], *, check: bool) -> None:
+        self.page, self.files, self.check = page, files, check
 
     def score(self, page: Mapping[str, Any]) -> Score:
         kind, parameters, learned = page.get("score"), page.get("parameters"), page.get("learned")
@@ -233,17 +222,15 @@ class _Reader:
         raise InputError(f"{self.page} is damaged (a value of unknown kind {kind!r}). {_DAMAGED}")
 
     def array(self, file: str, shape: tuple[int, ...], dtype: str, crc: int) -> NDArray[Any]:
-        if Path(file).name != file or "\\" in file or not file.endswith(".npy"):
+        if file not in self.files:
             raise InputError(f"{self.page} names the file {file!r}, which is not in its folder. {_DAMAGED}")
-        path = self.folder / file
+        path = self.files[file]
         array = _files.read_npy(path)
-        if not isinstance(array, np.ndarray):
-            raise InputError(f"{path} is an archive of arrays, not one array. {_DAMAGED}")
         if array.shape != shape or array.dtype.str != dtype:
-            raise InputError(f"{path} must hold an array of shape {shape} and type {dtype} as {_MANIFEST} says, "
+            raise InputError(f"{path} must hold an array of shape {shape} and type {dtype} as {self.page.name} says, "
                              f"got {array.shape} and {array.dtype.str}. {_DAMAGED}")  # fmt: skip
         if self.check and _checksum(array) != crc:
-            raise InputError(f"{path} is damaged (its checksum is not that of {_MANIFEST}). {_DAMAGED}")
+            raise InputError(f"{path} is damaged (its checksum is not that of {self.page.name}). {_DAMAGED}")
         return np.array(array) if array.nbytes <= _SMALL else array
 
 

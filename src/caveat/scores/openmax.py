@@ -76,7 +76,7 @@ class LargestDistances(Statistic):
     reads: ClassVar[tuple[str, ...]] = ("logits", "labels")
 
     def begin(self, train: Outputs) -> None:
-        self.tails = np.zeros((self.means.shape[0], min(self.tail, train.n)))  # (C, tail); zeros fill short rows
+        self.tails = np.zeros((self.means.shape[0], self.tail))  # (C, tail); zeros fill short rows
 
     def update(self, block: Outputs) -> None:
         logits, labels = correct_rows(block)
@@ -111,7 +111,7 @@ class OpenMax(Score):
     array([0., 1.])
     """
 
-    tail: int = count(20, least=_LEAST_TAIL)
+    tail: int = count(20, least=_LEAST_TAIL, most=10_000)
     top: int = count(3)
 
     name: ClassVar[str] = "openmax"

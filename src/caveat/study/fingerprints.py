@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from caveat._cache import cache_folder
-from caveat._files import read_json, write_json
+from caveat._files import is_folder, path_errors, read_bytes, read_json, write_json
+from caveat._folders import PAGE_KEY
 from caveat.errors import InputError
+from caveat.outputs import FOLDER
 
 __all__ = ["fingerprint"]
 
@@ -20,22 +25,31 @@ _SETTLED = 3.0  # seconds: a file that changed within the clock's grain could ch
 def fingerprint(path: Path) -> str:
     """SHA-256 of a file's bytes, or of the names and bytes of a folder's ``.npy`` and ``.json`` files.
 
-    That of a large file is remembered in the cache folder by path, size and time of change.
+    Of outputs that Caveat saved it depends on the content only, not on how often they were saved. That of a
+    large file is remembered in the cache folder by path, size and time of change.
     """
-    if path.is_dir():
-        whole = hashlib.sha256()
-        for part in sorted([*path.glob("*.npy"), *path.glob("*.json")]):
-            whole.update(f"{part.name}\0{fingerprint(part)}\n".encode())
-        return whole.hexdigest()
-    try:
+    if is_folder(path):
+        whole = {part.name: part for part in (*path.glob("*.npy"), *path.glob("*.json"))}
+        if FOLDER.page in whole and read_json(whole[FOLDER.page]).get("format") == FOLDER.format:
+            return FOLDER.reading(
+                path, lambda page, files: _of_page(page, files) if PAGE_KEY in page else _of_files(whole)
+            )
+        return _of_files(whole)
+    with path_errors(path, "read"):
         facts = path.stat()
         if facts.st_size < _REMEMBER_ABOVE:
-            return hashlib.sha256(path.read_bytes()).hexdigest()
+            return hashlib.sha256(read_bytes(path)).hexdigest()
         return _remembered(path, {"path": str(path.resolve()), "size": facts.st_size, "changed": facts.st_mtime_ns})
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist. Check the path.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
+
+
+def _of_page(page: dict[str, Any], files: Mapping[str, Path]) -> str:
+    facts = {key: value for key, value in page.items() if key != PAGE_KEY}
+    return _of_files(files, {FOLDER.page: hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()})
+
+
+def _of_files(files: Mapping[str, Path], others: Mapping[str, str] | None = None) -> str:
+    found = {name: fingerprint(file) for name, file in files.items()} | dict(others or {})
+    return hashlib.sha256("".join(f"{name}\0{found[name]}\n" for name in sorted(found)).encode()).hexdigest()
 
 
 def _remembered(path: Path, facts: dict[str, str | int]) -> str:
@@ -48,6 +62,6 @@ def _remembered(path: Path, facts: dict[str, str | int]) -> str:
     with path.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if time.time_ns() - int(facts["changed"]) > _SETTLED * 1e9:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(InputError, OSError):
             write_json(note, facts | {"sha256": found})
     return found

@@ -11,13 +11,13 @@ import itertools
 import json
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
 from caveat._checks import as_count, as_level, as_share, check_known
+from caveat._files import from_toml, read_bytes
 from caveat.errors import InputError
 from caveat.evaluation.measure import METRICS
 from caveat.evaluation.records import REGIMES
@@ -154,32 +154,24 @@ class Plan:
     def read(cls, path: str | os.PathLike[str]) -> Plan:
         """Read and check a plan. Files that it names are looked at by ``expand``, not here."""
         source = Path(path)
+        raw = read_bytes(source)
+        content = from_toml(raw, str(source))
         try:
-            text = source.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise InputError(f"{source} does not exist. Check the path.") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{source} cannot be read as a plan ({error}). Give a .toml file.") from None
-        try:
-            return cls.parse(text, folder=source.parent)
+            return cls.from_dict(content, folder=source.parent, text=raw.decode("utf-8").replace("\r\n", "\n"))
         except InputError as error:
             raise InputError(f"{source}: {error}") from None
 
     @classmethod
     def parse(cls, text: str, *, folder: str | os.PathLike[str] = ".") -> Plan:
         """A plan from TOML text; its paths are relative to ``folder``."""
-        try:
-            content = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"this is not TOML ({error}).") from None
-        return cls.from_dict(content, folder=folder, text=text)
+        return cls.from_dict(from_toml(text, "the text of the plan"), folder=folder, text=text)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], *, folder: str | os.PathLike[str] = ".", text: str = "") -> Plan:
         """A plan from the same content as nested dicts and lists."""
         try:
             content = json.loads(json.dumps(content, allow_nan=False))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InputError(f"a plan holds text, numbers, lists and tables only ({error}).") from None
         top = Section(content)
         common: dict[str, Any] = {"folder": Path(folder).resolve(), "content": content, "text": text}

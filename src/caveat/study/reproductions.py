@@ -14,7 +14,6 @@ The folders are part of the installed package.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, final
 
 from caveat._checks import check_known
+from caveat._files import read_toml
 from caveat.errors import InputError
 from caveat.study.agreement import Agreement
 from caveat.study.sections import Section
@@ -139,7 +139,7 @@ def find_reproduction(name: str) -> Reproduction:
 
 
 def _read(path: Path, files: Mapping[str, DataFile]) -> Reproduction:
-    top = Section(_toml(path))
+    top = Section(read_toml(path))
     try:
         top.known("name", "title", "cite", "paper", "reproduces", "time", "data", "differs", "order")
         return Reproduction(
@@ -158,12 +158,5 @@ def _read(path: Path, files: Mapping[str, DataFile]) -> Reproduction:
 
 def _data_files(folder: Path) -> dict[str, DataFile]:
     path = folder / "data.toml"
-    content = _toml(path) if path.exists() else {}
+    content = read_toml(path) if path.exists() else {}
     return {name: DataFile(name, facts["what"], facts["origin"]) for name, facts in content.items()}
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}).") from None

@@ -23,6 +23,7 @@ from caveat.evaluation.versions import versions
 from caveat.study.cells import Cell
 from caveat.study.expansion import expand
 from caveat.study.plan import Plan
+from caveat.study.sources import made_outputs_are_sound
 from caveat.study.store import Failure, Store
 from caveat.study.study_results import StudyResults
 from caveat.study.tasks import compute
@@ -151,7 +152,7 @@ def work(cell: Cell, folder: str) -> Outcome:
 
 
 def _missing(store: Store, cells: Sequence[Cell]) -> list[Cell]:
-    """Cells to compute. A damaged file counts as missing; outputs that were cleared away are made again if needed."""
+    """Cells to compute. A damaged file counts as missing; outputs that are gone or damaged are made again."""
     missing = []
     for cell in cells:
         if store.has(cell.key) and not store.is_sound(cell.key):
@@ -162,7 +163,7 @@ def _missing(store: Store, cells: Sequence[Cell]) -> list[Cell]:
     needed = {cell.needs for cell in missing}
     for cell in cells:
         if cell.task == "outputs" and cell.key in needed and store.has(cell.key):
-            if store.outputs(cell.key).is_dir():
+            if made_outputs_are_sound(store.outputs(cell.key)):
                 continue
             store.forget(cell.key)
             missing.insert(0, cell)

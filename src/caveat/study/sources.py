@@ -5,7 +5,7 @@ A process keeps what it has read of the last source, so that the cells of one so
 
 from __future__ import annotations
 
-import tempfile
+import secrets
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,17 +16,21 @@ import numpy as np
 
 from caveat import _files
 from caveat._checks import check_known
+from caveat._folders import staging
 from caveat.errors import InputError
 from caveat.evaluation.parts import Parts
 from caveat.outputs import _FILE_KEYS as FIELDS
-from caveat.outputs import Head, Outputs
+from caveat.outputs import Head, Outputs, stored_arrays
 from caveat.study.cells import Cell, canonical_json
 from caveat.study.plan import as_slice
 from caveat.study.store import Store
 
-__all__ = ["FIELDS", "SourceOutputs", "check_fields", "load_source", "parts_of", "save_source", "stand_in"]
+__all__ = [
+    "FIELDS", "SourceOutputs", "check_fields", "load_source", "made_outputs_are_sound", "parts_of", "save_source",
+    "stand_in",
+]  # fmt: skip
 
-_LAYER, _OUTLIER, _CONFIRM, _MANIFEST = "layer.", "outlier:", "confirm:", "caveat.json"
+_LAYER, _OUTLIER, _CONFIRM, _PAGE, _FORMAT = "layer.", "outlier:", "confirm:", "caveat.json", "caveat-source"
 _lock = threading.Lock()
 _kept: dict[str, Any] = {"source": None, "files": {}, "apart": set()}
 
@@ -70,8 +74,8 @@ def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Pat
 
 
 def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    if path.is_dir():
-        return {unquote(file.stem): _files.read_npy(file).shape for file in sorted(path.glob("*.npy"))}
+    if _files.is_folder(path):
+        return {key: array.shape for key, array in stored_arrays(path, lambda _: True)[0].items()}
     return {unquote(name): shape for name, shape in _files.npz_shapes(path).items()}
 
 
@@ -111,7 +115,10 @@ def parts_of(found: Mapping[str, Outputs]) -> Parts:
 
 
 def save_source(made: Any, folder: Path) -> SourceOutputs:
-    """Write what a task made, each set as a folder for memory-mapping. What another run has written is left alone."""
+    """Write what a task made, each set as a folder for memory-mapping. What another run has written is left alone.
+
+    A folder that is damaged is moved out of the way, to ``KEY.damaged-...``.
+    """
     sets = SourceOutputs(
         **{name: _part(made, name) for name in ("inlier", "outliers")},
         **{name: _part(made, name, None) for name in ("train", "calibration")},
@@ -122,20 +129,32 @@ def save_source(made: Any, folder: Path) -> SourceOutputs:
         if not isinstance(outputs, Outputs):
             raise InputError(f"a task that makes a source must give Outputs, got {type(outputs).__name__} as {role}.")
     sets.check()
-    if (folder / _MANIFEST).exists():
+    if made_outputs_are_sound(folder):
         return sets
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as around:
-        whole = Path(around) / "whole"
+    with staging(folder.parent) as staged:
         for role, outputs in sets.roles().items():
-            outputs.save(whole / quote(role, safe=""))
-        _files.write_json(whole / _MANIFEST, {"format": "caveat-source", "version": 1, "roles": list(sets.roles())})
+            outputs.save(staged / quote(role, safe=""))
+        _files.write_json(staged / _PAGE, {"format": _FORMAT, "version": 1, "roles": list(sets.roles())})
         try:
-            whole.rename(folder)
+            if _files.is_folder(folder) and not made_outputs_are_sound(folder):
+                folder.rename(folder.with_name(f"{folder.name}.damaged-{secrets.token_hex(4)}"))
+            staged.rename(folder)
         except OSError:  # another run was quicker, and its cells may be reading the same from there
-            if not (folder / _MANIFEST).exists():
+            if not made_outputs_are_sound(folder):
                 raise
+    _files.sync(folder.parent)
+    with _lock:
+        _kept.update(source=None, files={})  # it may hold what was there before
     return sets
+
+
+def made_outputs_are_sound(folder: Path) -> bool:
+    """Whether everything that a task made is there and can be opened."""
+    try:
+        _read_made(folder, {})
+    except InputError:
+        return False
+    return True
 
 
 def _part(made: Any, name: str, *default: Any) -> Any:
@@ -149,7 +168,10 @@ def _part(made: Any, name: str, *default: Any) -> Any:
 
 def _read_made(folder: Path, kept: dict[str, Outputs]) -> dict[str, Outputs]:
     if not kept:
-        for role in _files.read_json(folder / _MANIFEST)["roles"]:
+        page = _files.read_json(folder / _PAGE)
+        if page.get("format") != _FORMAT or not isinstance(page.get("roles"), list):
+            raise InputError(f"{folder / _PAGE} does not describe outputs that a task made. Run the study again.")
+        for role in map(str, page["roles"]):
             kept[role] = Outputs.load(folder / quote(role, safe=""), check=False)
     return dict(kept)
 
@@ -170,11 +192,11 @@ def _read_set(path: Path, keys: Mapping[str, str], rows: str, head_path: str) ->
     if not keys:
         outputs = Outputs.load(path)
     else:
-        if path.is_dir():
-            arrays = {name: _files.read_npy(path / f"{quote(key, safe='')}.npy") for name, key in keys.items()}
-        else:
-            stored = _files.read_npz(path, keys.values())
-            arrays = {name: stored[key] for name, key in keys.items()}
+        stored, others = stored_arrays(path, set(keys.values()).__contains__)
+        for key in keys.values():
+            if key not in stored:
+                raise InputError(f"{path} has no array '{key}'. It has {', '.join((*stored, *others)) or 'none'}.")
+        arrays = {name: stored[key] for name, key in keys.items()}
         outputs = _assemble(arrays, path, check=True)
     if head_path and outputs.head is None:
         outputs = _with_head(outputs, Path(head_path))
@@ -188,7 +210,7 @@ def _head_of(stored: Mapping[str, Any], path: Path) -> Any:
 
 
 def _with_head(outputs: Outputs, path: Path) -> Outputs:
-    stored = _files.read_npz(path)
+    stored, _ = stored_arrays(path, ("head_weight", "head_bias").__contains__)
     head = Head(_head_of(stored, path), stored.get("head_bias"))
     fields = [name for name in outputs.stored() if not name.startswith((_LAYER, "head_"))]
     arrays = {name: getattr(outputs, name) for name in fields}

@@ -16,6 +16,7 @@ two runs on one store compute what neither has finished, and a cell that both fi
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -26,7 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from caveat._files import read_json, replacing_file, write_json
+import numpy as np
+
+from caveat._files import from_json, is_folder, is_temporary, read_json, replacing_file, write_json
 from caveat.errors import CaveatError, InputError, MissingExtraError, StoreError
 from caveat.evaluation.records import Record
 from caveat.study.cells import Cell
@@ -37,6 +40,7 @@ from caveat.study.task_rows import Row
 __all__ = ["Failure", "Store", "StoredCell"]
 
 _META = b"caveat"
+_PARTS = ("cells", "failures", "outputs", "active")
 _LONG_AGO = 7 * 24 * 3600.0  # seconds
 _PREPARING = 60.0  # seconds that writing a plan takes at most
 
@@ -80,12 +84,16 @@ class Store:
 
     def prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str] = ()) -> None:
         """Make the folder and write the plan into it. What is there already is left alone."""
+        with self.writing():
+            self._prepare(plan, cells, notes)
+
+    def _prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str]) -> None:
         if self.folder.exists() and not self.folder.is_dir():
             raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
         if self.folder.is_dir() and not (self.folder / "plan.json").exists() and any(self.folder.iterdir()):
             # Another run may write plan.json between these lines.
-            known = {"cells", "failures", "outputs", "active", "plan.toml", "plan.json"}
-            strange = [p.name for p in self.folder.iterdir() if p.name not in known and not p.name.startswith(".plan")]
+            known = {*_PARTS, "plan.toml", "plan.json"}
+            strange = [p.name for p in self.folder.iterdir() if p.name not in known and not is_temporary(p.name)]
             if strange:
                 raise StoreError(
                     f"{self.folder} exists and is no study (it holds {strange[0]}). Choose another folder."
@@ -94,24 +102,43 @@ class Store:
             raise StoreError(
                 f"{self.folder} exists and is no study (its plan.json is not ours). Choose another folder."
             )
+        for part in _PARTS:
+            if (self.folder / part).is_symlink():
+                raise StoreError(f"{self.folder / part} is a link, and a study deletes nothing behind links. "
+                                 "Link the whole folder of the study instead.")  # fmt: skip
         content = {
             "format": 1, "title": plan.title, "folder": str(plan.folder), "plan": dict(plan.content),
             "notes": list(notes), "cells": [cell.to_json() for cell in cells],
+            "toml": self._own_plan_texts(plan.text),
         }  # fmt: skip
-        with self.writing():
-            for part in ("cells", "failures", "active"):
-                (self.folder / part).mkdir(parents=True, exist_ok=True)
-            if plan.text and _text(self.folder / "plan.toml") != plan.text:
-                with replacing_file(self.folder / "plan.toml") as temporary:
-                    temporary.write_text(plan.text, encoding="utf-8")
-            elif not plan.text:  # that of an earlier plan, if any
-                (self.folder / "plan.toml").unlink(missing_ok=True)
-            if _text(self.folder / "plan.json") != json.dumps(content, indent=2) + "\n":
-                write_json(self.folder / "plan.json", content)
+        for part in ("cells", "failures", "active"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        if _text(self.folder / "plan.json") != json.dumps(content, indent=2) + "\n":
+            write_json(self.folder / "plan.json", content)
+        if plan.text and _text(self.folder / "plan.toml") != plan.text:
+            with replacing_file(self.folder / "plan.toml") as temporary:
+                temporary.write_text(plan.text, encoding="utf-8")
+        elif not plan.text:  # that of an earlier plan, if any
+            (self.folder / "plan.toml").unlink(missing_ok=True)
+
+    def _own_plan_texts(self, text: str) -> list[str]:
+        """SHA-256 of every ``plan.toml`` that was written here, and of the one to write. Another one is left alone."""
+        there = _text(self.folder / "plan.toml")
+        try:
+            before = read_json(self.folder / "plan.json").get("toml") if (self.folder / "plan.json").exists() else []
+        except InputError:
+            before = None
+        digest = None if there is None else hashlib.sha256(there.encode()).hexdigest()
+        if before is None:  # damaged, or written before this was kept
+            before = [digest] if digest else []
+        if digest is None or digest in before or there == text:
+            mine = {hashlib.sha256(text.encode()).hexdigest()} if text and there != text else set()
+            return sorted({*before, *mine})
+        raise StoreError(f"{self.folder} holds a plan.toml that no study wrote. Choose another folder.")
 
     def plan(self) -> dict[str, Any]:
         """What ``plan.json`` holds."""
-        if not self.folder.is_dir():
+        if not is_folder(self.folder):
             raise InputError(f"{self.folder} does not exist. Run caveat study first, or check the path.")
         if not (self.folder / "plan.json").exists():
             raise InputError(
@@ -154,8 +181,8 @@ class Store:
 
         rows = bool(content) and isinstance(content[0], dict)
         table = _rows_table(pa, content) if rows else records_table(content)  # type: ignore[arg-type]
-        said = cell.to_json() | {"rows": table.num_rows} | dict(facts or {})
-        table = table.replace_schema_metadata({_META: json.dumps(said, ensure_ascii=False).encode()})
+        said = json.dumps(cell.to_json() | {"rows": table.num_rows} | dict(facts or {}), ensure_ascii=False).encode()
+        table = table.replace_schema_metadata({_META: said + b"\n" + _checksum(table, said)})
         with self.writing():
             with replacing_file(self.path(cell.key)) as temporary:
                 pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
@@ -169,35 +196,41 @@ class Store:
 
     def read(self, key: str) -> StoredCell:
         """The table of a finished cell. A damaged file is an InputError."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        try:
+        with self._reading(key):
             with pq.ParquetFile(self.path(key), page_checksum_verification=True) as file:
-                facts = json.loads((file.schema_arrow.metadata or {}).get(_META, b"{}"))
+                said, facts = _facts(file.schema_arrow.metadata)
                 table = file.read()
             if facts.get("key") != key or facts.get("rows") != table.num_rows:
                 raise InputError(f"the cell {self.path(key)} is not what its name says. Run the study again.")
-        except FileNotFoundError:
-            raise InputError(f"the cell {key} is not in {self.folder}. Run the study again.") from None
-        except (OSError, pa.ArrowException, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"the cell {self.path(key)} is damaged ({error}). Run the study again.") from None
+            text, _, checksum = said.partition(b"\n")
+            if checksum != _checksum(table, text):
+                raise ValueError("names or values are not those that were written")
         return StoredCell(table, facts)
 
     def facts(self, key: str) -> Mapping[str, Any]:
         """What is known of a finished cell besides its table."""
         import pyarrow.parquet as pq
 
+        with self._reading(key):
+            return _facts(pq.read_schema(self.path(key)).metadata)[1]
+
+    @contextlib.contextmanager
+    def _reading(self, key: str) -> Iterator[None]:
+        """Turn whatever a damaged file makes pyarrow raise into an InputError."""
         try:
-            metadata = pq.read_schema(self.path(key)).metadata or {}
-            return dict(json.loads(metadata.get(_META, b"{}")))
-        except (OSError, ValueError) as error:
-            raise InputError(f"the cell {self.path(key)} is damaged ({error}). Run the study again.") from None
+            yield
+        except InputError:
+            raise
+        except FileNotFoundError:
+            raise InputError(f"the cell {key} is not in {self.folder}. Run the study again.") from None
+        except Exception as error:  # ArrowException, OSError, ValueError, KeyError, OverflowError, MemoryError
+            reason = (str(error) or type(error).__name__).splitlines()[0][:200]
+            raise InputError(f"the cell {self.path(key)} is damaged ({reason}). Run the study again.") from None
 
     def is_sound(self, key: str) -> bool:
-        """Whether the cell is finished and its file can be read to the last byte."""
+        """Whether the cell is finished and its file holds the names, values and facts that were written."""
         if not self.has(key):
             return False
         try:
@@ -249,10 +282,13 @@ class Store:
 
     def _clear_leftovers(self, before: float) -> None:
         """Remove what killed runs left half written. What is newer may belong to a run that is still at work."""
-        for part, name in ((".", ".plan.*"), ("cells", ".*"), ("failures", ".*"), ("outputs", ".*")):
+        for part in (".", "cells", "failures", "outputs"):
+            folder = self.folder / part
+            if folder.is_symlink() or not folder.is_dir():
+                continue
             spared = _PREPARING if part == "." else 0.0  # a run writes its plan before it says that it is at work
-            for leftover in (self.folder / part).glob(name):
-                if _changed(leftover) >= before - spared:
+            for leftover in folder.iterdir():
+                if not is_temporary(leftover.name) or leftover.is_symlink() or _changed(leftover) >= before - spared:
                     continue
                 if leftover.is_dir():
                     shutil.rmtree(leftover, ignore_errors=True)
@@ -278,6 +314,44 @@ def _need_pyarrow() -> None:
 
     if find_spec("pyarrow") is None:
         raise MissingExtraError("a study's store", extra="stats")
+
+
+def _facts(metadata: Mapping[bytes, bytes] | None) -> tuple[bytes, dict[str, Any]]:
+    """What a cell's file says of itself: as it stands there, and read."""
+    said = (metadata or {}).get(_META, b"{}")
+    return said, from_json(said.partition(b"\n")[0], "its description")
+
+
+def _checksum(table: Any, text: bytes) -> bytes:
+    """SHA-256 of names, types and values of every column, and of the facts. Parquet guards only the values."""
+    whole = hashlib.sha256(text)
+    for name in table.column_names:
+        whole.update(json.dumps(name).encode())
+        _add_array(whole, table[name].combine_chunks())
+    return whole.hexdigest().encode()
+
+
+def _add_array(whole: Any, array: Any) -> None:
+    """Type, length, which values are missing, and every value, however deep."""
+    whole.update(json.dumps([str(array.type), len(array), array.null_count]).encode())
+    if array.null_count:
+        whole.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes())
+        array = array.drop_null()
+    kind = str(array.type).partition("<")[0]
+    if kind == "struct":
+        for part in array.flatten():
+            _add_array(whole, part)
+    elif kind == "list":
+        whole.update(array.value_lengths().to_numpy(zero_copy_only=False).astype("<i4").tobytes())
+        _add_array(whole, array.flatten())
+    elif kind == "string" and len(array):
+        _, edges, text = array.buffers()
+        ends = np.frombuffer(edges, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+        whole.update(np.diff(ends).astype("<i4").tobytes())
+        whole.update(memoryview(text)[ends[0] : ends[-1]] if text is not None else b"")
+    elif kind not in ("null", "string"):
+        values = array.to_numpy(zero_copy_only=False)
+        whole.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
 
 
 def _rows_table(pa: Any, rows: Sequence[Row]) -> Any:

@@ -30,13 +30,13 @@ noise = {made = "uniform_noise", n = 1000}
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, final
 
 from caveat._checks import as_count, as_level, check_known
+from caveat._files import read_toml
 from caveat.errors import InputError
 from caveat.study.sections import Section
 
@@ -55,7 +55,10 @@ _TRAINING: Mapping[str, type[Any]] = {
 @final
 @dataclass(frozen=True)
 class Source:
-    """Images by the name of a known data set, by a path, or made; ``limit`` keeps the first n (makes n)."""
+    """Images by the name of a known data set, by a path, or made.
+
+    ``limit`` draws n of them, every class in its share; of made ones it makes n.
+    """
 
     name: str = ""
     path: str = ""
@@ -91,12 +94,7 @@ class TrainPlan:
     def read(cls, path: str | os.PathLike[str]) -> TrainPlan:
         """From a TOML file. Paths in it are relative to it; ``${CAVEAT_DATA}`` and the like are filled in."""
         file = Path(path)
-        try:
-            content = tomllib.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InputError(f"{file} does not exist. Check the path.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{file} is not a TOML file ({error}).") from None
+        content = read_toml(file)
         try:
             return cls._of(Section(content), file.parent)
         except InputError as error:

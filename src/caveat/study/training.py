@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from caveat import data
 from caveat._files import read_json, write_json
+from caveat._streams import stream
+from caveat.data.images import stratified_rows
 from caveat.data.strange import noise, smooth_noise
 from caveat.errors import CaveatWarning, InputError
 from caveat.study.train_plan import Source, TrainPlan
@@ -106,7 +108,7 @@ def run_training(plan: TrainPlan, out: str | os.PathLike[str], *, progress: bool
 
 def load_parts(plan: TrainPlan) -> tuple[dict[str, data.Images], int]:
     """Images to learn from, to validate on and to test on, and the number of classes."""
-    known = load_images(plan.train)
+    known = load_images(plan.train, seed=plan.seed)
     order = np.random.default_rng(plan.seed).permutation(len(known))
     parts = {}
     if isinstance(plan.test, float):
@@ -124,15 +126,20 @@ def load_parts(plan: TrainPlan) -> tuple[dict[str, data.Images], int]:
     return parts, int(known.labels.max()) + 1
 
 
-def load_images(source: Source) -> data.Images:
-    """Images by name or path, at most as many as the source allows."""
+def load_images(source: Source, *, seed: int = 0) -> data.Images:
+    """Images by name or path; a source with a limit gives a sample of them that depends on the seed only."""
     if source.name:
         found = data.load(source.name, source.split)
     elif source.path:
         found = data.read(source.path, source.split)
     else:
         raise InputError("data must have a name or a path. Add one.")
-    return found if source.limit is None else found[slice(source.limit)]
+    return found if source.limit is None else found[limited_rows(found, source.limit, seed=seed)]
+
+
+def limited_rows(images: data.Images, limit: int, *, seed: int) -> NDArray[np.intp]:
+    """Which rows a limit keeps: drawn, because files may be grouped by class."""
+    return stratified_rows(images.labels, limit, stream(seed, "limit"))
 
 
 def fit_to(pixels: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
@@ -169,10 +176,7 @@ def fit_to(pixels: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
 def _outliers(source: Source, parts: Mapping[str, data.Images], rng: np.random.Generator) -> NDArray[Any]:
     if not source.made:
         found = load_images(Source(name=source.name, path=source.path, split=source.split))
-        rows = slice(None)
-        if source.limit is not None and source.limit < len(found):  # files may be grouped by class
-            rows = np.sort(rng.choice(len(found), size=source.limit, replace=False))  # type: ignore[assignment]
-        return found[rows].pixels
+        return found.pixels[stratified_rows(found.labels, source.limit or len(found), rng)]
     n = source.limit or _MADE
     like = parts.get("test", parts["validation"])
     height, width = like.pixels.shape[1:3]
@@ -191,7 +195,7 @@ def _exposure(plan: TrainPlan, pixels: NDArray[np.float32]) -> Any:
     if not plan.exposure:
         return None
     if isinstance(plan.exposure, Source):
-        return fit_to(load_images(plan.exposure).pixels, tuple(pixels.shape[1:]))
+        return fit_to(load_images(plan.exposure, seed=plan.seed).pixels, tuple(pixels.shape[1:]))
     from caveat.nn.training.outlier_mix import OutlierMix
     from caveat.nn.training.rows import as_inputs
 

@@ -117,7 +117,7 @@ def test_a_graph_that_was_read_wrongly_shows_at_random_points_where_logits_are_u
     net.head.bias.data -= net(x)[0].detach() / 4
     with pytest.raises(InputError, match="does not compute what its graph of layers says"):
         bounds(net, x)
-    monkeypatch.setattr(agreement, "_demand_agreement", lambda *args: None)
+    monkeypatch.setattr(agreement, "_compare", lambda *args: None)
     with pytest.raises(InputError, match="leaves its bounds at a random point"):
         bounds(net, x)
 
@@ -192,6 +192,24 @@ def test_a_layer_that_stays_in_training_mode_is_named():
 
     with pytest.raises(InputError, match="'1' stays in training mode"):
         confidence_bounds(nn.Sequential(nn.Linear(3, 3), Awake()), torch.rand(2, 3), 0.1)
+
+
+def test_layers_without_weights_yet_are_refused():
+    with pytest.raises(InputError, match="changes itself|cannot be read"):
+        confidence_bounds(nn.Sequential(nn.LazyLinear(3)), torch.rand(2, 3), 0.1)
+
+
+def test_weights_outside_of_the_model_are_refused_in_training():
+    outside = nn.Parameter(torch.ones(4))
+    net = network(lambda net, x: net.head(net.a(x) * (2 * outside)))
+    with pytest.raises(InputError, match="not its parameters"):
+        difference_bounds(net, torch.rand(2, 3), 0.1)
+
+
+def test_a_layer_called_by_keyword_and_a_container_of_torch():
+    net, x = network(lambda net, x: net.head(input=net.a(x))), torch.rand(4, 3)
+    want = confidence_bounds(net, x, 0.1).upper
+    np.testing.assert_array_equal(confidence_bounds(nn.DataParallel(net), x, 0.1).upper, want)
 
 
 def test_a_model_that_cannot_be_copied_is_named():

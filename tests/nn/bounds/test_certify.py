@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from caveat import InputError
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
 
 from caveat.nn import confidence_bounds  # noqa: E402
 from caveat.nn.bounds import (  # noqa: E402
@@ -20,6 +22,7 @@ from caveat.nn.bounds import (  # noqa: E402
     label_bounds,
     log_confidence_upper,
 )
+from caveat.nn.bounds.certify import as_double, certifiable, device_of  # noqa: E402
 from caveat.nn.exact import exact_logits  # noqa: E402
 
 
@@ -207,6 +210,39 @@ def test_clipping_the_box_is_tighter_and_evaluation_does_it(make_net):
 def test_wrong_arguments_are_named(call, what):
     with pytest.raises(InputError, match=what):
         call(nn.Linear(2, 2))
+
+
+class DeviceIsSaid(TorchFunctionMode):
+    """Every new tensor must say where it lies; random ones are drawn on the CPU, the same for every device."""
+
+    makers = ("zeros", "ones", "empty", "full", "eye", "arange", "linspace", "tensor", "as_tensor", "rand", "randint")
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in [getattr(torch, name) for name in self.makers] and sys._getframe(1).f_globals["__name__"].startswith(
+            "caveat"
+        ):
+            assert {"device", "generator"} & set(kwargs), f"{func.__name__} does not follow the model's device"
+        return func(*args, **kwargs)
+
+
+def test_bounds_are_made_on_the_device_of_the_model(make_net):
+    # There is no other device here: each tensor that bounds make must take its device from another one.
+    net, dense, x = make_net("residual", 0), make_net("dense", 0), torch.rand(3, 1, 2, 2)
+    with DeviceIsSaid():
+        confidence_bounds(net, x, 0.1)
+        confidence_bounds(dense, x, 0.1, method="crown")
+        label_bounds(net, x, 0.1)
+        epsilon_star(net, x, -0.5)
+        exact_logits(net, x)
+
+
+def test_a_model_stays_where_it_is_and_inputs_come_to_it():
+    net = nn.Linear(3, 2, device="meta")
+    assert device_of(net) == torch.device("meta")
+    assert certifiable(net).weight.device == torch.device("meta")
+    assert as_double([[0.1, 0.2, 0.3]], device_of(net)).device == torch.device("meta")
+    assert device_of(nn.ReLU()) == torch.device("cpu")
 
 
 def test_arrays_that_torch_does_not_take_as_they_are(recwarn):

@@ -8,8 +8,15 @@ from caveat import InputError
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from caveat.nn.bounds import difference_bounds, differences, largest_difference  # noqa: E402
+from caveat.nn.bounds import (  # noqa: E402
+    difference_bounds,
+    differences,
+    largest_difference,
+    log_probability_lower,
+    log_probability_upper,
+)
 
 
 @settings(max_examples=25)
@@ -55,6 +62,33 @@ def test_many_classes_go_in_blocks(make_net, monkeypatch):
     whole = difference_bounds(net, x, 0.2)
     monkeypatch.setattr(differences, "_BLOCK", 1)
     torch.testing.assert_close(difference_bounds(net, x, 0.2), whole)
+
+
+def test_bounds_of_probabilities_never_hold_all_pairs_of_classes(monkeypatch):
+    torch.manual_seed(0)
+    n, classes = 16, 300
+    net, x = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, classes)).double(), torch.rand(n, 4).double()
+    whole = difference_bounds(net, x, 0.1, slack=True)
+    monkeypatch.setattr(differences, "_BLOCK", 2**14)
+    with Largest() as largest, torch.no_grad():
+        lower, upper = differences.log_probability_bounds(net, x, 0.1)
+        apart = differences.log_probability_bounds(net, x, 0.1, elide=False)
+    assert largest.entries <= 2**14 < n * classes * classes / 50
+    torch.testing.assert_close(lower, log_probability_lower(whole))
+    torch.testing.assert_close(upper, log_probability_upper(whole))
+    torch.testing.assert_close(apart[1], log_probability_upper(difference_bounds(net, x, 0.1, elide=False, slack=True)))
+
+
+class Largest(TorchDispatchMode):
+    """The size of the largest tensor that is made."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **kwargs or {})
+        for part in result if isinstance(result, (tuple, list)) else [result]:
+            self.entries = max(self.entries, part.numel() if isinstance(part, torch.Tensor) else 0)
+        return result
 
 
 @pytest.mark.parametrize("epsilon", [0.2, torch.linspace(0, 0.5, 7, dtype=torch.float64)])

@@ -55,6 +55,24 @@ def test_what_cannot_be_exported_is_named(layer, what):
         export_network(nn.Sequential(nn.Conv2d(1, 1, 1), layer))
 
 
+def test_a_model_with_hooks_is_compared_with_its_layers_at_inputs():
+    def conv():
+        return nn.Sequential(nn.Conv2d(1, 2, 2), nn.ReLU(), nn.Flatten(), nn.Linear(2, 3))
+
+    net, x = conv(), torch.rand(2, 1, 2, 2)
+    net.register_forward_hook(lambda module, args, out: None)
+    with pytest.raises(InputError, match="needs like"):
+        export_network(net)
+    assert list(export_network(net, x))[-1] == "3.dense.bias"
+    net.register_forward_hook(lambda module, args, out: 4 * out if isinstance(out, torch.Tensor) else out)
+    with pytest.raises(InputError, match="graph of layers"):
+        export_network(net, x)
+
+
+def test_half_precision_of_brains_becomes_single():
+    assert str(export_network(nn.Linear(2, 2).bfloat16())["0.dense.weight"].dtype) == "float32"
+
+
 def test_additions_cannot_be_exported(make_net):
     with pytest.raises(InputError, match="joins or branches"):
         export_network(make_net("residual", 0))

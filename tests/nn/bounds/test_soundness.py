@@ -241,6 +241,17 @@ class Reads(nn.Module):
         return 4 * out if isinstance(out, torch.Tensor) else out
 
 
+class SumOfAliases(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        out = h = self.net(x)
+        out += h
+        return out + h
+
+
 class LoudLinear(nn.Linear):
     def forward(self, x):
         return 3 * super().forward(x)
@@ -294,11 +305,15 @@ def one_at_a_time_in_hook(module, args, out):
     return 4 * out if isinstance(out, torch.Tensor) and out.shape[0] == 1 else None
 
 
+def loud_with_gradients_in_hook(module, args, out):
+    return 4 * out if isinstance(out, torch.Tensor) and torch.is_grad_enabled() else None
+
+
 def keep(module, args, out):
     module.__dict__.setdefault("seen", []).append(out)
 
 
-HARMLESS = {
+READABLE = {
     "none": lambda net: net,
     "recording hook": hooked("second", keep),
     "residual": between(residual),
@@ -312,7 +327,7 @@ HARMLESS = {
     "slices": between(lambda net, h: F.pad(h[:, ::2], (1, 2))),
     "wrapped": lambda net: nn.Sequential(nn.Identity(), net),
     "functional dropout": between(lambda net, h: F.dropout(h, 0.5, training=net.training)),
-    "single hook": hooked("head", lambda module, args, out: 4 * out),
+    "hook on the last layer": hooked("head", lambda module, args, out: 4 * out),
     "hook on the model": hooked("", lambda module, args, out: 4 * out),
     "hook before the model": hooked("", lambda module, args: (2 * args[0],), pre=True),
     "hook before a layer": hooked("second", lambda module, args: (2 * args[0],), pre=True),
@@ -327,7 +342,7 @@ HARMLESS = {
 }
 
 TWISTS = {
-    **HARMLESS,
+    **READABLE,
     "hook writes": hooked("head", changed_in_hook),
     "hook writes into a block": hooked("first", changed_in_hook),
     "hook branches": hooked("head", branch_in_hook),
@@ -335,10 +350,12 @@ TWISTS = {
     "hook branches by numpy": hooked("head", numpy_branch_in_hook),
     "hook branches by counting": hooked("head", counting_branch_in_hook),
     "hook for one": hooked("head", one_at_a_time_in_hook),
+    "hook for gradients": hooked("head", loud_with_gradients_in_hook),
     "hook draws": hooked("head", lambda module, args, out: out * (1 + torch.rand(3))),
     "hook branches without asking": hooked("head", lambda module, args, out: torch.where(out > 0, 4 * out, out)),
     "hook scales by value": hooked("head", lambda module, args, out: out * out.detach().abs().max()),
     "sum of aliases": between(sum_of_aliases),
+    "sum of aliases at the end": SumOfAliases,
     "view written to": start(view_written_to),
     "slice written to": between(slice_written_to),
     "old name": between(old_name),
@@ -401,7 +418,9 @@ def strongest(model, x, seed):
     for _ in range(4):
         with torch.enable_grad():
             z = moved.clone().requires_grad_()
-            value = log_confidence(net(z * 1.0)).sum()  # a product, so that a model may write into what it gets
+            value = log_confidence(net(z * 1.0))  # a product, so that a model may write into what it gets
+            found.append(value.detach())
+            value = value.sum()
             slope = torch.autograd.grad(value, z, allow_unused=True)[0] if value.requires_grad else None
         if slope is None:
             break
@@ -424,17 +443,17 @@ def test_a_model_is_refused_or_no_allowed_input_passes_its_bound(twist):
             continue
         model, x = classifier(twist, seed)
         try:
-            upper = confidence_bounds(model, x, EPSILON).upper[0]
+            upper = confidence_bounds(model, torch.cat([x, 1 - x]), EPSILON).upper[0]
         except InputError:
             continue
         certified += 1
         assert strongest(model, x, seed) <= upper + 1e-9, f"{twist}, seed {seed}"
-    assert certified or twist not in HARMLESS, f"{twist} can be read and was refused"
+    assert certified == PER_TWIST or twist not in READABLE, f"{twist} can be read and was refused"
 
 
 def test_enough_models_are_tried_and_enough_of_them_are_certified():
     assert len(CASES) >= 200
-    assert len(HARMLESS) * PER_TWIST >= 60
+    assert len(READABLE) * PER_TWIST >= 60
 
 
 @pytest.mark.parametrize("twist", TWISTS)

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 from caveat.nn import architectures, fit_classifier, load_model  # noqa: E402
 from caveat.nn.training import ConfidNet, CrossEntropy, DeepGamblers, DeVries, save_model  # noqa: E402
+from caveat.nn.training.checkpoint import read_tensors, write_tensors  # noqa: E402
 
 ARCHITECTURE = {"name": "small_cnn", "in_shape": [1, 8, 8], "classes": 3, "dropout": 0.2, "width": 4,
                 "normalise": [[0.4], [0.3]]}  # fmt: skip
@@ -48,10 +49,16 @@ def test_damage_is_named(tmp_path, images):
         load_model(tmp_path)
     trained = fit_classifier(architectures.make(**ARCHITECTURE, seed=0), images, epochs=15, learning_rate=0.01)
     save_model(trained, tmp_path, architecture=ARCHITECTURE)
-    about = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+    weights, metadata = read_tensors(tmp_path / "model.safetensors")
+    about = json.loads(metadata["about"])
+    assert json.loads((tmp_path / "model.json").read_text(encoding="utf-8")) == about
 
     def write(**change):
-        (tmp_path / "model.json").write_text(json.dumps(about | change), encoding="utf-8")
+        write_tensors(
+            tmp_path / "model.safetensors",
+            weights,
+            metadata | {"about": json.dumps(json.loads(json.dumps(about)) | change)},
+        )
 
     write(format="other")
     with pytest.raises(InputError, match="does not describe a model of Caveat"):
@@ -80,3 +87,42 @@ def test_normalising_is_the_first_layer(images):
         architectures.make("small_cnn", (1, 8, 8), 3, normalise=([0, 0], [1, 1]))
     with pytest.raises(InputError, match="std must be a positive number, got 0"):
         architectures.make("small_cnn", (1, 8, 8), 3, normalise=([0.0], [0.0]))
+
+
+@pytest.fixture
+def trained(images):
+    return fit_classifier(architectures.make(**ARCHITECTURE, seed=0), images, epochs=15, learning_rate=0.01)
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_a_file_of_somebody_else_is_left_alone(tmp_path, trained, name):
+    if name == "model.json":
+        (tmp_path / name).write_text("{}")
+    else:
+        write_tensors(tmp_path / name, {"w": torch.zeros(2)}, {"format": "pt"})
+    before = (tmp_path / name).read_bytes()
+    with pytest.raises(InputError, match="left alone"):
+        save_model(trained, tmp_path, architecture=ARCHITECTURE)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {name: before}
+
+
+def test_a_model_is_read_from_one_file_so_that_two_trainings_never_mix(tmp_path, trained, images):
+    save_model(trained, tmp_path, architecture=ARCHITECTURE)
+    other = fit_classifier(
+        architectures.make(**ARCHITECTURE | {"width": 8}, seed=0), images, epochs=15, learning_rate=0.01
+    )
+    page = (tmp_path / "model.json").read_bytes()
+    save_model(other, tmp_path, architecture=ARCHITECTURE | {"width": 8})
+    (tmp_path / "model.json").write_bytes(page)  # as if killed before the copy for people was written
+    assert load_model(tmp_path).history == other.history
+    (tmp_path / "model.safetensors").write_bytes(b"half")
+    save_model(trained, tmp_path, architecture=ARCHITECTURE)  # a damaged file of ours is replaced
+    assert load_model(tmp_path).history == trained.history
+
+
+def test_a_model_of_an_older_version_is_read_by_its_page(tmp_path, trained):
+    save_model(trained, tmp_path, architecture=ARCHITECTURE)
+    weights, metadata = read_tensors(tmp_path / "model.safetensors")
+    del metadata["about"]
+    write_tensors(tmp_path / "model.safetensors", weights, metadata)
+    assert load_model(tmp_path).history == trained.history

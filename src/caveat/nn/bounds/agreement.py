@@ -20,11 +20,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from caveat.errors import InputError
-from caveat.nn.bounds.tracing import Reading, at_rest, first_line, traced
+from caveat.nn.bounds.tracing import Reading, at_rest, first_line
 
-__all__ = ["reading"]
+__all__ = ["demand_agreement"]
 
-_BATCHES = (2, 1)  # a batch of one may be treated in another way
+_RUNS = ((2, False), (1, True))  # size of the batch, gradients: a forward pass may look at both
 _aten = torch.ops.aten
 _KEEPS_VALUES = {_aten.clone, _aten.detach, _aten.alias, _aten.lift_fresh, _aten.lift_fresh_copy, _aten.contiguous,
                  _aten.view, _aten._unsafe_view, _aten.reshape, _aten._reshape_alias, _aten.squeeze,
@@ -32,20 +32,19 @@ _KEEPS_VALUES = {_aten.clone, _aten.detach, _aten.alias, _aten.lift_fresh, _aten
 _GIVES_VALUES = {"numpy", "__array__", "__dlpack__", "tolist", "data_ptr", "untyped_storage"}
 
 
-def reading(model: nn.Module, like: Tensor) -> Reading:
-    """The forward pass of a model as a graph, compared with the model for inputs such as ``like`` (n, ...)."""
-    known = traced(model)
+def demand_agreement(model: nn.Module, known: Reading, like: Tensor) -> None:
+    """Raise unless a model does what its graph says, for inputs such as ``like`` (n, ...)."""
     kind = (like.shape[1:], like.dtype, like.device)
-    if kind not in known.agreed:
-        with torch.no_grad(), at_rest(model):
-            for n in _BATCHES:
-                example = torch.rand((n, *like.shape[1:]), dtype=like.dtype, generator=torch.Generator().manual_seed(n))
-                _demand_agreement(model, known, example.to(like.device))
-        known.agreed.add(kind)
-    return known
+    if kind in known.agreed:
+        return
+    for n, gradients in _RUNS:
+        example = torch.rand((n, *like.shape[1:]), dtype=like.dtype, generator=torch.Generator().manual_seed(n))
+        with torch.set_grad_enabled(gradients), at_rest(model):
+            _compare(model, known, example.to(like.device))
+    known.agreed.add(kind)
 
 
-def _demand_agreement(model: nn.Module, known: Reading, example: Tensor) -> None:
+def _compare(model: nn.Module, known: Reading, example: Tensor) -> None:
     name, terms = type(model).__name__, _Terms()
     done, error = _answer(terms, model, example)
     read, other_error = _answer(terms, lambda x: known.run(model, x, _step(model, known)), example)
@@ -53,7 +52,7 @@ def _demand_agreement(model: nn.Module, known: Reading, example: Tensor) -> None
         return  # squeeze() without an axis, for example: the model does not take a batch of one
     if done is None or read is None:
         raise InputError(f"the forward pass of {name} cannot be read ({error or other_error}). "
-                         "Write it without branches on values, and without hooks that change it.")  # fmt: skip
+                         "Write it without branches on values and without chance.")  # fmt: skip
     if done != read:
         raise InputError(f"{name} does not compute what its graph of layers says, so nothing is certified. Look for "
                          "tensors changed in place and read again, and for chance or state in hooks.")  # fmt: skip

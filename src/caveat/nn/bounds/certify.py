@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from caveat._checks import as_count, as_number, as_positive, check_known
 from caveat.errors import CaveatError, InputError
@@ -22,7 +23,7 @@ from caveat.nn.bounds.box import Box, check_range, input_box
 from caveat.nn.bounds.confidence import log_confidence, log_confidence_lower, log_confidence_upper, log_one_plus
 from caveat.nn.bounds.crown import crown_differences
 from caveat.nn.bounds.differences import log_probability_bounds
-from caveat.nn.bounds.tracing import does_more, state_of
+from caveat.nn.bounds.tracing import does_more, first_line, state_of
 from caveat.results import ScoreBounds
 
 __all__ = ["as_double", "certifiable", "checked_inputs", "confidence_bounds", "device_of", "epsilon_star", "in_batches",
@@ -302,7 +303,8 @@ def _unchanged(net: nn.Module) -> Iterator[None]:
 
     def state() -> Any:
         tensors = chain(net.named_parameters(), net.named_buffers())
-        return state_of(net), [(name, str(value.detach().double().sum())) for name, value in tensors]
+        sums = [(name, None if is_lazy(value) else str(value.detach().double().sum())) for name, value in tensors]
+        return state_of(net), sums
 
     before = state()
     yield
@@ -315,8 +317,8 @@ def certifiable(model: nn.Module) -> nn.Module:
     name = type(model).__name__
     try:
         net = copy.deepcopy(model).to(device_of(model)).double().eval()
-    except (RuntimeError, TypeError, AttributeError) as error:
-        raise InputError(f"{name} cannot be copied in float64 ({str(error).splitlines()[0]}).") from error
+    except Exception as error:  # a copy runs code of the model's parts
+        raise InputError(f"{name} cannot be copied in float64 ({first_line(error)}).") from error
     awake = [part or name for part, module in net.named_modules() if module.training]
     if awake:
         raise InputError(f"{name} has no state of rest: '{awake[0]}' stays in training mode after eval().")
@@ -369,8 +371,8 @@ def in_batches(call: Callable[[Tensor], Tensor], inputs: Tensor, *, size: int) -
     except CaveatError:
         raise
     except Exception as error:  # whatever a forward pass may raise
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise InputError(f"the model cannot take inputs of shape {tuple(inputs.shape[1:])}: {reason}.") from error
+        shape = tuple(inputs.shape[1:])
+        raise InputError(f"the model cannot take inputs of shape {shape}: {first_line(error)}.") from error
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float64]:

@@ -19,9 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from caveat.errors import InputError
-from caveat.nn.bounds.agreement import reading
+from caveat.nn.bounds.agreement import demand_agreement
 from caveat.nn.bounds.box import Box
 from caveat.nn.bounds.rules import module_rule, relu
+from caveat.nn.bounds.tracing import traced
 
 __all__ = ["crown_differences"]
 
@@ -155,7 +156,8 @@ def _pull(block: _Chain, shape: torch.Size, rows: Tensor) -> tuple[Tensor, Tenso
 
 def _blocks(net: nn.Module, like: Tensor) -> list[_Chain]:
     """The network as affine blocks with a ReLU between each two."""
-    known, blocks = reading(net, like), [_Chain([])]
+    known, blocks = traced(net), [_Chain([])]
+    demand_agreement(net, known, like)
     before: fx.Node | None = None
     for node in known.graph.nodes:
         if node.op == "placeholder":

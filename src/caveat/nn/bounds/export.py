@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, fx, nn
 
 from caveat.errors import InputError
-from caveat.nn.bounds.agreement import reading
+from caveat.nn.bounds.agreement import demand_agreement
 from caveat.nn.bounds.tracing import Reading, does_more, traced
 
 __all__ = ["export_network"]
 
 _RELU: tuple[Any, ...] = (nn.functional.relu, torch.relu, torch.relu_, "relu")
-_ANY_SHAPE = (nn.Flatten, nn.Identity, nn.Dropout, nn.ReLU)
+_PLAIN = (nn.Flatten, nn.Identity, nn.Dropout, nn.ReLU)  # of inputs of any shape
+_FUNCTIONS: tuple[Any, ...] = (*_RELU, torch.flatten, "flatten")
 _EMPTY = np.empty(0, dtype=np.int64)
 Fields = dict[str, NDArray[Any]]
 
@@ -43,7 +44,7 @@ def export_network(model: nn.Module, like: ArrayLike | Tensor | None = None) -> 
     ['0.dense.weight', '0.dense.bias', '1.relu.args', '2.dense.weight', '2.dense.bias']
     """
     known, steps = traced(model), list[tuple[str, Fields]]()
-    _demand_agreement(model, known, like)
+    _compare_at(model, known, like)
     before: fx.Node | None = None
     for node in known.graph.nodes:
         if node.op == "placeholder":
@@ -69,15 +70,15 @@ def export_network(model: nn.Module, like: ArrayLike | Tensor | None = None) -> 
     return {f"{i}.{kind}.{field}": value for i, (kind, fields) in enumerate(steps) for field, value in fields.items()}
 
 
-def _demand_agreement(model: nn.Module, known: Reading, like: ArrayLike | Tensor | None) -> None:
+def _compare_at(model: nn.Module, known: Reading, like: ArrayLike | Tensor | None) -> None:
     weights = next(chain(model.parameters(), model.buffers()), torch.zeros(()))
     if like is None:
-        layers = (known.module(model, node) for node in known.graph.nodes)
-        first = next((layer for layer in layers if layer is not None and not isinstance(layer, _ANY_SHAPE)), None)
-        if isinstance(first, nn.Linear):
-            like = torch.zeros(1, first.in_features)
+        layers = ((node, known.module(model, node)) for node in known.graph.nodes)
+        first = next(layer for node, layer in layers if not (node.op == "placeholder" or node.target in _FUNCTIONS
+                                                             or isinstance(layer, _PLAIN)))  # fmt: skip
+        like = torch.zeros(1, first.in_features) if isinstance(first, nn.Linear) else None
     if like is not None:
-        reading(model, torch.as_tensor(like).to(weights))
+        demand_agreement(model, known, torch.as_tensor(like).to(weights))
     elif any(does_more(module) for module in model.modules()):
         raise InputError("a model with hooks needs like, some inputs to compare it with its layers, to be exported.")
 
@@ -123,4 +124,5 @@ def _bias(bias: Tensor | None, weight: Tensor) -> NDArray[Any]:
 
 
 def _numpy(tensor: Tensor) -> NDArray[Any]:
-    return np.array(tensor.detach().cpu().numpy())
+    kept = tensor.detach().cpu()
+    return np.array((kept.float() if kept.dtype == torch.bfloat16 else kept).numpy())  # numpy has no bfloat16

@@ -13,7 +13,7 @@ from typing import Any
 from torch import fx, nn
 
 from caveat.errors import InputError
-from caveat.nn.bounds.agreement import reading
+from caveat.nn.bounds.agreement import demand_agreement
 from caveat.nn.bounds.box import Box
 from caveat.nn.bounds.rules import FUNCTION_RULES, METHOD_RULES, module_rule
 from caveat.nn.bounds.tracing import Reading, traced
@@ -71,7 +71,7 @@ def _boxed(model: nn.Module, known: Reading, box: Box, slack: bool, last: fx.Nod
 
     # A box between two ends has a rounded centre.
     result = known.run(model, box.widened(1) if slack else box, step, last)
-    reading(model, box.centre)
+    demand_agreement(model, known, box.centre)
     if not isinstance(result, Box):
         raise InputError(f"{type(model).__name__} must return one tensor to have a bound, got {type(result).__name__}.")
     return result
@@ -90,7 +90,9 @@ def _step(model: nn.Module, known: Reading, node: fx.Node, args: Any, kwargs: An
     if rule is None and target not in rules:
         raise InputError(f"no bound is known for the operation '{what}' in the forward pass (node '{node.name}').")
     try:
-        return rules[target](*args, slack=slack, **kwargs) if rule is None else rule(module, *args, slack, **kwargs)
+        if rule is not None:
+            return rule(module, *args, *kwargs.values(), slack)  # layer(input=x) names its one argument
+        return rules[target](*args, slack=slack, **kwargs)
     except (TypeError, AttributeError, IndexError) as error:
         raise InputError(
             f"no bound is known for '{what}' with these arguments (node '{node.name}'): {error}."

@@ -7,6 +7,7 @@ trained. Whether it says all that the network does is checked by ``caveat.nn.bou
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ class _Tracer(fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         if does_more(m) or hasattr(m, "parametrizations"):  # then a rule for its type does not say all
             return False
+        if module_qualified_name == _ROOT:  # a container of torch's own, such as DataParallel, is read through
+            return has_rule(m)
         return has_rule(m) or super().is_leaf_module(m, module_qualified_name)
 
 
@@ -56,7 +59,7 @@ class Reading:
     graph
         Operations in order.
     constants
-        Tensors that were made during the forward pass and did not depend on the input, by name.
+        What was made during the forward pass and did not depend on the input, by name.
     state
         What the model was like when it was read.
     agreed
@@ -64,7 +67,7 @@ class Reading:
     """
 
     graph: fx.Graph
-    constants: dict[str, Tensor]
+    constants: dict[str, Any]
     state: tuple[Any, ...]
     agreed: set[Any] = field(default_factory=set)
 
@@ -108,10 +111,7 @@ class Reading:
     def _attribute(self, model: nn.Module, node: fx.Node) -> Any:
         if str(node.target) in self.constants:
             return self.constants[str(node.target)]
-        found: Any = model
-        for part in self.name(node).split("."):
-            found = getattr(found, part)
-        return found
+        return operator.attrgetter(self.name(node))(model)
 
 
 def traced(model: nn.Module) -> Reading:
@@ -126,10 +126,11 @@ def traced(model: nn.Module) -> Reading:
         except Exception as error:  # whatever a forward pass may raise when it is given a stand-in
             raise InputError(f"the forward pass of {type(model).__name__} cannot be read ({first_line(error)}). "
                              "Write it without branches on values, or from nn.Sequential.") from error  # fmt: skip
-        constants = {name: value for name, value in vars(root).items() if isinstance(value, Tensor)}
-        if any(value.grad_fn is not None for value in constants.values()):
-            raise InputError(f"a hook of {type(model).__name__} computes weights, which bounds would take for "
-                             "constants. Use torch.nn.utils.parametrizations instead.")  # fmt: skip
+        names = (str(node.target) for node in graph.nodes if node.op == "get_attr")
+        constants = {name: getattr(root, name) for name in names if not name.startswith(f"{_ROOT}.")}
+        if any(getattr(value, "grad_fn", None) is not None for value in constants.values()):
+            raise InputError(f"{type(model).__name__} uses weights that are not its parameters, which bounds would "
+                             "take for constants. Register them as parameters.")  # fmt: skip
         known = _READ[model] = Reading(graph, constants, state)
     return known
 

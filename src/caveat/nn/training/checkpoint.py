@@ -11,7 +11,7 @@ from typing import Any, final
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from caveat._files import replacing_file
+from caveat._files import from_json, is_folder, replacing_file
 from caveat.errors import InputError, MissingExtraError
 
 __all__ = ["Position", "read_checkpoint", "read_tensors", "write_checkpoint", "write_tensors"]
@@ -77,7 +77,7 @@ def read_checkpoint(
     tensors, metadata = read_tensors(path)
     if metadata.get("format") != _FORMAT:
         raise InputError(f"{path} is not a checkpoint of Caveat. Choose another folder.")
-    about = json.loads(metadata["about"])
+    about = from_json(metadata.get("about", ""), str(path))
     wanted = json.loads(json.dumps(dict(settings)))
     if differing := sorted(key for key in wanted | about["settings"] if wanted.get(key) != about["settings"].get(key)):
         key = differing[0]
@@ -121,4 +121,6 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     except FileNotFoundError:
         raise InputError(f"{path} does not exist. Check the path.") from None
     except (SafetensorError, OSError) as error:
+        if is_folder(path):
+            raise InputError(f"{path} is a folder where a file is expected. Check the path.") from None
         raise InputError(f"{path} is damaged or no safetensors file ({error}). Write it again.") from None

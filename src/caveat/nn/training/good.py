@@ -49,6 +49,7 @@ class GOOD(Paradigm):
 
     Examples
     --------
+    >>> import torch
     >>> _ = torch.manual_seed(0)
     >>> batch = Batch(torch.rand(3, 2), torch.tensor([0, 1, 0]), torch.rand(4, 2))
     >>> loss, parts = GOOD().loss(nn.Linear(2, 2), batch)

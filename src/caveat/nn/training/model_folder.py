@@ -1,8 +1,13 @@
-"""A trained network on disk: weights that are only data, and beside them everything that is needed to use them."""
+"""A trained network on disk: one file with the weights and everything that is needed to use them, and a copy to read.
+
+``model.safetensors`` is replaced in one step, so that a reader gets the weights and the description of one training.
+``model.json`` holds the same description for people and other programs; it decides only for weights that hold none.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +15,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from caveat._files import read_json, write_json
+from caveat._files import from_json, path_errors, read_json, write_json
 from caveat.errors import InputError
 from caveat.nn.architectures import make
 from caveat.nn.training.catalogue import make_paradigm
@@ -44,8 +49,7 @@ def save_model(
         What else is to be known: names of the classes, where the data came from.
     """
     path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
-    write_tensors(path / _WEIGHTS, trained.model.state_dict(), {"format": _FORMAT})
+    _check_ours(path)
     paradigm = {"name": trained.paradigm.name}
     if dataclasses.is_dataclass(trained.paradigm):
         paradigm |= dataclasses.asdict(trained.paradigm)
@@ -61,13 +65,34 @@ def save_model(
         "history": [epoch.as_dict() for epoch in trained.history],
         "about": dict(about or {}),
     }
-    write_json(path / _ABOUT, content)  # last: a folder with this file is whole
+    write_tensors(path / _WEIGHTS, trained.model.state_dict(), {"format": _FORMAT, "about": json.dumps(content)})
+    write_json(path / _ABOUT, content)
+
+
+def _check_ours(folder: Path) -> None:
+    """Raise InputError where the folder holds files of these names that Caveat did not write."""
+    formats = {}
+    with path_errors(folder):
+        for path in (folder / _ABOUT, folder / _WEIGHTS):
+            if path.exists():
+                try:
+                    formats[path] = (read_json(path) if path.name == _ABOUT else read_tensors(path)[1]).get("format")
+                except InputError:  # damaged: it is ours if the other one is
+                    formats[path] = None
+    strange = [path for path, found in formats.items() if found not in (None, _FORMAT)]
+    if formats and (strange or _FORMAT not in formats.values()):
+        path = (strange or list(formats))[0]
+        raise InputError(f"{path} exists and does not belong to a model of Caveat, so it is left alone. "
+                         "Choose another folder.")  # fmt: skip
 
 
 def load_model(folder: str | os.PathLike[str]) -> Trained:
     """The trained network of a folder that ``caveat train`` or :func:`save_model` wrote."""
     path = Path(folder)
     content = read_json(path / _ABOUT)
+    weights, metadata = read_tensors(path / _WEIGHTS)
+    if "about" in metadata:
+        content = from_json(metadata["about"], str(path / _WEIGHTS))
     if content.get("format") != _FORMAT:
         raise InputError(f"{path / _ABOUT} does not describe a model of Caveat (format {content.get('format')!r}).")
     if not isinstance(version := content.get("version"), int) or version > _VERSION:
@@ -87,7 +112,7 @@ def load_model(folder: str | os.PathLike[str]) -> Trained:
         )
     except (KeyError, TypeError) as error:
         raise InputError(f"{path / _ABOUT} is damaged: {error}. Train the model again.") from None
-    _fill(net, read_tensors(path / _WEIGHTS)[0], f"{path / _WEIGHTS} does not fit {path / _ABOUT}")
+    _fill(net, weights, f"{path / _WEIGHTS} does not fit {path / _ABOUT}")
     net.eval()
     return trained
 

@@ -1,0 +1,294 @@
+"""A folder of arrays and one JSON page that lists them: saved whole or not at all, and read whole or not at all.
+
+A new folder is written under another name and renamed. In a folder that is there, every new array gets a file name that
+holds the generation (``logits.caveat-0123456789abcdef.npy``); then the page, which names the files, is replaced in one
+step; then the files that only the old page named are removed. So
+
+- a process that is killed leaves the old content or the new content. What it left half written has names that only
+  Caveat gives, and the next save removes it;
+- a reader that meets a replacement sees another page when it looks again, and reads again. Arrays that it has
+  memory-mapped stay readable, because a removed file lives as long as it is open (POSIX);
+- files that Caveat did not write stay: only files that the page lists are removed, and links never.
+
+The other way, to exchange two folders in one step (``renameat2``), exists on Linux only, does not keep other people's
+files, and lets a reader open the old page and the new arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, final
+
+from caveat._files import (
+    from_json,
+    is_folder,
+    is_temporary,
+    path_errors,
+    read_bytes,
+    read_json,
+    sync,
+    temporary_name,
+    write_json,
+)
+from caveat.errors import InputError
+
+__all__ = ["PAGE_KEY", "ArrayFolder", "plain_files", "staging"]
+
+T = TypeVar("T")
+Page = dict[str, Any]
+
+PAGE_KEY = "folder"  # what a page says of its folder: generation and files
+_GENERATION = re.compile(r".+\.caveat-[0-9a-f]{16}\.npy")
+_LONGEST = 255  # bytes of a file name
+_YOUNG = 60.0  # seconds in which a new staging folder may not have its lock yet
+_PATIENCE = 30.0  # seconds for which a reader tries to overtake writers
+
+
+@final
+@dataclass(frozen=True)
+class ArrayFolder:
+    """How one kind of folder is saved and read.
+
+    Parameters
+    ----------
+    page
+        Name of the JSON file.
+    format, version
+        What the page must say of itself: this format, and at most this version.
+    what
+        What such a folder holds, for messages.
+    owned
+        Whether a page of version 1, which lists no files, owned the file of a name.
+    """
+
+    page: str
+    format: str
+    version: int
+    what: str
+    owned: Callable[[Mapping[str, Any], str], bool]
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def saving(self, path: str | os.PathLike[str]) -> Iterator[Path]:
+        """A staging folder for ``.npy`` files and the page; they become the content of ``path`` when the block ends.
+
+        ``path`` may be absent, empty, or a folder of this kind, else it is left alone with an InputError. A link to a
+        folder stays a link.
+        """
+        target = Path(os.path.realpath(path))
+        with path_errors(Path(path)):
+            self._check_ours(target)
+            inside = is_folder(target) and (any(target.iterdir()) or not _can_be_replaced(target))
+            with staging(target if inside else target.parent) as staged:
+                yield staged
+                self._commit(staged, target, inside=inside)
+
+    def _check_ours(self, target: Path) -> None:
+        """Raise InputError unless the folder may be written."""
+        if not os.path.lexists(target):
+            with suppress(FileNotFoundError):
+                target.lstat()  # a name that is too long
+            return
+        if not is_folder(target):
+            raise InputError(f"{target} must be a folder, but there is a file of this name. Choose another path.")
+        reason = ""
+        if (target / self.page).exists():
+            try:
+                self._checked(read_json(target / self.page), target / self.page)
+            except InputError as error:
+                reason = str(error).rstrip(".")
+        elif any(not _is_unfinished(child.name) for child in target.iterdir()):
+            reason = f"no {self.page} in it"
+        if reason:
+            raise InputError(f"{target} exists and was not written by Caveat ({reason}), so it is left alone. "
+                             "Choose another path.")  # fmt: skip
+
+    def _commit(self, staged: Path, target: Path, *, inside: bool) -> None:
+        content = read_json(staged / self.page)
+        names = sorted(file.name for file in staged.iterdir() if file.name != self.page)
+        generation = secrets.token_hex(8)
+        for name in names:
+            sync(staged / name)
+        if not inside:
+            self._write_page(staged, content, generation, {name: name for name in names})
+            try:
+                staged.rename(target)  # also onto an empty folder
+            except OSError:  # another process was quicker: its folder is replaced like any other
+                if not is_folder(target):
+                    raise
+            else:
+                sync(target.parent)
+                return
+        with _locked(target, wait=True) as alone:
+            self._check_ours(target)  # again: it may have changed since
+            former = self._owned(target)
+            files = {name: _with_generation(name, generation) for name in names}
+            for name, file in files.items():
+                (staged / name).rename(target / file)
+            sync(target)
+            # Files without a generation in their names are listed until they are gone, then never again.
+            superseded = [name for name in former if not _GENERATION.fullmatch(name)]
+            self._write_page(target, content, generation, files, superseded)
+            unlisted = [child.name for child in target.iterdir() if _GENERATION.fullmatch(child.name)] if alone else []
+            for name in {*former, *unlisted} - set(files.values()):
+                _remove_file(target / name)
+            if superseded:
+                self._write_page(target, content, generation, files)
+
+    def _write_page(
+        self, folder: Path, content: Page, generation: str, files: Mapping[str, str], superseded: Sequence[str] = ()
+    ) -> None:
+        about = {"generation": generation, "files": dict(files), "superseded": list(superseded)}
+        write_json(folder / self.page, content | {PAGE_KEY: about})
+
+    def _owned(self, target: Path) -> list[str]:
+        """Files of the folder that the page there owns."""
+        if not (target / self.page).exists():
+            return []
+        page = read_json(target / self.page)
+        if PAGE_KEY in page:
+            about = page[PAGE_KEY]
+            return [file for file in (*about["files"].values(), *about["superseded"]) if _is_plain(file)]
+        return [file.name for file in target.glob("*.npy") if self.owned(page, file.name)]
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def reading(self, folder: Path, read: Callable[[Page, dict[str, Path]], T]) -> T:
+        """``read(page, files)`` of one state of the folder; ``files`` maps plain names to paths.
+
+        A folder that was replaced meanwhile is read again.
+        """
+        path, started = folder / self.page, time.monotonic()
+        while True:
+            raw = read_bytes(path)
+            page = self._checked(from_json(raw, str(path)), path)
+            try:
+                found = read(page, self._files(folder, page))
+            except InputError:
+                if read_bytes(path) == raw:
+                    raise
+            else:
+                if read_bytes(path) == raw:
+                    return found
+            if time.monotonic() - started > _PATIENCE:
+                raise InputError(f"{folder} is replaced faster than it can be read. Try again when it is at rest.")
+
+    def strangers(self, folder: Path, page: Page) -> list[str]:
+        """Names of ``.npy`` files in the folder that its page does not list; none of a folder of version 1."""
+        if PAGE_KEY not in page:
+            return []
+        listed = {*page[PAGE_KEY]["files"].values(), *page[PAGE_KEY]["superseded"]}
+        names = {file.name for file in folder.glob("*.npy")} - listed
+        return sorted(name for name in names if not _GENERATION.fullmatch(name))
+
+    def _files(self, folder: Path, page: Page) -> dict[str, Path]:
+        if PAGE_KEY in page:
+            return {name: folder / file for name, file in page[PAGE_KEY]["files"].items()}
+        return plain_files(folder)
+
+    def _checked(self, page: Page, path: Path) -> Page:
+        if page.get("format") != self.format:
+            raise InputError(f"{path} does not describe {self.what} (format {page.get('format')!r}). Check the path.")
+        version = page.get("version")
+        if not isinstance(version, int) or version < 1:
+            raise InputError(f"{path} is damaged (version {version!r}). Save it again.")
+        if version > self.version:
+            raise InputError(f"{path} has version {version}; this Caveat reads up to {self.version}. Upgrade Caveat.")
+        if PAGE_KEY in page:
+            about = page[PAGE_KEY] if isinstance(page[PAGE_KEY], dict) else {}
+            files, superseded = about.get("files"), about.get("superseded")
+            if not isinstance(files, dict) or not isinstance(superseded, list):
+                raise InputError(f"{path} is damaged (it lists no files). Save it again.")
+            for file in (*files.values(), *superseded):
+                if not _is_plain(file):
+                    raise InputError(f"{path} names the file {file!r}, which is not in its folder. Save it again.")
+        return page
+
+
+def plain_files(folder: Path) -> dict[str, Path]:
+    """The ``.npy`` files of a folder that lists none, by name."""
+    return {file.name: file for file in sorted(folder.glob("*.npy")) if not _GENERATION.fullmatch(file.name)}
+
+
+@contextmanager
+def staging(parent: Path) -> Iterator[Path]:
+    """A new folder in ``parent`` for what is not finished, removed at the end; those of killed processes go first."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for child in parent.iterdir():
+        if is_temporary(child.name) and not child.is_symlink() and child.is_dir():
+            _remove_if_dead(child)
+    folder = parent / temporary_name()
+    folder.mkdir()
+    with _locked(folder, wait=False):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_if_dead(folder: Path) -> None:
+    """Remove a staging folder whose process is gone: nobody holds its lock, and it is not a moment old."""
+    with suppress(OSError):
+        if time.time() - folder.lstat().st_mtime > _YOUNG:
+            with _locked(folder, wait=False) as dead:
+                if dead:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold the lock of a folder where the system has such locks; gives whether it is held."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield False
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            held = True
+        except OSError:  # somebody else holds it, or the file system has none
+            held = False
+        yield held
+    finally:
+        os.close(handle)
+
+
+def _remove_file(path: Path) -> None:
+    """Remove a plain file. A link or a folder of this name is not ours."""
+    with suppress(OSError):
+        if stat.S_ISREG(path.lstat().st_mode):
+            path.unlink()
+
+
+def _can_be_replaced(folder: Path) -> bool:
+    """Whether another folder can be renamed to this one."""
+    return os.access(folder.parent, os.W_OK) and not folder.is_mount()
+
+
+def _is_unfinished(name: str) -> bool:
+    return is_temporary(name) or _GENERATION.fullmatch(name) is not None
+
+
+def _is_plain(name: object) -> bool:
+    """Whether this is the name of a ``.npy`` file, and no path."""
+    return isinstance(name, str) and Path(name).name == name and "\\" not in name and name.endswith(".npy")
+
+
+def _with_generation(name: str, generation: str) -> str:
+    stem, end = name.removesuffix(".npy"), f".caveat-{generation}.npy"
+    if len(os.fsencode(stem + end)) > _LONGEST:
+        stem = hashlib.sha256(stem.encode()).hexdigest()
+    return stem + end
