@@ -406,7 +406,7 @@ def test_a_cell_with_a_renamed_column_is_computed_again(score_study):
 def test_made_outputs_that_are_damaged_are_made_again(task_study, tmp_path):
     plan = task_study(SOURCE_TASK, 'scores = ["msp"]\n[sources.good]\ntask = "run.py:outputs"\nparams = {n = 30}\n')
     first = run(plan, store=tmp_path / "runs")
-    rows = [repr(row) for row in first.rows("metric")]
+    rows = [repr(row) for row in first.rows()]
     (made,) = (tmp_path / "runs" / "outputs").iterdir()
     (made / "notes.txt").write_text("mine")
     array = made / "inlier" / "logits.npy"
@@ -416,6 +416,6 @@ def test_made_outputs_that_are_damaged_are_made_again(task_study, tmp_path):
             first.store.forget(cell["key"])
     again = run(plan, store=tmp_path / "runs")
     assert not again.failures
-    assert [repr(row) for row in again.rows("metric")] == rows
+    assert [repr(row) for row in again.rows()] == rows
     kept = [path for path in made.parent.iterdir() if ".damaged-" in path.name]
     assert [(path / "notes.txt").read_text() for path in kept] == ["mine"]

@@ -129,7 +129,7 @@ def test_a_task_that_mixes_models_is_refused(tmp_path, inlier):
 def test_the_same_rows_in_two_roles_are_refused_by_every_cell(score_study):
     text = (score_study / "plan.toml").read_text(encoding="utf-8").replace("far.npz", "test.npz")
     (score_study / "plan.toml").write_text(text, encoding="utf-8")
-    for cell in Plan.read(score_study / "plan.toml").cells():
+    for cell in expand(Plan.read(score_study / "plan.toml"))[0]:
         if cell.task in ("score", "sets"):
             with pytest.raises(InputError, match="inlier and outlier set 'far' are the same 150 rows"):
                 load_source(cell, Store(score_study / "runs"))

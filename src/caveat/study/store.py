@@ -207,6 +207,7 @@ class Store:
             text, _, checksum = said.partition(b"\n")
             if checksum != _checksum(table, text):
                 raise ValueError("names or values are not those that were written")
+            is_record_table(table.schema)
         return StoredCell(table, facts)
 
     def facts(self, key: str) -> Mapping[str, Any]:
@@ -333,13 +334,14 @@ def _checksum(table: Any, text: bytes) -> bytes:
 
 def _add_array(whole: Any, array: Any) -> None:
     """Type, length, which values are missing, and every value, however deep."""
-    whole.update(json.dumps([str(array.type), len(array), array.null_count]).encode())
+    kind = str(array.type).partition("<")[0]  # Parquet renames the inner field of a list
+    whole.update(json.dumps([kind, len(array), array.null_count]).encode())
     if array.null_count:
         whole.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes())
         array = array.drop_null()
-    kind = str(array.type).partition("<")[0]
     if kind == "struct":
-        for part in array.flatten():
+        for field, part in zip(array.type, array.flatten(), strict=True):
+            whole.update(json.dumps(field.name).encode())
             _add_array(whole, part)
     elif kind == "list":
         whole.update(array.value_lengths().to_numpy(zero_copy_only=False).astype("<i4").tobytes())
