@@ -1,4 +1,4 @@
-"""Certificates on one page: the sandwich GAUC ≤ AAUC ≤ AUC, histograms of confidence and its bounds, means by class.
+"""Certificates: AUC, AAUC and GAUC of every model, histograms of the bounds, means by class.
 
 Histograms as in Tables 5 to 7 and means by class as in Figure 4 of the appendix of Bitterwolf, Meinke and Hein,
 "Certifiably Adversarially Robust Detection of Out-of-Distribution Data", NeurIPS 2020.
@@ -7,155 +7,176 @@ Histograms as in Tables 5 to 7 and means by class as in Figure 4 of the appendix
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from caveat._files import replacing_file
-from caveat.errors import InputError
-from caveat.report.chart import Axis, Chart
-from caveat.report.page import render_page
-from caveat.report.svg import Panel
-from caveat.report.tables import Cell, Column, Group, Line, Table, markdown_page
-from caveat.report.words import interval, listing, number, percent
-from caveat.study.certification import Certification, SetCertificate
+from caveat.evaluation.records import Certificate
+from caveat.report.chart import Axis, Chart, Panel
+from caveat.report.model_tables import mean_of
+from caveat.report.tables import Cell, Column, Group, Line, Table
+from caveat.report.view import View
+from caveat.report.words import count, interval, level, listing, number, percent, shorten
+from caveat.results import Estimate
 
-__all__ = ["certificate_markdown", "certificate_table", "render_certificates", "write_certificates"]
+__all__ = ["bound_panels", "certificate_panels", "certificate_table", "class_panels", "sandwich", "strength"]
 
-_COLUMNS = ("Model", "Accuracy", "AUC", "AAUC", "GAUC", "GAUC band", "Mean confidence", "Mean bound", "Zero gradients")
-
-
-def write_certificates(
-    found: Sequence[Certification], path: str | os.PathLike[str], *, title: str = "Certificates"
-) -> None:
-    """Write the page to ``path``, whole or not at all."""
-    page = render_certificates(found, title=title)
-    with replacing_file(path) as temporary:
-        temporary.write_text(page, encoding="utf-8", newline="\n")
+Key = tuple[str, str, float]  # model, method, radius
+STRONG, WEAK = 0.9, 0.5  # GAUC from which a set counts as told apart, and below which nothing useful is promised
+AREAS = ("auc", "aauc", "gauc")
 
 
-def render_certificates(found: Sequence[Certification], *, title: str = "Certificates") -> str:
-    """One self-contained page about the certificates of one or several models at one radius.
-
-    Examples
-    --------
-    >>> from caveat.study.certification import SetCertificate
-    >>> noise = SetCertificate("noise", clean=np.log([0.2]), upper=np.log([0.3]))
-    >>> page = render_certificates([Certification("net", 0.3, 10, np.log([0.9, 0.8]), 1.0, (noise,))])
-    >>> "Certified to tell apart (GAUC of 0.9 or more): noise." in page
-    True
-    """
-    if not found:
-        raise InputError("found must hold at least one certification, got none.")
-    if len(radii := sorted({one.epsilon for one in found})) > 1:
-        raise InputError(
-            f"all certifications of a page must be of one radius, got {listing([f'{r:g}' for r in radii])}."
-        )
-    histograms = [panel for i, one in enumerate(found) for panel in _histograms(one, i)]
-    return render_page(
-        "certificates.html.j2",
-        styles=("report.css", "study.css"),
-        scripts=("tables.js",),
-        title=title,
-        epsilon=radii[0],
-        sentences=[_sentence(one) for one in found],
-        table=certificate_table(found),
-        histograms=histograms,
-        classes=_class_panels(found),
-        caveats=list(dict.fromkeys(s.caveat for one in found for s in one.sets if s.caveat)),
-        delta=found[0].delta,
-    )
-
-
-def certificate_table(found: Sequence[Certification]) -> Table:
-    """The sandwich, grouped by set of outliers."""
-    groups = []
-    for name in dict.fromkeys(s.name for one in found for s in one.sets):
-        lines = [_line(one, s) for one in found for s in one.sets if s.name == name]
-        groups.append(Group(name, tuple(lines)))
-    caption = (
-        f"Radius {found[0].epsilon:g} in every pixel. AUC: outliers as they are. AAUC: attacked within the radius; "
-        "a better attack may do better. GAUC: certified, no attack within the radius can do better. All on the same "
-        f"samples. The band holds for further inliers with probability {1 - found[0].delta:g}."
-    )
-    columns = tuple(Column(name, number=name != "Model") for name in _COLUMNS)
-    return Table("certificates", "Certificates", caption, columns, tuple(groups))
-
-
-def certificate_markdown(found: Sequence[Certification], *, title: str = "Certificates") -> str:
-    """The same table as Markdown."""
-    return markdown_page(title, [certificate_table(found)])
-
-
-def _line(one: Certification, s: SetCertificate) -> Line:
-    band = one.band(s)
-    shown = [(percent, one.accuracy), (number, one.auc(s)), (number, one.aauc(s)), (number, one.gauc(s))]
-    cells = [_cell(style(value), value) if not math.isnan(value) else Cell("–") for style, value in shown]
-    cells.append(Cell(interval(band), band.lower))
-    rest = [(percent, np.exp(s.clean).mean()), (percent, np.exp(s.upper).mean()), (percent, s.zero_gradients)]
-    cells += [_cell(style(float(value)), float(value)) if not math.isnan(value) else Cell("–") for style, value in rest]
-    return Line((Cell(one.source), *cells))
-
-
-def _cell(text: str, value: float) -> Cell:
-    return Cell(text, value)
-
-
-def _sentence(one: Certification) -> str:
-    """What can be promised, in words."""
-    weak = [s.name for s in one.sets if one.gauc(s) < 0.5]
-    strong = [s.name for s in one.sets if one.gauc(s) >= 0.9]
-    said = [f"{one.source}: accuracy {percent(one.accuracy)}." if not math.isnan(one.accuracy) else f"{one.source}."]
-    if strong:
-        said.append(f"Certified to tell apart (GAUC of 0.9 or more): {listing(strong)}.")
-    if weak:
-        said.append(f"No useful promise (GAUC below 0.5): {listing(weak)}.")
-    return " ".join(said)
-
-
-def _histograms(one: Certification, number_of: int) -> list[Panel]:
-    """Confidence on inliers, and upper bounds on each set, each with its mean."""
-    shown = [("inliers", one.inlier, "Confidence", 1), *((s.name, s.upper, "Upper bound", 3) for s in one.sets)]
-    found = []
-    for i, (name, values, label, slot) in enumerate(shown):
-        edges, shares = one.histogram(values)
-        mean = float(np.exp(values).mean())
-        chart = Chart(
-            f"hist-{number_of}-{i}", Axis(float(edges[0]), 1.0, f"{label} of the confidence" if slot == 3 else label),
-            Axis(0, 1.08 * float(shares.max()), "Share", percent=True), size=(340, 190),
-        )  # fmt: skip
-        steps = np.repeat(edges, 2)[1:-1]
-        heights = np.repeat(shares, 2)
-        content = chart.area(steps, np.zeros(steps.size), heights) + chart.curve(steps, heights)
-        chart.series(i, name, content, slot=slot)
-        chart.rule(mean, 0, mean, float(shares.max()), cls="promise")
-        about = f"{label} of {one.source} on {name}: histogram of {values.size} samples, mean {number(mean)}."
-        found.append(chart.panel(f"{one.source}: {name}", about))
+def _models(view: View) -> dict[Key, list[Certificate]]:
+    found: dict[Key, list[Certificate]] = {}
+    for c in view.findings.of(Certificate):
+        found.setdefault((c.block.model, c.method, c.epsilon), []).append(c)
     return found
 
 
-def _class_panels(found: Sequence[Certification]) -> list[Panel]:
-    """Mean confidence (dot) and mean upper bound (ring) on each class of a set."""
-    panels: list[Panel] = []
-    for one in found:
-        for s in one.sets:
-            by = s.by_class()
-            if not 2 <= len(by) <= 40:
+def _label(view: View, key: Key) -> str:
+    model, method, epsilon = key
+    keys = list(_models(view))
+    parts = [model, *([method] if len({k[1] for k in keys}) > 1 else []),
+             *([f"radius {epsilon:g}"] if len({k[2] for k in keys}) > 1 else [])]  # fmt: skip
+    return ", ".join(parts)
+
+
+def sandwich(view: View) -> tuple[bool, str]:
+    """Whether GAUC <= AAUC <= AUC holds wherever two of them were measured, and the sentence that says so."""
+    certificates = view.findings.of(Certificate)
+    broken = []
+    for c in certificates:
+        held = [v for v in (c.gauc, c.aauc, c.auc) if not math.isnan(v)]
+        if any(low > high + 1e-9 for low, high in pairwise(held)):
+            broken.append(f"{c.block.model} on {c.block.outlier}")
+    if broken:
+        return False, (f"GAUC ≤ AAUC ≤ AUC is violated: {listing(broken)}. Either they were not measured on the same "
+                       "samples, or a bound is wrong. Do not rely on these certificates.")  # fmt: skip
+    return True, f"GAUC ≤ AAUC ≤ AUC holds in all {count(len(certificates), 'comparison')}, as it must."
+
+
+def strength(view: View) -> list[str]:
+    """What each model can promise, in words."""
+    sentences = []
+    for key, certificates in _models(view).items():
+        strong = list(dict.fromkeys(c.block.outlier for c in certificates if c.gauc >= STRONG))
+        weak = list(dict.fromkeys(c.block.outlier for c in certificates if c.gauc < WEAK))
+        right = mean_of([_plain(c.accuracy) for c in certificates[:1]])
+        parts = [f"{_label(view, key)}: accuracy {percent(right.value)}." if right else f"{_label(view, key)}."]
+        parts += [f"Certified to tell apart (GAUC of {STRONG:g} or more): {listing(strong)}."] if strong else []
+        parts += [f"No useful promise (GAUC below {WEAK:g}): {listing(weak)}."] if weak else []
+        sentences.append(" ".join(parts))
+    return sentences
+
+
+def certificate_table(view: View) -> Table | None:
+    """AUC, AAUC and GAUC of every model at every radius, by outlier set; means over seeds."""
+    models = _models(view)
+    if not models:
+        return None
+    groups = []
+    for outlier in dict.fromkeys(c.block.outlier for c in view.findings.of(Certificate)):
+        lines = []
+        for key, certificates in models.items():
+            mine = [c for c in certificates if c.block.outlier == outlier]
+            if mine:
+                band = mean_of([c.gauc_guaranteed for c in mine])
+                cells = [_cell([getattr(c, n) for c in mine], s) for n, s in (
+                    ("accuracy", "percent"), ("auc", "number"), ("aauc", "number"), ("gauc", "number"))]  # fmt: skip
+                cells.append(Cell("–") if band is None else Cell(interval(band), band.lower))
+                cells += [_cell([getattr(c, n) for c in mine], "percent")
+                          for n in ("mean_confidence", "mean_bound", "zero_gradients")]  # fmt: skip
+                cells.append(Cell(f"{mine[0].n:,}", float(mine[0].n)))
+                lines.append(Line((Cell(_label(view, key)), *cells)))
+        groups.append(Group(outlier, tuple(lines)))
+    epsilons = sorted({c.epsilon for c in view.findings.of(Certificate)})
+    caption = (
+        f"Radius {listing([f'{e:g}' for e in epsilons])} in every pixel. AUC: outliers unchanged. AAUC: attacked; a better "
+        "attack may lower it. GAUC: certified for every attack within the radius. The band also covers further inliers, "
+        f"with {level(1 - view.delta)} confidence."
+    )
+    columns = (Column("Model", number=False), *map(Column, (
+        "Accuracy", "AUC", "AAUC", "GAUC", "GAUC band", "Mean confidence", "Mean bound", "Zero gradients", "Samples",
+    )))  # fmt: skip
+    caveats = tuple(dict.fromkeys(c.caveat for c in view.findings.of(Certificate) if c.caveat))
+    notes = tuple(("abcdefghijklmnopqrstuvwxyz"[i % 26], caveat) for i, caveat in enumerate(caveats))
+    return Table("certificates", "Certificates", caption, columns, tuple(groups), notes)
+
+
+def certificate_panels(view: View) -> list[Panel]:
+    """GAUC, AAUC and AUC of every model, one picture per outlier set."""
+    models, panels = _models(view), []
+    labels = {key: _label(view, key) for key in models}
+    for outlier in dict.fromkeys(c.block.outlier for c in view.findings.of(Certificate)):
+        ticks = [(len(models) - 0.5 - i, shorten(label, 18)) for i, label in enumerate(labels.values())]
+        chart = Chart(
+            f"certificate-{len(panels)}", Axis(0, 1, "AUC"), Axis(0, len(models), ticks=ticks),
+            size=(400, 26 * len(models) + 54), margins=(6, 18, 42, 24 + 6.4 * max(len(t) for _, t in ticks)),
+        )  # fmt: skip
+        told = []
+        for (key, certificates), (y, _) in zip(models.items(), ticks, strict=True):
+            mine = [c for c in certificates if c.block.outlier == outlier]
+            values = {n: m.value for n in AREAS if (m := mean_of([_plain(getattr(c, n)) for c in mine])) is not None}
+            if values:
+                chart.rule(min(values.values()), y, max(values.values()), y, cls="span")
+                for slot, (name, value) in enumerate(values.items(), start=1):
+                    tip = f"{labels[key]}: {name.upper()} {number(value)}"
+                    chart.dot(value, y, tip, cls=f"dot slot-{slot} {name}")
+                told.append(f"{labels[key]} " + ", ".join(f"{n.upper()} {number(v)}" for n, v in values.items()))
+        panels.append(chart.panel(outlier, f"Certificates against {outlier}. {'; '.join(told)}."))
+    return panels
+
+
+def bound_panels(view: View) -> list[Panel]:
+    """Histograms of the certified upper bounds of the confidence, with their means."""
+    panels = []
+    for key, certificates in _models(view).items():
+        for c in certificates:
+            if c.edges.size < 2 or c.block.seed != certificates[0].block.seed:
                 continue
             chart = Chart(
-                f"classes-{len(panels)}",
-                Axis(-0.5, len(by) - 0.5, "Class", ticks=[(i, c[:6]) for i, c in enumerate(by)]),
-                Axis(0, 1, "Confidence"), size=(max(340, 22 * len(by) + 80), 220),
+                f"bound-{len(panels)}", Axis(float(c.edges[0]), float(c.edges[-1]), "Upper bound of the confidence"),
+                Axis(0, 1.08 * float(c.shares.max()) or 1.0, "Share", percent=True), size=(340, 190),
             )  # fmt: skip
-            for i, (name, (mean, bound)) in enumerate(by.items()):
+            steps, heights = np.repeat(c.edges, 2)[1:-1], np.repeat(c.shares, 2)
+            content = chart.area(steps, np.zeros(steps.size), heights) + chart.curve(steps, heights)
+            chart.series(0, c.block.outlier, content, slot=3)
+            chart.rule(c.mean_bound, 0, c.mean_bound, float(c.shares.max()), cls="promise")
+            about = f"Upper bounds of the confidence of {_label(view, key)} on {c.block.outlier}: mean {number(c.mean_bound)}."
+            panels.append(chart.panel(f"{_label(view, key)}: {c.block.outlier}", about, model=c.block.model))
+    return panels
+
+
+def class_panels(view: View) -> list[Panel]:
+    """Mean confidence (dot) and mean upper bound (ring) on each class of an outlier set."""
+    panels = []
+    for key, certificates in _models(view).items():
+        for c in certificates:
+            if c.class_confidence is None or c.class_bound is None or not 2 <= len(c.classes) <= 40:
+                continue
+            ticks = [(float(i), name[:6]) for i, name in enumerate(c.classes)]
+            chart = Chart(
+                f"classes-{len(panels)}", Axis(-0.5, len(c.classes) - 0.5, "Class", ticks=ticks), Axis(0, 1, "Confidence"),
+                size=(max(340, 22 * len(c.classes) + 80), 220),
+            )  # fmt: skip
+            told = []
+            for i, (name, mean, bound) in enumerate(zip(c.classes, c.class_confidence, c.class_bound, strict=True)):
                 chart.rule(i, mean, i, bound, cls="span")
                 chart.dot(i, bound, f"{name}: mean upper bound {number(bound)}", cls="dot slot-3 aauc")
                 chart.dot(i, mean, f"{name}: mean confidence {number(mean)}", cls="dot slot-1")
-            highest = max(by, key=lambda name: by[name][0])
-            about = (
-                f"Mean confidence of {one.source} on each class of {s.name}; "
-                f"the highest is {number(by[highest][0])} on {highest}."
-            )
-            panels.append(chart.panel(f"{one.source}: {s.name}", about))
+                told.append(f"{name} {number(mean)}, bound {number(bound)}")
+            about = f"Mean confidence on each class of {c.block.outlier}: {'; '.join(told)}."
+            panels.append(chart.panel(f"{_label(view, key)}: {c.block.outlier}", about, model=c.block.model))
     return panels
+
+
+def _plain(value: float) -> Estimate:
+    return Estimate(value, np.nan, np.nan, np.nan, 1, "")
+
+
+def _cell(values: list[float], style: str) -> Cell:
+    found = mean_of([_plain(v) for v in values])
+    if found is None:
+        return Cell("–")
+    write = percent if style == "percent" else number
+    return Cell(write(found.value), found.value, "" if len(values) == 1 else interval(found, style))
