@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from caveat.study.measuring import Progress as Tell
+from caveat.evaluation.evaluation import Progress as Tell
 
 __all__ = ["console", "error_console", "progress_bar", "say", "say_error"]
 

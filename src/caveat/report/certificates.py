@@ -91,9 +91,9 @@ def certificate_table(view: View) -> Table | None:
         groups.append(Group(outlier, tuple(lines)))
     epsilons = sorted({c.epsilon for c in view.findings.of(Certificate)})
     caption = (
-        f"Radius {listing([f'{e:g}' for e in epsilons])} in every pixel. AUC: outliers unchanged. AAUC: attacked; a better "
-        "attack may lower it. GAUC: certified for every attack within the radius. The band also covers further inliers, "
-        f"with {level(1 - view.delta)} confidence."
+        f"Radius {listing([f'{e:g}' for e in epsilons])} in every pixel. AUC: outliers unchanged. AAUC: attacked; a "
+        "better attack may lower it. GAUC: certified for every attack within the radius. The band also covers further "
+        f"inliers, with {level(1 - view.delta)} confidence."
     )
     columns = (Column("Model", number=False), *map(Column, (
         "Accuracy", "AUC", "AAUC", "GAUC", "GAUC band", "Mean confidence", "Mean bound", "Zero gradients", "Samples",
@@ -105,7 +105,7 @@ def certificate_table(view: View) -> Table | None:
 
 def certificate_panels(view: View) -> list[Panel]:
     """GAUC, AAUC and AUC of every model, one picture per outlier set."""
-    models, panels = _models(view), []
+    models, panels = _models(view), list[Panel]()
     labels = {key: _label(view, key) for key in models}
     for outlier in dict.fromkeys(c.block.outlier for c in view.findings.of(Certificate)):
         ticks = [(len(models) - 0.5 - i, shorten(label, 18)) for i, label in enumerate(labels.values())]
@@ -129,7 +129,7 @@ def certificate_panels(view: View) -> list[Panel]:
 
 def bound_panels(view: View) -> list[Panel]:
     """Histograms of the certified upper bounds of the confidence, with their means."""
-    panels = []
+    panels: list[Panel] = []
     for key, certificates in _models(view).items():
         for c in certificates:
             if c.edges.size < 2 or c.block.seed != certificates[0].block.seed:
@@ -142,22 +142,23 @@ def bound_panels(view: View) -> list[Panel]:
             content = chart.area(steps, np.zeros(steps.size), heights) + chart.curve(steps, heights)
             chart.series(0, c.block.outlier, content, slot=3)
             chart.rule(c.mean_bound, 0, c.mean_bound, float(c.shares.max()), cls="promise")
-            about = f"Upper bounds of the confidence of {_label(view, key)} on {c.block.outlier}: mean {number(c.mean_bound)}."
-            panels.append(chart.panel(f"{_label(view, key)}: {c.block.outlier}", about, model=c.block.model))
+            title = f"{_label(view, key)}: {c.block.outlier}"
+            about = f"Certified upper bounds of the confidence, {title}: mean {number(c.mean_bound)}."
+            panels.append(chart.panel(title, about, model=c.block.model))
     return panels
 
 
 def class_panels(view: View) -> list[Panel]:
     """Mean confidence (dot) and mean upper bound (ring) on each class of an outlier set."""
-    panels = []
+    panels: list[Panel] = []
     for key, certificates in _models(view).items():
         for c in certificates:
             if c.class_confidence is None or c.class_bound is None or not 2 <= len(c.classes) <= 40:
                 continue
             ticks = [(float(i), name[:6]) for i, name in enumerate(c.classes)]
             chart = Chart(
-                f"classes-{len(panels)}", Axis(-0.5, len(c.classes) - 0.5, "Class", ticks=ticks), Axis(0, 1, "Confidence"),
-                size=(max(340, 22 * len(c.classes) + 80), 220),
+                f"classes-{len(panels)}", Axis(-0.5, len(c.classes) - 0.5, "Class", ticks=ticks),
+                Axis(0, 1, "Confidence"), size=(max(340, 22 * len(c.classes) + 80), 220),
             )  # fmt: skip
             told = []
             for i, (name, mean, bound) in enumerate(zip(c.classes, c.class_confidence, c.class_bound, strict=True)):

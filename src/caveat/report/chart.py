@@ -54,7 +54,11 @@ class Axis:
         """Where the ticks are and what they say."""
         if self.ticks is not None:
             return self.ticks
-        return [(value, self.write(value)) for value in nice_ticks(self.low, self.high)]
+        values = nice_ticks(self.low, self.high)
+        if self.percent:
+            return [(value, self.write(value)) for value in values]
+        digits = max((len(f"{value:.6g}".partition(".")[2]) for value in values), default=0)
+        return [(value, f"{value:.{digits}f}".replace("-", "−")) for value in values]
 
     def write(self, value: float) -> str:
         text = f"{100 * value:.4g} %" if self.percent else f"{value:.4g}"

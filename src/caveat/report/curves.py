@@ -46,7 +46,9 @@ def roc_panels(view: View, offered: Sequence[str]) -> list[Panel]:
     return panels
 
 
-def risk_panels(view: View, offered: Sequence[str], *, errors: bool, key: str = "risk") -> list[Panel]:
+def risk_panels(
+    view: View, offered: Sequence[str], *, errors: bool, key: str = "risk", size: tuple[float, float] = SIZE
+) -> list[Panel]:
     """Selective risk over coverage: of the model's own errors, or with each outlier set counted as errors."""
     panels: list[Panel] = []
     for model in view.models:
@@ -58,7 +60,7 @@ def risk_panels(view: View, offered: Sequence[str], *, errors: bool, key: str = 
             top = 1.08 * max((float(np.nanmax(part)) for part in shown if part.size), default=1.0) or 1.0
             chart = Chart(
                 f"{key}-{len(panels)}", _share("Share of samples answered"),
-                Axis(0, min(1.0, top), "Errors among the answered", percent=True), SIZE,
+                Axis(0, min(1.0, top), "Errors among the answered", percent=True), size,
             )  # fmt: skip
             for i, name in reversed(list(enumerate(offered))):
                 if name in found:
@@ -73,7 +75,7 @@ def risk_panels(view: View, offered: Sequence[str], *, errors: bool, key: str = 
 
 def reliability_panels(view: View) -> list[Panel]:
     """Accuracy over confidence, with intervals, of every model."""
-    panels = []
+    panels: list[Panel] = []
     for model in view.models:
         curve = view.curve("reliability", model, "", "model")
         if curve is None or not np.isfinite(curve[1]).any():
@@ -99,5 +101,3 @@ def _at(curve: tuple[Floats, Floats, Floats, Floats], x: float) -> float:
 
 def _share(label: str) -> Axis:
     return Axis(0, 1, label, percent=True)
-
-

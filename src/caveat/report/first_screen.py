@@ -9,8 +9,8 @@ from caveat.evaluation.decide import Decision
 from caveat.evaluation.records import Certificate
 from caveat.report.certificates import certificate_panels, certificate_table, sandwich, strength
 from caveat.report.chart import Panel
-from caveat.report.curves import reliability_panels, risk_panels
-from caveat.report.forest import SHOWN, caught_panel, forest_panel
+from caveat.report.curves import risk_panels
+from caveat.report.forest import MOST_SETS, SHOWN, caught_panel, forest_panel
 from caveat.report.histograms import threshold_panel
 from caveat.report.model_tables import decision_table
 from caveat.report.tables import Cell, Column, Group, Line, Table
@@ -85,36 +85,35 @@ def subtitle(view: View) -> list[str]:
     return parts
 
 
-def cards(view: View, verdicts: Verdicts) -> list[Card]:
-    """The boxes of the first screen: of one model, of a study, or of certificates."""
+def cards(view: View, verdicts: Verdicts) -> list[list[Card]]:
+    """The boxes of the first screen by column: of one model, of a study, or of certificates."""
     if not view.methods and view.findings.of(Certificate):
         return _certified(view)
     return _one_model(view, verdicts) if view.single else _study(view, verdicts)
 
 
-def _one_model(view: View, verdicts: Verdicts) -> list[Card]:
+def _one_model(view: View, verdicts: Verdicts) -> list[list[Card]]:
     unit = view.units[0]
     decision = view.decision(unit)
-    found = [Card("decision", "Decision", box=None if decision is None else decision_box(decision, view.delta),
-                  lines=() if decision else ("No threshold could be set: there are no calibration samples.",))]  # fmt: skip
-    ranked = verdicts.get(("auroc", "", "all"))
+    box = None if decision is None else decision_box(decision, view.delta)
+    lines = ("No threshold could be set: there are no calibration samples.",) if box is None else ()
+    left = [Card("decision", "Decision", box=box, lines=lines)]
+    right: list[Card] = []
+    best = verdicts.get(("auroc", "", "all")) or verdicts.get(("augrc", "", ERRORS))
+    if best is not None and (panel := forest_panel(view, best, chosen=str(decision.method) if decision else "")):
+        left.append(_forest_card(view, best, panel))
     if decision is not None and decision.caught:
         marked = " ✓: outliers that had no part in the choice." if any(c.confirmed for c in decision.caught) else ""
-        caption = f"Share of each outlier set at or above the threshold, {level(1 - view.delta)} Clopper-Pearson.{marked}"
-        found.append(Card("caught", "What it rejects", caption, caught_panel(decision.caught)))
-    elif (risks := risk_panels(view, _order(verdicts)[:6], errors=True, key="first-risk")) and risks:
-        found.append(Card("caught", "Risk and coverage", "Errors among the answers to the samples with the lowest scores.",
-                          risks[0]))  # fmt: skip
-    errors = verdicts.get(("augrc", "", ERRORS))
-    best = ranked or errors
-    if best is not None and (panel := forest_panel(view, best, chosen=str(decision.method) if decision else "")):
-        found.append(_forest_card(view, best, panel))
+        least = f"The {MOST_SETS} sets that are caught least. " if len(decision.caught) > MOST_SETS else ""
+        caption = f"{least}Share at or above the threshold, {level(1 - view.delta)} Clopper-Pearson.{marked}"
+        right.append(Card("caught", "What it rejects", caption, caught_panel(decision.caught)))
+    elif risks := risk_panels(view, () if best is None else best.order[:6], errors=True, key="first", size=(480, 230)):
+        caption = "Errors among the answers to the samples with the lowest scores, for the six best scores."
+        right.append(Card("caught", "Risk and coverage", caption, risks[0]))
     if (panel := threshold_panel(view, unit)) is not None:
         outliers = "; orange: all outlier sets" if view.outliers(unit[0]) else ""
-        found.append(Card("threshold", "Score and threshold", f"Blue: in-distribution test samples{outliers}.", panel))
-    if len(found) < 4 and (panels := reliability_panels(view)):
-        found.append(Card("reliability", panels[0].title, "Accuracy over confidence, with intervals.", panels[0]))
-    return found
+        right.append(Card("threshold", "Score and threshold", f"Blue: in-distribution test samples{outliers}.", panel))
+    return [left, right] if right else [left]
 
 
 def _forest_card(view: View, verdict: Verdict, panel: Panel) -> Card:
@@ -123,7 +122,7 @@ def _forest_card(view: View, verdict: Verdict, panel: Panel) -> Card:
     if n == 1:
         title = f"One score, {what}"
     else:
-        title = f"{['', 'One', 'Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine', 'Ten'][shown]} best of {n} scores, {what}"
+        title = f"{shown} best of {n} scores, {what}" if n > shown else f"{n} scores, {what}"
     thin = "" if verdict.regime == ERRORS else " Thin: guaranteed for any n."
     if verdict.paired:
         caption = (f"Thick: {level(1 - view.delta)} interval (DeLong).{thin} Scores that share a letter are tied "
@@ -156,7 +155,7 @@ def decision_box(decision: Decision, delta: float) -> DecisionBox:
         empty = f", {percent(d.sets.empty)} empty" if d.sets.empty > 0 else ""
         promises.append(_line(
             d.coverage.holds,
-            f"Prediction sets hold the true class in at least {level(round(d.coverage.bound, 4))} of cases; "
+            f"Prediction sets hold the true class in {level(round(d.coverage.bound, 4))} of cases; "
             f"mean size {d.sets.mean_size:.2f}.",
             "Nothing can be promised about the prediction sets.",
             d.coverage.remedy or f"on average over calibration sets, {count(d.coverage.n, 'sample')}",
@@ -173,27 +172,22 @@ def _threshold(value: float) -> str:
     return f"{value:.5g}".replace("-", "−")
 
 
-def _order(verdicts: Verdicts) -> tuple[str, ...]:
-    found = verdicts.get(("auroc", "", "all")) or verdicts.get(("augrc", "", ERRORS))
-    return () if found is None else found.order
-
-
-def _study(view: View, verdicts: Verdicts) -> list[Card]:
-    found: list[Card] = []
+def _study(view: View, verdicts: Verdicts) -> list[list[Card]]:
+    found: list[list[Card]] = []
     best = verdicts.get(("auroc", "", "all")) or verdicts.get(("augrc", "", ERRORS))
     if best is not None and (panel := forest_panel(view, best)) is not None:
-        found.append(_forest_card(view, best, panel))
+        found.append([_forest_card(view, best, panel)])
     if best is not None:
-        found.append(Card("verdict", "Ranking over models and seeds", lines=tuple(_verdict_lines(view, best)),
-                          table=_regime_groups(view, verdicts)))  # fmt: skip
+        found.append([Card("verdict", "Ranking over models and seeds", lines=tuple(_verdict_lines(view, best)),
+                           table=_regime_groups(view, verdicts))])  # fmt: skip
     if (table := decision_table(view)) is not None:
         lines = table.groups[0].lines
         short = Table("first-decisions", table.title, table.caption, table.columns,
                       (Group("", lines[:MOST_DECISIONS]),))  # fmt: skip
         more = len(lines) - MOST_DECISIONS
-        note = "Nothing is promised about outliers. Each score was chosen on the same outliers whose caught share is shown: confirm it on others."
+        note = "Nothing is promised about outliers. Each score was chosen on these same outliers: confirm it on others."
         rest = f" {count(more, 'more decision')} under All numbers." if more > 0 else ""
-        found.append(Card("decisions", "Decision of every model", f"{table.caption} {note}{rest}", table=short))
+        found.append([Card("decisions", "Decision of every model", f"{table.caption} {note}{rest}", table=short)])
     return found
 
 
@@ -230,12 +224,14 @@ def _regime_groups(view: View, verdicts: Verdicts) -> Table | None:
     return Table("first-regimes", "Best group by regime", "", columns, (Group("", tuple(lines)),))
 
 
-def _certified(view: View) -> list[Card]:
+def _certified(view: View) -> list[list[Card]]:
     holds, sentence = sandwich(view)
     table, panels = certificate_table(view), certificate_panels(view)
-    found = [Card("promise", "What no attack can do", lines=(*strength(view), sentence if holds else f"! {sentence}"))]
-    found += [Card("sandwich", f"Certificates: {p.title}", "Filled: AUC; ring: AAUC; outlined: GAUC.", p)
-              for p in panels[:3]]  # fmt: skip
-    return [*found, Card("certificates-first", "AUC, AAUC and GAUC", table=table)]
-
-
+    promise = Card("promise", "What no attack can do", lines=(*strength(view), sentence if holds else f"! {sentence}"))
+    pictures = [Card("sandwich", f"Against {p.title}", "Filled: AUC. Ring: AAUC. Outlined: GAUC." if not i else "", p)
+                for i, p in enumerate(panels[:3])]  # fmt: skip
+    return [
+        [promise],
+        pictures,
+        [Card("table", "AUC, AAUC and GAUC", "" if table is None else table.caption, table=table)],
+    ]

@@ -16,7 +16,8 @@ from caveat.results import Estimate
 __all__ = ["caught_panel", "forest_panel", "rows_of"]
 
 WIDTH = 480
-SHOWN = 10
+SHOWN = 10  # methods
+MOST_SETS = 12  # outlier sets, those caught least
 Row = tuple[str, Estimate, Estimate | None]  # method, thick interval, thin interval
 
 
@@ -77,17 +78,19 @@ def forest_panel(view: View, verdict: Verdict, *, key: str = "forest", chosen: s
 
 def caught_panel(caught: Sequence[Caught], *, key: str = "caught") -> Panel:
     """Share of each outlier set at or above the threshold, with its interval; confirmed sets have a ring."""
-    order = sorted(caught, key=lambda c: (c.confirmed, regime_place(c.regime), c.outlier))
+    least = sorted(caught, key=lambda c: c.share.value)[:MOST_SETS]
+    order = sorted(least, key=lambda c: (c.confirmed, regime_place(c.regime), c.outlier))
+    row = max(20.0, min(32.0, 190 / len(order)))
     names = [shorten(c.outlier.removeprefix(f"{c.regime}: "), 22) for c in order]
     with_regime = any(c.regime for c in order)
     left = (38 if with_regime else 8) + 7.0 * max(map(len, names)) + 8
     chart = Chart(
-        key, Axis(0, 1, ticks=()), Axis(0, len(order), ticks=()), size=(WIDTH, 24 * len(order) + 6),
-        margins=(2, 118, 4, left),
+        key, Axis(0, 1, ticks=()), Axis(0, len(order), ticks=()), size=(WIDTH, row * len(order) + 6),
+        margins=(2, 134, 4, left),
     )  # fmt: skip
     for i, (c, label) in enumerate(zip(order, names, strict=True)):
         y = len(order) - 0.5 - i
-        py, right = chart.at(0, y)[1] + 4, WIDTH - 110
+        py, right = chart.at(0, y)[1] + 4, WIDTH - 126
         if with_regime:
             chart.text(0, py, c.regime, cls="small")
         chart.text(left - 8, py, label, anchor="end", cls="name")

@@ -26,7 +26,7 @@ def threshold_panel(view: View, unit: Unit, *, key: str = "threshold") -> Panel 
     outside = [(weights.get(name, 1), h.shares) for name, h in found.items() if name]
     pooled = np.average([s for _, s in outside], axis=0, weights=[n for n, _ in outside]) if outside else None
     top = max(float(inside.max()), 0.0 if pooled is None else float(pooled.max()))
-    chart = Chart(key, _axis(edges, ""), Axis(0, 1.25 * top, ticks=()), size=(480, 172), margins=(4, 10, 24, 10))
+    chart = Chart(key, _axis(edges, ""), Axis(0, 1.25 * top, ticks=()), size=(480, 236), margins=(4, 22, 24, 22))
     _fill(chart, inside, 0.0, 1.0, "hist inside")
     if pooled is not None:
         _fill(chart, pooled, 0.0, 1.0, "hist outside")

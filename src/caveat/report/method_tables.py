@@ -36,8 +36,8 @@ def ranking_table(view: View, verdict: Verdict, *, chosen: str = "") -> Table:
     lines = []
     for name, thick, thin in rows_of(view, verdict):
         rank, family = comparison.rank(name), view.family(name)
-        cells = [Cell(str(rank), float(rank)),
-                 Cell(f"{name} (chosen)" if name == chosen else name, strong=alone and rank == 1), Cell(family)]  # fmt: skip
+        label = Cell(f"{name} (chosen)" if name == chosen else name, strong=alone and rank == 1)
+        cells = [Cell(str(rank), float(rank)), label, Cell(family)]
         if not verdict.paired:
             cells.append(Cell(f"{comparison.average_ranks[name]:.2f}", comparison.average_ranks[name]))
         cells.append(number_cell(thick))
@@ -45,10 +45,10 @@ def ranking_table(view: View, verdict: Verdict, *, chosen: str = "") -> Table:
         cells.append(Cell("not given") if guaranteed is None else Cell(words.interval(guaranteed), guaranteed.lower))
         lines.append(Line((*cells, Cell(letters[name])), family))
     value = "AUROC of errors" if verdict.regime == ERRORS else "Mean AUROC"
-    thick = f"{words.level(1 - view.delta)} DeLong" if verdict.paired else "middle half of the blocks"
+    shown = f"{words.level(1 - view.delta)} DeLong" if verdict.paired else "middle half of the blocks"
     columns = [Column("Rank"), Column("Method", number=False), Column("Reads", number=False)]
     columns += [] if verdict.paired else [Column("Average rank")]
-    columns += [Column(value, thick), Column("Guaranteed", "for any n"), Column("Tied", number=False)]
+    columns += [Column(value, shown), Column("Guaranteed", "for any n"), Column("Tied", number=False)]
     caption = (f"Rank: 1 + the number of significantly better methods. {comparison.legend()} "
                "Guaranteed bands are shown for information and decide no rank.")  # fmt: skip
     return Table("ranking", "Ranking", caption, tuple(columns), (Group("", tuple(lines)),), name=1)
@@ -93,7 +93,7 @@ def numbers_table(view: View, order: Sequence[str]) -> Table | None:
             lines.append(Line(tuple(cells), family))
         regime = view.regime(model, outlier)
         heading = " · ".join([*([model] if len(view.models) > 1 else []), outlier, *([regime] if regime else [])])
-        groups.append(Group(heading, tuple(lines), model if len(view.models) > 1 else "", regime))
+        groups.append(Group(heading, tuple(lines), view.named(model), regime))
     brackets = f"{words.level(1 - view.delta)} intervals" if view.single else "interval of one seed, range of several"
     caption = f"Brackets: {brackets}. Two rates share the name FPR@95; the headings say what each counts."
     if len(shown) < len(order):
@@ -134,11 +134,12 @@ def curve_table(view: View, order: Sequence[str], kind: str) -> Table | None:
                 if curve is not None:
                     x, *ys = curve
                     points = [[float(np.interp(a, x, y)) for y in ys] for a in at]
-                    cells = (number_cell(Estimate(*p, 1 - view.delta, 0, ""), "percent") for p in points)
+                    cells = (number_cell(Estimate(y, low, high, 1 - view.delta, 0, ""), "percent")
+                             for y, low, high in points)  # fmt: skip
                     lines.append(Line((Cell(name), *cells)))
             if lines:
                 groups.append(Group(view.headed(model, outlier) if outlier or len(view.models) > 1 else "",
-                                    tuple(lines), model if len(view.models) > 1 else ""))  # fmt: skip
+                                    tuple(lines), view.named(model)))  # fmt: skip
     if not groups:
         return None
     columns = (Column("Method", number=False),
@@ -160,4 +161,3 @@ def score_table(view: View) -> Table | None:
         return None
     columns = tuple(Column(name, number=False) for name in ("Score", "Reads", "What it is", "Paper"))
     return Table("scores", "Scores and their papers", "", columns, (Group("", lines),))
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import numpy as np
 
 from caveat.evaluation.records import Collapse, Left, Proximity
@@ -101,7 +102,9 @@ def model_table(view: View) -> Table | None:
             label = model if len(view.models) > 1 else "the model"
             lines.append(Line((Cell(label), *(number_cell(mean_of([getattr(f, n) for f in mine]), names[n][1])
                                               for n in shown))))  # fmt: skip
-    caption = "On the inliers. Except for accuracy, smaller is better. Brackets: interval of one seed, range of several."
+    caption = (
+        "On the inliers. Except for accuracy, smaller is better. Brackets: interval of one seed, range of several."
+    )
     columns = (Column("Model", number=False), *(Column(names[name][0]) for name in shown))
     return Table("models", "Accuracy and calibration", caption, columns, (Group("", tuple(lines)),))
 
@@ -112,9 +115,12 @@ def reliability_table(view: View) -> Table | None:
     for model in view.models:
         curve = view.curve("reliability", model, "", "model")
         if curve is not None:
-            lines = tuple(Line((Cell(words.percent(x), x), number_cell(Estimate(y, low, high, 1 - view.delta, 0, ""), "percent")))
-                          for x, y, low, high in zip(*(c.tolist() for c in curve), strict=True) if np.isfinite(y))  # fmt: skip
-            groups.append(Group(model if len(view.models) > 1 else "", lines, model if len(view.models) > 1 else ""))
+            lines = tuple(
+                Line((Cell(words.percent(x), x), number_cell(Estimate(y, low, high, 1 - view.delta, 0, ""), "percent")))
+                for x, y, low, high in zip(*(c.tolist() for c in curve), strict=True)
+                if np.isfinite(y)
+            )
+            groups.append(Group(view.named(model), lines, view.named(model)))
     columns = (Column("Mean confidence"), Column("Accuracy", "with its interval"))
     caption = "Bins of equal width that hold samples."
     return Table("reliability-bins", "Reliability", caption, columns, tuple(groups), name=-1) if groups else None
@@ -134,23 +140,23 @@ def set_table(view: View) -> Table | None:
                 lines.append(Line((Cell(s.set_method), rest[0], number_cell(s.coverage, "percent"), Cell(s.verdict),
                                    *rest[1:])))  # fmt: skip
         if lines:
-            groups.append(Group(model if len(view.models) > 1 else "", tuple(lines)))
+            groups.append(Group(view.named(model), tuple(lines)))
     if not groups:
         return None
     columns = (Column("Sets", number=False), Column("Promised"), Column("Coverage", "measured"),
                Column("Verdict", number=False), Column("Mean size"), Column("Empty"), Column("T-SS"), Column("T-CV"),
                Column("SSCV"))  # fmt: skip
     caption = (
-        f"At alpha = {view.alpha:g}. T-SS: how far set size follows difficulty, from -1 to 1, larger is better. T-CV and "
-        "SSCV: worst gap between coverage and promise over groups of equal difficulty and of equal size."
+        f"At alpha = {view.alpha:g}. T-SS: how far set size follows difficulty, from -1 to 1, larger is better. T-CV "
+        "and SSCV: worst gap between coverage and promise over groups of equal difficulty and of equal size."
     )
     return Table("sets", "Prediction sets", caption, columns, tuple(groups))
 
 
 def outlier_set_table(view: View) -> Table | None:
     """Mean size of the prediction sets of outliers."""
-    lines = [Line((Cell(view.headed(model, s.block.outlier)), Cell(s.set_method), Cell(words.plain(s.mean_size), s.mean_size),
-                   Cell(words.percent(s.empty), s.empty)))
+    lines = [Line((Cell(view.headed(model, s.block.outlier)), Cell(s.set_method),
+                   Cell(words.plain(s.mean_size), s.mean_size), Cell(words.percent(s.empty), s.empty)))
              for model in view.models for s in view.sets(model) if s.block.outlier]  # fmt: skip
     if not lines:
         return None

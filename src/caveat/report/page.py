@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, final
 
 from caveat.evaluation.findings import Findings
+from caveat.evaluation.records import Left
 from caveat.report import certificates, curves, method_tables, model_tables, sets
 from caveat.report.chart import SLOTS, Panel
 from caveat.report.first_screen import Verdicts, cards, subtitle
@@ -44,6 +45,7 @@ class Section:
     fold_title: str = ""
     tables: tuple[Table, ...] = ()
     legend: str = ""  # "methods": switches for the curves; "sets": names of the set methods
+    open: bool = False  # tables are shown
     natural: bool = False  # pictures at their own width
     pick: bool = False  # the folded panels are shown one at a time
 
@@ -69,7 +71,7 @@ def render_report(findings: Findings) -> tuple[str, str, str]:
     order = _order(view, verdicts)
     tables = _tables(view, verdicts, order)
     chosen = view.decision(view.units[0]) if view.single and view.units else None
-    n_sets = len({key for key in view.regimes})
+    n_sets = len(set(view.regimes))
     offered = order[: max(SLOTS, CURVE_BYTES // (_ONE_CURVE * max(1, 2 * n_sets)))]
     if chosen is not None and str(chosen.method) not in order[:SLOTS]:  # the chosen score is always drawn
         offered = [*order[: SLOTS - 1], str(chosen.method), *(n for n in offered if n not in order[: SLOTS - 1]
@@ -148,7 +150,7 @@ def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: di
                          tuple(curves.roc_panels(view, offered)), tables=of("roc"), legend="methods"))  # fmt: skip
     found.append(Section(
         "risk", "Errors and abstaining",
-        "Left: errors among the answers, from the lowest score up. Reliability: accuracy should equal confidence.",
+        "Risk: errors among the answers, from the lowest score up. Reliability: accuracy should equal confidence.",
         (*curves.risk_panels(view, offered, errors=True), *curves.reliability_panels(view)),
         tuple(curves.risk_panels(view, offered, errors=False, key="risk-out")), "With outliers counted as errors",
         of("risk", "models", "reliability"), "methods",
@@ -170,7 +172,7 @@ def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: di
         "decisions" if not view.single else "", "caught", "ranking", "regimes", "numbers", "errors", "proximity",
         "collapse", "left_out", "scores",
     )))  # fmt: skip
-    found.append(Section("data", "Data and roles", tables=of("data")))
+    found.append(Section("data", "Data and roles", tables=of("data"), open=view.single))
     return [s for s in found if s.panels or s.folded or s.tables]
 
 
@@ -195,19 +197,23 @@ def _tie_sections(view: View, verdicts: Verdicts, order: Sequence[str]) -> list[
 
 def _histogram_section(view: View, order: Sequence[str]) -> Section:
     """The chosen score of every model with its threshold; the others one at a time."""
-    shown, others = [], []
+    shown: list[Panel | None] = []
+    others: list[Panel | None] = []
     units = [next(unit for unit in view.units if unit[0] == model) for model in view.models]
     most = max(SLOTS, HISTOGRAM_BYTES // (_ONE_HISTOGRAM * max(1, len(units))))
     for i, unit in enumerate(units):
         decision = view.decision(unit)
         chosen = "" if decision is None else str(decision.method)
         threshold = float("nan") if decision is None else decision.threshold
-        shown.append(ridge_panel(view, unit, chosen, key=f"chosen-{i}", threshold=threshold))
-        others += [ridge_panel(view, unit, name, key=f"hist-{i}-{j}") for j, name in enumerate(order[:most])
-                   if name != chosen]  # fmt: skip
-    if not view.places:
-        shown = []  # the first screen shows it already
-    lead = "The chosen score on inliers (filled) and on each outlier set (line). Dashed: the threshold."
+        if view.places:  # otherwise the first screen shows it already
+            shown.append(ridge_panel(view, unit, chosen, key=f"chosen-{i}", threshold=threshold))
+        found = [ridge_panel(view, unit, name, key=f"hist-{i}-{j}") for j, name in enumerate(order[:most])
+                 if name != chosen]  # fmt: skip
+        beside = 2 if view.single and view.places else 0
+        shown, others = [*shown, *found[:beside]], [*others, *found[beside:]]
+    lead = (
+        "Inliers are filled, each outlier set is a line. Dashed: the threshold of the chosen score, which comes first."
+    )
     return Section("histograms", "Score histograms", lead, tuple(p for p in shown if p is not None),
                    tuple(p for p in others if p is not None), "Another score", pick=True)  # fmt: skip
 
@@ -219,7 +225,9 @@ def _repeat(view: View) -> list[str]:
     for cell in f.cells:
         for name, version in cell.versions.items():
             versions.setdefault(name, set()).add(version)
-    made = ", ".join(f"{name} {' and '.join(sorted(found))}" for name, found in sorted(versions.items()) if found != {""})
+    made = ", ".join(
+        f"{name} {' and '.join(sorted(found))}" for name, found in sorted(versions.items()) if found != {""}
+    )
     seeds = ", ".join(str(seed) for seed in sorted({seed for _, seed in view.units}))
     lines = [f"Settings: false_alarm = {f.false_alarm:g}, risk = {f.risk:g}, alpha = {f.alpha:g}, delta = {f.delta:g}, "
              f"seed = {seeds}."]  # fmt: skip
@@ -229,7 +237,7 @@ def _repeat(view: View) -> list[str]:
         lines += [f"Study key {key}. Run: caveat study plan.toml, then caveat report on its folder."]
     elif view.methods:
         lines += ["Run: caveat evaluate on the same files, or caveat.evaluate on the same outputs."]
-    reasons = {f"left out ({left.reason})." for left in f.of(model_tables.Left)}
+    reasons = {f"left out ({left.reason})." for left in f.of(Left)}
     return lines + [note for note in f.notes if not any(note.endswith(reason) for reason in reasons)]
 
 

@@ -57,7 +57,9 @@ def difficulty_panels(view: View) -> list[Panel]:
     panels: list[Panel] = []
     for model in view.models:
         for kind, label in (("size_by_difficulty", "Mean set size"), ("coverage_by_difficulty", "Coverage")):
-            found = {name: curve for name in set_names(view) if (curve := view.curve(kind, model, "", name)) is not None}
+            found = {
+                name: curve for name in set_names(view) if (curve := view.curve(kind, model, "", name)) is not None
+            }
             values = np.concatenate([curve[1] for curve in found.values()]) if found else np.array([])
             if np.isfinite(values).sum() < 2:
                 continue

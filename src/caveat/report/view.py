@@ -63,8 +63,8 @@ class View:
     @cached_property
     def methods(self) -> Mapping[str, Method]:
         """Every measured method by its name."""
-        records = [*self.findings.of(Detection), *self.findings.of(Selective)]
-        return {str(r.method): r.method for r in sorted(records, key=lambda r: str(r.method))}
+        found = [r.method for r in self.findings.of(Detection)] + [r.method for r in self.findings.of(Selective)]
+        return {str(method): method for method in sorted(found, key=str)}
 
     def outliers(self, model: str) -> list[str]:
         """Outlier sets of a model: near, mid, far, those without a regime; by name within."""
@@ -92,6 +92,10 @@ class View:
     def family(self, name: str) -> str:
         """What a method reads."""
         return self._families.get(self.methods[name].score, "other")
+
+    def named(self, model: str) -> str:
+        """The model where there are several; a page about one model does not repeat its name."""
+        return model if len(self.models) > 1 else ""
 
     def headed(self, model: str, text: str) -> str:
         """A heading that names the model where there are several."""

@@ -9,7 +9,8 @@ from caveat.results import Estimate
 from caveat.results.paired_test import p_text
 
 __all__ = [
-    "STYLES", "Notes", "count", "interval", "level", "listing", "number", "percent", "plain", "scaled", "share", "shorten",
+    "STYLES", "Notes", "count", "interval", "level", "listing", "number", "percent", "plain", "scaled", "share",
+    "shorten",
 ]  # fmt: skip
 
 # -- numbers ----------------------------------------------------------------------------------------------------------

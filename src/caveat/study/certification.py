@@ -20,9 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._checks import as_count, as_labels, as_level, as_number
 from caveat.data import Images
 from caveat.errors import CaveatError, InputError
+from caveat.evaluation.findings import CellFacts, Findings
+from caveat.evaluation.records import Block, Certificate
+from caveat.evaluation.versions import versions
 from caveat.results import Estimate
 from caveat.robust import Sandwich, conformal_guaranteed_auroc, sandwich
-from caveat.study.schema import Row, estimate_row, make_row
 
 __all__ = ["BINS", "Certification", "Gates", "SetCertificate", "certify"]
 
@@ -162,33 +164,26 @@ class Certification:
             return self.inlier, one
         return self.inlier_gate, one.gates
 
-    def rows(self, *, seed: int = 0) -> list[Row]:
-        """Rows of a study's table: kinds ``certificate`` and ``histogram``."""
-        common: dict[str, Any] = {"source": self.source, "seed": seed, "params": f'{{"epsilon": {self.epsilon:g}}}'}
-        rows = []
-        for metric, value in (("accuracy", self.accuracy), ("mean_confidence", float(np.exp(self.inlier).mean()))):
-            if not np.isnan(value):
-                rows.append(make_row("certificate", metric, value, n=self.inlier.size, **common))
+    def records(self, *, seed: int = 0) -> list[Certificate]:
+        """One record per set of outliers, for tables and reports."""
+        found = []
         for one in self.sets:
-            here = common | {"outlier": one.name, "n": one.n}
-            areas = self.sandwich(one)
-            values = {
-                "auc": areas.clean, "aauc": self.aauc(one), "gauc": areas.guaranteed,
-                "conservative_gauc": areas.conservative_guaranteed, "gfpr95_inlier_positive": areas.guaranteed_fpr95,
-                "mean_confidence": float(np.exp(one.clean).mean()),
-                "mean_upper_bound": float(np.exp(one.upper).mean()),
-                "zero_gradient_share": one.zero_gradients,
-            }  # fmt: skip
-            rows += [
-                make_row("certificate", metric, value, x=self.epsilon, **here)
-                | ({"caveat": one.caveat} if metric == "aauc" else {})
-                for metric, value in values.items()
-                if not np.isnan(value)
-            ]
-            band = common | {"outlier": one.name, "x": self.epsilon}
-            rows.append(estimate_row("certificate", "guaranteed_auc_band", self.band(one), **band))
-            rows += self._histogram("upper_bound", one.upper, here)
-        return rows + self._histogram("inlier", self.inlier, common | {"n": self.inlier.size})
+            areas, by_class = self.sandwich(one), one.by_class()
+            edges, shares = self.histogram(one.upper)
+            means = np.array(list(by_class.values())) if by_class else None
+            found.append(Certificate(
+                Block(self.source, seed, one.name), "confidence", self.epsilon, areas.clean, self.aauc(one),
+                areas.guaranteed, self.band(one), self.accuracy, float(np.exp(one.clean).mean()),
+                float(np.exp(one.upper).mean()), one.zero_gradients, one.n, edges, shares, tuple(by_class),
+                None if means is None else means[:, 0], None if means is None else means[:, 1], one.caveat,
+            ))  # fmt: skip
+        return found
+
+    def findings(self, *, title: str, seed: int = 0) -> Findings:
+        """What a report reads."""
+        cell = CellFacts("", "certificates", 0.0, versions())
+        none = np.nan
+        return Findings(title, self.records(seed=seed), {}, none, self.delta, none, none, cells=(cell,))
 
     def histogram(self, log_confidence: Vector) -> tuple[Vector, Vector]:
         """Edges (BINS + 1,) from 1/K to 1 and shares (BINS,) of a log-confidence."""
@@ -196,13 +191,6 @@ class Certification:
         # Rounding puts a uniform answer a hair below 1/K.
         counts, _ = np.histogram(np.exp(log_confidence).clip(edges[0], 1), edges)
         return edges, counts / log_confidence.size
-
-    def _histogram(self, metric: str, values: Vector, common: Mapping[str, Any]) -> list[Row]:
-        edges, shares = self.histogram(values)
-        return [
-            make_row("histogram", metric, share, x=edge, **common)
-            for edge, share in zip(edges, [*shares, np.nan], strict=True)
-        ]
 
 
 def certify(
