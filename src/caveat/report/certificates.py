@@ -75,55 +75,57 @@ def certificate_table(view: View) -> Table | None:
     if not models:
         return None
     groups = []
-    for outlier in dict.fromkeys(c.block.outlier for c in view.findings.of(Certificate)):
+    for key, certificates in models.items():
         lines = []
-        for key, certificates in models.items():
+        for outlier in dict.fromkeys(c.block.outlier for c in certificates):
             mine = [c for c in certificates if c.block.outlier == outlier]
-            if mine:
-                band = mean_of([c.gauc_guaranteed for c in mine])
-                cells = [_cell([getattr(c, n) for c in mine], s) for n, s in (
-                    ("accuracy", "percent"), ("auc", "number"), ("aauc", "number"), ("gauc", "number"))]  # fmt: skip
-                cells.append(Cell("–") if band is None else Cell(interval(band), band.lower))
-                cells += [_cell([getattr(c, n) for c in mine], "percent")
-                          for n in ("mean_confidence", "mean_bound", "zero_gradients")]  # fmt: skip
-                cells.append(Cell(f"{mine[0].n:,}", float(mine[0].n)))
-                lines.append(Line((Cell(_label(view, key)), *cells)))
-        groups.append(Group(outlier, tuple(lines)))
+            band = mean_of([c.gauc_guaranteed for c in mine])
+            cells = [_cell([getattr(c, name) for c in mine], "number") for name in AREAS]
+            cells.append(Cell("–") if band is None else Cell(interval(band), band.lower))
+            cells += [_cell([getattr(c, name) for c in mine], "percent")
+                      for name in ("mean_confidence", "mean_bound", "zero_gradients")]  # fmt: skip
+            lines.append(Line((Cell(outlier), *cells, Cell(f"{mine[0].n:,}", float(mine[0].n)))))
+        right = mean_of([_plain(certificates[0].accuracy)])
+        heading = _label(view, key) + (f", accuracy {percent(right.value)}" if right else "")
+        groups.append(Group(heading, tuple(lines), key[0]))
     epsilons = sorted({c.epsilon for c in view.findings.of(Certificate)})
     caption = (
         f"Radius {listing([f'{e:g}' for e in epsilons])} in every pixel. AUC: outliers unchanged. AAUC: attacked; a "
         "better attack may lower it. GAUC: certified for every attack within the radius. The band also covers further "
         f"inliers, with {level(1 - view.delta)} confidence."
     )
-    columns = (Column("Model", number=False), *map(Column, (
-        "Accuracy", "AUC", "AAUC", "GAUC", "GAUC band", "Mean confidence", "Mean bound", "Zero gradients", "Samples",
-    )))  # fmt: skip
+    names = ("AUC", "AAUC", "GAUC", "GAUC band", "Mean confidence", "Mean bound", "Zero gradients", "Samples")
+    columns = (Column("Outlier set", number=False), *map(Column, names))
     caveats = tuple(dict.fromkeys(c.caveat for c in view.findings.of(Certificate) if c.caveat))
     notes = tuple(("abcdefghijklmnopqrstuvwxyz"[i % 26], caveat) for i, caveat in enumerate(caveats))
     return Table("certificates", "Certificates", caption, columns, tuple(groups), notes)
 
 
 def certificate_panels(view: View) -> list[Panel]:
-    """GAUC, AAUC and AUC of every model, one picture per outlier set."""
-    models, panels = _models(view), list[Panel]()
-    labels = {key: _label(view, key) for key in models}
-    for outlier in dict.fromkeys(c.block.outlier for c in view.findings.of(Certificate)):
-        ticks = [(len(models) - 0.5 - i, shorten(label, 18)) for i, label in enumerate(labels.values())]
+    """GAUC, AAUC and AUC against every outlier set, one picture per model."""
+    panels: list[Panel] = []
+    for key, certificates in _models(view).items():
+        sets = list(dict.fromkeys(c.block.outlier for c in certificates))
+        found = {}
+        for outlier in sets:
+            mine = [c for c in certificates if c.block.outlier == outlier]
+            means = {name: mean_of([_plain(getattr(c, name)) for c in mine]) for name in AREAS}
+            found[outlier] = {name: mean.value for name, mean in means.items() if mean is not None}
+        least = min((v for values in found.values() for v in values.values()), default=0.0)
+        ticks = [(len(sets) - 0.5 - i, shorten(outlier, 22)) for i, outlier in enumerate(sets)]
         chart = Chart(
-            f"certificate-{len(panels)}", Axis(0, 1, "AUC"), Axis(0, len(models), ticks=ticks),
-            size=(400, 26 * len(models) + 54), margins=(6, 18, 42, 24 + 6.4 * max(len(t) for _, t in ticks)),
+            f"certificate-{len(panels)}", Axis(0.0 if least < 0.5 else 0.5 if least < 0.9 else 0.9, 1, "AUC"),
+            Axis(0, len(sets), ticks=ticks), size=(480, 26 * len(sets) + 50),
+            margins=(6, 22, 40, 24 + 6.6 * max(len(text) for _, text in ticks)),
         )  # fmt: skip
         told = []
-        for (key, certificates), (y, _) in zip(models.items(), ticks, strict=True):
-            mine = [c for c in certificates if c.block.outlier == outlier]
-            values = {n: m.value for n in AREAS if (m := mean_of([_plain(getattr(c, n)) for c in mine])) is not None}
+        for (outlier, values), (y, _) in zip(found.items(), ticks, strict=True):
             if values:
                 chart.rule(min(values.values()), y, max(values.values()), y, cls="span")
-                for slot, (name, value) in enumerate(values.items(), start=1):
-                    tip = f"{labels[key]}: {name.upper()} {number(value)}"
-                    chart.dot(value, y, tip, cls=f"dot slot-{slot} {name}")
-                told.append(f"{labels[key]} " + ", ".join(f"{n.upper()} {number(v)}" for n, v in values.items()))
-        panels.append(chart.panel(outlier, f"Certificates against {outlier}. {'; '.join(told)}."))
+            for slot, (name, value) in enumerate(values.items(), start=1):
+                told.append(f"{outlier}: {name.upper()} {number(value)}")
+                chart.dot(value, y, told[-1], cls=f"dot slot-{slot} {name}", radius=7.5 - 1.5 * slot)
+        panels.append(chart.panel(_label(view, key), f"Certificates. {'; '.join(told)}.", model=key[0]))
     return panels
 
 

@@ -80,6 +80,9 @@ def subtitle(view: View) -> list[str]:
         parts.append(count(len(sets), "outlier set") + (f", {count(n, 'sample')}" if view.single and n else ""))
     if view.methods:
         parts.append(count(len(view.methods), "score"))
+    elif certificates := view.findings.of(Certificate):
+        parts.append(count(len({c.block.outlier for c in certificates}), "outlier set"))
+        parts.append(f"radius {listing(sorted({f'{c.epsilon:g}' for c in certificates}))}")
     versions = {cell.versions["caveat"] for cell in view.findings.cells if cell.versions.get("caveat")}
     parts += [f"caveat {listing(sorted(versions))}"] if versions else []
     return parts
@@ -228,8 +231,7 @@ def _certified(view: View) -> list[list[Card]]:
     holds, sentence = sandwich(view)
     table, panels = certificate_table(view), certificate_panels(view)
     promise = Card("promise", "What no attack can do", lines=(*strength(view), sentence if holds else f"! {sentence}"))
-    pictures = [Card("sandwich", f"Against {p.title}", "Filled: AUC. Ring: AAUC. Outlined: GAUC." if not i else "", p)
-                for i, p in enumerate(panels[:3])]  # fmt: skip
+    pictures = [Card("sandwich", p.title, "Large: AUC. Ring: AAUC. Small, outlined: GAUC.", p) for p in panels[:2]]
     return [
         [promise],
         pictures,

@@ -247,7 +247,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["breakable"] = _breakable
+    environment.filters |= {"breakable": _breakable, "options": _options}
     return environment
 
 
@@ -256,6 +256,13 @@ def _breakable(name: str) -> str:
     from markupsafe import Markup, escape
 
     return Markup(re.sub(r"(?<=[_\-./])(?=[^_\-./])", "<wbr>", str(escape(name))))
+
+
+def _options(text: str) -> str:
+    """Text with the options of a command set as code, so that they do not break."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"--[a-z]+", r"<code>\g<0></code>", str(escape(text))))
 
 
 def _file(name: str) -> str:
