@@ -142,7 +142,7 @@ def bound_panels(view: View) -> list[Panel]:
             )  # fmt: skip
             steps, heights = np.repeat(c.edges, 2)[1:-1], np.repeat(c.shares, 2)
             content = chart.area(steps, np.zeros(steps.size), heights) + chart.curve(steps, heights)
-            chart.series(0, c.block.outlier, content, slot=3)
+            chart.series(0, c.block.outlier, content, slot=1)
             chart.rule(c.mean_bound, 0, c.mean_bound, float(c.shares.max()), cls="promise")
             title = f"{_label(view, key)}: {c.block.outlier}"
             about = f"Certified upper bounds of the confidence, {title}: mean {number(c.mean_bound)}."

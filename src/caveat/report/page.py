@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -229,8 +230,9 @@ def _repeat(view: View) -> list[str]:
         f"{name} {' and '.join(sorted(found))}" for name, found in sorted(versions.items()) if found != {""}
     )
     seeds = ", ".join(str(seed) for seed in sorted({seed for _, seed in view.units}))
-    lines = [f"Settings: false_alarm = {f.false_alarm:g}, risk = {f.risk:g}, alpha = {f.alpha:g}, delta = {f.delta:g}, "
-             f"seed = {seeds}."]  # fmt: skip
+    settings = {"false_alarm": f.false_alarm, "risk": f.risk, "alpha": f.alpha, "delta": f.delta}
+    chosen = [f"{name} = {value:g}" for name, value in settings.items() if math.isfinite(value)]
+    lines = [f"Settings: {', '.join(chosen)}, seed = {seeds}."]
     lines += [f"Software: {made}."] if made else []
     if f.plan:
         key = hashlib.sha256("".join(sorted(cell.key for cell in f.cells)).encode()).hexdigest()[:16]
