@@ -14,7 +14,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from caveat.metrics import Placements, paired_p_value
 from caveat.results import Comparison
@@ -43,6 +42,8 @@ def rank_methods(placements: Mapping[str, Placements], *, alpha: float = 0.05) -
     >>> found.layers, found.rank("same"), found.rank("poor")
     ((('good', 'same'), ('poor',)), 1, 3)
     """
+    from scipy.stats import rankdata
+
     areas = {name: found.auroc for name, found in placements.items()}
     names = sorted(areas, key=lambda name: (-areas[name], name))
     k = len(names)

@@ -130,16 +130,21 @@ def certificate_panels(view: View) -> list[Panel]:
 
 
 def bound_panels(view: View) -> list[Panel]:
-    """Histograms of the certified upper bounds of the confidence, with their means."""
+    """Histograms of the certified upper bounds of the confidence, before the confidence on the inliers (grey)."""
     panels: list[Panel] = []
     for key, certificates in _models(view).items():
+        inside = view.histogram((key[0], certificates[0].block.seed), "confidence").get("")
         for c in certificates:
             if c.edges.size < 2 or c.block.seed != certificates[0].block.seed:
                 continue
+            top = max(float(c.shares.max()), 0.0 if inside is None else float(inside.shares.max())) or 1.0
             chart = Chart(
                 f"bound-{len(panels)}", Axis(float(c.edges[0]), float(c.edges[-1]), "Upper bound of the confidence"),
-                Axis(0, 1.08 * float(c.shares.max()) or 1.0, "Share", percent=True), size=(340, 190),
+                Axis(0, 1.08 * top, "Share", percent=True), size=(340, 190),
             )  # fmt: skip
+            if inside is not None:
+                steps, heights = np.repeat(inside.edges, 2)[1:-1], np.repeat(inside.shares, 2)
+                chart.fine(chart.area(steps, np.zeros(steps.size), heights), cls="hist grey")
             steps, heights = np.repeat(c.edges, 2)[1:-1], np.repeat(c.shares, 2)
             content = chart.area(steps, np.zeros(steps.size), heights) + chart.curve(steps, heights)
             chart.series(0, c.block.outlier, content, slot=1)

@@ -164,7 +164,7 @@ def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: di
     if "certificates" in tables:
         found.append(Section(
             "certificates", "Certificates",
-            "Histograms of the certified upper bounds of the confidence on outliers. The line is the mean.",
+            "Upper bounds of the confidence on outliers, and confidence on inliers (grey). The line is the mean bound.",
             (*(certificates.certificate_panels(view) if view.methods else ()), *certificates.bound_panels(view)),
             tuple(certificates.class_panels(view)), "Confidence by class of the outliers",
             of("certificates") if view.methods else (),

@@ -21,9 +21,9 @@ from caveat._checks import as_count, as_labels, as_level, as_number
 from caveat.data import Images
 from caveat.errors import CaveatError, InputError
 from caveat.evaluation.findings import CellFacts, Findings
-from caveat.evaluation.records import Block, Certificate
+from caveat.evaluation.records import Block, Certificate, Histogram, ModelFacts, Record
 from caveat.evaluation.versions import versions
-from caveat.results import Estimate
+from caveat.results import Estimate, proportion_interval
 from caveat.robust import Sandwich, conformal_guaranteed_auroc, sandwich
 
 __all__ = ["BINS", "Certification", "Gates", "SetCertificate", "certify"]
@@ -164,9 +164,13 @@ class Certification:
             return self.inlier, one
         return self.inlier_gate, one.gates
 
-    def records(self, *, seed: int = 0) -> list[Certificate]:
-        """One record per set of outliers, for tables and reports."""
-        found = []
+    def records(self, *, seed: int = 0) -> list[Record]:
+        """Accuracy and confidence on the inliers, and one certificate per set of outliers, for tables and reports."""
+        found: list[Record] = []
+        here, n = Block(self.source, seed), self.inlier.size
+        if not np.isnan(self.accuracy):
+            found.append(ModelFacts(here, proportion_interval(round(self.accuracy * n), n, delta=self.delta)))
+        found.append(Histogram(here, "confidence", *self.histogram(self.inlier)))
         for one in self.sets:
             areas, by_class = self.sandwich(one), one.by_class()
             edges, shares = self.histogram(one.upper)
