@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, final
 
 from caveat.evaluation.findings import Findings
-from caveat.evaluation.records import Left
+from caveat.evaluation.records import Certificate, Left
 from caveat.report import certificates, curves, method_tables, model_tables, sets
 from caveat.report.chart import SLOTS, Panel
 from caveat.report.first_screen import Verdicts, cards, subtitle
@@ -128,7 +128,8 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
         "errors": method_tables.errors_table(view, errors),
         "roc": method_tables.curve_table(view, order[:SLOTS], "roc"),
         "risk": method_tables.curve_table(view, order[:SLOTS], "risk"),
-        "models": model_tables.model_table(view),
+        # A page about certificates alone has the accuracy in its first line.
+        "models": model_tables.model_table(view) if view.methods or not view.findings.of(Certificate) else None,
         "reliability": model_tables.reliability_table(view),
         "sets": model_tables.set_table(view),
         "outlier_sets": model_tables.outlier_set_table(view),
@@ -170,10 +171,10 @@ def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: di
             of("certificates") if view.methods else (),
         ))  # fmt: skip
     found.append(Section("numbers", "All numbers", tables=of(
-        "decisions" if not view.single else "", "caught", "ranking", "regimes", "numbers", "errors", "proximity",
-        "collapse", "left_out", "scores",
+        "" if view.single else "decisions", "caught", "ranking", "regimes", "numbers", "errors", "left_out", "scores",
     )))  # fmt: skip
     found.append(Section("data", "Data and roles", tables=of("data"), open=view.single))
+    found.append(Section("geometry", "Features and distances", tables=of("proximity", "collapse")))
     return [s for s in found if s.panels or s.folded or s.tables]
 
 
