@@ -66,6 +66,7 @@ def test_the_installed_entry_point_runs():
 
 
 def test_the_package_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "caveat", "--version"], capture_output=True, text=True, timeout=60)
+    call = [sys.executable, "-m", "caveat", "--version"]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60, check=True)
     assert done.returncode == 0
     assert done.stdout.strip().endswith(caveat.__version__)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pickle
 
 import numpy as np
@@ -15,12 +16,15 @@ def usual(files, **changes):
     return [part for option in options.items() for part in option]
 
 
-def test_writes_a_table_and_a_report_and_prints_the_ranking(run, files):
+def test_writes_a_table_and_a_report_and_prints_the_decision_in_25_lines(run, files):
     code, out, _ = run("evaluate", *usual(files), "--out", files / "results")
     assert code == 0
-    assert sorted(p.suffix for p in (files / "results").iterdir()) in ([".html", ".parquet"], [".csv", ".html"])
-    for text in ("mahalanobis", "knn", "far", "report.html", "more scores in the table and the report"):
+    found = {p.suffix for p in (files / "results").iterdir()}
+    assert {".html", ".md", ".tex"} < found
+    assert len(found & {".parquet", ".csv"}) == 1
+    for text in ("Accuracy", "Reject when", "Measured", "Caught: far", "report.html", "share a letter"):
         assert text in out
+    assert len(out.splitlines()) <= 25
     page = (files / "results" / "report.html").read_text(encoding="utf-8")
     assert all(name in page for name in ("msp", "energy", "react", "kpca_error"))
 
@@ -37,8 +41,45 @@ def test_only_the_named_scores_and_named_outliers(run, files):
         files / "r",
     )
     assert code == 0
-    assert "(1) far, (2) other" in out
+    (caught,) = [line for line in out.splitlines() if line.strip().startswith("Caught:")]
+    assert "far " in caught
+    assert "other " in caught
     assert "energy" not in out
+
+
+def test_json_for_machines_goes_to_a_file_or_alone_to_standard_output(run, files):
+    code, out, _ = run("evaluate", *usual(files), "--scores", "msp,knn", "--out", files / "r", "--json", "-")
+    assert code == 0
+    found = json.loads(out)
+    assert found["decision"]["score"] in ("msp", "knn")
+    assert {row["score"] for row in found["ranking"]} == {"msp", "knn"}
+    assert 0 < found["accuracy"]["value"] < 1
+    code, out, _ = run(
+        "evaluate", *usual(files), "--scores", "msp,knn", "--out", files / "r", "--json", files / "d.json"
+    )
+    assert "Reject when" in out
+    assert json.loads((files / "d.json").read_text(encoding="utf-8")) == found
+
+
+def test_without_outliers_the_choice_is_made_for_errors(run, files):
+    code, out, _ = run("evaluate", "--train", files / "train.npz", "--test", files / "test.npz", "--out", files / "r")
+    assert code == 0
+    assert "no outliers were given" in out
+    assert "Caught" not in out
+
+
+def test_other_outliers_confirm_the_decision(run, files):
+    said = Outputs.load(files / "far.npz")
+    said[slice(0, said.n // 2)].save(files / "one.npz")
+    said[slice(said.n // 2, said.n)].save(files / "two.npz")
+    changes = {"outlier": files / "one.npz", "confirm": f"new={files / 'two.npz'}", "regime": "one=far"}
+    code, out, _ = run("evaluate", *usual(files, **changes), "--scores", "msp,knn", "--out", files / "r", "--json", "-")
+    assert code == 0
+    caught = {c["outlier"]: (c["regime"], c["confirmed"]) for c in json.loads(out)["decision"]["caught"]}
+    assert caught == {"one": ("far", False), "new": ("", True)}
+    code, _, err = run("evaluate", *usual(files), "--regime", "nowhere=near", "--out", files / "r")
+    assert code == 2
+    assert "name of an outlier set" in err
 
 
 def test_scores_that_cannot_be_computed_are_named(run, files):
@@ -92,7 +133,7 @@ def broken(kind, files):
         ("rows", "one row per sample"),
         ("labels", "labels must be between 0 and 3, got 4 at row 5"),
         ("empty", "must be a non-empty"),
-        ("classes", "the same classes, got 7 in inlier and 4 in train"),
+        ("classes", "must come from one model, got 4 classes in train and 7 in inlier"),
         ("truncated", "damaged or not an .npz file"),
         ("pickle", "pickled objects, which can run code and are never read"),
         ("bare pickle", "pickled objects"),
@@ -194,9 +235,9 @@ def test_bad_options_end_with_one_sentence(run, files, args, message):
 
 
 def test_missing_options_show_how_it_is_done(run, files):
-    code, _, err = run("evaluate", "--test", files / "test.npz")
+    code, _, err = run("evaluate", "--outlier", files / "far.npz")
     assert code == 2
-    assert "needs --outlier. Try: caveat evaluate --train" in err
+    assert "needs --test. Try: caveat evaluate --train" in err
 
 
 def test_unknown_keys_are_a_note_not_an_error(run, files):
@@ -209,9 +250,9 @@ def test_unknown_keys_are_a_note_not_an_error(run, files):
 
 
 def test_a_folder_that_cannot_be_is_said_before_anything_is_computed(run, files, monkeypatch):
-    import caveat.study
+    import caveat.evaluation
 
-    monkeypatch.setattr(caveat.study, "evaluate", lambda **given: pytest.fail("the work was done first"))
+    monkeypatch.setattr(caveat.evaluation, "evaluate", lambda **given: pytest.fail("the work was done first"))
     code, _, err = run("evaluate", *usual(files), "--out", files / "far.npz" / "results")
     assert code == 2
     assert err == f"error: {files / 'far.npz'} is a file. Choose a folder for the results.\n"

@@ -31,16 +31,19 @@ def test_the_three_areas_by_hand(small):
     assert small.band(one).lower <= 0.25
 
 
-def test_records_of_a_study(small):
-    (found,) = small.records(seed=3)
-    assert (found.auc, found.aauc, found.gauc) == (1.0, 0.75, 0.25)
+def test_records_for_a_report(small):
+    facts, inside, found = small.records(seed=3)
+    assert (facts.accuracy.value, facts.accuracy.n) == (0.5, 2)
+    assert inside.shares.sum() == pytest.approx(1)
     assert (found.block.model, found.block.seed, found.block.outlier) == ("net", 3, "noise")
-    assert found.mean_bound == pytest.approx(0.825)
-    assert (found.zero_gradients, found.accuracy, found.epsilon) == (0.5, 0.5, 0.3)
-    assert found.shares.size == found.edges.size - 1 == BINS
-    assert found.shares.sum() == pytest.approx(1)
+    assert (found.auc, found.aauc, found.gauc, found.gauc_guaranteed.value) == (1.0, 0.75, 0.25, 0.25)
+    assert (found.mean_bound, found.zero_gradients, found.n) == (pytest.approx(0.825), 0.5, 2)
+    assert found.edges.shape == (BINS + 1,)
     assert (found.edges[0], found.edges[-1]) == (0.25, 1.0)
-    assert dict(zip(found.classes, found.class_bound, strict=True)) == pytest.approx({"a": 0.95, "b": 0.7})
+    assert found.shares.sum() == pytest.approx(1)
+    assert found.classes == ("a", "b")
+    assert found.class_bound.tolist() == pytest.approx([0.95, 0.7])
+    assert small.findings(title="T").delta == small.delta
 
 
 def test_a_uniform_answer_lies_in_the_first_bin(small):
@@ -87,7 +90,7 @@ def test_a_small_network_end_to_end():
     np.testing.assert_allclose(still.sets[0].upper, still.sets[0].clean, atol=1e-9)
     assert still.sets[0].attacked is None
     assert math.isnan(still.aauc(still.sets[0]))
-    assert not [row for row in still.rows() if row["metric"] in ("aauc", "zero_gradient_share")]
+    assert math.isnan(still.records()[-1].zero_gradients)
 
 
 def test_inliers_that_are_very_sure_are_not_tied():
@@ -154,7 +157,7 @@ def test_areas_come_from_the_gates_where_confidences_are_rounded_to_the_same():
     found = Certification("net", 0.3, 4, flat, 1.0, (one,), inlier_gate=np.array([-50.0, -200.0]))
     assert (found.auc(one), found.aauc(one), found.gauc(one)) == (1.0, 0.75, 0.25)
     assert found.band(one).value == 0.25
-    assert found.rows()[0]["value"] == 1.0
+    assert found.records()[-1].gauc == 0.25
     wrong = replace(one, gates=replace(gates, upper=gates.attacked - 1))
     with pytest.raises(CaveatError, match="does not hold"):
         Certification("net", 0.3, 4, flat, 1.0, (wrong,), inlier_gate=np.array([-50.0, -200.0]))
@@ -191,7 +194,7 @@ def test_attacked_rows_by_hand():
     assert found.aauc(one) == 0.75
     same = found.sandwich(one)  # on the attacked two alone: clean 3 of 4, bounds 1 of 4
     assert (same.guaranteed, same.adversarial, same.clean, same.n_outlier) == (0.25, 0.75, 0.75, 2)
-    (record,) = found.records()
+    *_, record = found.records()
     assert (record.n, record.n_attacked, record.gauc) == (3, 2, pytest.approx(2 / 6))
     with pytest.raises(CaveatError, match="does not hold"):  # 0.85 is above its bound 0.8
         replace(found, sets=(replace(one, attacked=logs(0.5, 0.85)),))

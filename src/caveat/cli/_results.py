@@ -1,71 +1,90 @@
-"""An evaluation on the terminal and on disk."""
+"""An evaluation on the terminal, on disk and as JSON."""
 
 from __future__ import annotations
 
+import json
+import math
+import sys
 from pathlib import Path
+from typing import Any
 
-from rich import box
-from rich.table import Table
-
-from caveat.cli._console import console, say
-from caveat.report import write_html
-from caveat.report.words import interval, number, percent
-from caveat.study import Evaluation
+from caveat._files import replacing_file
+from caveat.cli._console import say
+from caveat.evaluation import Evaluation
+from caveat.report import write_report
+from caveat.report.words import listing, number, share
 from caveat.study.tables import write_table
 
-__all__ = ["show", "write"]
+__all__ = ["as_json", "show", "write", "write_json"]
 
-_MOST_LINES = 15  # of the ranking on the terminal; table and report hold all of it
+_SHOWN = 5  # of the ranking on the terminal; table and report hold all of it
 
 
 def write(evaluation: Evaluation, folder: Path) -> tuple[Path, Path]:
     """Write the table and the report into ``folder``; returns their paths."""
     table = write_table(evaluation.rows(), folder)
-    report = folder / "report.html"
-    write_html(evaluation, report)
-    return table, report
+    return table, write_report(evaluation, folder).html
 
 
 def show(evaluation: Evaluation) -> None:
-    """Print the ranking: AUROC on average and against each outlier set; ties are marked by their kind."""
-    out = console()
-    names = evaluation.outliers
-    wide = 74 + 8 * len(names) <= out.width  # otherwise the average and the worst must do
-    table = Table(
-        title=evaluation.title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0)
-    )
-    table.add_column("rank", justify="right", no_wrap=True)
-    table.add_column("score", no_wrap=True)
-    for heading in ("AUROC", "interval", "guaranteed", *(f"({i + 1})" for i in range(len(names)) if wide)):
-        table.add_column(heading, justify="right", no_wrap=True)
-    if not wide:
-        table.add_column("worst", justify="right", no_wrap=True)
-    for line in evaluation.ranking[:_MOST_LINES]:
-        found = [evaluation.detection(line.score, name).auroc.value for name in names]
-        tied = "" if line is evaluation.best or not line.tied_with_best else "~" if line.told_apart else "="
-        cells = [number(line.mean_auroc.value), interval(line.mean_auroc), interval(line.auroc_band)]
-        cells += [number(value) for value in (found if wide else [min(found)])]
-        table.add_row(f"{tied}{line.rank}", line.score, *cells)
-    if (right := evaluation.inlier.accuracy) is not None:
-        say(f"Accuracy on the {right.n} inliers: {percent(right.value)} {interval(right, 'percent')}.")
-    out.print(table)
+    """Print accuracy, the decision, and the best scores."""
+    if evaluation.accuracy is not None:
+        say(f"Accuracy {share(evaluation.accuracy)} on {evaluation.accuracy.n:,} test samples.")
+    if evaluation.decision is None:
+        say("No threshold could be set: there are no calibration samples.")
+    else:
+        say(str(evaluation.decision))
+    if evaluation.ranking is not None:
+        best = [f"{row['score']} {number(row['mean_auroc'])} {row['tied']}" for row in _ranking(evaluation)]
+        say(f"Mean AUROC: {listing(best, most=_SHOWN)}. Scores that share a letter are tied "
+            f"({evaluation.ranking.test_name()}).")  # fmt: skip
+    reasons: dict[str, list[str]] = {}
+    for name, reason in evaluation.left_out.items():
+        reasons.setdefault(reason, []).append(name)
+    if reasons:
+        parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
+        say(f"Not computed: {'; '.join(parts)}.")
 
-    if (hidden := len(evaluation.ranking) - _MOST_LINES) > 0:
-        say(f"{hidden} more score{'s' if hidden > 1 else ''} in the table and the report.")
-    say(
-        f"AUROC{', mean over the outlier sets' if len(names) > 1 else ''}; higher is better. Interval: "
-        f"{100 * (1 - evaluation.delta):g} % (DeLong). Guaranteed: holds for any n with probability at least "
-        f"{evaluation.ranking[0].auroc_band.level:.3g} over the draw of the inliers, for these outliers. "
-        "'=' and '~' mark scores tied with the best: '=' where a paired test finds no difference, '~' where it does "
-        "but the guaranteed bands overlap. Ranks follow that test."
-    )
-    if wide:
-        say("Outliers: " + ", ".join(f"({i}) {name}" for i, name in enumerate(names, 1)) + ".")
-    if (sets := evaluation.sets) is not None:
-        covered = sets.coverage
-        say(
-            f"Prediction sets ({sets.method}, alpha = {sets.alpha:g}, {sets.n_calibration} calibration samples): "
-            f"coverage {number(covered.value)} {interval(covered)}, promised {number(sets.promised)}: "
-            f"{sets.verdict.verdict}{'' if sets.verdict.verdict == 'as chance allows' else ' the promise'}; "
-            f"mean size {sets.mean_size:.2f}."
-        )
+
+def as_json(evaluation: Evaluation) -> str:
+    """Decision, accuracy and ranking for machines; a number that is not finite becomes null."""
+    found = {
+        "title": evaluation.title,
+        "accuracy": None if evaluation.accuracy is None else vars(evaluation.accuracy),
+        "decision": None if evaluation.decision is None else evaluation.decision.to_dict(),
+        "ranking": _ranking(evaluation),
+        "versions": dict(evaluation.versions),
+    }
+    return json.dumps(_finite(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_json(evaluation: Evaluation, target: str) -> None:
+    """Write the JSON to a file, or to standard output for ``-``."""
+    if target == "-":
+        sys.stdout.write(as_json(evaluation))
+        return
+    with replacing_file(target) as temporary:
+        temporary.write_text(as_json(evaluation), encoding="utf-8", newline="\n")
+
+
+def _ranking(evaluation: Evaluation) -> list[dict[str, Any]]:
+    ranking = evaluation.ranking
+    if ranking is None:
+        return []
+    letters = {name: tied for _, name, tied in ranking.lines()}
+    areas: dict[str, list[float]] = {name: [] for name in ranking.methods}
+    for name in ranking.methods:
+        for outlier in evaluation.outliers:
+            area = evaluation.detection(name, outlier).auroc
+            areas[name] += [] if area is None else [area.value]
+    return [{"score": name, "rank": ranking.rank(name), "tied": letters[name],
+             "mean_auroc": sum(areas[name]) / len(areas[name]) if areas[name] else math.nan}
+            for name in ranking.methods]  # fmt: skip
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

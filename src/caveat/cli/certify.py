@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import warnings
 from dataclasses import replace
@@ -81,14 +80,14 @@ def certify(
 ) -> None:  # fmt: skip
     """Bound the confidence of a network on outliers, attack it, and report AUC, AAUC and GAUC.
 
-    Writes certificates.csv, certificates.md, certificates.html, and rows for the report of a study.
+    Writes certificates.csv, certificates.md, certificates.tex and certificates.html.
     """
-    from caveat._files import replacing_file
     from caveat._streams import stream
+    from caveat.evaluation.records import long_rows
     from caveat.nn.training.model_folder import load_model
-    from caveat.report.certificates import certificate_markdown, write_certificates
+    from caveat.report import write_report
     from caveat.study.certification import certify as run
-    from caveat.study.tables import write_table
+    from caveat.study.tables import write_csv
 
     folder = out if out is not None else model / "certificates"
     check_folder(folder)
@@ -110,13 +109,11 @@ def certify(
         )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     title = f"Certificates of {found.source} at radius {epsilon:g}"
-    _write_csv(found, folder / "certificates.csv")
-    with replacing_file(folder / "certificates.md") as temporary:
-        temporary.write_text(certificate_markdown([found], title=title), encoding="utf-8")
-    write_certificates([found], folder / "certificates.html", title=title)
-    rows = write_table(found.rows(seed=seed), folder, "rows")
+    records = found.records(seed=seed)
+    write_csv(list(long_rows(records)), folder / "certificates.csv")
+    page = write_report(found.findings(title=title, seed=seed), folder, name="certificates").html
     show_certificates(found)
-    for what, path in (("Table", folder / "certificates.csv"), ("Page", folder / "certificates.html"), ("Rows", rows)):
+    for what, path in (("Table", folder / "certificates.csv"), ("Page", page)):
         say(f"{what}: {path}")
 
 
@@ -147,17 +144,6 @@ def show_certificates(found: Certification) -> None:
 
 def _in_percent(share: float) -> str:
     return percent(share).removesuffix("\xa0%")
-
-
-def _write_csv(found: Certification, path: Path) -> None:
-    from caveat._files import replacing_file
-
-    kept = [row for row in found.rows() if row["kind"] == "certificate"]
-    names = ("source", "outlier", "metric", "x", "value", "lower", "upper", "level", "n", "method")
-    with replacing_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, fieldnames=names, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(kept)
 
 
 def _load(spec: str, split: str | None) -> Images:

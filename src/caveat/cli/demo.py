@@ -23,8 +23,8 @@ def demo(
 
     With torch installed, also train one that is provably unsure about outliers, and say what it can promise.
     """
-    from caveat.report.certificates import write_certificates
-    from caveat.study import evaluate
+    from caveat.evaluation import evaluate
+    from caveat.report import write_report
     from caveat.study.demo import demo_certificates, demo_outputs
 
     check_folder(out)
@@ -35,7 +35,8 @@ def demo(
             train=said.train,
             inlier=said.inlier,
             calibration=said.calibration,
-            outliers=said.outliers,
+            outliers={name.partition(": ")[2]: outputs for name, outputs in said.outliers.items()},
+            regimes={name: regime for regime, _, name in (key.partition(": ") for key in said.outliers)},
             title="Digits 0 to 7, and what the network was never taught",
             alpha=0.01,
             seed=seed,
@@ -46,8 +47,8 @@ def demo(
         certified = demo_certificates(seed)
     _results.show(evaluation)
     if certified is not None:
-        page = out / "certificates.html"
-        write_certificates([certified], page, title="Digits: what no attack within radius 0.3 can do")
+        findings = certified.findings(title="Digits: what no attack within radius 0.3 can do", seed=seed)
+        page = write_report(findings, out, name="certificates").html
         show_certificates(certified)
     say(f"Table:  {table.resolve()}")
     say(f"Report: {report.resolve()}")

@@ -1,8 +1,7 @@
-"""``caveat evaluate``: every applicable score on a user's own files."""
+"""``caveat evaluate``: every applicable score on a user's own files, ending in a decision."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from caveat.cli._console import progress_bar, say
 from caveat.cli._explain import explain as explain_file
 from caveat.cli._named import check_folder, named_paths
 from caveat.errors import InputError
+from caveat.evaluation.records import REGIMES
 from caveat.outputs import Outputs
 
 __all__ = ["evaluate"]
@@ -25,21 +25,28 @@ def evaluate(
     ] = None,
     train: Annotated[Path | None, typer.Option(help="Outputs on training data, for the scores that learn.")] = None,
     calibration: Annotated[
-        Path | None, typer.Option(help="Held-out inliers for the prediction sets; default: a random half of --test.")
+        Path | None, typer.Option(help="Held-out inliers for the thresholds; default: a random half of --test.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results.parquet (or .csv) and report.html.")] = Path(
+    confirm: Annotated[
+        list[str] | None, typer.Option(help="Other outliers, to confirm the decision: a path, or name=path.")
+    ] = None,
+    regime: Annotated[list[str] | None, typer.Option(help="Regime of an outlier set: name=near, mid or far.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results.parquet (or .csv), the report and its tables.")] = Path(
         "caveat-results"
     ),
     scores: Annotated[str | None, typer.Option(help="Names, separated by commas; default: all that apply.")] = None,
     title: Annotated[str, typer.Option(help="Title of the report.")] = "Evaluation",
-    alpha: Annotated[float, typer.Option(help="Allowed error of the prediction sets.")] = 0.1,
-    delta: Annotated[float, typer.Option(help="Allowed failure of each interval.")] = 0.05,
-    seed: Annotated[int, typer.Option(min=0, help="Seeds the split into halves and the bootstrap.")] = 0,
+    false_alarm: Annotated[float, typer.Option(help="Allowed share of rejected inliers.")] = 0.05,
+    risk: Annotated[float, typer.Option(help="Allowed share of errors among the accepted.")] = 0.05,
+    alpha: Annotated[float, typer.Option(help="Allowed share of prediction sets without the true class.")] = 0.1,
+    delta: Annotated[float, typer.Option(help="Allowed failure of each promise and interval.")] = 0.05,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split into halves and of the bootstrap.")] = 0,
+    json: Annotated[str | None, typer.Option(help="Write the decision as JSON to this file, or to stdout: -.")] = None,
     explain: Annotated[
         Path | None, typer.Option(help="Print what this file holds and which scores it allows, and stop.")
     ] = None,
 ) -> None:
-    """Compute and measure every score that the files allow.
+    """Measure every score that the files allow, choose one, and set its threshold. Works without outliers, too.
 
     Training, calibration, test and outlier files must not share rows: more than half of the smaller file is an error.
 
@@ -50,41 +57,41 @@ def evaluate(
     if explain is not None:
         explain_file(explain)
         return
-    if test is None or not outlier:
-        missing = "--test" if test is None else "--outlier"
-        raise InputError(
-            f"caveat evaluate needs {missing}. Try: caveat evaluate --train t.npz --test v.npz --outlier a.npz."
-        )
-    from caveat.study import evaluate as run
+    if test is None:
+        raise InputError("caveat evaluate needs --test. Try: caveat evaluate --train t.npz --test v.npz.")
+    from caveat.evaluation import evaluate as run
 
     check_folder(out)
+    paths = named_paths(outlier or [], what="outlier")
+    regimes = _regimes(regime or [], list(paths))
     with progress_bar() as tell:
         tell("reading the files", 0, 1)
-        inlier = Outputs.load(test)
-        outliers = {name: Outputs.load(path) for name, path in named_paths(outlier, what="outlier").items()}
         evaluation = run(
+            inlier=Outputs.load(test),
+            outliers={name: Outputs.load(path) for name, path in paths.items()},
             train=None if train is None else Outputs.load(train),
-            inlier=inlier,
             calibration=None if calibration is None else Outputs.load(calibration),
-            outliers=outliers,
-            names=None if scores is None else [name.strip() for name in scores.split(",")],
-            title=title,
-            alpha=alpha,
-            delta=delta,
-            seed=seed,
+            confirm={name: Outputs.load(path) for name, path in named_paths(confirm or [], what="confirm").items()},
+            scores=None if scores is None else [name.strip() for name in scores.split(",")],
+            false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, seed=seed, regimes=regimes, title=title,
             progress=tell,
-        )
+        )  # fmt: skip
         table, report = _results.write(evaluation, out)
+    if json is not None:
+        _results.write_json(evaluation, json)
+    if json == "-":  # standard output holds the JSON alone
+        return
     _results.show(evaluation)
-    if evaluation.skipped:
-        say(f"Not computed: {_by_reason(evaluation.skipped)}.")
     say(f"Table:  {table}")
     say(f"Report: {report}")
 
 
-def _by_reason(skipped: Mapping[str, str]) -> str:
-    """Names that share a reason, and the reason once."""
-    together: dict[str, list[str]] = {}
-    for name, why in skipped.items():
-        together.setdefault(why, []).append(name)
-    return "; ".join(f"{', '.join(names)} ({why})" for why, names in together.items())
+def _regimes(items: list[str], outliers: list[str]) -> dict[str, str]:
+    """Outlier set -> regime, from name=regime."""
+    found = {}
+    for item in items:
+        name, _, regime = item.rpartition("=")
+        if name not in outliers or regime not in REGIMES:
+            raise InputError(f"--regime must be name=near, mid or far with the name of an outlier set, got '{item}'.")
+        found[name] = regime
+    return found

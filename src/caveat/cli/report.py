@@ -18,15 +18,15 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Folder for the files; default: the study's own.")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the report; default: that of the plan.")] = None,
 ) -> None:
-    """Write report.html, tables.md and tables.tex of a study: who is best, who is tied, and what cannot be said.
+    """Write report.html, tables.md and tables.tex of a study: the best methods, the ties and the decisions.
 
     Nothing is computed again and the data are not needed. The page opens without a network and prints well.
     """
-    from caveat.report import write_study
+    from caveat.report import write_report
 
     if out is not None:
         check_folder(out)
     with progress_bar() as tell:
-        files = write_study(study, out, title=title, progress=tell)
+        files = write_report(study, out, title=title, progress=tell)
     for name, path in (("Report", files.html), ("Tables", files.markdown), ("LaTeX", files.latex)):
         say(f"{name + ':':<8}{path}")

@@ -275,7 +275,7 @@ def _warnings(scores: ModelScores, ranking: Comparison | None, name: str) -> tup
     notes = ["Nothing is promised about outliers."]
     if ranking is not None and len(ranking.methods) > 1 and not scores.confirm:
         notes.append(f"The score was the best of {len(ranking.methods)} on these same outliers, so the shares caught "
-                     "flatter it: confirm them on outliers of their own (confirm=, --confirm).")  # fmt: skip
+                     "are optimistic: confirm them on other outliers (--confirm).")  # fmt: skip
     return tuple(notes)
 
 

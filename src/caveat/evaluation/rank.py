@@ -43,6 +43,7 @@ def rank_methods(placements: Mapping[str, Placements], *, alpha: float = 0.05) -
     >>> found.layers, found.rank("same"), found.rank("poor")
     ((('good', 'same'), ('poor',)), 1, 3)
     """
+
     areas = {name: found.auroc for name, found in placements.items()}
     names = sorted(areas, key=lambda name: (-areas[name], name))
     k = len(names)

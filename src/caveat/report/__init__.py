@@ -1,6 +1,6 @@
-"""Reports: what was measured, in words, tables and figures, for someone who was not there."""
+"""Reports: one page, one plot engine and one set of tables for evaluations, studies and certificates."""
 
-from caveat.report.html import render_html, write_html
-from caveat.report.study import StudyFiles, write_study
+from caveat.report.page import render_report
+from caveat.report.write import ReportFiles, write_report
 
-__all__ = ["StudyFiles", "render_html", "write_html", "write_study"]
+__all__ = ["ReportFiles", "render_report", "write_report"]

@@ -1,4 +1,4 @@
-"""Certificates on one page: the sandwich GAUC ≤ AAUC ≤ AUC, histograms of confidence and its bounds, means by class.
+"""Certificates: AUC, AAUC and GAUC of every model, histograms of the bounds, means by class.
 
 Histograms as in Tables 5 to 7 and means by class as in Figure 4 of the appendix of Bitterwolf, Meinke and Hein,
 "Certifiably Adversarially Robust Detection of Out-of-Distribution Data", NeurIPS 2020.
@@ -7,157 +7,184 @@ Histograms as in Tables 5 to 7 and means by class as in Figure 4 of the appendix
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from caveat._files import replacing_file
-from caveat.errors import InputError
-from caveat.report.chart import Axis, Chart
-from caveat.report.page import render_page
-from caveat.report.svg import Panel
-from caveat.report.tables import Cell, Column, Group, Line, Table, markdown_page
-from caveat.report.words import interval, listing, number, percent
-from caveat.study.certification import Certification, SetCertificate
+from caveat.evaluation.records import Certificate
+from caveat.report.chart import Axis, Chart, Panel
+from caveat.report.model_tables import mean_of
+from caveat.report.tables import Cell, Column, Group, Line, Table
+from caveat.report.view import View
+from caveat.report.words import count, interval, level, listing, number, percent, shorten
+from caveat.results import Estimate
 
-__all__ = ["certificate_markdown", "certificate_table", "render_certificates", "write_certificates"]
+__all__ = ["bound_panels", "certificate_panels", "certificate_table", "class_panels", "sandwich", "strength"]
 
-_COLUMNS = ("Model", "Accuracy", "AUC", "AAUC", "GAUC", "GAUC band", "Mean confidence", "Mean bound", "Zero gradients")
-
-
-def write_certificates(
-    found: Sequence[Certification], path: str | os.PathLike[str], *, title: str = "Certificates"
-) -> None:
-    """Write the page to ``path``, whole or not at all."""
-    page = render_certificates(found, title=title)
-    with replacing_file(path) as temporary:
-        temporary.write_text(page, encoding="utf-8", newline="\n")
+Key = tuple[str, str, float]  # model, method, radius
+STRONG, WEAK = 0.9, 0.5  # GAUC from which a set counts as told apart, and below which nothing useful is promised
+AREAS = ("auc", "aauc", "gauc")
 
 
-def render_certificates(found: Sequence[Certification], *, title: str = "Certificates") -> str:
-    """One self-contained page about the certificates of one or several models at one radius.
-
-    Examples
-    --------
-    >>> from caveat.study.certification import SetCertificate
-    >>> noise = SetCertificate("noise", clean=np.log([0.2]), upper=np.log([0.3]))
-    >>> page = render_certificates([Certification("net", 0.3, 10, np.log([0.9, 0.8]), 1.0, (noise,))])
-    >>> "Certified to tell apart (GAUC of 0.9 or more): noise." in page
-    True
-    """
-    if not found:
-        raise InputError("found must hold at least one certification, got none.")
-    if len(radii := sorted({one.epsilon for one in found})) > 1:
-        raise InputError(
-            f"all certifications of a page must be of one radius, got {listing([f'{r:g}' for r in radii])}."
-        )
-    histograms = [panel for i, one in enumerate(found) for panel in _histograms(one, i)]
-    return render_page(
-        "certificates.html.j2",
-        styles=("report.css", "study.css"),
-        scripts=("tables.js",),
-        title=title,
-        epsilon=radii[0],
-        sentences=[_sentence(one) for one in found],
-        table=certificate_table(found),
-        histograms=histograms,
-        classes=_class_panels(found),
-        caveats=list(dict.fromkeys(s.caveat for one in found for s in one.sets if s.caveat)),
-        delta=found[0].delta,
-    )
-
-
-def certificate_table(found: Sequence[Certification]) -> Table:
-    """The sandwich, grouped by set of outliers."""
-    groups = []
-    for name in dict.fromkeys(s.name for one in found for s in one.sets):
-        lines = [_line(one, s) for one in found for s in one.sets if s.name == name]
-        groups.append(Group(name, tuple(lines)))
-    fewer = any(s.attacked_rows is not None for one in found for s in one.sets)
-    samples = "AAUC is of the attacked part of the samples alone." if fewer else "All on the same samples."
-    caption = (
-        f"Radius {found[0].epsilon:g} in every pixel. AUC: outliers as they are. AAUC: attacked within the radius; "
-        "a better attack may do better. GAUC: certified, no attack within the radius can do better. "
-        f"{samples} The band holds for further inliers with probability {1 - found[0].delta:g}."
-    )
-    columns = tuple(Column(name, number=name != "Model") for name in _COLUMNS)
-    return Table("certificates", "Certificates", caption, columns, tuple(groups))
-
-
-def certificate_markdown(found: Sequence[Certification], *, title: str = "Certificates") -> str:
-    """The same table as Markdown."""
-    return markdown_page(title, [certificate_table(found)])
-
-
-def _line(one: Certification, s: SetCertificate) -> Line:
-    band = one.band(s)
-    shown = [(percent, one.accuracy), (number, one.auc(s)), (number, one.aauc(s)), (number, one.gauc(s))]
-    cells = [_cell(style(value), value) if not math.isnan(value) else Cell("–") for style, value in shown]
-    cells.append(Cell(interval(band), band.lower))
-    rest = [(percent, np.exp(s.clean).mean()), (percent, np.exp(s.upper).mean()), (percent, s.zero_gradients)]
-    cells += [_cell(style(float(value)), float(value)) if not math.isnan(value) else Cell("–") for style, value in rest]
-    return Line((Cell(one.source), *cells))
-
-
-def _cell(text: str, value: float) -> Cell:
-    return Cell(text, value)
-
-
-def _sentence(one: Certification) -> str:
-    """What can be promised, in words."""
-    weak = [s.name for s in one.sets if one.gauc(s) < 0.5]
-    strong = [s.name for s in one.sets if one.gauc(s) >= 0.9]
-    said = [f"{one.source}: accuracy {percent(one.accuracy)}." if not math.isnan(one.accuracy) else f"{one.source}."]
-    if strong:
-        said.append(f"Certified to tell apart (GAUC of 0.9 or more): {listing(strong)}.")
-    if weak:
-        said.append(f"No useful promise (GAUC below 0.5): {listing(weak)}.")
-    return " ".join(said)
-
-
-def _histograms(one: Certification, number_of: int) -> list[Panel]:
-    """Confidence on inliers, and upper bounds on each set, each with its mean."""
-    shown = [("inliers", one.inlier, "Confidence", 1), *((s.name, s.upper, "Upper bound", 3) for s in one.sets)]
-    found = []
-    for i, (name, values, label, slot) in enumerate(shown):
-        edges, shares = one.histogram(values)
-        mean = float(np.exp(values).mean())
-        chart = Chart(
-            f"hist-{number_of}-{i}", Axis(float(edges[0]), 1.0, f"{label} of the confidence" if slot == 3 else label),
-            Axis(0, 1.08 * float(shares.max()), "Share", percent=True), size=(340, 190),
-        )  # fmt: skip
-        steps = np.repeat(edges, 2)[1:-1]
-        heights = np.repeat(shares, 2)
-        content = chart.area(steps, np.zeros(steps.size), heights) + chart.curve(steps, heights)
-        chart.series(i, name, content, slot=slot)
-        chart.rule(mean, 0, mean, float(shares.max()), cls="promise")
-        about = f"{label} of {one.source} on {name}: histogram of {values.size} samples, mean {number(mean)}."
-        found.append(chart.panel(f"{one.source}: {name}", about))
+def _models(view: View) -> dict[Key, list[Certificate]]:
+    found: dict[Key, list[Certificate]] = {}
+    for c in view.findings.of(Certificate):
+        found.setdefault((c.block.model, c.method, c.epsilon), []).append(c)
     return found
 
 
-def _class_panels(found: Sequence[Certification]) -> list[Panel]:
-    """Mean confidence (dot) and mean upper bound (ring) on each class of a set."""
+def _label(view: View, key: Key) -> str:
+    model, method, epsilon = key
+    keys = list(_models(view))
+    parts = [model, *([method] if len({k[1] for k in keys}) > 1 else []),
+             *([f"radius {epsilon:g}"] if len({k[2] for k in keys}) > 1 else [])]  # fmt: skip
+    return ", ".join(parts)
+
+
+def sandwich(view: View) -> tuple[bool, str]:
+    """Whether GAUC <= AAUC <= AUC holds wherever two of them were measured, and the sentence that says so."""
+    certificates = view.findings.of(Certificate)
+    broken = []
+    for c in certificates:
+        held = [v for v in (c.gauc, c.aauc, c.auc) if not math.isnan(v)]
+        if any(low > high + 1e-9 for low, high in pairwise(held)):
+            broken.append(f"{c.block.model} on {c.block.outlier}")
+    if broken:
+        return False, (f"GAUC ≤ AAUC ≤ AUC is violated: {listing(broken)}. Either they were not measured on the same "
+                       "samples, or a bound is wrong. Do not rely on these certificates.")  # fmt: skip
+    return True, f"GAUC ≤ AAUC ≤ AUC holds in all {count(len(certificates), 'comparison')}, as it must."
+
+
+def strength(view: View) -> list[str]:
+    """What each model can promise, in words."""
+    sentences = []
+    for key, certificates in _models(view).items():
+        strong = list(dict.fromkeys(c.block.outlier for c in certificates if c.gauc >= STRONG))
+        weak = list(dict.fromkeys(c.block.outlier for c in certificates if c.gauc < WEAK))
+        right = mean_of([_plain(c.accuracy) for c in certificates[:1]])
+        parts = [f"{_label(view, key)}: accuracy {percent(right.value)}." if right else f"{_label(view, key)}."]
+        parts += [f"Certified to tell apart (GAUC of {STRONG:g} or more): {listing(strong)}."] if strong else []
+        parts += [f"No useful promise (GAUC below {WEAK:g}): {listing(weak)}."] if weak else []
+        sentences.append(" ".join(parts))
+    return sentences
+
+
+def certificate_table(view: View) -> Table | None:
+    """AUC, AAUC and GAUC of every model at every radius, by outlier set; means over seeds."""
+    models = _models(view)
+    if not models:
+        return None
+    groups = []
+    for key, certificates in models.items():
+        lines = []
+        for outlier in dict.fromkeys(c.block.outlier for c in certificates):
+            mine = [c for c in certificates if c.block.outlier == outlier]
+            band = mean_of([c.gauc_guaranteed for c in mine])
+            cells = [_cell([getattr(c, name) for c in mine], "number") for name in AREAS]
+            cells.append(Cell("–") if band is None else Cell(interval(band), band.lower))
+            cells += [_cell([getattr(c, name) for c in mine], "percent")
+                      for name in ("mean_confidence", "mean_bound", "zero_gradients")]  # fmt: skip
+            lines.append(Line((Cell(outlier), *cells, Cell(f"{mine[0].n:,}", float(mine[0].n)))))
+        right = mean_of([_plain(certificates[0].accuracy)])
+        heading = _label(view, key) + (f", accuracy {percent(right.value)}" if right else "")
+        groups.append(Group(heading, tuple(lines), key[0]))
+    epsilons = sorted({c.epsilon for c in view.findings.of(Certificate)})
+    caption = (
+        f"Radius {listing([f'{e:g}' for e in epsilons])} in every pixel. AUC: outliers unchanged. AAUC: attacked; a "
+        "better attack may lower it. GAUC: certified for every attack within the radius. The band also covers further "
+        f"inliers, with {level(1 - view.delta)} confidence."
+    )
+    names = ("AUC", "AAUC", "GAUC", "GAUC band", "Mean confidence", "Mean bound", "Zero gradients", "Samples")
+    columns = (Column("Outlier set", number=False), *map(Column, names))
+    caveats = tuple(dict.fromkeys(c.caveat for c in view.findings.of(Certificate) if c.caveat))
+    notes = tuple(("abcdefghijklmnopqrstuvwxyz"[i % 26], caveat) for i, caveat in enumerate(caveats))
+    return Table("certificates", "Certificates", caption, columns, tuple(groups), notes)
+
+
+def certificate_panels(view: View) -> list[Panel]:
+    """GAUC, AAUC and AUC against every outlier set, one picture per model."""
     panels: list[Panel] = []
-    for one in found:
-        for s in one.sets:
-            by = s.by_class()
-            if not 2 <= len(by) <= 40:
+    for key, certificates in _models(view).items():
+        sets = list(dict.fromkeys(c.block.outlier for c in certificates))
+        found = {}
+        for outlier in sets:
+            mine = [c for c in certificates if c.block.outlier == outlier]
+            means = {name: mean_of([_plain(getattr(c, name)) for c in mine]) for name in AREAS}
+            found[outlier] = {name: mean.value for name, mean in means.items() if mean is not None}
+        least = min((v for values in found.values() for v in values.values()), default=0.0)
+        ticks = [(len(sets) - 0.5 - i, shorten(outlier, 22)) for i, outlier in enumerate(sets)]
+        chart = Chart(
+            f"certificate-{len(panels)}", Axis(0.0 if least < 0.5 else 0.5 if least < 0.9 else 0.9, 1, "AUC"),
+            Axis(0, len(sets), ticks=ticks), size=(480, 26 * len(sets) + 50),
+            margins=(6, 22, 40, 24 + 6.6 * max(len(text) for _, text in ticks)),
+        )  # fmt: skip
+        told = []
+        for (outlier, values), (y, _) in zip(found.items(), ticks, strict=True):
+            if values:
+                chart.rule(min(values.values()), y, max(values.values()), y, cls="span")
+            for slot, (name, value) in enumerate(values.items(), start=1):
+                told.append(f"{outlier}: {name.upper()} {number(value)}")
+                chart.dot(value, y, told[-1], cls=f"dot slot-{slot} {name}", radius=7.5 - 1.5 * slot)
+        panels.append(chart.panel(_label(view, key), f"Certificates. {'; '.join(told)}.", model=key[0]))
+    return panels
+
+
+def bound_panels(view: View) -> list[Panel]:
+    """Histograms of the certified upper bounds of the confidence, before the confidence on the inliers (grey)."""
+    panels: list[Panel] = []
+    for key, certificates in _models(view).items():
+        inside = view.histogram((key[0], certificates[0].block.seed), "confidence").get("")
+        for c in certificates:
+            if c.edges.size < 2 or c.block.seed != certificates[0].block.seed:
                 continue
+            top = max(float(c.shares.max()), 0.0 if inside is None else float(inside.shares.max())) or 1.0
             chart = Chart(
-                f"classes-{len(panels)}",
-                Axis(-0.5, len(by) - 0.5, "Class", ticks=[(i, c[:6]) for i, c in enumerate(by)]),
-                Axis(0, 1, "Confidence"), size=(max(340, 22 * len(by) + 80), 220),
+                f"bound-{len(panels)}", Axis(float(c.edges[0]), float(c.edges[-1]), "Upper bound of the confidence"),
+                Axis(0, 1.08 * top, "Share", percent=True), size=(340, 190),
             )  # fmt: skip
-            for i, (name, (mean, bound)) in enumerate(by.items()):
+            if inside is not None:
+                steps, heights = np.repeat(inside.edges, 2)[1:-1], np.repeat(inside.shares, 2)
+                chart.fine(chart.area(steps, np.zeros(steps.size), heights), cls="hist grey")
+            steps, heights = np.repeat(c.edges, 2)[1:-1], np.repeat(c.shares, 2)
+            content = chart.area(steps, np.zeros(steps.size), heights) + chart.curve(steps, heights)
+            chart.series(0, c.block.outlier, content, slot=1)
+            chart.rule(c.mean_bound, 0, c.mean_bound, float(c.shares.max()), cls="promise")
+            title = f"{_label(view, key)}: {c.block.outlier}"
+            about = f"Certified upper bounds of the confidence, {title}: mean {number(c.mean_bound)}."
+            panels.append(chart.panel(title, about, model=c.block.model))
+    return panels
+
+
+def class_panels(view: View) -> list[Panel]:
+    """Mean confidence (dot) and mean upper bound (ring) on each class of an outlier set."""
+    panels: list[Panel] = []
+    for key, certificates in _models(view).items():
+        for c in certificates:
+            if c.class_confidence is None or c.class_bound is None or not 2 <= len(c.classes) <= 40:
+                continue
+            ticks = [(float(i), name[:6]) for i, name in enumerate(c.classes)]
+            chart = Chart(
+                f"classes-{len(panels)}", Axis(-0.5, len(c.classes) - 0.5, "Class", ticks=ticks),
+                Axis(0, 1, "Confidence"), size=(max(340, 22 * len(c.classes) + 80), 220),
+            )  # fmt: skip
+            told = []
+            for i, (name, mean, bound) in enumerate(zip(c.classes, c.class_confidence, c.class_bound, strict=True)):
                 chart.rule(i, mean, i, bound, cls="span")
                 chart.dot(i, bound, f"{name}: mean upper bound {number(bound)}", cls="dot slot-3 aauc")
                 chart.dot(i, mean, f"{name}: mean confidence {number(mean)}", cls="dot slot-1")
-            highest = max(by, key=lambda name: by[name][0])
-            about = (
-                f"Mean confidence of {one.source} on each class of {s.name}; "
-                f"the highest is {number(by[highest][0])} on {highest}."
-            )
-            panels.append(chart.panel(f"{one.source}: {s.name}", about))
+                told.append(f"{name} {number(mean)}, bound {number(bound)}")
+            about = f"Mean confidence on each class of {c.block.outlier}: {'; '.join(told)}."
+            panels.append(chart.panel(f"{_label(view, key)}: {c.block.outlier}", about, model=c.block.model))
     return panels
+
+
+def _plain(value: float) -> Estimate:
+    return Estimate(value, np.nan, np.nan, np.nan, 1, "")
+
+
+def _cell(values: list[float], style: str) -> Cell:
+    found = mean_of([_plain(v) for v in values])
+    if found is None:
+        return Cell("–")
+    write = percent if style == "percent" else number
+    return Cell(write(found.value), found.value, "" if len(values) == 1 else interval(found, style))

@@ -1,7 +1,7 @@
 """Small SVG charts that a script can bring to life: they say where their axes lie, and each series carries its name.
 
 Lines are drawn in tenths of a pixel with relative steps, which keeps hundreds of curves in a page small. Colours,
-dashes and fonts come from the page (``study.css``): light, dark and print are its business.
+dashes and fonts come from the page (``page.css``), in light, dark and print.
 """
 
 from __future__ import annotations
@@ -14,12 +14,29 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.report.svg import Panel
-
-__all__ = ["Axis", "Chart", "nice_ticks"]
+__all__ = ["SLOTS", "Axis", "Chart", "Panel", "nice_ticks", "slot_of"]
 
 Floats = NDArray[np.float64]
 FINE = 10  # drawing units per pixel
+SLOTS = 6  # line styles that a reader can tell apart
+
+
+def slot_of(place: int) -> int:
+    """Line style of the i-th series: the first six are drawn, the others (0) when a reader asks for them."""
+    return place + 1 if place < SLOTS else 0
+
+
+@final
+@dataclass(frozen=True)
+class Panel:
+    """One picture with its heading and its text alternative; ``model`` and ``regime`` are for the filters."""
+
+    title: str
+    description: str
+    svg: str
+    model: str = ""
+    regime: str = ""
+    width: float = 0.0
 
 
 @final
@@ -37,7 +54,11 @@ class Axis:
         """Where the ticks are and what they say."""
         if self.ticks is not None:
             return self.ticks
-        return [(value, self.write(value)) for value in nice_ticks(self.low, self.high)]
+        values = nice_ticks(self.low, self.high)
+        if self.percent:
+            return [(value, self.write(value)) for value in values]
+        digits = max((len(f"{value:.6g}".partition(".")[2]) for value in values), default=0)
+        return [(value, f"{value:.{digits}f}".replace("-", "−")) for value in values]
 
     def write(self, value: float) -> str:
         text = f"{100 * value:.4g} %" if self.percent else f"{value:.4g}"
@@ -88,12 +109,21 @@ class Chart:
         return left + across * (width - left - right), height - bottom - up * (height - top - bottom)
 
     def add(self, part: str) -> None:
-        """SVG as it is; whoever makes it escapes what is in it."""
+        """SVG as it is; the caller escapes it."""
         self._parts.append(part)
 
-    def text(self, x: float, y: float, said: str, *, anchor: str = "start", cls: str = "") -> None:
+    def text(self, x: float, y: float, text: str, *, anchor: str = "start", cls: str = "") -> None:
         """Text at a pixel."""
-        self.add(f'<text x="{_px(x)}" y="{_px(y)}"{_class(cls)} text-anchor="{anchor}">{html.escape(said)}</text>')
+        self.add(_label(x, y, text, anchor, f' class="{cls}"' if cls else ""))
+
+    def bar(self, x1: float, y1: float, x2: float, y2: float, *, cls: str, tip: str = "") -> None:
+        """A rectangle between two points of the axes; ``tip`` is shown to a pointer."""
+        (left, bottom), (right, top) = self.at(x1, y1), self.at(x2, y2)
+        left, right, top, bottom = min(left, right), max(left, right), min(top, bottom), max(top, bottom)
+        text = html.escape(tip)
+        about = f' data-tip="{text}"><title>{text}</title></rect>' if tip else "/>"
+        size = f'x="{_px(left)}" y="{_px(top)}" width="{_px(right - left)}" height="{_px(bottom - top)}"'
+        self.add(f'<rect class="{cls}" {size}{about}')
 
     def rule(self, x1: float, y1: float, x2: float, y2: float, *, cls: str = "rule") -> None:
         """A straight line between two points of the axes."""
@@ -113,24 +143,24 @@ class Chart:
         """Curves and areas that belong to no series."""
         self.add(f'<g class="{cls}" transform="scale({1 / FINE:g})">{content}</g>')
 
-    def series(self, number: int, name: str, content: str, *, slot: int, said: str = "") -> None:
+    def series(self, number: int, name: str, content: str, *, slot: int, tip: str = "") -> None:
         """Curves of one method; slot 0 is drawn only when a reader asks for it."""
         cls = f"series slot-{slot}" if slot else "series off"
-        title = html.escape(said or name)
+        title = html.escape(tip or name)
         self.add(
             f'<g class="{cls}" data-series="{number}" data-name="{html.escape(name)}"><title>{title}</title>'
             f'<g clip-path="url(#{self.key}-clip)"><g transform="scale({1 / FINE:g})">{content}</g></g></g>'
         )
 
-    def dot(self, x: float, y: float, said: str, *, cls: str = "dot", radius: float = 4) -> None:
+    def dot(self, x: float, y: float, tip: str, *, cls: str = "dot", radius: float = 4) -> None:
         """A dot that says its value to a pointer."""
         px, py = self.at(x, y)
         self.add(
-            f'<circle class="{cls}" cx="{_px(px)}" cy="{_px(py)}" r="{radius:g}" data-tip="{html.escape(said)}">'
-            f"<title>{html.escape(said)}</title></circle>"
+            f'<circle class="{cls}" cx="{_px(px)}" cy="{_px(py)}" r="{radius:g}" data-tip="{html.escape(tip)}">'
+            f"<title>{html.escape(tip)}</title></circle>"
         )
 
-    def panel(self, title: str, description: str) -> Panel:
+    def panel(self, title: str, description: str, *, model: str = "", regime: str = "") -> Panel:
         """The finished picture."""
         (width, height), (top, right, bottom, left) = self.size, self.margins
         ends = [left, width - right, self.x.low, self.x.high], [height - bottom, top, self.y.low, self.y.high]
@@ -148,19 +178,19 @@ class Chart:
             f'<desc id="{self.key}-desc">{html.escape(description)}</desc>'
             f'<clipPath id="{self.key}-clip">{box}</clipPath>{self._frame()}{"".join(self._parts)}</svg>'
         )
-        return Panel(title, description, svg)
+        return Panel(title, description, svg, model, regime, width)
 
     def _frame(self) -> str:
         (width, height), (top, right, bottom, left) = self.size, self.margins
         grid, labels = [], []
-        for value, said in self.x.marks():
+        for value, text in self.x.marks():
             x = self.at(value, self.y.low)[0]
             grid.append(f"M{_px(x)} {_px(top)}V{_px(height - bottom)}")
-            labels.append(_label(x, height - bottom + 16, said, "middle"))
-        for value, said in self.y.marks():
+            labels.append(_label(x, height - bottom + 16, text, "middle"))
+        for value, text in self.y.marks():
             y = self.at(self.x.low, value)[1]
             grid.append(f"M{_px(left)} {_px(y)}H{_px(width - right)}")
-            labels.append(_label(left - 6, y + 4, said, "end"))
+            labels.append(_label(left - 6, y + 4, text, "end"))
         if self.x.label:
             labels.append(_label((left + width - right) / 2, height - 6, self.x.label, "middle"))
         if self.y.label:
@@ -194,12 +224,8 @@ class Chart:
         return f"M{points[0, 0]} {points[0, 1]}" + (f"l{joined}" if joined else "")
 
 
-def _label(x: float, y: float, said: str, anchor: str, extra: str = "") -> str:
-    return f'<text x="{_px(x)}" y="{_px(y)}" text-anchor="{anchor}"{extra}>{html.escape(said)}</text>'
-
-
-def _class(name: str) -> str:
-    return f' class="{name}"' if name else ""
+def _label(x: float, y: float, text: str, anchor: str, extra: str = "") -> str:
+    return f'<text x="{_px(x)}" y="{_px(y)}" text-anchor="{anchor}"{extra}>{html.escape(text)}</text>'
 
 
 def _px(value: float) -> str:

@@ -1,38 +1,17 @@
-"""The sentences of a report, made from its numbers. Plain text: whoever places it escapes it."""
+"""Numbers and lists as a report writes them. Plain text: the page, Markdown and LaTeX escape it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import final
 
 from caveat.results import Estimate
 from caveat.results.paired_test import p_text
-from caveat.study import DataFacts, Evaluation, SetFacts
 
 __all__ = [
-    "Notes",
-    "best_score",
-    "count",
-    "coverage",
-    "drawn",
-    "duration",
-    "false_alarms",
-    "headline",
-    "interval",
-    "level",
-    "listing",
-    "measured",
-    "methods",
-    "no_misclassification",
-    "no_sets",
-    "number",
-    "p_value",
-    "percent",
-    "plain",
-    "promise",
-    "scaled",
+    "STYLES", "Notes", "count", "interval", "level", "listing", "number", "percent", "plain", "scaled", "share",
     "shorten",
-]
+]  # fmt: skip
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
@@ -89,6 +68,17 @@ def interval(estimate: Estimate, style: str = "number") -> str:
     return f"[{write(estimate.lower)}, {write(estimate.upper)}]"
 
 
+def share(estimate: Estimate | None) -> str:
+    """A share with its interval, in percent.
+
+    >>> share(Estimate(0.713, 0.65, 0.77, level=0.95, n=200, method="Clopper-Pearson"))
+    '71.3\\xa0% [65.0, 77.0]'
+    """
+    if estimate is None:
+        return "not measured"
+    return f"{percent(estimate.value)} [{100 * estimate.lower:.1f}, {100 * estimate.upper:.1f}]"
+
+
 def p_value(value: float) -> str:
     return p_text(value, cell=True)
 
@@ -104,18 +94,6 @@ def plain(value: float) -> str:
 
 
 STYLES = {"number": number, "percent": percent, "scaled": scaled, "p": p_value, "plain": plain}
-
-
-def duration(seconds: float) -> str:
-    """
-    >>> duration(0.034), duration(12.34), duration(4000)
-    ('0.03 s', '12.3 s', '1 h 6 min 40 s')
-    """
-    if seconds < 60:
-        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return (f"{hours} h " if hours else "") + f"{minutes} min {rest} s"
 
 
 # -- grammar ----------------------------------------------------------------------------------------------------------
@@ -146,175 +124,6 @@ def shorten(name: str, most: int = 40) -> str:
     """
     half = (most - 1) // 2
     return name if len(name) <= most else f"{name[:half]}…{name[-half:]}"
-
-
-# -- the headline -----------------------------------------------------------------------------------------------------
-
-
-def headline(evaluation: Evaluation) -> str:
-    """What was found, in one paragraph that needs no training in statistics."""
-    parts = [
-        measured(evaluation),
-        best_score(evaluation),
-        false_alarms(evaluation),
-        promise(evaluation.sets) if evaluation.sets is not None else no_sets(evaluation),
-        "All of this holds for inputs like the ones measured here; outliers of another kind may look different.",
-    ]
-    return " ".join(parts)
-
-
-def measured(evaluation: Evaluation) -> str:
-    """Model, data and scores."""
-    inlier = evaluation.inlier
-    if inlier.accuracy is None:
-        model = f"Accuracy was not measured, because the {count(inlier.n, 'inlier')} carry no labels or no predictions."
-    else:
-        right = f"{percent(inlier.accuracy.value)} {interval(inlier.accuracy, 'percent')}"
-        model = f"The model is right on {right} of {count(inlier.n, 'inlier')}."
-    outliers = [facts for facts in evaluation.data if facts.role == "outlier"]
-    scores = count(len(evaluation.ranking), "OOD score was", "OOD scores were")
-    return f"{model} {scores} measured on separating these inliers from {_outlier_sets(outliers)}."
-
-
-def _outlier_sets(outliers: Sequence[DataFacts]) -> str:
-    if len(outliers) == 1:
-        return f"{count(outliers[0].n, 'outlier')} ({shorten(outliers[0].name)})"
-    total = sum(facts.n for facts in outliers)
-    if len(outliers) > 4:
-        return f"{total:,} outliers in {len(outliers)} sets (listed under Data)"
-    return f"{total:,} outliers in {len(outliers)} sets ({listing([f'{o.n:,} {shorten(o.name)}' for o in outliers])})"
-
-
-def best_score(evaluation: Evaluation) -> str:
-    """The best score, what its number means, and which others are tied with it, by which criterion."""
-    best, several = evaluation.best, len(evaluation.outliers) > 1
-    area, alone = best.mean_auroc, len(evaluation.ranking) == 1
-    mean = "mean AUROC" if several else "AUROC"
-    averaged = ", averaged over the sets" if several else ""
-    chance = f"{number(area.value)} {interval(area)}"
-    name = shorten(best.score)
-    first = (
-        f"{f'The score {name}' if alone else f'The best is {name}: it'} ranks a random outlier as stranger than a "
-        f"random inlier with probability {chance}{averaged} ({mean}; 0.5 is a coin)."
-    )
-    if area.upper < 0.5:
-        first += " That is worse than a coin: it finds the outliers less strange than the inliers."
-    elif area.lower <= 0.5:
-        first += " The interval holds 0.5, so it cannot be told from a coin."
-    if alone:
-        return f"{first} No other score was computed, so nothing can be said about which is best."
-    return f"{first} {_by_bands(evaluation)} {_by_pairs(evaluation)}"
-
-
-def _by_bands(evaluation: Evaluation) -> str:
-    """Which scores the guaranteed bands leave tied with the best."""
-    over, others = evaluation.overlapping, len(evaluation.ranking) - 1
-    if not over:
-        return f"Its guaranteed band lies above {'those of all others' if others > 1 else 'that of the other one'}."
-    if len(over) == others > 1:
-        return f"Its guaranteed band overlaps those of all {others} others: they are tied with it."
-    whose = "that" if len(over) == 1 else "those"
-    tied = "it is" if len(over) == 1 else "they are"
-    return f"Its guaranteed band overlaps {whose} of {listing([shorten(name) for name in over])}: {tied} tied with it."
-
-
-def _by_pairs(evaluation: Evaluation) -> str:
-    """Which scores a paired test tells from the best. It is sharper than the bands where there are many outliers."""
-    same, others = evaluation.not_told_apart, len(evaluation.ranking) - 1
-    test = f"DeLong, Holm-adjusted, {level(evaluation.delta)} level"
-    who = "A paired test of the same samples, mostly sharper but without that guarantee,"
-    if not same:
-        return f"{who} finds it better than {'every other score' if others > 1 else 'the other one'} ({test})."
-    named, rest = listing([shorten(name) for name in same]), others - len(same)
-    if not rest:
-        return f"{who} cannot tell it apart from {named} ({test})."
-    worse = "one" if rest == 1 else str(rest)
-    return f"{who} cannot tell it apart from {named} and finds the other {worse} worse ({test})."
-
-
-def false_alarms(evaluation: Evaluation) -> str:
-    """What catching most outliers with the best score costs in rejected inliers."""
-    found = [evaluation.detection(evaluation.best.score, name) for name in evaluation.outliers]
-    found.sort(key=lambda row: row.fpr_outlier_positive.value)
-    least, most = found[0], found[-1]
-    rejected = percent(most.fpr_outlier_positive.value)
-    if len(found) > 1 and percent(least.fpr_outlier_positive.value) != rejected:
-        low = percent(least.fpr_outlier_positive.value)
-        rejected = f"between {low} ({shorten(least.outlier)}) and {rejected} ({shorten(most.outlier)})"
-    with_best = f"With {shorten(evaluation.best.score)}"
-    return f"{with_best}, catching {level(evaluation.tpr)} of the outliers means rejecting {rejected} of the inliers."
-
-
-def promise(sets: SetFacts) -> str:
-    """Promise and observation of the prediction sets, with the assumption of the promise."""
-    seen = f"{percent(sets.coverage.value)} {interval(sets.coverage, 'percent')} of {sets.coverage.n:,}"
-    return (
-        f"Prediction sets promise to hold the true class for at least {level(1 - sets.alpha)} of inliers that are "
-        f"exchangeable with the calibration data; they held it for {seen}, {_verdict(sets)}. "
-        "For outliers nothing is promised."
-    )
-
-
-def _verdict(sets: SetFacts) -> str:
-    verdict, m = sets.verdict, sets.coverage.n
-    chance = (
-        f"by chance it would be {percent(verdict.least / m)} to {percent(verdict.most / m)}, at "
-        f"{level(verdict.level)}, for {count(sets.n_calibration, 'calibration sample')} and {m:,} measured ones"
-    )
-    if verdict.verdict == "below":
-        why = "a rare draw, or these inliers are not exchangeable with the calibration data"
-        return f"which is below the promise ({chance}): {why}"
-    if verdict.verdict == "above":
-        return f"which is above the promise ({chance})"
-    return f"which is as chance allows ({chance})"
-
-
-def coverage(sets: SetFacts) -> str:
-    """What the promise of the prediction sets rests on."""
-    return (
-        f"A set holds {sets.mean_size:.2f} classes of an inlier on average. The promise of {level(1 - sets.alpha)} is "
-        f"an average over calibration samples, of which this is one with {count(sets.n_calibration, 'inlier')}: the "
-        f"next one may give a little more or less. {sets.caveat}".rstrip()
-    )
-
-
-# -- what is not there, and why ---------------------------------------------------------------------------------------
-
-
-def no_sets(evaluation: Evaluation) -> str:
-    """Why there are no prediction sets."""
-    if evaluation.inlier.accuracy is None:
-        return "Prediction sets were not made, because they need inliers with labels and predictions."
-    calibration = [facts for facts in evaluation.data if facts.role == "calibration"]
-    if calibration and calibration[0].accuracy is None:
-        return "Prediction sets were not made, because the calibration data carry no labels or no predictions."
-    return (
-        f"Prediction sets were not made, because there are too few calibration samples for "
-        f"alpha\xa0=\xa0{evaluation.alpha:g}."
-    )
-
-
-def no_misclassification() -> str:
-    return "The model's own errors were not looked at, because they need inliers with labels and predictions."
-
-
-def drawn(shown: int, total: int) -> str:
-    """Which scores a figure shows."""
-    return "" if shown == total else f"The {shown} leading scores of {total} are drawn; the tables hold all of them."
-
-
-# -- under a table ----------------------------------------------------------------------------------------------------
-
-
-def methods(estimates: Iterable[Estimate | None]) -> str:
-    """Level and methods of a table's intervals.
-
-    >>> methods([Estimate(0.91, 0.89, 0.93, level=0.95, n=1000, method="DeLong")])
-    '95\\xa0% intervals: DeLong'
-    """
-    found = [estimate for estimate in estimates if estimate is not None]
-    names = list(dict.fromkeys(estimate.method for estimate in found))
-    return f"{level(found[0].level)} intervals: {listing(names)}" if found else ""
 
 
 @final

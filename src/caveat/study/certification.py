@@ -22,8 +22,10 @@ from caveat._checks import as_count, as_labels, as_level, as_number, same_length
 from caveat._streams import stream
 from caveat.data import Images
 from caveat.errors import CaveatError, InputError
-from caveat.evaluation.records import Block, Certificate
-from caveat.results import Estimate
+from caveat.evaluation.findings import CellFacts, Findings
+from caveat.evaluation.records import Block, Certificate, Histogram, ModelFacts, Record
+from caveat.evaluation.versions import versions
+from caveat.results import Estimate, proportion_interval
 from caveat.robust import Sandwich, conformal_guaranteed_auroc, sandwich
 
 __all__ = ["BINS", "Certification", "Gates", "SetCertificate", "certify"]
@@ -180,22 +182,31 @@ class Certification:
             return self.inlier, one
         return self.inlier_gate, one.gates
 
-    def records(self, *, seed: int = 0) -> list[Certificate]:
-        """One record per outlier set, for a store and a report."""
-        found = []
+    def records(self, *, seed: int = 0) -> list[Record]:
+        """Accuracy and confidence on the inliers, and one certificate per set of outliers, for tables and reports."""
+        found: list[Record] = []
+        here, n = Block(self.source, seed), self.inlier.size
+        if not np.isnan(self.accuracy):
+            found.append(ModelFacts(here, proportion_interval(round(self.accuracy * n), n, delta=self.delta)))
+        found.append(Histogram(here, "confidence", *self.histogram(self.inlier)))
         for one in self.sets:
             areas, by_class = self._areas(one, slice(None)), one.by_class()
             edges, shares = self.histogram(one.upper)
-            found.append(
-                Certificate(
-                    Block(self.source, seed, one.name), self.source, self.epsilon, areas.clean, self.aauc(one),
-                    areas.guaranteed, self.band(one), self.accuracy, float(np.exp(one.clean).mean()),
-                    float(np.exp(one.upper).mean()), one.zero_gradients, one.n, one.n_attacked, edges, shares, tuple(by_class),
-                    np.array([mean for mean, _ in by_class.values()]), np.array([top for _, top in by_class.values()]),
-                    one.caveat, areas.conservative_guaranteed, areas.guaranteed_fpr95,
-                )
-            )  # fmt: skip
+            means = np.array(list(by_class.values())) if by_class else None
+            found.append(Certificate(
+                Block(self.source, seed, one.name), "confidence", self.epsilon, areas.clean, self.aauc(one),
+                areas.guaranteed, self.band(one), self.accuracy, float(np.exp(one.clean).mean()),
+                float(np.exp(one.upper).mean()), one.zero_gradients, one.n, one.n_attacked, edges, shares,
+                tuple(by_class), None if means is None else means[:, 0], None if means is None else means[:, 1],
+                one.caveat, areas.conservative_guaranteed, areas.guaranteed_fpr95,
+            ))  # fmt: skip
         return found
+
+    def findings(self, *, title: str, seed: int = 0) -> Findings:
+        """What a report reads."""
+        cell = CellFacts("", "certificates", 0.0, versions())
+        none = np.nan
+        return Findings(title, self.records(seed=seed), {}, none, self.delta, none, none, cells=(cell,))
 
     def histogram(self, log_confidence: Vector) -> tuple[Vector, Vector]:
         """Edges (BINS + 1,) from 1/K to 1 and shares (BINS,) of a log-confidence."""

@@ -1,72 +1,73 @@
-// Filters, switches, pickers, long tables, and what a pointer reads. Without it the page says the same, only longer.
+"use strict";
+// Sorting, filters, switches, one figure of many, and values under the pointer. The page is complete without it.
 (() => {
   const all = (selector, within = document) => Array.from(within.querySelectorAll(selector));
 
-  // -- long tables: the first rows, and a button for the rest --------------------------------------------------------
-  function limit(table) {
-    const most = table.dataset.open ? Infinity : Number(table.dataset.short);
-    let hidden = 0;
-    for (const body of table.tBodies) {
-      let shown = 0;
-      for (const row of all("tr:not(.group)", body)) {
-        if (row.classList.contains("away")) continue;
-        shown += 1;
-        row.classList.toggle("more", shown > most);
-        if (shown > most && !body.classList.contains("away")) hidden += 1;
-      }
-    }
-    table.expand.hidden = !hidden && !table.dataset.open;
-    table.expand.textContent = hidden ? `Show ${hidden} more rows` : "Show fewer rows";
-  }
-  const long = all("table[data-short]").filter((table) =>
-    Array.from(table.tBodies).some((body) => all("tr:not(.group)", body).length > Number(table.dataset.short)));
-  for (const table of long) {
-    table.expand = document.createElement("button");
-    table.expand.type = "button";
-    table.expand.className = "expand";
-    table.expand.addEventListener("click", () => {
-      if (table.dataset.open) delete table.dataset.open;
-      else table.dataset.open = "1";
-      limit(table);
-    });
-    table.parentElement.after(table.expand);
-    table.tHead.addEventListener("click", () => limit(table)); // after the sort, which listens further in
-    limit(table);
+  // -- sorting -------------------------------------------------------------------------------------------------------
+  function keyOf(row, column) {
+    const cell = row.cells[column];
+    if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
+    return cell.classList.contains("none") ? NaN : cell.textContent.trim();
   }
 
-  // -- filters -------------------------------------------------------------------------------------------------------
+  // Numbers by size, names by alphabet, what is not defined always last; equal rows keep the order of the report.
+  function compare(a, b, sign) {
+    const lost = [Number.isNaN(a), Number.isNaN(b)];
+    if (lost[0] || lost[1]) return lost[0] - lost[1];
+    return sign * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b)));
+  }
+
+  function sortBy(table, column, ascending) {
+    for (const body of table.tBodies) {
+      const rows = all("tr:not(.group)", body);
+      rows.sort((a, b) => compare(keyOf(a, column), keyOf(b, column), ascending ? 1 : -1) || a.dataset.order - b.dataset.order);
+      body.append(...rows);
+    }
+  }
+
+  for (const table of all("table.sortable")) {
+    for (const body of table.tBodies) all("tr:not(.group)", body).forEach((row, i) => { row.dataset.order = i; });
+    const heads = Array.from(table.tHead.rows[0].cells);
+    heads.forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.setAttribute("aria-label", `Sort by ${head.textContent.trim()}`);
+      head.append(button);
+      head.setAttribute("aria-sort", "none");
+      head.addEventListener("click", () => {
+        const ascending = head.getAttribute("aria-sort") !== "ascending";
+        for (const other of heads) other.setAttribute("aria-sort", "none");
+        head.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+        sortBy(table, column, ascending);
+      });
+    });
+  }
+
+  // -- filters by model and regime -----------------------------------------------------------------------------------
   const filters = all("[data-filter]");
   function apply() {
     const wanted = filters.filter((f) => f.value !== "").map((f) => [f.dataset.filter, f.value]);
-    for (const part of all("main [data-regime], main [data-source], main [data-family], #headline [data-regime]")) {
+    for (const part of all("main [data-regime], main [data-model]")) {
       part.classList.toggle("away", wanted.some(([what, value]) => part.dataset[what] && part.dataset[what] !== value));
     }
-    long.forEach(limit);
   }
   if (filters.length) {
-    document.getElementById("filters").hidden = false;
+    filters[0].closest(".filters").hidden = false;
     for (const filter of filters) filter.addEventListener("change", apply);
     apply(); // a browser may restore the choice on reload
   }
 
-  // -- one picture of many -------------------------------------------------------------------------------------------
+  // -- one figure of many --------------------------------------------------------------------------------------------
   for (const picker of all("select[data-picks]")) {
-    const pictures = all(":scope > details", document.getElementById(picker.dataset.picks));
-    if (pictures.length < 2) continue;
-    pictures.forEach((picture, i) => {
-      picker.add(new Option(picture.firstElementChild.textContent, i));
-      picture.classList.add("picked");
-    });
-    const show = () => pictures.forEach((picture, i) => {
-      picture.open = String(i) === picker.value;
-      picture.classList.toggle("away", !picture.open);
-    });
-    picker.parentElement.hidden = false;
+    const figures = all(".picked > figure", picker.closest("details"));
+    figures.forEach((figure, i) => picker.add(new Option(figure.querySelector("figcaption").textContent.trim(), i)));
+    const show = () => figures.forEach((figure, i) => figure.classList.toggle("hidden", String(i) !== picker.value));
+    picker.closest(".control").hidden = false;
     picker.addEventListener("change", show);
     show();
   }
 
-  // -- which methods the curves show: at most six, each with a style of its own --------------------------------------
+  // -- which methods the curves show: at most six, each with its own style -------------------------------------------
   const SLOTS = 6;
   const drawn = new Map(); // method -> slot
   const names = new Map();
@@ -75,58 +76,50 @@
     names.set(button.dataset.switch, button.textContent.trim());
   }
   function switchTo(series, on) {
-    if (on) {
-      const used = new Set(drawn.values());
-      const free = Array.from({ length: SLOTS }, (_, i) => i + 1).find((slot) => !used.has(slot));
-      if (free === undefined) return;
-      drawn.set(series, free);
-    } else drawn.delete(series);
+    const used = new Set(drawn.values());
+    const free = Array.from({ length: SLOTS }, (_, i) => i + 1).find((slot) => !used.has(slot));
+    if (!on) drawn.delete(series);
+    else if (free !== undefined) drawn.set(series, free);
     const slot = drawn.get(series);
-    for (const group of all(`.curves svg [data-series="${series}"]`)) {
+    for (const group of all(`.curves svg g[data-series="${series}"]`)) {
       group.setAttribute("class", slot ? `series slot-${slot}` : "series off");
     }
-    for (const section of all(".curves")) {
-      const list = section.querySelector(".switches");
+    for (const list of all(".curves .switches")) {
       let button = list.querySelector(`[data-switch="${series}"]`);
       if (!button) {
-        const item = document.createElement("li");
-        button = list.querySelector("button").cloneNode(true);
+        const item = list.firstElementChild.cloneNode(true);
+        button = item.querySelector("button");
         button.dataset.switch = series;
         button.querySelector("span").textContent = names.get(series);
-        item.append(button);
         list.append(item);
         button.addEventListener("click", () => switchTo(series, !drawn.has(series)));
       }
       button.setAttribute("aria-pressed", String(Boolean(slot)));
       if (slot) button.querySelector("svg").setAttribute("class", `swatch slot-${slot}`);
     }
-    full();
+    offer();
   }
-  function full() {
-    const crowded = drawn.size >= SLOTS;
-    for (const note of all("[data-full]")) note.hidden = !crowded || !note.parentElement.querySelector("[data-offer]");
-    for (const offer of all("[data-offer]")) {
-      offer.disabled = crowded;
-      for (const option of offer.options) option.hidden = drawn.has(option.value);
+  function offer() {
+    for (const select of all("[data-offer]")) {
+      select.disabled = drawn.size >= SLOTS;
+      select.title = select.disabled ? "Six are drawn: switch one off first." : "";
+      for (const option of select.options) option.hidden = drawn.has(option.value);
     }
   }
   for (const button of all(".curves [data-switch]")) {
     button.addEventListener("click", () => switchTo(button.dataset.switch, !drawn.has(button.dataset.switch)));
   }
-  for (const offer of all("[data-offer]")) {
-    for (const option of offer.options) names.set(option.value, option.textContent);
-    offer.addEventListener("change", () => {
-      if (offer.value !== "" && !drawn.has(offer.value)) switchTo(offer.value, true);
-      offer.value = "";
+  for (const select of all("[data-offer]")) {
+    for (const option of select.options) names.set(option.value, option.textContent);
+    select.closest(".control").hidden = false;
+    select.addEventListener("change", () => {
+      if (select.value !== "" && !drawn.has(select.value)) switchTo(select.value, true);
+      select.value = "";
     });
   }
-  for (const box of all("[data-bands]")) {
-    box.addEventListener("change", () => box.closest("section").classList.toggle("no-bands", !box.checked));
-  }
-  for (const control of all(".curves .control")) control.hidden = !control.querySelector("select, input");
-  full();
+  offer();
 
-  // -- what a pointer reads ------------------------------------------------------------------------------------------
+  // -- values under the pointer --------------------------------------------------------------------------------------
   const tip = document.getElementById("tip");
   const paths = new WeakMap();
   function points(path) {
@@ -151,8 +144,8 @@
     return undefined;
   }
   const write = (value, percent) => (percent ? `${(100 * value).toFixed(1)} %` : String(Number(value.toPrecision(3))));
-  function place(event, said) {
-    tip.textContent = said;
+  function place(event, text) {
+    tip.textContent = text;
     tip.hidden = false;
     const box = tip.getBoundingClientRect();
     const left = event.clientX + 14 + box.width > window.innerWidth ? event.clientX - box.width - 14 : event.clientX + 14;

@@ -1,0 +1,239 @@
+"""The first screen: the decision and its promises, what is caught, the best scores, the score and its threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from caveat.evaluation.decide import Decision
+from caveat.evaluation.records import Certificate
+from caveat.report.certificates import certificate_panels, certificate_table, sandwich, strength
+from caveat.report.chart import Panel
+from caveat.report.curves import risk_panels
+from caveat.report.forest import MOST_SETS, SHOWN, caught_panel, forest_panel
+from caveat.report.histograms import threshold_panel
+from caveat.report.model_tables import decision_table
+from caveat.report.tables import Cell, Column, Group, Line, Table
+from caveat.report.verdicts import ERRORS, Verdict
+from caveat.report.view import View
+from caveat.report.words import count, level, listing, percent, share
+
+__all__ = ["Card", "DecisionBox", "Line3", "cards", "subtitle"]
+
+MOST_DECISIONS = 8  # rows on the first screen
+Verdicts = dict[tuple[str, str, str], Verdict]
+
+
+@final
+@dataclass(frozen=True)
+class Line3:
+    """A promise in the box: its mark, its sentence, and what was measured."""
+
+    holds: bool
+    text: str
+    small: str
+
+
+@final
+@dataclass(frozen=True)
+class DecisionBox:
+    """The decision as the box shows it."""
+
+    method: str
+    threshold: str
+    reason: str
+    promises: tuple[Line3, ...]
+    not_promised: str
+
+
+@final
+@dataclass(frozen=True)
+class Card:
+    """One box of the first screen: a decision, a figure, a table or sentences."""
+
+    key: str
+    title: str
+    caption: str = ""
+    panel: Panel | None = None
+    table: Table | None = None
+    box: DecisionBox | None = None
+    lines: tuple[str, ...] = ()
+
+
+def subtitle(view: View) -> list[str]:
+    """What was measured on what, in one line."""
+    parts = []
+    facts = [f.accuracy for unit in view.units if (f := view.facts(unit)) is not None and f.accuracy is not None]
+    tests = [d for unit in view.units for d in view.data(unit) if d.role == "inlier"]
+    if len(facts) == 1:
+        parts.append(f"Accuracy {share(facts[0])} on {count(facts[0].n, 'test sample')}")
+    elif facts:
+        low, high = (percent(f([e.value for e in facts])) for f in (min, max))
+        parts.append(f"Accuracy {low} to {high}" if low != high else f"Accuracy {low}")
+    elif len(tests) == 1:
+        parts.append(count(tests[0].n, "test sample"))
+    if not view.single:
+        parts.append(f"{count(len(view.models), 'model')}, {count(len({seed for _, seed in view.units}), 'seed')}")
+    sets = {outlier for _, outlier in view.regimes}
+    if sets:
+        n = sum(d.n for d in view.data(view.units[0]) if d.role == "outlier")
+        parts.append(count(len(sets), "outlier set") + (f", {count(n, 'sample')}" if view.single and n else ""))
+    if view.methods:
+        parts.append(count(len(view.methods), "score"))
+    elif certificates := view.findings.of(Certificate):
+        parts.append(count(len({c.block.outlier for c in certificates}), "outlier set"))
+        parts.append(f"radius {listing(sorted({f'{c.epsilon:g}' for c in certificates}))}")
+    versions = {cell.versions["caveat"] for cell in view.findings.cells if cell.versions.get("caveat")}
+    parts += [f"caveat {listing(sorted(versions))}"] if versions else []
+    return parts
+
+
+def cards(view: View, verdicts: Verdicts) -> list[list[Card]]:
+    """The boxes of the first screen by column: of one model, of a study, or of certificates."""
+    if not view.methods and view.findings.of(Certificate):
+        return _certified(view)
+    return _one_model(view, verdicts) if view.single else _study(view, verdicts)
+
+
+def _one_model(view: View, verdicts: Verdicts) -> list[list[Card]]:
+    unit = view.units[0]
+    decision = view.decision(unit)
+    box = None if decision is None else decision_box(decision, view.delta)
+    lines = ("No threshold could be set: there are no calibration samples.",) if box is None else ()
+    left = [Card("decision", "Decision", box=box, lines=lines)]
+    right: list[Card] = []
+    best = verdicts.get(("auroc", "", "all")) or verdicts.get(("augrc", "", ERRORS))
+    if best is not None and (panel := forest_panel(view, best, chosen=str(decision.method) if decision else "")):
+        left.append(_forest_card(view, best, panel))
+    if decision is not None and decision.caught:
+        marked = " ✓: outliers that had no part in the choice." if any(c.confirmed for c in decision.caught) else ""
+        least = f"The {MOST_SETS} sets that are caught least. " if len(decision.caught) > MOST_SETS else ""
+        caption = f"{least}Share at or above the threshold, {level(1 - view.delta)} Clopper-Pearson.{marked}"
+        right.append(Card("caught", "What it rejects", caption, caught_panel(decision.caught)))
+    elif risks := risk_panels(view, () if best is None else best.order[:6], errors=True, key="first", size=(480, 230)):
+        caption = "Errors among the answers to the samples with the lowest scores, for the six best scores."
+        right.append(Card("caught", "Risk and coverage", caption, risks[0]))
+    if (panel := threshold_panel(view, unit)) is not None:
+        outliers = "; orange: all outlier sets" if view.outliers(unit[0]) else ""
+        right.append(Card("threshold", "Score and threshold", f"Blue: in-distribution test samples{outliers}.", panel))
+    return [left, right] if right else [left]
+
+
+def _forest_card(view: View, verdict: Verdict, panel: Panel) -> Card:
+    shown, n = min(SHOWN, len(verdict.order)), len(verdict.order)
+    what = "AUROC of errors" if verdict.regime == ERRORS else "mean AUROC" if len(verdict.places) > 1 else "AUROC"
+    if n == 1:
+        title = f"One score, {what}"
+    else:
+        title = f"{shown} best of {n} scores, {what}" if n > shown else f"{n} scores, {what}"
+    thin = "" if verdict.regime == ERRORS else " Thin: guaranteed for any n."
+    if verdict.paired:
+        caption = (f"Thick: {level(1 - view.delta)} interval (DeLong).{thin} Scores that share a letter are tied "
+                   "(paired DeLong test on the same samples, Holm).")  # fmt: skip
+    else:
+        caption = ("Thick: middle half of the blocks. Thin: their range. Scores that share a letter are tied "
+                   f"({verdict.comparison.test_name()} on ranks).")  # fmt: skip
+    return Card("forest", title, caption, panel)
+
+
+def decision_box(decision: Decision, delta: float) -> DecisionBox:
+    """The decision in words: rule, reason, promises with what was measured, and what is not promised."""
+    d = decision
+    promises = [_line(
+        d.false_alarms.holds, f"At most {level(d.false_alarms.bound)} of in-distribution inputs are rejected.",
+        f"No false-alarm rate of {level(d.false_alarms.bound)} can be promised.",
+        d.false_alarms.remedy or f"{level(1 - delta)} confidence, {count(d.false_alarms.n, 'calibration sample')}",
+        f"measured {share(d.measured_false_alarms)} on test",
+    )]  # fmt: skip
+    if d.errors is not None:
+        rule = f"abstain when {d.confidence} ≥ {_threshold(d.accept_below)}" if d.errors.holds else ""
+        basis = d.errors.remedy or f"{level(1 - delta)} confidence, {count(d.errors.n, 'sample')}"
+        accepted = "" if d.accepted is None else f", {percent(d.accepted.value)} accepted"
+        promises.append(_line(
+            d.errors.holds, f"At most {level(d.errors.bound)} of the accepted answers are wrong.",
+            f"Errors among the accepted: nothing can be promised at {level(d.errors.bound)}.",
+            rule, basis, f"measured {share(d.measured_errors)}{accepted}",
+        ))  # fmt: skip
+    if d.coverage is not None and d.sets is not None:
+        empty = f", {percent(d.sets.empty)} empty" if d.sets.empty > 0 else ""
+        promises.append(_line(
+            d.coverage.holds,
+            f"Prediction sets hold the true class in {level(round(d.coverage.bound, 4))} of cases; "
+            f"mean size {d.sets.mean_size:.2f}.",
+            "Nothing can be promised about the prediction sets.",
+            d.coverage.remedy or f"on average over calibration sets, {count(d.coverage.n, 'sample')}",
+            f"measured {share(d.sets.coverage)}, {d.sets.verdict}{empty}",
+        ))  # fmt: skip
+    return DecisionBox(str(d.method), _threshold(d.threshold), d.reason, tuple(promises), " ".join(d.warnings))
+
+
+def _line(holds: bool, promised: str, otherwise: str, *small: str) -> Line3:
+    return Line3(holds, promised if holds else otherwise, " · ".join(part.rstrip(".") for part in small if part))
+
+
+def _threshold(value: float) -> str:
+    return f"{value:.5g}".replace("-", "−")
+
+
+def _study(view: View, verdicts: Verdicts) -> list[list[Card]]:
+    found: list[list[Card]] = []
+    best = verdicts.get(("auroc", "", "all")) or verdicts.get(("augrc", "", ERRORS))
+    if best is not None and (panel := forest_panel(view, best)) is not None:
+        found.append([_forest_card(view, best, panel)])
+    if best is not None:
+        found.append([Card("verdict", "Ranking over models and seeds", lines=tuple(_verdict_lines(view, best)),
+                           table=_regime_groups(view, verdicts))])  # fmt: skip
+    if (table := decision_table(view)) is not None:
+        lines = table.groups[0].lines
+        short = Table("first-decisions", table.title, table.caption, table.columns,
+                      (Group("", lines[:MOST_DECISIONS]),))  # fmt: skip
+        more = len(lines) - MOST_DECISIONS
+        note = "Nothing is promised about outliers. Each score was chosen on these same outliers: confirm it on others."
+        rest = f" {count(more, 'more decision')} under All numbers." if more > 0 else ""
+        found.append([Card("decisions", "Decision of every model", f"{table.caption} {note}{rest}", table=short)])
+    return found
+
+
+def _verdict_lines(view: View, best: Verdict) -> list[str]:
+    n, what = len(best.places), "outlier set" if best.regime != ERRORS else "seed"
+    comparison = best.comparison
+    if best.paired:
+        test = "paired DeLong test with Holm: all numbers come from one model and seed."
+    else:
+        test = (f"Friedman, then {comparison.test_name()} on ranks, because {n} blocks (model, seed, {what}) are "
+                "replicates of the comparison.")  # fmt: skip
+    lines = [best.sentence(), f"Test: {test}", comparison.caveat, best.unseen(view)]
+    if best.repeated:
+        lines.append(f"{count(best.repeated, 'block')} repeat another seed number for number and were counted once.")
+    if best.left_out:
+        lines.append(f"Left out, because numbers are missing: {listing(list(best.left_out))}.")
+    if best.dropped:
+        lines.append(f"{count(best.dropped, 'incomplete block')} left out.")
+    failed, missing = len(view.findings.failures), view.findings.missing
+    if failed or missing:
+        lines.append(f"{count(failed, 'cell')} failed, {missing} not computed yet.")
+    return [line for line in lines if line]
+
+
+def _regime_groups(view: View, verdicts: Verdicts) -> Table | None:
+    lines = []
+    for regime in (*view.regime_names, ERRORS):
+        v = verdicts.get(("augrc" if regime == ERRORS else "auroc", "", regime))
+        if v is not None:
+            lines.append(Line((Cell(regime), Cell(v.sentence()), Cell(v.blocks()))))
+    if not lines:
+        return None
+    columns = (Column("Regime", number=False), Column("Best group", number=False), Column("Rests on", number=False))
+    return Table("first-regimes", "Best group by regime", "", columns, (Group("", tuple(lines)),))
+
+
+def _certified(view: View) -> list[list[Card]]:
+    holds, sentence = sandwich(view)
+    table, panels = certificate_table(view), certificate_panels(view)
+    promise = Card("promise", "What no attack can do", lines=(*strength(view), sentence if holds else f"! {sentence}"))
+    pictures = [Card("sandwich", p.title, "Large: AUC. Ring: AAUC. Small, outlined: GAUC.", p) for p in panels[:2]]
+    return [
+        [promise],
+        pictures,
+        [Card("table", "AUC, AAUC and GAUC", "" if table is None else table.caption, table=table)],
+    ]

@@ -1,0 +1,230 @@
+"""Findings by model, outlier set and method, in the order in which a page shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.evaluation.assess import Assessment
+from caveat.evaluation.decide import Decision
+from caveat.evaluation.findings import Findings
+from caveat.evaluation.records import (
+    REGIMES,
+    Curve,
+    Data,
+    Detection,
+    Histogram,
+    Method,
+    ModelFacts,
+    Scores,
+    Selective,
+    SetFacts,
+)
+from caveat.metrics import Placements, mean_auroc_interval
+from caveat.results import Estimate
+from caveat.scores import catalogue
+
+__all__ = ["Place", "Unit", "View", "families", "ranged", "regime_place"]
+
+Floats = NDArray[np.float64]
+Unit = tuple[str, int]  # model, seed
+ROLES = ("train", "calibration", "inlier", "outlier", "confirm")
+
+
+class Place(NamedTuple):
+    """One model and seed, and an outlier set; without one, the model's own errors."""
+
+    model: str
+    seed: int
+    outlier: str
+
+
+@final
+class View:
+    """Read access to findings. Orders do not depend on the order of the records: a study and an evaluation agree."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.delta, self.alpha = findings.delta, findings.alpha
+        self.units: tuple[Unit, ...] = findings.models
+        self.models = tuple(dict.fromkeys(model for model, _ in self.units))
+        self.single = len(self.units) == 1
+        self.detections = {(Place(*_place(d)), str(d.method)): d for d in findings.of(Detection)}
+        self.selectives = {(Place(*_place(s)), str(s.method)): s for s in findings.of(Selective)}
+        self.scores = {(Place(*_place(s)), s.role, str(s.method)): s.values for s in findings.of(Scores)}
+        self.regimes = {(r.block.model, r.block.outlier): r.block.regime for r in findings.of(Detection)}
+
+    # -- orders -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def methods(self) -> Mapping[str, Method]:
+        """Every measured method by its name."""
+        found = [r.method for r in self.findings.of(Detection)] + [r.method for r in self.findings.of(Selective)]
+        return {str(method): method for method in sorted(found, key=str)}
+
+    def outliers(self, model: str) -> list[str]:
+        """Outlier sets of a model: near, mid, far, those without a regime; by name within."""
+        own = {outlier: regime for (name, outlier), regime in self.regimes.items() if name == model}
+        return sorted(own, key=lambda outlier: (regime_place(own[outlier]), outlier))
+
+    def regime(self, model: str, outlier: str) -> str:
+        return self.regimes.get((model, outlier), "")
+
+    @cached_property
+    def regime_names(self) -> tuple[str, ...]:
+        return tuple(sorted({r for r in self.regimes.values() if r}, key=regime_place))
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """Every model, seed and outlier set."""
+        measured = {place for place, _ in self.detections}
+        every = (Place(m, s, o) for m, s in self.units for o in self.outliers(m))
+        return tuple(place for place in every if place in measured)
+
+    @cached_property
+    def _families(self) -> Mapping[str, str]:
+        return families()
+
+    def family(self, name: str) -> str:
+        """What a method reads."""
+        return self._families.get(self.methods[name].score, "other")
+
+    def named(self, model: str) -> str:
+        """The model where there are several; a page about one model does not repeat its name."""
+        return model if len(self.models) > 1 else ""
+
+    def headed(self, model: str, text: str) -> str:
+        """A heading that names the model where there are several."""
+        return f"{model}: {text}" if len(self.models) > 1 else text
+
+    # -- facts --------------------------------------------------------------------------------------------------------
+
+    def assessment(self, unit: Unit) -> Assessment | None:
+        return self.findings.assessments.get(unit)
+
+    def decision(self, unit: Unit) -> Decision | None:
+        found = self.assessment(unit)
+        return None if found is None else found.decision
+
+    def data(self, unit: Unit) -> list[Data]:
+        mine = [d for d in self.findings.of(Data) if (d.block.model, d.block.seed) == unit]
+        return sorted(mine, key=lambda d: (ROLES.index(d.role), regime_place(d.block.regime), d.block.outlier))
+
+    def facts(self, unit: Unit) -> ModelFacts | None:
+        return next((f for f in self.findings.of(ModelFacts) if (f.block.model, f.block.seed) == unit), None)
+
+    def sets(self, model: str) -> list[SetFacts]:
+        """Prediction sets of a model with its first seed, in-distribution first."""
+        mine = [s for s in self.findings.of(SetFacts) if s.block.model == model]
+        first = min((s.block.seed for s in mine), default=0)
+        mine = [s for s in mine if s.block.seed == first]
+        return sorted(mine, key=lambda s: (s.set_method, regime_place(s.block.regime) if s.block.outlier else -1,
+                                           s.block.outlier))  # fmt: skip
+
+    def number(self, place: Place, method: str, metric: str) -> Estimate | None:
+        """One measured number; without an outlier set, one of the model's own errors."""
+        for table in (self.detections, self.selectives):
+            found = getattr(table.get((place, method)), metric, None)
+            if isinstance(found, Estimate):
+                return found
+        if metric == "auroc" and place.outlier:  # a plan may not ask for it, but the ranking rests on it
+            return self.mean_auroc([place], method)
+        return None
+
+    def mean(self, places: Sequence[Place], method: str, metric: str) -> Estimate | None:
+        """Mean over places with the range of its values; the number itself where there is one place."""
+        found = [n for place in places if (n := self.number(place, method, metric)) is not None]
+        if not found:
+            return None
+        if len(found) == 1:
+            return found[0]
+        return ranged([n.value for n in found])
+
+    def mean_auroc(self, places: Sequence[Place], method: str) -> Estimate | None:
+        """Mean AUROC over the outlier sets of one model and seed, with DeLong's interval."""
+        inside = self.scores.get((places[0]._replace(outlier=""), "inlier", method)) if places else None
+        outside = [self.scores.get((place, "outlier", method)) for place in places]
+        values = [v for v in outside if v is not None]
+        if inside is None or len(values) < len(places):
+            return None
+        return mean_auroc_interval(Placements.of(inlier=inside, outliers=values), delta=self.delta)
+
+    def guaranteed(self, places: Sequence[Place], method: str) -> Estimate | None:
+        """Guaranteed band of the mean AUROC.
+
+        A band holds for all outlier sets of one model and seed at once: only the inliers are random in it. Bands of
+        several models and seeds hold together with at least 1 minus the sum of their allowed failures (union bound).
+        """
+        found = [n for place in places if (n := self.number(place, method, "auroc_guaranteed")) is not None]
+        if not found or len(found) < len(places):
+            return None
+        failures = {place[:2]: 1 - n.level for place, n in zip(places, found, strict=True)}
+        if (level := 1 - sum(failures.values())) <= 0.5:
+            return None
+        value, lower, upper = (float(np.mean([getattr(n, k) for n in found])) for k in ("value", "lower", "upper"))
+        return Estimate(value, lower, upper, level=level, n=min(n.n for n in found), method=found[0].method)
+
+    # -- curves -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _curves(self) -> dict[tuple[str, str, str, str], list[Curve]]:
+        found: dict[tuple[str, str, str, str], list[Curve]] = {}
+        for curve in self.findings.of(Curve):
+            found.setdefault((curve.kind, curve.block.model, curve.block.outlier, curve.name), []).append(curve)
+        return found
+
+    def curve(self, kind: str, model: str, outlier: str, name: str) -> tuple[Floats, Floats, Floats, Floats] | None:
+        """x, y, lower and upper of a curve, averaged over the seeds on the grid of the first."""
+        curves = self._curves.get((kind, model, outlier, name))
+        if not curves:
+            return None
+        x = curves[0].x
+        parts = [[np.interp(x, c.x, getattr(c, k)) if c is not curves[0] else getattr(c, k)
+                  for k in ("y", "lower", "upper")] for c in curves]  # fmt: skip
+        y, lower, upper = np.mean(parts, axis=0)
+        return x, y, lower, upper
+
+    @cached_property
+    def _histograms(self) -> dict[tuple[Unit, str], dict[str, Histogram]]:
+        found: dict[tuple[Unit, str], dict[str, Histogram]] = {}
+        for h in self.findings.of(Histogram):
+            found.setdefault(((h.block.model, h.block.seed), h.name), {})[h.block.outlier] = h
+        return found
+
+    def histogram(self, unit: Unit, name: str) -> dict[str, Histogram]:
+        """Outlier set -> histogram of a score; the key "" holds the inliers. All share their edges."""
+        return self._histograms.get((unit, name), {})
+
+
+def families() -> dict[str, str]:
+    """Score -> what it reads, from the catalogue."""
+    found = {}
+    for entry in catalogue():
+        reads = {*entry.needs, *entry.fits_on}
+        if "mc_logits" in reads:
+            family = "dropout passes"
+        elif "layers" in reads:
+            family = "layers"
+        elif "features" in reads:
+            family = "features and head" if reads & {"head", "logits", "probs"} else "features"
+        else:
+            family = "logits"
+        found[entry.name] = family
+    return found
+
+
+def ranged(values: Sequence[float]) -> Estimate:
+    """Mean of several values, with their range in place of an interval."""
+    return Estimate(float(np.mean(values)), min(values), max(values), 1.0, len(values), f"range of {len(values)}")
+
+
+def regime_place(regime: str) -> int:
+    return REGIMES.index(regime) if regime in REGIMES else len(REGIMES) + (not regime)
+
+
+def _place(record: Detection | Selective | Scores) -> tuple[str, int, str]:
+    return record.block.model, record.block.seed, record.block.outlier

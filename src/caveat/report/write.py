@@ -1,0 +1,85 @@
+"""``write_report``: an evaluation, a study or certificates as files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import final
+
+from caveat import _files
+from caveat.errors import InputError
+from caveat.evaluation import Evaluation
+from caveat.evaluation.evaluation import Progress
+from caveat.evaluation.findings import Findings
+from caveat.report.page import render_report
+from caveat.study import Store, StudyResults
+
+__all__ = ["ReportFiles", "write_report"]
+
+
+@final
+@dataclass(frozen=True)
+class ReportFiles:
+    """Where a report was written."""
+
+    html: Path
+    markdown: Path
+    latex: Path
+
+
+def write_report(
+    source: Findings | Evaluation | StudyResults | Store | str | os.PathLike[str],
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    title: str | None = None,
+    name: str = "report",
+    progress: Progress | None = None,
+) -> ReportFiles:
+    """Write the page, and its tables in Markdown and LaTeX, each completely or not at all.
+
+    Parameters
+    ----------
+    source
+        Findings, an evaluation, the results of a study, its store, or the folder of the store.
+    folder
+        Where to write; default the folder of the store.
+    title
+        Heading; default that of the evaluation or plan.
+    name
+        Name of the page without ``.html``. The tables are ``tables.md`` and ``tables.tex``, after another name
+        ``name.md`` and ``name.tex``.
+    progress
+        Called with each step.
+    """
+    tell = progress or (lambda what, done, steps: None)
+    tell("reading", 0, 3)
+    findings, default = _findings(source)
+    if folder is None and default is None:
+        raise InputError("folder must be given: only a store has a folder of its own.")
+    target = Path(folder) if folder is not None else default
+    assert target is not None
+    if title is not None:
+        findings = replace(findings, title=title)
+    tables = "tables" if name == "report" else name
+    files = ReportFiles(target / f"{name}.html", target / f"{tables}.md", target / f"{tables}.tex")
+    tell("drawing", 1, 3)
+    texts = render_report(findings)
+    tell("writing", 2, 3)
+    for path, text in zip((files.html, files.markdown, files.latex), texts, strict=True):
+        with _files.replacing_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+    return files
+
+
+def _findings(
+    source: Findings | Evaluation | StudyResults | Store | str | os.PathLike[str],
+) -> tuple[Findings, Path | None]:
+    if isinstance(source, Findings):
+        return source, None
+    if isinstance(source, Evaluation):
+        return source.findings(), None
+    if isinstance(source, Store):
+        source = StudyResults(source)
+    results = source if isinstance(source, StudyResults) else StudyResults.read(source)
+    return results.findings(), results.store.folder
