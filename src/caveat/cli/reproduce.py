@@ -124,7 +124,7 @@ def _show(one: Reproduction, found: Agreement) -> None:
     for heading in ("part", "compared", "agree", "counts as agreement", "largest difference"):
         parts.add_column(heading)
     for part in found.parts:
-        largest = "" if part.largest != part.largest else f"{part.largest:.3g}"  # NaN: findings have none
+        largest = "" if part.largest is None else f"{part.largest:.3g}"
         parts.add_row(part.title, str(part.compared), str(part.agree), part.rule, largest)
     console().print(parts)
     checks = [check for part in found.parts for check in part.checks]

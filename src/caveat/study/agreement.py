@@ -5,7 +5,6 @@ Whatever does not agree says why, or counts as unexplained; no comparison that i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -35,14 +34,14 @@ class Part:
     """One table or figure: how many of its numbers or findings were compared, how many agree, by which rule.
 
     ``checks`` holds all that do not agree; those that do only where they are few findings in words. ``largest`` is the
-    largest difference between numbers; NaN where findings were compared.
+    largest difference between numbers; None where findings were compared.
     """
 
     title: str
     rule: str
     compared: int
     agree: int
-    largest: float
+    largest: float | None
     checks: tuple[Check, ...]
 
     @property
@@ -80,14 +79,13 @@ class Agreement:
         >>> Agreement((compare_numbers("Table 1", [("a", 1.0, 1.25, "rounded")], tolerance=0.1),)).sentence
         '0 of 1 agree; largest difference 0.25'
         """
-        largest = [part.largest for part in self.parts if not math.isnan(part.largest)]
+        largest = [part.largest for part in self.parts if part.largest is not None]
         tail = f"; largest difference {max(largest):.3g}" if largest else ""
         return f"{self.agree} of {self.compared} agree{tail}"
 
     def write(self, path: Path) -> None:
         """Keep it as JSON."""
-        parts = [asdict(part) | {"largest": None if math.isnan(part.largest) else part.largest} for part in self.parts]
-        write_json(path, {"parts": parts})
+        write_json(path, {"parts": [asdict(part) for part in self.parts]})
 
     @classmethod
     def read(cls, path: Path) -> Agreement:
@@ -152,9 +150,8 @@ def compare_findings(
     """
     found = tuple(replace(check, agrees=bool(check.agrees)) for check in checks)  # numpy has a truth of its own
     kept = tuple(check for check in found if keep_all or not check.agrees)
-    return Part(title, rule, len(found), sum(check.agrees for check in found), math.nan, kept)
+    return Part(title, rule, len(found), sum(check.agrees for check in found), None, kept)
 
 
 def _part(content: dict[str, Any]) -> Part:
-    largest = math.nan if content["largest"] is None else float(content["largest"])
-    return Part(**content | {"largest": largest, "checks": tuple(Check(**check) for check in content["checks"])})
+    return Part(**content | {"checks": tuple(Check(**check) for check in content["checks"])})

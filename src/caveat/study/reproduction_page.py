@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from caveat.study.agreement import Agreement, Check, Part
@@ -58,7 +57,7 @@ def _study(one: Reproduction, found: Agreement | None) -> list[str]:
 
 
 def _line(part: Part) -> str:
-    largest = "" if math.isnan(part.largest) else f"{part.largest:.3g}"
+    largest = "" if part.largest is None else f"{part.largest:.3g}"
     return f"| {_cell(part.title)} | {part.compared} | {part.agree} | {_cell(part.rule)} | {largest} |"
 
 
