@@ -13,6 +13,7 @@ import caveat
 
 ROOT = Path(caveat.__file__).parent
 LAYERS = [  # from the top down; names on one line do not import each other
+    {"__main__"},
     {"cli"},
     {"report", "plots", "serve"},
     {"study", "guard", "estimators"},

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -161,12 +162,11 @@ def test_one_sample_a_side_still_works(run, files):
 
 
 def test_accuracy_and_the_verdict_on_coverage_are_printed(run, files):
-    said = Outputs.load(files / "test.npz")
     code, out, _ = run("evaluate", *usual(files), "--scores", "msp", "--out", files / "r")
     assert code == 0
-    (line,) = [line for line in out.splitlines() if line.startswith("Accuracy on the 150 inliers: ")]
-    assert f"{100 * said.correct.mean():.1f}\xa0%" in line
-    assert "promised 0.908: as chance allows" in out
+    (line,) = [line for line in out.splitlines() if line.startswith("Accuracy ")]
+    assert re.search(r"Accuracy [\d.]+\s% .* on 75 test samples", line)  # a random half calibrates
+    assert "as chance allows" in out
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_labels_from_one_and_probabilities_as_logits_are_notes(run, files):
     assert code == 0
     assert "Do labels start at 1" in err
     assert "logits are rows of probabilities" in err
-    assert "Accuracy on the 200 inliers: 0.0\xa0%" in out
+    assert "Accuracy 0.0\xa0%" in out
     code, _, err = run("evaluate", "--explain", files / "shifted.npz")
     assert "Do labels start at 1" in err
 
@@ -207,7 +207,7 @@ def test_labels_from_one_and_probabilities_as_logits_are_notes(run, files):
 def test_what_is_asked_beside_a_score_does_not_change_its_numbers(run, files):
     def printed(scores):
         _, out, _ = run("evaluate", *usual(files), "--scores", scores, "--out", files / "r")
-        return [line for line in out.splitlines() if line.startswith(("Prediction sets", "Accuracy"))]
+        return [line for line in out.splitlines() if line.startswith("Accuracy") or "Measured" in line]
 
     assert printed("msp") == printed("msp,energy")
 

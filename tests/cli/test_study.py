@@ -36,7 +36,7 @@ def test_a_study_that_succeeds_exits_with_0_and_goes_on_where_it_stopped(run, pl
     assert code == 0
     assert "[2/3] 2 done before" in err
     assert "3 of 3 cells done" in out
-    assert StudyResults.read(tmp_path / "r").columns()["value"].tolist() == [1, 1 / 2, 1 / 3]
+    assert [row["value"] for row in StudyResults.read(tmp_path / "r").rows()] == [1, 1 / 2, 1 / 3]
 
 
 def test_a_dry_run_lists_the_cells_and_computes_nothing(run, plan, tmp_path):

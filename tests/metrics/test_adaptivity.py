@@ -126,7 +126,7 @@ def test_adaptive_sets_look_adaptive():
 def test_clear_errors():
     with pytest.raises(InputError, match="covered and ease must have the same length, got 2 and 3"):
         metrics.t_cv(covered=[1, 0], ease=[1, 2, 3], alpha=0.1, bins=2)
-    with pytest.raises(InputError, match=r"bins must be at most the number of samples \(2\), got 50"):
+    with pytest.raises(InputError, match=r"bins must be .* at most 2, got 50"):
         metrics.t_cv(covered=[1, 0], ease=[1, 2], alpha=0.1)
     with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
         metrics.escv(covered=[1, 0], sizes=[1, 2], alpha=1)

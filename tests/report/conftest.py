@@ -144,7 +144,7 @@ def certified() -> Findings:
     shares = rng.dirichlet(np.ones(20))
     records = [
         Certificate(Block(model, 0, outlier), "confidence", 0.3, 0.99, 0.97, gauc,
-                    Estimate(gauc, gauc - 0.05, gauc, 0.95, 100, "band"), 0.97, 0.2, 0.4, 0.0, 80,
+                    Estimate(gauc, gauc - 0.05, gauc, 0.95, 100, "band"), 0.97, 0.2, 0.4, 0.0, 80, 80,
                     np.linspace(0.1, 1, 21), shares, ("a", "b"), np.array([0.2, 0.3]), np.array([0.4, 0.5]))
         for model, values in (("plain", (0.3, 0.6)), ("robust", (0.95, 0.8)))
         for outlier, gauc in zip(("noise", "letters"), values, strict=True)

@@ -35,7 +35,7 @@ def test_the_first_screen_holds_decision_ranking_caught_and_threshold(pages, eva
     assert f"{decision.threshold:.5g}".replace("-", "−") in text
     wanted = (
         "At most 5 % of in-distribution inputs are rejected", "95 % confidence", "120 calibration samples",
-        "Errors among the accepted: nothing can be promised at 5 %", "hold the true class in 90 % of cases",
+        "Errors among the accepted: nothing can be promised at 5 %", "hold the true class in at least 90 % of cases",
         "Nothing is promised about outliers",
     )  # fmt: skip
     for words in wanted:

@@ -9,6 +9,7 @@ Tibshirani, Barber, Candes and Ramdas, "Conformal Prediction Under Covariate Shi
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 
 import numpy as np
@@ -46,7 +47,10 @@ def weighted_quantile(scores: ArrayLike, alpha: float, *, weights: ArrayLike, te
     """
     values, weight = as_vector(scores, "scores", allow_infinite=True), as_vector(weights, "weights")
     same_length(scores=values, weights=weight)
-    own, allowed = as_number(test_weight, "test_weight", least=0), float(exact_level(alpha, "alpha"))
+    own, allowed = (
+        as_number(test_weight, "test_weight", least=0, most=sys.float_info.max),
+        float(exact_level(alpha, "alpha")),
+    )
     if (weight < 0).any():
         raise InputError(f"weights must be 0 or positive, got {weight.min():g}.")
     largest = max(weight.max(), own)

@@ -15,7 +15,7 @@ from caveat.evaluation.decide import Decision
 from caveat.evaluation.findings import CellFacts, Findings
 from caveat.evaluation.measure import Settings, cannot, fit, measure_model, measure_score
 from caveat.evaluation.parts import Parts
-from caveat.evaluation.records import Block, Data, Detection, Left, Method, ModelFacts, Record, long_rows
+from caveat.evaluation.records import Block, Data, Detection, Left, Method, ModelFacts, Record, Scores, long_rows
 from caveat.evaluation.versions import versions
 from caveat.outputs import Outputs
 from caveat.results import Comparison, Estimate
@@ -129,7 +129,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         data = ", ".join(f"{d.block.outlier or d.role} {d.n}" for d in self.of(Data))
-        scores = len({str(d.method) for d in self.of(Detection)}) or len(self.left_out)
+        scores = len({s.method for s in self.of(Scores)})
         lines = [f"Evaluation({self.title!r}: {scores} scores; {data})"]
         if self.accuracy is not None:
             lines.append(f"accuracy {self.accuracy}")

@@ -306,7 +306,8 @@ def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
                     "level": value.level, "n": value.n, "interval": value.method, "caveat": value.caveat,
                 }  # fmt: skip
             elif type(value) is float and not np.isnan(value):
-                yield _row(common, field.name, value, getattr(record, "n", 0))
+                attacked = field.name in ("aauc", "zero_gradients")
+                yield _row(common, field.name, value, getattr(record, "n_attacked" if attacked else "n", 0))
 
 
 def _row(common: dict[str, Any], metric: str, value: float, n: int) -> dict[str, Any]:

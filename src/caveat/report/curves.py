@@ -85,8 +85,11 @@ def reliability_panels(view: View) -> list[Panel]:
         told = []
         for x, y, lower, upper in zip(*curve, strict=True):
             if np.isfinite([x, y]).all():
-                told.append(f"confidence {percent(x)}, accuracy {percent(y)} [{percent(lower)}, {percent(upper)}]")
-                chart.rule(x, lower, x, upper, cls="err slot-1")
+                known = np.isfinite([lower, upper]).all()
+                told.append(f"confidence {percent(x)}, accuracy {percent(y)}"
+                            + (f" [{percent(lower)}, {percent(upper)}]" if known else ""))  # fmt: skip
+                if known:
+                    chart.rule(x, lower, x, upper, cls="err slot-1")
                 chart.dot(x, y, told[-1], cls="dot slot-1")
         facts = view.facts(next(unit for unit in view.units if unit[0] == model))
         ece = "" if facts is None or facts.ece is None else f", ECE {percent(facts.ece.value)}"

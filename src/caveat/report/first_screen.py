@@ -158,7 +158,7 @@ def decision_box(decision: Decision, delta: float) -> DecisionBox:
         empty = f", {percent(d.sets.empty)} empty" if d.sets.empty > 0 else ""
         promises.append(_line(
             d.coverage.holds,
-            f"Prediction sets hold the true class in {level(round(d.coverage.bound, 4))} of cases; "
+            f"Prediction sets hold the true class in at least {level(round(d.coverage.bound, 4))} of cases; "
             f"mean size {d.sets.mean_size:.2f}.",
             "Nothing can be promised about the prediction sets.",
             d.coverage.remedy or f"on average over calibration sets, {count(d.coverage.n, 'sample')}",

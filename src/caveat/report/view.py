@@ -178,15 +178,15 @@ class View:
         return found
 
     def curve(self, kind: str, model: str, outlier: str, name: str) -> tuple[Floats, Floats, Floats, Floats] | None:
-        """x, y, lower and upper of a curve, averaged over the seeds on the grid of the first."""
+        """x, y, lower and upper of a curve, averaged over the seeds; a mean over seeds has no band."""
         curves = self._curves.get((kind, model, outlier, name))
         if not curves:
             return None
-        x = curves[0].x
-        parts = [[np.interp(x, c.x, getattr(c, k)) if c is not curves[0] else getattr(c, k)
-                  for k in ("y", "lower", "upper")] for c in curves]  # fmt: skip
-        y, lower, upper = np.mean(parts, axis=0)
-        return x, y, lower, upper
+        first, *others = curves
+        if not others:
+            return first.x, first.y, first.lower, first.upper
+        none = np.full(first.x.size, np.nan)
+        return first.x, np.mean([first.y, *(np.interp(first.x, c.x, c.y) for c in others)], axis=0), none, none
 
     @cached_property
     def _histograms(self) -> dict[tuple[Unit, str], dict[str, Histogram]]:

@@ -141,7 +141,7 @@ class Plan:
     scores: tuple[ScoreGrid, ...] | None = None  # None: all that the outputs allow
     projections: tuple[str, ...] = ("none",)
     variance: float = 0.95  # that the subspaces of a projection keep
-    sets: tuple[str, ...] = ("lac", "aps")
+    sets: tuple[str, ...] = ("lac",)
     resamples: int = 1000  # of each bootstrap
     by_proximity: bool = False
     sources: Mapping[str, Source] = field(default_factory=dict)
@@ -203,7 +203,7 @@ class Plan:
             scores=_read_scores(top),
             projections=_names(top, "projections", _PROJECTIONS, ("none",)),
             variance=as_share(top.take("variance", float, 0.95), "variance"),
-            sets=_names(top, "sets", _set_methods(), ("lac", "aps")),
+            sets=_names(top, "sets", _set_methods(), ("lac",)),
             resamples=as_count(top.take("resamples", int, 1000), "resamples"),
             by_proximity=bool(by),
             sources=sources,
