@@ -46,7 +46,8 @@ def main() -> None:
         print(f"{found.ranking.rank(name)}  {name:16} AUROC {found.detection(name, 'elsewhere').auroc}{tied}")
     print(f"\n{found.decision}")
 
-    # The same by hand. A p-value for each sample: small means strange. Of 100 samples pick outliers, at most one pick in ten in vain.
+    # The same by hand. A small p-value means that a sample is unlike the calibration data. Of 100 samples pick
+    # outliers such that at most one pick in ten is wrong.
     score = scores.make(str(found.decision.method))
     known, new, strange = (score.score(part) for part in (calibration, test, elsewhere))
     p = conformal.p_values(calibration=known, test=np.concatenate([new[:50], strange[:50]]))
