@@ -5,7 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from caveat.errors import InputError
-from caveat.results import Intervals, PredictionSets, stack_rows
+from caveat.results import Intervals, PredictionSets
+from caveat.results.sets import stack_rows
 
 MEMBER = np.array([[True, True, False], [False, False, False], [True, False, False], [False, True, True]])
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from caveat.metrics.direction import higher_is_better
-from caveat.report.study_verdicts import METRICS
+from caveat.report.verdicts import METRICS
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from caveat.study import evaluate
+from caveat.evaluation import evaluate
+from caveat.evaluation.records import SetFacts
 from caveat.study.demo import demo_outputs
 
 
@@ -30,14 +31,15 @@ def test_its_numbers(said):
     # Tolerances allow for the rounding of another machine's linear algebra, not for another result.
     result = evaluate(
         train=said.train, inlier=said.inlier, calibration=said.calibration, outliers=said.outliers,
-        names=["msp", "energy", "mahalanobis", "knn"], alpha=0.01,
+        scores=["msp", "energy", "mahalanobis", "knn"], alpha=0.01,
     )  # fmt: skip
-    assert [line.score for line in result.ranking] == ["mahalanobis", "knn", "msp", "energy"]
+    assert result.ranking.methods == ("mahalanobis", "knn", "msp", "energy")
     expected = {"mahalanobis": 0.975, "knn": 0.894, "msp": 0.780, "energy": 0.673}
-    for line in result.ranking:
-        assert line.mean_auroc.value == pytest.approx(expected[line.score], abs=0.02)
-    (accuracy,) = [facts.accuracy.value for facts in result.data if facts.role == "inlier"]
-    assert accuracy == pytest.approx(0.985, abs=0.012)
+    for name in result.ranking.methods:
+        areas = [result.detection(name, outlier).auroc.value for outlier in said.outliers]
+        assert sum(areas) / len(areas) == pytest.approx(expected[name], abs=0.02)
+    assert result.accuracy.value == pytest.approx(0.985, abs=0.012)
     assert result.detection("mahalanobis", "far: noise").auroc.value > 0.99
-    assert result.sets.coverage.upper >= result.sets.promised
-    assert 1 <= result.sets.mean_size < 1.4
+    sets = next(found for found in result.of(SetFacts) if not found.block.outlier)
+    assert sets.coverage.upper >= sets.promised
+    assert 1 <= sets.mean_size < 1.4

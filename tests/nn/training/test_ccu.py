@@ -251,7 +251,8 @@ def test_a_whole_training_runs_where_the_model_is(elsewhere):
     x, y, draw = clusters()
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Linear(16, 2)).to(elsewhere)
-    trained = fit_classifier(net, (x, y), CCU(components=4, rows=300, epsilon=0.05), outliers=draw, epochs=3)
+    trained = fit_classifier(net, (x, y), CCU(components=4, rows=300, epsilon=0.05), outliers=draw, epochs=3,
+                             learning_rate=0.1)  # fmt: skip
     assert {value.device.type for value in trained.model.state_dict().values()} == {elsewhere.type}
     said = trained.outputs((x[:6], y[:6]))
     with torch.no_grad():
