@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from caveat import InputError, scores
+from caveat.scores.catalogue import ALIASES
 
 LOGIT_SCORES = {
     "msp", "tempscale", "max_logit", "energy", "entropy", "gen", "renyi", "guessing", "collision", "kl_matching",
@@ -52,3 +53,13 @@ def test_unknown_names_get_a_suggestion():
 def test_scores_that_ask_the_model_are_named_with_their_place():
     with pytest.raises(InputError, match=r"score 'odin' asks the model itself.* Use caveat.nn.ODIN\(model\)"):
         scores.make("odin")
+
+
+def test_names_from_elsewhere_find_the_score():
+    names = {entry.name for entry in scores.catalogue()}
+    for alias, name in ALIASES.items():
+        assert name in names
+        assert alias not in names
+        assert repr(scores.make(alias)) == repr(scores.make(name))
+    mahalanobis = next(entry for entry in scores.catalogue() if entry.name == "mahalanobis")
+    assert "mds" in mahalanobis.also_known_as

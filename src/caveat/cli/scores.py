@@ -22,7 +22,10 @@ def scores() -> None:
     for entry in catalogue():
         summary = [entry.summary] if wide else []
         learns = ", ".join(entry.fits_on) or "-"
-        table.add_row(entry.name, *summary, ", ".join(entry.needs), learns, entry.cost, entry.paper)
+        names = "\n".join([entry.name, *(f"({alias})" for alias in entry.also_known_as)])
+        table.add_row(names, *summary, ", ".join(entry.needs), learns, entry.cost, entry.paper)
     out.print(table)
     bound = ", ".join(f"{name} ({how})" for name, how in MODEL_BOUND.items())
-    say(f"Cost per sample: C classes, D features, N training rows. Ask the model itself: {bound}.")
+    say(
+        f"In brackets: also known as; these names work too. Cost per sample: C classes, D features, N training rows. Ask the model itself: {bound}."
+    )

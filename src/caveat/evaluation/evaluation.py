@@ -20,6 +20,7 @@ from caveat.evaluation.versions import versions
 from caveat.outputs import Outputs
 from caveat.results import Comparison, Estimate
 from caveat.scores import Score, catalogue, detector, detectors, make
+from caveat.scores.catalogue import ALIASES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -259,7 +260,7 @@ def choose_scores(parts: Parts, scores: Iterable[str | Score] | None) -> tuple[d
     can = {}
     for item in [scores] if isinstance(scores, (str, Score)) else scores:
         score = _named(item) if isinstance(item, str) else item
-        method = Method(item) if isinstance(item, str) else Method(getattr(score, "name", type(score).__name__))
+        method = Method(ALIASES.get(item, item) if isinstance(item, str) else score.name)
         if reason := cannot(score, parts):
             raise InputError(f"score '{method}' {reason}. Add it to the outputs, or leave the score out.")
         can[method] = score
@@ -269,7 +270,7 @@ def choose_scores(parts: Parts, scores: Iterable[str | Score] | None) -> tuple[d
 
 
 def _named(name: str) -> Score:
-    known = {entry.name for entry in catalogue()}
+    known = {entry.name for entry in catalogue()} | set(ALIASES)
     if name not in known and name in {entry.name for entry in detectors()}:
         return detector(name)
     return make(name)

@@ -88,6 +88,14 @@ _SCORES: tuple[type[Score], ...] = (
     PNML,
 )
 
+# Names that papers and other libraries use.
+ALIASES = {
+    "msr": "msp", "baseline": "msp", "temperature_scaling": "tempscale", "mls": "max_logit", "maxlogit": "max_logit",
+    "ebo": "energy", "klm": "kl_matching", "mds": "mahalanobis", "maha": "mahalanobis", "rmds": "relative_mahalanobis",
+    "rmd": "relative_mahalanobis", "pca": "pca_error", "kpca": "kpca_error",
+    "mutual_information": "mc_mutual_information", "bald": "mc_mutual_information",
+}  # fmt: skip
+
 # They ask the model again, so they score inputs rather than Outputs and live at the torch edge.
 MODEL_BOUND = {"odin": "caveat.nn.ODIN(model)", "rankfeat": "caveat.nn.RankFeat(model)"}
 
@@ -106,6 +114,7 @@ class Entry:
     class_scores: bool
     cost: str
     paper: str
+    also_known_as: tuple[str, ...]
     params: Mapping[str, Any]
     grid: Mapping[str, tuple[Any, ...]]
 
@@ -128,6 +137,7 @@ def catalogue() -> tuple[Entry, ...]:
             class_scores=score._class_scores is not Score._class_scores,
             cost=score.cost,
             paper=score.paper,
+            also_known_as=tuple(alias for alias, name in ALIASES.items() if name == score.name),
             params={field.name: _default(field) for field in fields(score)},  # type: ignore[arg-type]
             grid=score.grid,
         )
@@ -140,14 +150,15 @@ def _default(field: Field[Any]) -> Any:
 
 
 def make(name: str, **params: Any) -> Score:
-    """Build a score by its name in the catalogue.
+    """Build a score by its name in the catalogue, or by a name that it has elsewhere.
 
     Examples
     --------
-    >>> make("knn", k=5)
-    KNN(k=5)
+    >>> make("knn", k=5), make("ebo")
+    (KNN(k=5), Energy(temperature=1.0))
     """
     known = {score.name: score for score in _SCORES}
+    name = ALIASES.get(name, name) if isinstance(name, str) else name
     if isinstance(name, str) and name in MODEL_BOUND:
         raise InputError(f"score '{name}' asks the model itself, so it cannot be made from outputs. "
                          f"Use {MODEL_BOUND[name]}.")  # fmt: skip
