@@ -26,6 +26,5 @@ def scores() -> None:
         table.add_row(names, *summary, ", ".join(entry.needs), learns, entry.cost, entry.paper)
     out.print(table)
     bound = ", ".join(f"{name} ({how})" for name, how in MODEL_BOUND.items())
-    say(
-        f"In brackets: also known as; these names work too. Cost per sample: C classes, D features, N training rows. Ask the model itself: {bound}."
-    )
+    say("In brackets: also known as; these names work too. Cost per sample: C classes, D features, N training rows.")
+    say(f"Ask the model itself: {bound}.")
