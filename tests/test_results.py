@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError
+from caveat.report import comparison_latex, comparison_markdown
 from caveat.results import Estimate, PairedTest, PredictionSets, ScoreBounds
 from caveat.stats import compare
 
@@ -42,10 +43,10 @@ def test_sets_by_hand():
 
 def test_comparison_as_tables():
     comparison = compare([[1, 2, 9]] * 3 + [[2, 1, 9]] * 3, methods=["a_1", "b", "c"])
-    lines = comparison.to_markdown().splitlines()
+    lines = comparison_markdown(comparison).splitlines()
     assert lines[2:5] == ["| 1 | a_1 | 1.50 | a |", "| 1 | b | 1.50 | a |", "| 2 | c | 3.00 | b |"]
     assert "share a letter cannot be told apart (Conover-Holm, alpha = 0.05)" in lines[-1]
-    latex = comparison.to_latex()
+    latex = comparison_latex(comparison)
     assert r"1 & a\_1 & 1.50 & a \\" in latex
     assert latex.count(r"\midrule") == 2  # under the header, and between the layers
     assert comparison.tied("a_1", "b")
@@ -54,8 +55,8 @@ def test_comparison_as_tables():
 
 def test_names_of_methods_do_not_break_the_tables():
     comparison = compare([[1, 2]] * 8, methods=[r"k\^2~{a}", "p|q<1"])
-    assert r"| 2 | p\|q<1 | 2.00 | b |" in comparison.to_markdown()
-    latex = comparison.to_latex()
+    assert r"| 2 | p\|q&lt;1 | 2.00 | b |" in comparison_markdown(comparison)
+    latex = comparison_latex(comparison)
     assert r"1 & k\textbackslash{}\textasciicircum{}2\textasciitilde{}\{a\} & 1.00 & a \\" in latex
     assert r"2 & p\textbar{}q\textless{}1 & 2.00 & b \\" in latex
 
@@ -64,7 +65,7 @@ def test_a_p_value_that_underflows_is_not_printed_as_nothing():
     rng = np.random.default_rng(0)
     comparison = compare(np.arange(80) + rng.normal(size=(200, 80)), methods=[f"m{i}" for i in range(80)])
     assert comparison.p_value == comparison.f_p_value == 0  # the tails are below the smallest double
-    for text in (comparison.summary(), str(comparison), comparison.to_markdown(), comparison.to_latex()):
+    for text in (comparison.summary(), str(comparison), comparison_markdown(comparison), comparison_latex(comparison)):
         assert text.count("p < 1e-300") == 2
         assert "p = 0" not in text
     paired = PairedTest("auroc", 0.9, 0.6, Estimate(0.3, 0.29, 0.31, level=0.95, n=10**6, method="DeLong"), 0.0)

@@ -15,6 +15,7 @@ import numpy as np
 from protocol import DELTA  # beside this file
 
 from caveat import plots
+from caveat.report import comparison_markdown
 from caveat.stats import compare
 
 DETECTORS = ("IForest", "OCSVM", "CBLOF", "COF", "COPOD", "ECOD", "HBOS", "KNN", "LOF", "PCA", "SOD", "DeepSVDD",
@@ -163,7 +164,7 @@ def cliques(table: list[dict[str, Any]], out: Path) -> list[str]:
     plots.save(plots.critical_difference(result), out / "cd.svg")
     short = [f"{d} ({len(ran[d])} sets)" for d in DETECTORS if d not in whole]
     left = [f"Left out, because not run on every set: {', '.join(short)}.", ""] if short else []
-    return ["## Which detectors differ", "", result.to_markdown(), "", *left]
+    return ["## Which detectors differ", "", comparison_markdown(result), "", *left]
 
 
 def markdown(table: list[dict[str, Any]], out: Path) -> str:

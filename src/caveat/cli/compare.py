@@ -12,6 +12,7 @@ import typer
 from caveat.cli._console import console, say
 from caveat.cli._named import check_folder
 from caveat.errors import InputError, MissingExtraError
+from caveat.report import comparison_latex, comparison_markdown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -131,8 +132,8 @@ def _write(folder: Path, results: dict[str, Comparison], *, split: bool) -> None
     folder.mkdir(parents=True, exist_ok=True)
     stems = {name: _stem(name) if split else "comparison" for name in results}
     for name, result in results.items():
-        (folder / f"{stems[name]}.md").write_text(result.to_markdown() + "\n", encoding="utf-8")
-        (folder / f"{stems[name]}.tex").write_text(result.to_latex() + "\n", encoding="utf-8")
+        (folder / f"{stems[name]}.md").write_text(comparison_markdown(result) + "\n", encoding="utf-8")
+        (folder / f"{stems[name]}.tex").write_text(comparison_latex(result) + "\n", encoding="utf-8")
     try:
         import matplotlib as mpl
     except ImportError:

@@ -26,7 +26,7 @@ def clique_map(comparison: Comparison, regimes: Mapping[str, Comparison] | None 
     Parameters
     ----------
     comparison
-        From ``stats.compare``. Each of its maximal cliques is a column, with its letter as in ``to_markdown``.
+        From ``stats.compare``. Each of its maximal cliques is a column, with its letter as in tables.
     regimes
         Name -> comparison, such as near, mid and far: a column is then the top layer of that regime, ``comparison``
         only orders the rows, and rows that are in at least half of the columns are shaded.

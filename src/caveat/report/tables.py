@@ -9,7 +9,7 @@ from typing import final
 
 from caveat.results import Estimate
 
-__all__ = ["Cell", "Column", "Group", "Line", "Table", "latex", "latex_text", "markdown"]
+__all__ = ["Cell", "Column", "Group", "Line", "Table", "latex", "latex_text", "markdown", "markdown_text"]
 
 
 @final
@@ -89,28 +89,28 @@ def markdown(table: Table) -> str:
     | --- | ---: |
     | a\\|b | **0.91** [0.89, 0.93] |
     """
-    lines = [f"## {_md(table.title)}", "", _md(table.caption), ""]
+    lines = [f"## {markdown_text(table.title)}", "", markdown_text(table.caption), ""]
     for group in table.groups:
         if group.heading:
-            lines += [f"### {_md(group.heading)}", ""]
-        lines.append("| " + " | ".join(_md(f"{c.heading} {c.note}".strip()) for c in table.columns) + " |")
+            lines += [f"### {markdown_text(group.heading)}", ""]
+        lines.append("| " + " | ".join(markdown_text(f"{c.heading} {c.note}".strip()) for c in table.columns) + " |")
         lines.append("| " + " | ".join("---:" if c.number else "---" for c in table.columns) + " |")
         lines += ["| " + " | ".join(_md_cell(cell) for cell in line.cells) + " |" for line in group.lines]
         lines.append("")
     for mark, sentence in table.notes:
-        lines += [f"<sup>{mark}</sup> {_md(sentence)}", ""]
+        lines += [f"<sup>{mark}</sup> {markdown_text(sentence)}", ""]
     return "\n".join(lines[:-1])
 
 
 def _md_cell(cell: Cell) -> str:
-    text = f"**{_md(cell.text)}**" if cell.strong else _md(cell.text)
-    return f"{text}{f'<sup>{cell.mark}</sup>' if cell.mark else ''} {_md(cell.interval)}".strip()
+    text = f"**{markdown_text(cell.text)}**" if cell.strong else markdown_text(cell.text)
+    return f"{text}{f'<sup>{cell.mark}</sup>' if cell.mark else ''} {markdown_text(cell.interval)}".strip()
 
 
-def _md(text: str) -> str:
+def markdown_text(text: str) -> str:
     """Plain text as Markdown shows it: nothing in a name is a tag, an entity, a rule, a link, mathematics or emphasis.
 
-    >>> _md("a_b _c_ <b> [x](y) &amp;")
+    >>> markdown_text("a_b _c_ <b> [x](y) &amp;")
     'a_b \\\\_c\\\\_ &lt;b&gt; [x]\\\\(y) &amp;amp;'
     """
     text = " ".join(text.replace("\xa0", " ").split())
@@ -193,7 +193,7 @@ def latex_text(text: str) -> str:
 
 def markdown_page(title: str, tables: Sequence[Table]) -> str:
     """All tables under one heading."""
-    return "\n\n".join([f"# {_md(title)}", *(markdown(table) for table in tables)]) + "\n"
+    return "\n\n".join([f"# {markdown_text(title)}", *(markdown(table) for table in tables)]) + "\n"
 
 
 def latex_page(title: str, tables: Sequence[Table]) -> str:

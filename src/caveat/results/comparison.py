@@ -85,25 +85,6 @@ class Comparison:
         """Average rank of a clique or layer."""
         return float(np.mean([self.average_ranks[name] for name in group]))
 
-    def to_markdown(self) -> str:
-        """A table, best first. Methods that share a letter cannot be told apart; each letter is a maximal clique."""
-        lines = ["| layer | method | average rank | groups |", "| ---: | --- | ---: | --- |"]
-        for number, name, letters in self.lines():
-            said = name.replace("|", r"\|")
-            lines.append(f"| {number} | {said} | {self.average_ranks[name]:.2f} | {letters} |")
-        return "\n".join([*lines, "", f"{self.summary()} {self.legend()}"])
-
-    def to_latex(self) -> str:
-        """The same table for a paper, with rules between layers. Nothing is bold: ties have letters instead."""
-        lines = [r"\begin{tabular}{rlrl}", r"\toprule", r"layer & method & average rank & groups \\", r"\midrule"]
-        before = 1
-        for number, name, letters in self.lines():
-            if number != before:
-                lines.append(r"\midrule")
-            before = number
-            lines.append(rf"{number} & {_latex(name)} & {self.average_ranks[name]:.2f} & {letters} \\")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {self.summary()} {self.legend()}"])
-
     def lines(self) -> list[tuple[int, str, str]]:
         """Layer, method and the letters of its cliques (a compact letter display: Piepho, JCGS 13(2), 2004)."""
         groups = list(zip(self.letters(), self.cliques, strict=True))
@@ -150,14 +131,3 @@ class Comparison:
             for i, layer in enumerate(self.layers, start=1)
         ]
         return "\n".join([self.summary(), *groups])
-
-
-_TEX = str.maketrans(
-    {char: f"\\{char}" for char in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
-)
-
-
-def _latex(text: str) -> str:
-    return text.translate(_TEX)
