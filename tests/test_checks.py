@@ -110,7 +110,7 @@ def test_shares_lie_between_zero_and_one():
     assert _checks.as_shares([], "p").size == 0
     assert _checks.as_shares([0, 1], "p").tolist() == [0.0, 1.0]
     for value in (-0.1, 1.1, np.nan, np.inf):
-        with pytest.raises(InputError, match="p must lie between 0 and 1, got .* at row 1"):
+        with pytest.raises(InputError, match="p (must lie between 0 and 1, got|has NaN, first) .*at row 1"):
             _checks.as_shares([0.5, value], "p")
     with pytest.raises(InputError, match=r"p must be a vector, got shape \(\)"):
         _checks.as_shares(0.5, "p")
@@ -118,7 +118,7 @@ def test_shares_lie_between_zero_and_one():
 
 def test_a_boundary_does_not_decrease():
     assert _checks.as_boundary([0, 0.5, 0.5, 1], "b").tolist() == [0, 0.5, 0.5, 1]
-    with pytest.raises(InputError, match=r"b must not decrease, got 0\.2 after 0\.4 at row 1"):
+    with pytest.raises(InputError, match=r"b must not decrease, got 0\.2 at row 1"):
         _checks.as_boundary([0.4, 0.2], "b")
 
 
@@ -173,7 +173,7 @@ def test_a_huge_label_is_shown_as_it_came(labels, message):
     [
         ([0, 3], "row 3 is outside outputs with n = 3"),
         (np.array([-4, 0]), "row -4 is outside outputs with n = 3"),
-        (np.array([True, False]), r"one value per row of outputs \(3\), got 2"),
+        (np.array([True, False]), r"a mask and outputs must have the same length, got 2 and 3"),
         (np.array([[0, 1]]), r"must be chosen by a slice, .* got a ndarray \(int64, shape \(1, 2\)\)"),
         ([0.0, 1.0], r"got a list \(float64, shape \(2,\)\)"),
         ((slice(None), 0), "got a tuple"),
@@ -277,3 +277,37 @@ def test_a_level_is_read_as_the_fraction_that_was_meant():
         assert abs(_checks.exact_level(level, "alpha") - Fraction(level)) <= 1e-12 * min(1, 1e6 * level)
     with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
         _checks.exact_level(1.0, "alpha")
+
+
+def test_values_that_break_a_condition_are_shown_with_their_row():
+    _checks.check_each(np.empty(0), np.empty(0, dtype=bool), "x", "be large")
+    for array, message in [
+        (np.array(-1.0), r"x must be large, got -1\.$"),
+        (np.array([[5.0, 5.0], [5.0, np.nan]]), "got nan at row 1"),
+        (np.array([7, -3]), "got -3 at row 1"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            _checks.check_each(array, np.asarray(array > 0), "x", "be large")
+
+
+def test_inputs_lie_inside_clip():
+    _checks.check_inside(np.array([[-9.0]]), None, "x")
+    _checks.check_inside(np.array([[0.0, 1.0]]), (0, 1), "x")
+    with pytest.raises(InputError, match=r"x must lie between 0 and 1, got 1\.5 at row 1\. Scale the inputs"):
+        _checks.check_inside(np.array([[0.0], [1.5]]), (0, 1), "x")
+    with pytest.raises(InputError, match=r"clip must be \(smallest, largest\)"):
+        _checks.check_inside(np.array([[0.5]]), (1, 0), "x")
+    with pytest.raises(InputError, match="clip must hold two values"):
+        _checks.check_inside(np.array([[0.5]]), (0, 1, 2), "x")  # type: ignore[arg-type]
+
+
+def test_what_must_be_the_same():
+    assert _checks.check_same("shape", a=(2, 3), b=(2, 3)) == (2, 3)
+    assert _checks.check_same("width", a=3) == 3
+    with pytest.raises(InputError, match=r"a, b and c must have the same shape, got \(1,\), \(1,\) and \(2,\)"):
+        _checks.check_same("shape", a=(1,), b=(1,), c=(2,))
+
+
+def test_what_lacks_a_method_is_named():
+    with pytest.raises(InputError, match=r"model must have fit and predict, got a dict_keys\. Give one\."):
+        _checks.as_able({}.keys(), ("fit", "predict"), "model", hint="Give one.")

@@ -185,13 +185,13 @@ def test_fitted_mixtures_tell_inside_from_outside():
     (lambda r: r.bounds([[0.5] * 3], 0.1, method="bal"), "unknown method 'bal'. Did you mean 'ball'"),
     (lambda r: r.bounds([[1.5] * 3], 0.1), "x must lie between 0 and 1"),
     (lambda r: r.bounds([[0.5] * 3], -0.1), "epsilon must be 0 or larger"),
-    (lambda r: r.bounds([[0.5] * 3], [0.1, 0.2]), r"one per row \(1,\), got \(2,\)"),
+    (lambda r: r.bounds([[0.5] * 3], [0.1, 0.2]), r"epsilon and the rows of x must have the same shape"),
     (lambda r: r.bounds([[0.5] * 2], 0.1), "x must have 3 columns"),
     (lambda r: metric_radius(-1.0, d=3), "epsilon must be"),
     (lambda r: eigenvalue_radius(1.0, np.zeros((2, 2))), "positive definite"),
     (lambda r: DensityRatio(r.inside, Mixture([1.0], [[0.0]], [1.0])), "same width"),
     (lambda r: DensityRatio(r.inside, r.outside, 0.0), "out_weight must be a positive"),
-    (lambda r: DensityRatio(r.inside, r.outside, 1.0, np.eye(2)), "transform must lead into 3"),
+    (lambda r: DensityRatio(r.inside, r.outside, 1.0, np.eye(2)), "transform and inside must have the same number of dimensions"),
 ])  # fmt: skip
 def test_wrong_arguments_are_named(make, what):
     with pytest.raises(InputError, match=what):

@@ -108,7 +108,7 @@ def test_clear_errors(digits, diabetes):
     x, y = digits
     with pytest.raises(NotFittedError, match=r"LogisticRegression is not\. Fit it on training data first"):
         wrap(LogisticRegression())
-    with pytest.raises(InputError, match="wrap takes a fitted scikit-learn estimator, got list"):
+    with pytest.raises(InputError, match="a fitted estimator must have fit and predict"):
         wrap([1, 2])
     with pytest.raises(InputError, match="wrap takes a classifier or a regressor, got KMeans"):
         wrap(KMeans(2, n_init=1).fit(x[:50]))
@@ -128,7 +128,7 @@ def test_clear_errors(digits, diabetes):
         wrap(linear).predict_interval(rows)
     with pytest.raises(InputError, match="Leave scale out"):
         wrap((linear, linear), scale=linear)
-    with pytest.raises(InputError, match="pair of quantile regressors, got 3"):
+    with pytest.raises(InputError, match="quantile regressors must hold two values"):
         wrap((linear, linear, linear))
 
 

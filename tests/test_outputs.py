@@ -60,14 +60,23 @@ def test_absent_fields_are_none():
         ({"logits": [[1.0, np.nan]]}, "logits has NaN, first at row 0"),
         ({"features": [[1.0], [np.inf]]}, "features has an infinite value, first at row 1"),
         ({"logits": [[1.0, 2.0]], "labels": [2]}, "labels must be between 0 and 1, got 2 at row 0"),
-        ({"logits": [[1.0, 2.0]], "labels": [0, 1]}, "one row per sample, got logits 1, labels 2"),
+        (
+            {"logits": [[1.0, 2.0]], "labels": [0, 1]},
+            "logits and labels must have the same number of rows, got 1 and 2",
+        ),
         ({"logits": [[1.0, 2.0]], "probs": [[0.5, 0.5]]}, "logits or probs, not both"),
         ({"probs": [[0.5, 0.6], [3.0, 1.0]]}, r"sum to 1, got the sum 1\.1 at row 0"),
         ({"probs": [[1.5, -0.5]]}, "got a negative value at row 0"),
-        ({"logits": [[1.0, 2.0]], "head": Head(np.zeros((3, 2)))}, "classes must agree, got logits 2, head.weight 3"),
-        ({"features": [[1.0]], "head": Head(np.zeros((3, 2)))}, r"columns as head.weight \(2\), got 1"),
+        (
+            {"logits": [[1.0, 2.0]], "head": Head(np.zeros((3, 2)))},
+            "logits and head.weight must have the same number of classes, got 2 and 3",
+        ),
+        (
+            {"features": [[1.0]], "head": Head(np.zeros((3, 2)))},
+            r"features and head.weight must have the same number of columns, got 1 and 2",
+        ),
         ({"logits": [[1.0]], "head": np.zeros((1, 1))}, "head must be a caveat.Head"),
-        ({"mc_logits": np.zeros((2, 3))}, "mc_logits must have shape"),
+        ({"mc_logits": np.zeros((2, 3))}, "mc_logits must be a non-empty array"),
         ({"layers": {"a": np.zeros(3)}}, "samples as its first axis"),
         ({"layers": {"a": np.full((2, 2), np.nan)}}, r"layers\['a'\] has NaN"),
         ({"logits": [[1.0]], "layers": [[[1.0]]]}, "layers must be a map from names to arrays"),
@@ -82,7 +91,7 @@ def test_bad_input_gets_one_sentence(fields, message):
 
 
 def test_a_head_needs_one_bias_per_class():
-    with pytest.raises(InputError, match=r"one value per row of head.weight \(2\), got 3"):
+    with pytest.raises(InputError, match=r"head.weight and head.bias must have the same length, got 2 and 3"):
         Head(np.zeros((2, 4)), np.zeros(3))
 
 
@@ -121,7 +130,7 @@ def test_samples_come_one_after_the_other(inlier):
     assert inlier[[]].n == 0
     with pytest.raises(InputError, match="got a tuple"):
         inlier[:, 0]
-    with pytest.raises(InputError, match=r"a mask must have one value per row of outputs \(150\), got 3"):
+    with pytest.raises(InputError, match=r"a mask and outputs must have the same length, got 3 and 150"):
         inlier[np.array([True, False, True])]
 
 

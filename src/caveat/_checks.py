@@ -19,6 +19,7 @@ from caveat.errors import InputError
 __all__ = [
     "Rng",
     "are_probabilities",
+    "as_able",
     "as_array",
     "as_boundary",
     "as_comparable",
@@ -32,7 +33,6 @@ __all__ = [
     "as_matrix",
     "as_number",
     "as_pair",
-    "as_percent",
     "as_positive",
     "as_real_array",
     "as_rng",
@@ -40,10 +40,14 @@ __all__ = [
     "as_share",
     "as_shares",
     "as_vector",
+    "check_each",
     "check_finite",
+    "check_inside",
     "check_known",
     "check_probabilities",
     "check_result",
+    "check_same",
+    "check_shape",
     "exact_level",
     "same_length",
 ]
@@ -85,29 +89,48 @@ def as_array(value: ArrayLike, name: str) -> NDArray[Any]:
                          f"({str(error).rstrip('.')}).") from None  # fmt: skip
 
 
-def check_finite(array: NDArray[Any], name: str) -> None:
+def check_finite(array: NDArray[Any], name: str, *, allow_infinite: bool = False) -> None:
     """Raise InputError naming the first row with NaN or an infinity. Reads memory-mapped arrays block by block."""
-    if array.dtype.kind != "f":
+    if array.dtype.kind != "f" or array.size == 0:
         return
     rows = array.reshape(array.shape[0], -1) if array.ndim else array.reshape(1, 1)
     for block in row_blocks(rows.shape[0], row_bytes=rows.shape[1] * rows.itemsize):
-        finite = np.isfinite(rows[block])
-        if not finite.all():
-            row = int(np.flatnonzero(~finite.all(axis=1))[0])
-            value = rows[block][row][~finite[row]][0]
-            what = "NaN" if np.isnan(value) else "an infinite value"
+        wrong = np.isnan(rows[block]) if allow_infinite else ~np.isfinite(rows[block])
+        if wrong.any():
+            row = int(np.argmax(wrong.any(axis=1)))
+            what = "NaN" if np.isnan(rows[block][row][wrong[row]][0]) else "an infinite value"
             raise InputError(f"{name} has {what}, first at row {block.start + row}. Drop or impute it before scoring.")
+
+
+def check_shape(array: NDArray[Any], name: str, axes: int, what: str) -> None:
+    """Raise InputError for an empty array, or one with another number of axes."""
+    if array.ndim != axes or array.size == 0:
+        raise InputError(f"{name} must be a non-empty {what}, got shape {array.shape}.")
+
+
+def check_each(array: NDArray[Any], holds: NDArray[np.bool_], name: str, what: str, *, hint: str = "") -> None:
+    """Raise InputError naming the first value for which the condition does not hold, and its row.
+
+    >>> weights = np.array([1.0, -2.0])
+    >>> check_each(weights, weights >= 0, "weights", "be 0 or larger")
+    Traceback (most recent call last):
+    caveat.errors.InputError: weights must be 0 or larger, got -2 at row 1.
+    """
+    if not holds.all():
+        place = np.unravel_index(int(np.argmin(holds)), holds.shape)
+        value, where = np.asarray(array[place]).item(), f" at row {int(place[0])}" if place else ""
+        shown = f"{value:g}" if isinstance(value, float) else reprlib.repr(value)
+        raise InputError(f"{name} must {what}, got {shown}{where}.{hint and ' '}{hint}")
 
 
 def check_probabilities(array: NDArray[Any], name: str) -> None:
     """Raise InputError naming the first row (along the last axis) that is not made of probabilities with sum 1."""
     rows = array.reshape(-1, array.shape[-1])
     for block in row_blocks(rows.shape[0], row_bytes=rows.shape[1] * 8):
-        negative, total = _probability_sums(rows[block])
-        wrong = negative | (np.abs(total - 1) > _PROBS_SLACK)
+        total, wrong = _probability_sums(rows[block])
         if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            what = "a negative value" if negative[row] else f"the sum {total[row]:.4g}"
+            row = int(np.argmax(wrong))
+            what = "a negative value" if np.isnan(total[row]) else f"the sum {total[row]:.4g}"
             raise InputError(f"{name} must be rows of probabilities that sum to 1, got {what} at row "
                              f"{block.start + row}. Pass unnormalised values as logits.")  # fmt: skip
 
@@ -120,71 +143,56 @@ def are_probabilities(array: NDArray[Any]) -> bool:
     """
     rows, between = array.reshape(-1, array.shape[-1]), False
     for block in (slice(0, 64), *row_blocks(rows.shape[0], row_bytes=rows.shape[1] * 8)):
-        negative, total = _probability_sums(rows[block])
-        if negative.any() or (np.abs(total - 1) > _PROBS_SLACK).any():
+        if _probability_sums(rows[block])[1].any():
             return False
         between = between or bool((rows[block] % 1).any())
     return between  # zeros and ones alone are a toy or a vote
 
 
-def _probability_sums(rows: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _probability_sums(rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The sum of each row, NaN where a value is negative, and whether it is too far from 1."""
     part = rows.astype(np.float64)
     with np.errstate(over="ignore"):
-        return np.asarray((part < 0).any(axis=1)), np.asarray(part.sum(axis=1))
+        total = np.where((part < 0).any(axis=1), np.nan, part.sum(axis=1))
+    return total, ~(np.abs(total - 1) <= _PROBS_SLACK)
 
 
 def as_vector(value: ArrayLike, name: str, *, allow_infinite: bool = False) -> NDArray[np.float64]:
     """A non-empty float64 vector without NaN."""
-    array = as_real_array(value, name)
-    if array.ndim != 1 or array.size == 0:
-        raise InputError(f"{name} must be a non-empty vector, got shape {array.shape}.")
-    array = np.asarray(array, dtype=np.float64)
-    if not allow_infinite:
-        check_finite(array, name)
-    elif np.isnan(array).any():
-        row = int(np.flatnonzero(np.isnan(array))[0])
-        raise InputError(f"{name} has NaN, first at row {row}. Drop or impute it before scoring.")
+    array = np.asarray(as_real_array(value, name), dtype=np.float64)
+    check_shape(array, name, 1, "vector")
+    check_finite(array, name, allow_infinite=allow_infinite)
     return array
 
 
 def as_comparable(value: ArrayLike, name: str) -> NDArray[np.float64]:
     """A float64 array of any shape, empty too, without NaN; infinities can be compared."""
     array = np.asarray(as_real_array(value, name), dtype=np.float64)
-    if np.isnan(array).any():
-        row = int(np.argwhere(np.isnan(np.atleast_1d(array)))[0][0])
-        raise InputError(f"{name} has NaN, first at row {row}. Drop or impute it before scoring.")
+    check_finite(array, name, allow_infinite=True)
     return array
 
 
 def as_shares(value: ArrayLike, name: str) -> NDArray[np.float64]:
     """A float64 vector, possibly empty, with values between 0 and 1."""
-    array = np.asarray(as_real_array(value, name), dtype=np.float64)
+    array = as_comparable(value, name)
     if array.ndim != 1:
         raise InputError(f"{name} must be a vector, got shape {array.shape}.")
-    inside = (array >= 0) & (array <= 1)
-    if not inside.all():
-        row = int(np.flatnonzero(~inside)[0])
-        raise InputError(f"{name} must lie between 0 and 1, got {array[row]} at row {row}.")
+    check_each(array, (array >= 0) & (array <= 1), name, "lie between 0 and 1")
     return array
 
 
 def as_boundary(value: ArrayLike, name: str) -> NDArray[np.float64]:
     """A non-empty vector 0 <= b_1 <= ... <= b_n <= 1."""
     array = as_shares(as_vector(value, name), name)
-    if (falls := array[1:] < array[:-1]).any():
-        row = int(np.flatnonzero(falls)[0]) + 1
-        raise InputError(
-            f"{name} must not decrease, got {array[row]} after {array[row - 1]} at row {row}. "
-            "numpy.minimum.accumulate(b[::-1])[::-1] has the same violation probability."
-        )
+    check_each(array, np.append(True, array[1:] >= array[:-1]), name, "not decrease",
+               hint="numpy.minimum.accumulate(b[::-1])[::-1] has the same violation probability.")  # fmt: skip
     return array
 
 
 def as_matrix(value: ArrayLike, name: str, *, width: int | None = None, check: bool = True) -> NDArray[Any]:
     """A non-empty finite (n, m) array that keeps its float type; ``width``: how many columns training had."""
     array = as_real_array(value, name)
-    if array.ndim != 2 or 0 in array.shape:
-        raise InputError(f"{name} must be a non-empty matrix (rows are samples), got shape {array.shape}.")
+    check_shape(array, name, 2, "matrix (rows are samples)")
     if width is not None and array.shape[1] != width:
         raise InputError(f"{name} must have {width} columns as in training, got {array.shape[1]}.")
     if check:
@@ -195,33 +203,24 @@ def as_matrix(value: ArrayLike, name: str, *, width: int | None = None, check: b
 def as_labels(value: ArrayLike, name: str, *, n_classes: int | None = None, check: bool = True) -> NDArray[np.intp]:
     """A non-empty vector of class numbers 0..C-1."""
     array = as_array(value, name)
-    if array.ndim != 1 or array.size == 0:
-        raise InputError(f"{name} must be a non-empty vector of class numbers, got shape {array.shape}.")
-    if array.dtype.kind == "f":
-        if check:
-            check_finite(array, name)
-            if (fractional := array != np.round(array)).any():
-                row = int(np.flatnonzero(fractional)[0])
-                raise InputError(f"{name} must be whole class numbers, got {array[row]} at row {row}.")
-    elif array.dtype.kind not in "iu":
+    check_shape(array, name, 1, "vector of class numbers")
+    if array.dtype.kind not in "iuf":
         raise InputError(f"{name} must be whole class numbers, got dtype {array.dtype}. Encode class names as 0..C-1.")
     if check:  # before the cast, which would turn a huge number into another one
+        check_finite(array, name)
         wide = array.astype(np.float64) if array.dtype.kind == "f" else array  # float16 has no room for most counts
-        wrong = (wide < 0) | (wide >= (n_classes or _MOST_CLASSES))
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            what = f"{name} must be between 0 and {(n_classes or _MOST_CLASSES) - 1}, got {array[row]} at row {row}."
-            remedy = "Outliers carry no label: leave it out." if n_classes or array[row] < 0 else (
-                "Number the classes without gaps: numpy.unique(labels, return_inverse=True)[1].")  # fmt: skip
-            raise InputError(f"{what} {remedy}")
+        check_each(array, wide == np.round(wide), name, "be whole class numbers")
+        most, hint = n_classes or _MOST_CLASSES, "Outliers carry no label: leave it out."
+        if n_classes is None:
+            hint += " Number the classes without gaps: numpy.unique(labels, return_inverse=True)[1]."
+        check_each(array, (wide >= 0) & (wide < most), name, f"be between 0 and {most - 1}", hint=hint)
     return array.astype(np.intp, copy=False)
 
 
 def as_mask(value: ArrayLike, name: str) -> NDArray[np.bool_]:
     """A non-empty boolean vector; zeros and ones count as booleans."""
     array = as_array(value, name)
-    if array.ndim != 1 or array.size == 0:
-        raise InputError(f"{name} must be a non-empty vector of booleans, got shape {array.shape}.")
+    check_shape(array, name, 1, "vector of booleans")
     if array.dtype.kind != "b" and (array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all()):
         raise InputError(f"{name} must hold booleans (or 0 and 1), got dtype {array.dtype}.")
     return array.astype(np.bool_)
@@ -232,27 +231,22 @@ def as_rows(rows: Any, n: int, name: str) -> slice | NDArray[Any]:
     if isinstance(rows, slice):
         return rows
     chosen = as_array(rows, "rows")
-    if chosen.ndim == 0 and chosen.dtype.kind in "iu":
-        one = int(chosen)
-        if not -n <= one < n:
-            raise InputError(f"row {one} is outside {name} with n = {n}.")
-        return slice(one, one + 1 or None)
     if chosen.size == 0 and chosen.ndim == 1:
         return np.zeros(0, dtype=np.intp)
-    if chosen.ndim != 1 or chosen.dtype.kind not in "biu" or isinstance(rows, tuple):
+    single = chosen.ndim == 0 and chosen.dtype.kind in "iu"
+    if not (single or chosen.ndim == 1) or chosen.dtype.kind not in "biu" or isinstance(rows, tuple):
         raise InputError(f"rows of {name} must be chosen by a slice, a vector of whole numbers or a mask, got a "
                          f"{type(rows).__name__} ({chosen.dtype}, shape {chosen.shape}).")  # fmt: skip
     if chosen.dtype.kind == "b":
-        if chosen.size != n:
-            raise InputError(f"a mask must have one value per row of {name} ({n}), got {chosen.size}.")
+        check_same("length", **{"a mask": chosen.size, name: n})
     elif (outside := (chosen < -n) | (chosen >= n)).any():
         raise InputError(f"row {chosen[outside][0]} is outside {name} with n = {n}.")
-    return chosen
+    return slice(int(chosen), int(chosen) + 1 or None) if single else chosen
 
 
-def as_level(value: float, name: str) -> float:
-    """A number strictly between 0 and 1."""
-    return _number_where(value, name, "strictly between 0 and 1", lambda x: _LEAST_LEVEL <= x < 1)
+def as_level(value: float, name: str, *, top: float = 1) -> float:
+    """A number strictly between 0 and ``top``."""
+    return _number_where(value, name, f"strictly between 0 and {top}", lambda x: _LEAST_LEVEL <= x < top)
 
 
 def exact_level(value: float, name: str) -> Fraction:
@@ -272,11 +266,6 @@ def exact_level(value: float, name: str) -> Fraction:
         if abs(meant - digits) <= slack:
             return meant
     return digits
-
-
-def as_percent(value: float, name: str) -> float:
-    """A number strictly between 0 and 100."""
-    return _number_where(value, name, "strictly between 0 and 100", lambda x: 0 < x < 100)
 
 
 def as_share(value: float, name: str) -> float:
@@ -338,6 +327,18 @@ def as_kind(value: T, kind: type[Any] | tuple[type[Any], ...], name: str, *, wha
     raise InputError(f"{name} must be {what}, got {_short(value)}.{hint and ' '}{hint}")
 
 
+def as_able(value: T, methods: tuple[str, ...], name: str, *, hint: str = "") -> T:
+    """``value`` if it has these methods.
+
+    >>> as_able([], ("fit", "predict"), "model")
+    Traceback (most recent call last):
+    caveat.errors.InputError: model must have fit and predict, got [].
+    """
+    if all(hasattr(value, method) for method in methods):
+        return value
+    raise InputError(f"{name} must have {' and '.join(methods)}, got {_short(value)}.{hint and ' '}{hint}")
+
+
 def as_list(value: Iterable[T], name: str) -> list[T]:
     """What a loop over ``value`` gives, at least one thing; text is one thing, not its letters.
 
@@ -377,9 +378,7 @@ def as_rng(value: Rng, name: str = "rng") -> np.random.Generator:
         return value
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
         return np.random.default_rng(int(value))
-    raise InputError(
-        f"{name} must be a numpy.random.Generator or a whole number 0 or larger as its seed, got {reprlib.repr(value)}."
-    )
+    raise InputError(f"{name} must be a numpy.random.Generator or a whole number >= 0, got {reprlib.repr(value)}.")
 
 
 def same_length(**arrays: Sized) -> int:
@@ -389,12 +388,33 @@ def same_length(**arrays: Sized) -> int:
     Traceback (most recent call last):
     caveat.errors.InputError: score and correct must have the same length, got 2 and 1.
     """
-    sizes = [len(array) for array in arrays.values()]
-    if len(set(sizes)) > 1:
-        names, lengths = list(arrays), [str(size) for size in sizes]
-        raise InputError(f"{', '.join(names[:-1])} and {names[-1]} must have the same length, got "
-                         f"{', '.join(lengths[:-1])} and {lengths[-1]}.")  # fmt: skip
-    return sizes[0]
+    return check_same("length", **{name: len(array) for name, array in arrays.items()})
+
+
+def check_same(what: str, /, **found: T) -> T:
+    """The common value, else an InputError that names each.
+
+    >>> check_same("width", train=3, test=4)
+    Traceback (most recent call last):
+    caveat.errors.InputError: train and test must have the same width, got 3 and 4.
+    """
+    *names, last_name = found
+    *values, last = found.values()
+    if any(value != last for value in values):
+        raise InputError(f"{', '.join(names)} and {last_name} must have the same {what}, got "
+                         f"{', '.join(map(str, values))} and {last}.")  # fmt: skip
+    return last
+
+
+def check_inside(array: NDArray[Any], clip: tuple[float, float] | None, name: str) -> None:
+    """Raise InputError unless all values lie in ``clip``, which may be None: anywhere."""
+    if clip is None:
+        return
+    low, high = (as_number(end, "clip") for end in as_pair(clip, "clip"))
+    if not low < high:
+        raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
+    check_each(array, (array >= low) & (array <= high), name, f"lie between {low:g} and {high:g}",
+               hint="Scale the inputs, or pass clip=None.")  # fmt: skip
 
 
 def check_result(values: ArrayLike, what: str) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, cast, final
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,11 +34,13 @@ from caveat._checks import (
     as_kind,
     as_matrix,
     as_number,
-    as_pair,
     as_positive,
     as_real_array,
+    check_each,
+    check_inside,
     check_known,
     check_result,
+    check_same,
 )
 from caveat._mixtures import Mixture, fit_mixture
 from caveat.errors import InputError
@@ -82,14 +84,11 @@ class DensityRatio:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "out_weight", as_positive(self.out_weight, "out_weight"))
-        as_kind(self.inside, Mixture, "inside")
-        as_kind(self.outside, Mixture, "outside")
-        if self.inside.d != self.outside.d:
-            raise InputError(f"both mixtures must have the same width, got {self.inside.d} and {self.outside.d}.")
+        inside, outside = as_kind(self.inside, Mixture, "inside"), as_kind(self.outside, Mixture, "outside")
+        check_same("width", inside=inside.d, outside=outside.d)
         if self.transform is not None:
             matrix = as_matrix(self.transform, "transform").astype(np.float64)
-            if matrix.shape[0] != self.inside.d:
-                raise InputError(f"transform must lead into {self.inside.d} dimensions, got shape {matrix.shape}.")
+            check_same("number of dimensions", transform=matrix.shape[0], inside=inside.d)
             object.__setattr__(self, "transform", matrix)
 
     @property
@@ -100,7 +99,7 @@ class DensityRatio:
 
     def log_ratio(self, x: ArrayLike) -> Vector:
         """log b(x), shape (n,)."""
-        u = self._coordinates(as_matrix(x, "x"))
+        u = self._coordinates(as_matrix(x, "x", width=self._width))
         return np.asarray(self.inside.log_density(u) - self.outside.log_density(u) - np.log(self.out_weight))
 
     def bounds(
@@ -129,14 +128,12 @@ class DensityRatio:
         """
         check_known(method, ("ball", "box", "pairs"), "method")
         check_known(side, ("both", "upper"), "side")
-        rows = as_matrix(x, "x").astype(np.float64)
+        rows = as_matrix(x, "x", width=self._width).astype(np.float64)
         radius = as_real_array(epsilon, "epsilon").astype(np.float64)
-        if radius.shape not in ((), rows.shape[:1]):
-            raise InputError(f"epsilon must be one number or one per row ({rows.shape[0]},), got {radius.shape}.")
-        if not ((radius >= 0) & (radius < np.inf)).all():
-            raise InputError(f"epsilon must be 0 or larger, got {radius.min():g}.")
+        if radius.ndim:
+            check_same("shape", **{"epsilon": radius.shape, "the rows of x": rows.shape[:1]})
+        check_each(radius, (radius >= 0) & (radius < np.inf), "epsilon", "be 0 or larger")
         radius = np.broadcast_to(radius, rows.shape[:1])
-        self._check_width(rows)
         bound: Callable[[Mixture, Mixture], Vector]
         if method == "ball":
             reach = radius * metric_radius(1.0, d=rows.shape[1], transform=self.transform)
@@ -156,22 +153,17 @@ class DensityRatio:
         )
 
     def _coordinates(self, x: NDArray[np.floating]) -> Matrix:
-        self._check_width(x)
         return np.asarray(x, dtype=np.float64) if self.transform is None else x @ self.transform.T
 
-    def _check_width(self, x: NDArray[np.floating]) -> None:
-        width = self.inside.d if self.transform is None else self.transform.shape[1]
-        if x.shape[1] != width:
-            raise InputError(f"x must have {width} columns as the mixtures have, got {x.shape[1]}.")
+    @property
+    def _width(self) -> int:
+        return self.inside.d if self.transform is None else int(self.transform.shape[1])
 
     def _box(self, x: Matrix, radius: Vector, clip: tuple[float, float] | None) -> tuple[Matrix, Matrix]:
         """Centre and half-width of the box in the coordinates of the mixtures."""
         low, high = x - radius[:, None], x + radius[:, None]
+        check_inside(x, clip, "x")
         if clip is not None:
-            clip = cast("tuple[float, float]", tuple(as_number(end, "clip") for end in as_pair(clip, "clip")))
-            if x.min() < clip[0] or x.max() > clip[1]:
-                raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values from {x.min():g} "
-                                 f"to {x.max():g}. Scale the inputs, or pass clip=None.")  # fmt: skip
             low, high = np.maximum(low, clip[0]), np.minimum(high, clip[1])
         centre = (low + high) / 2
         half = np.maximum(high - centre, centre - low) * (1 + 1e-15)
@@ -206,7 +198,6 @@ def fit_density_ratio(
     >>> ratio.log_ratio([[0.5, 0.5, 0.5]]) > ratio.log_ratio([[0.1, 0.9, 0.1]])
     array([ True])
     """
-    as_count(components, "components")
     inside, outside = (
         fit_mixture(data, components, rng=rng, covariance=covariance, iterations=iterations)
         for data in (inlier, outlier)
@@ -227,8 +218,8 @@ def gated_log_confidence(log_ratio: ArrayLike, n_classes: int, log_confidence: A
 
     gate, n_classes = as_comparable(log_ratio, "log_ratio"), as_count(n_classes, "n_classes")
     own = np.minimum(0.0 if log_confidence is None else as_comparable(log_confidence, "log_confidence"), 0.0)
-    if own.ndim and own.shape != gate.shape:
-        raise InputError(f"log_confidence must have the shape of log_ratio, {gate.shape}, got {own.shape}.")
+    if own.ndim:
+        check_same("shape", log_confidence=own.shape, log_ratio=gate.shape)
     near_uniform = np.log1p(expit(gate) * np.maximum(n_classes * np.exp(own) - 1, 0)) - np.log(n_classes)
     # A confidence near 1 is one minus what it lacks: a difference of two logarithms would round it to 0, or below.
     most = 1 - 1 / n_classes

@@ -24,6 +24,7 @@ from caveat._checks import (
     as_real_array,
     as_rng,
     as_vector,
+    check_each,
     check_known,
     check_result,
 )
@@ -69,8 +70,7 @@ class Mixture:
         if means.shape[0] != k or variances.shape not in ((k,), means.shape):
             raise InputError(f"means must be ({k}, d) and variances ({k},) or ({k}, d) for {k} weights, "
                              f"got {means.shape} and {variances.shape}.")  # fmt: skip
-        if not ((variances > 0) & (variances < np.inf)).all():
-            raise InputError("variances must be positive numbers, got one that is not.")
+        check_each(variances, (variances > 0) & (variances < np.inf), "variances", "be positive numbers")
         for name, value in (("weights", weights), ("means", means), ("variances", variances)):
             object.__setattr__(self, name, value)
 
@@ -150,8 +150,7 @@ def fit_mixture(
 
     check_known(covariance, ("spherical", "diag", "common"), "covariance")
     rows = as_matrix(x, "x")
-    if as_count(components, "components") > rows.shape[0]:
-        raise InputError(f"x must have at least as many rows as components, got {rows.shape[0]} for {components}.")
+    as_count(components, "components", most=rows.shape[0])
     if covariance == "common":
         return _common(rows, components, rng, as_count(iterations, "iterations"), as_positive(floor, "floor"))
     model = GaussianMixture(

@@ -16,7 +16,6 @@ from caveat._checks import (
     as_flag,
     as_level,
     as_number,
-    as_percent,
     as_positive,
     as_share,
     check_known,
@@ -43,7 +42,7 @@ def level(default: T) -> T:
 
 def percent(default: T) -> T:
     """A number strictly between 0 and 100."""
-    return _declared(default, as_percent)
+    return _declared(default, as_level, top=100)
 
 
 def share(default: T) -> T:

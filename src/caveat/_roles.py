@@ -81,12 +81,9 @@ def check_roles(
         if not shared.count and not shared.same:
             continue
         equal = f"(equal {' and '.join(shared.fields)})"
-        if shared.same:
-            raise InputError(f"{first} and {second} are the same {shared.n} rows {equal}. "
-                             "Give each role data of its own.")  # fmt: skip
-        if shared.certain > shared.n / 2:
-            raise InputError(f"{first} and {second} share {shared.count} of {shared.n} rows {equal}. "
-                             "Give each role data of its own.")  # fmt: skip
+        if shared.same or shared.certain > shared.n / 2:
+            how = "are the same" if shared.same else f"share {shared.count} of"
+            raise InputError(f"{first} and {second} {how} {shared.n} rows {equal}. Give each role data of its own.")
         if warn:
             warnings.warn(f"{first} and {second} share {shared.count} of {shared.n} rows {equal}. Remove them from one "
                           "of the two, unless they are different samples.", CaveatWarning, stacklevel=3)  # fmt: skip

@@ -5,14 +5,13 @@ The estimator is already fitted; ``calibrate`` takes data that neither fitted no
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable
 from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_array, as_rng, as_vector, check_known
+from caveat._checks import Rng, as_able, as_array, as_pair, as_rng, as_vector, check_each, check_known
 from caveat.conformal import SplitIntervals, SplitSets
 from caveat.conformal.nonconformity import Nonconformity
 from caveat.errors import InputError, NotFittedError
@@ -48,8 +47,8 @@ class ConformalClassifier:
         by: Literal["label"] | Callable[[Any], ArrayLike] | None = None,
         delta: float | None = None,
     ) -> None:
-        if isinstance(by, str) and by != "label":
-            raise InputError(f"by must be None, 'label' or a callable on X, got {by!r}.")
+        if isinstance(by, str):
+            check_known(by, ("label",), "value of by")
         SplitSets(score, alpha=alpha, delta=delta)
         self.estimator, self.nonconformity, self.alpha, self.by, self.delta = estimator, score, alpha, by, delta
 
@@ -117,14 +116,12 @@ class ConformalClassifier:
 
     def _class_numbers(self, y: ArrayLike) -> NDArray[np.intp]:
         numbers = {name: i for i, name in enumerate(self.classes_.tolist())}
-        names = _one_column(y, "y").tolist()
+        column = _one_column(y, "y")
         try:
-            found = np.array([numbers.get(name, -1) for name in names], dtype=np.intp)
+            found = np.array([numbers.get(name, -1) for name in column.tolist()], dtype=np.intp)
         except TypeError:  # a list or a dict in the place of a class
             raise InputError("y must hold one class per row, got a container. Pass class names or numbers.") from None
-        if (unknown := found < 0).any():
-            row = int(np.argmax(unknown))
-            raise InputError(f"y must hold classes the estimator knows, got {reprlib.repr(names[row])} at row {row}.")
+        check_each(column, found >= 0, "y", "hold classes the estimator knows")
         return found
 
     def _outputs(self, x: Any, labels: NDArray[np.intp] | None = None) -> Outputs:
@@ -317,8 +314,7 @@ def wrap(estimator: Any, **settings: Any) -> ConformalClassifier | ConformalRegr
     from sklearn.utils.validation import check_is_fitted
 
     for part in estimator if isinstance(estimator, tuple) else (estimator,):
-        if not hasattr(part, "fit") or not hasattr(part, "predict"):
-            raise InputError(f"wrap takes a fitted scikit-learn estimator, got {type(part).__name__}.")
+        as_able(part, ("fit", "predict"), "a fitted estimator")
         try:
             check_is_fitted(part)
         except Unfitted:
@@ -326,9 +322,7 @@ def wrap(estimator: Any, **settings: Any) -> ConformalClassifier | ConformalRegr
                 f"wrap takes a fitted estimator, but {type(part).__name__} is not. Fit it on training data first."
             ) from None
     if isinstance(estimator, tuple):
-        if len(estimator) != 2:
-            raise InputError(f"wrap takes one estimator or a pair of quantile regressors, got {len(estimator)}.")
-        return ConformalRegressor(estimator, **settings)
+        return ConformalRegressor(as_pair(estimator, "a tuple of quantile regressors"), **settings)
     if is_classifier(estimator):
         if not hasattr(estimator, "predict_proba") and not hasattr(estimator, "decision_function"):
             raise InputError(

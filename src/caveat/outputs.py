@@ -32,6 +32,9 @@ from caveat._checks import (
     check_finite,
     check_probabilities,
     check_result,
+    check_same,
+    check_shape,
+    same_length,
 )
 from caveat._folders import ArrayFolder, plain_files
 from caveat.errors import CaveatWarning, InputError
@@ -83,9 +86,7 @@ class Head:
     def __init__(self, weight: ArrayLike, bias: ArrayLike | None = None) -> None:
         weights = as_matrix(weight, "head.weight")
         biases = as_vector(np.zeros(weights.shape[0]) if bias is None else bias, "head.bias")
-        if biases.size != weights.shape[0]:
-            raise InputError(f"head.bias must have one value per row of head.weight ({weights.shape[0]}), "
-                             f"got {biases.size}.")  # fmt: skip
+        same_length(**{"head.weight": weights, "head.bias": biases})
         with np.errstate(over="ignore"):
             biases = biases.astype(weights.dtype)
         check_finite(biases, "head.bias")  # again: a narrower float type may have no room for it
@@ -177,8 +178,7 @@ class Outputs:
                 arrays[name] = _as_cube(cube, name, check=check)
         if confidence is not None:
             arrays["confidence"] = as_vector(confidence, "confidence")
-        if head is not None and not isinstance(head, Head):
-            raise InputError(f"head must be a caveat.Head(weight, bias), got {type(head).__name__}.")
+        head = None if head is None else as_kind(head, Head, "head", what="a caveat.Head(weight, bias)")
         if "logits" in arrays and "probs" in arrays:
             raise InputError("give logits or probs, not both: with both it is unclear which one a score should read.")
         if check:
@@ -192,9 +192,8 @@ class Outputs:
         n_classes = _agree_on_classes(arrays, head)
         if labels is not None:
             arrays["labels"] = as_labels(labels, "labels", n_classes=n_classes, check=check)
-        if head is not None and "features" in arrays and arrays["features"].shape[1] != head.n_features:
-            raise InputError(f"features must have as many columns as head.weight ({head.n_features}), "
-                             f"got {arrays['features'].shape[1]}.")  # fmt: skip
+        if head is not None and "features" in arrays:
+            check_same("number of columns", **{"features": len(arrays["features"].T), "head.weight": head.n_features})
         layers = {} if layers is None else as_kind(layers, Mapping, "layers", what="a map from names to arrays")
         inner = {
             as_kind(name, str, "the name of a layer"): _as_layer(array, name, check=check)
@@ -525,8 +524,7 @@ def _with_sources(fields: Iterable[str], stored: Collection[str]) -> set[str]:
 
 def _as_cube(value: ArrayLike, name: str, *, check: bool) -> Array:
     array = as_real_array(value, name)
-    if array.ndim != 3 or 0 in array.shape:
-        raise InputError(f"{name} must have shape (passes, samples, classes), none of them 0, got {array.shape}.")
+    check_shape(array, name, 3, "array of shape (passes, samples, classes)")
     if check:
         for step in array:
             check_finite(step, name)
@@ -548,9 +546,7 @@ def _agree_on_classes(arrays: Mapping[str, Array], head: Head | None) -> int | N
     }
     if head is not None:
         columns["head.weight"] = head.n_classes
-    if len(set(columns.values())) > 1:
-        raise InputError(f"the number of classes must agree, got {', '.join(f'{k} {v}' for k, v in columns.items())}.")
-    return next(iter(columns.values()), None)
+    return check_same("number of classes", **columns) if columns else None
 
 
 def _agree_on_rows(arrays: Mapping[str, Array], layers: Mapping[str, Array]) -> int:
@@ -558,8 +554,4 @@ def _agree_on_rows(arrays: Mapping[str, Array], layers: Mapping[str, Array]) -> 
     rows |= {f"layers[{name!r}]": int(array.shape[0]) for name, array in layers.items()}
     if not rows:
         raise InputError("outputs need at least one array, such as logits or features; got none.")
-    if len(set(rows.values())) > 1:
-        raise InputError(
-            f"all arrays must have one row per sample, got {', '.join(f'{k} {v}' for k, v in rows.items())}."
-        )
-    return next(iter(rows.values()))
+    return check_same("number of rows", **rows)

@@ -54,13 +54,13 @@ def test_equal_eases_are_never_split():
 
 
 def test_clear_errors():
-    with pytest.raises(InputError, match=r"transformed must have shape \(L, n, C\) with \(n, C\) = \(1, 2\)"):
+    with pytest.raises(InputError, match=r"ease_probs must be a non-empty array"):
         ease(probs=[[0.5, 0.5]], transformed=[[0.5, 0.5]])
-    with pytest.raises(InputError, match=r"bins must be at most the number of samples \(2\), got 3"):
+    with pytest.raises(InputError, match=r"bins must be .* at most 2, got 3"):
         EaseBins.cut([0.1, 0.2], 3)
     with pytest.raises(InputError, match=r"probs must be rows of probabilities .* got the sum 0 at row 1"):
         ease(probs=[[0.5, 0.5], [0, 0]], transformed=np.full((2, 2, 2), 0.5))
-    with pytest.raises(InputError, match=r"transformed must be rows of probabilities"):
+    with pytest.raises(InputError, match=r"ease_probs must be rows of probabilities"):
         ease(probs=[[0.5, 0.5]], transformed=[[[1e200, 0.0]]])
     with pytest.raises(InputError, match="sigma must be a positive number"):
         logit_noise_ease(Outputs(logits=[[0.0, 1.0]]), sigma=0, rng=np.random.default_rng(0))

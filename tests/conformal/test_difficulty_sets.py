@@ -77,7 +77,7 @@ def test_clear_errors():
     cal, easy = draw(100, rng)
     with pytest.raises(TypeError, match="binning"):
         DifficultySets().calibrate(cal)
-    with pytest.raises(InputError, match="binning must be outputs, an array of ease or 'calibration', got 'same'"):
+    with pytest.raises(InputError, match="unknown binning 'same'"):
         DifficultySets().calibrate(cal, binning="same", ease=easy)
     with pytest.raises(InputError, match="outputs and ease must have the same length, got 100 and 3"):
         DifficultySets().calibrate(cal, binning="calibration", ease=[1, 2, 3])

@@ -211,7 +211,7 @@ def test_errors():
         FPRBand([0.0], delta=0)
     with pytest.raises(InputError, match="unknown boundary 'exct'. Did you mean 'exact'"):
         FPRBand([0.0], method="exct")
-    with pytest.raises(InputError, match=r"method must hold one value per inlier \(2\), got 1"):
+    with pytest.raises(InputError, match=r"method and inlier must have the same length, got 1 and 2"):
         FPRBand([0.0, 1.0], method=[0.5])
     with pytest.raises(InputError, match="t has NaN, first at row 0"):
         FPRBand([0.0]).upper(np.nan)

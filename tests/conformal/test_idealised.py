@@ -140,5 +140,5 @@ def test_clear_errors():
         measure([[0.5, 0.5], [0, 0]], "cp")
     with pytest.raises(InputError, match="at most 8 examples"):
         next(orders((3, 3)))
-    with pytest.raises(InputError, match=r"shape \(1, 2\), got \(1, 3\)"):
+    with pytest.raises(InputError, match=r"a and q must have the same shape, got \(1, 3\)"):
         efficiency([[0.5, 0.5]], [[0, 1, 2]])

@@ -106,7 +106,7 @@ def test_errors():
     for q in (0, 1, -0.1, np.nan):
         with pytest.raises(InputError, match="q must be strictly between 0 and 1"):
             select_outliers([0.1], q)
-    with pytest.raises(InputError, match="p_values must lie between 0 and 1, got nan at row 1"):
+    with pytest.raises(InputError, match="p_values has NaN, first at row 1"):
         select_outliers([0.1, np.nan], 0.1)
     with pytest.raises(InputError, match="p_values must be a vector"):
         select_outliers([[0.1]], 0.1)

@@ -89,7 +89,7 @@ def test_errors():
         calibrate_shape(2, 0.1, [1, -1])
     with pytest.raises(InputError, match="one positive"):
         calibrate_shape(2, 0.1, [0, 0])
-    with pytest.raises(InputError, match="must return n = 3 values, got 2"):
+    with pytest.raises(InputError, match="same length, got 2 and 3"):
         calibrate_shape(3, 0.1, lambda theta: np.ones(2))
     with pytest.raises(InputError, match="least must be .* at most 0.1"):
         rank_weights(10, upto=0.1, least=0.2)

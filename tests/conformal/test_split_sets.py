@@ -312,9 +312,9 @@ def test_clear_errors():
             SplitSets(**{"alpha": 0.1, name: alpha})
     with pytest.raises(InputError, match=r"unknown nonconformity score 'lax'. Did you mean 'lac'"):
         SplitSets("lax")
-    with pytest.raises(InputError, match="by must be None, 'label'"):
+    with pytest.raises(InputError, match="unknown value of by"):
         SplitSets(by="class")
-    with pytest.raises(InputError, match="score must be a name, a Nonconformity or a score with class_scores, got int"):
+    with pytest.raises(InputError, match="a score that is neither a name nor a Nonconformity must have class_scores"):
         SplitSets(3)
     with pytest.raises(InputError, match="as score or as source, not both"):
         SplitSets(make("msp"), source=make("msp"))

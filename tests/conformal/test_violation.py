@@ -134,7 +134,7 @@ def test_large_n_agrees_with_simulation():
 def test_errors_name_the_row():
     with pytest.raises(InputError, match="b must lie between 0 and 1, got 1.5 at row 1"):
         violation_probability([0.5, 1.5])
-    with pytest.raises(InputError, match=r"b must not decrease, got 0.2 after 0.4 at row 2.*minimum\.accumulate"):
+    with pytest.raises(InputError, match=r"b must not decrease, got 0.2 at row 2.*minimum\.accumulate"):
         violation_probability([0.1, 0.4, 0.2])
     with pytest.raises(InputError, match="b has NaN, first at row 0"):
         violation_probability([np.nan])

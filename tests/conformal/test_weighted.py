@@ -84,7 +84,7 @@ def test_clear_errors():
         assert weighted_quantile([1, 2], 0.1, weights=[1, 1], test_weight=1) == math.inf
     with pytest.raises(InputError, match="scores and weights must have the same length, got 2 and 1"):
         weighted_quantile([1, 2], 0.1, weights=[1], test_weight=1)
-    with pytest.raises(InputError, match="weights must be 0 or positive"):
+    with pytest.raises(InputError, match="weights must be 0 or larger"):
         weighted_quantile([1, 2], 0.1, weights=[1, -1], test_weight=1)
     with pytest.raises(InputError, match="at least one weight must be positive"):
         weighted_quantile([1, 2], 0.1, weights=[0, 0], test_weight=0)

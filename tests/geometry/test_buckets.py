@@ -38,9 +38,9 @@ def test_groups_can_be_named():
 
 
 def test_too_little_is_an_error():
-    with pytest.raises(InputError, match="3 buckets need at least as many data sets, got 2"):
+    with pytest.raises(InputError, match="3 buckets need at least as many different data sets, got 2"):
         buckets({"a": [1], "b": [2]})
-    with pytest.raises(InputError, match="as many different distances, got 2"):
+    with pytest.raises(InputError, match="as many different data sets, got 2"):
         buckets({"a": [1], "b": [2], "c": [2]})
     with pytest.raises(InputError, match="the same number of distances"):
         buckets({"a": [1], "b": [2, 3], "c": [2]})

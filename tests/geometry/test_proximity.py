@@ -106,7 +106,7 @@ def test_bad_input():
         proximity(inlier=a, outlier=b[:1])
     with pytest.raises(InputError, match="outlier needs embeddings"):
         proximity(inlier=a, outlier=Outputs(logits=[[1.0, 2.0]]))
-    with pytest.raises(InputError, match="text must have the width of the embeddings"):
+    with pytest.raises(InputError, match="text and inlier must have the same width"):
         proximity(inlier=a, outlier=b, text=[[1.0]])
     with pytest.raises(InputError, match="same length"):
         proximity(inlier=a, outlier=b, labels=[0])

@@ -64,7 +64,7 @@ def test_a_million_test_rows_are_judged_at_once():
 
 
 def test_bad_input():
-    with pytest.raises(InputError, match="covered must be at most n = 5"):
+    with pytest.raises(InputError, match="covered must be .* at most 5, got 6"):
         coverage_verdict(6, 5, n_calibration=9, alpha=0.1)
     with pytest.raises(InputError, match="alpha must be"):
         coverage_verdict(5, 5, n_calibration=9, alpha=1.0)

@@ -129,7 +129,7 @@ def test_pac_sets_are_larger():
     ({"calibration": [0.1], "test": [[0.1]]}, "exactly one side"),
     ({"calibration": [0.1], "test_lower": [[0.1]], "test": [[0.1]]}, "exactly one side"),
     ({"calibration": [[0.1, 0.2]], "test_lower": [[0.1, 0.2]]}, "labels must say"),
-    ({"calibration": [[0.1, 0.2]], "labels": [0], "test_lower": [[0.1]]}, "as many columns"),
+    ({"calibration": [[0.1, 0.2]], "labels": [0], "test_lower": [[0.1]]}, "same number of columns"),
     ({"calibration": [[0.1, 0.2]], "labels": [0, 1], "test_lower": [[0.1, 0.2]]}, "same length"),
     ({"calibration": [0.1], "test_lower": [0.1]}, "non-empty matrix"),
     ({"calibration": [np.nan], "test_lower": [[0.1]]}, "calibration has NaN"),

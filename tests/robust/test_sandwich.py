@@ -34,7 +34,7 @@ def test_the_order_always_holds(seed, n, m, ties):
 
 
 def test_an_attack_above_its_certificate_is_an_error():
-    with pytest.raises(InputError, match="outlier_attacked must not exceed outlier_upper, got 0.85 above 0.5 at row 1"):
+    with pytest.raises(InputError, match="outlier_attacked must not exceed outlier_upper, got 0.85 at row 1"):
         sandwich(**{**GOOD, "outlier_upper": [0.4, 0.5]})
 
 

@@ -171,7 +171,7 @@ def test_the_bank_is_the_training_array_itself(tmp_path, make_outputs):
 
 def test_more_neighbours_than_rows_is_an_error(make_outputs):
     train = make_outputs(n=20)
-    with pytest.raises(InputError, match=r"k must be at most the number of training rows \(20\), got 50\."):
+    with pytest.raises(InputError, match=r"k must be .* at most 20, got 50\."):
         KNN().fit(train)
     assert "at least k = 50 training rows, got 20" in KNN().missing(train=train, outputs=train)
     with pytest.raises(InputError, match="k must be a whole number"):

@@ -204,7 +204,7 @@ def test_messages(sets, monkeypatch):
         detector("ecodd")
     with pytest.raises(InputError, match=r"unknown parameter of detector 'dagmm' 'epoch'. Did you mean 'epochs'"):
         detector("dagmm", epoch=3).fit(sets[0])
-    with pytest.raises(InputError, match=r"must have fit\(X\) and .*, got LocalOutlierFactor.*novelty"):
+    with pytest.raises(InputError, match=r"must have fit and .*, got a LocalOutlierFactor.*novelty"):
         OutlierDetector(LocalOutlierFactor())
     with pytest.raises(InputError, match="params belong to a detector given by name"):
         OutlierDetector(OneClassSVM(), {"nu": 0.1})

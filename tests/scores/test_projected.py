@@ -333,7 +333,7 @@ def test_projections_by_name():
 
 def test_what_does_not_exist_says_so(train, inlier):
     with pytest.raises(
-        InputError, match=r"'mahalanobis' has no projection 'class'\. It has global, class_pred, class_avg"
+        InputError, match=r"unknown projection of mahalanobis 'class'.* Known: class_avg, class_pred, global"
     ):
         Projected(Mahalanobis(), "class")
     with pytest.raises(InputError, match=r"'knn' has no projection\. These have: ctm, .*gradnorm.*"):

@@ -68,7 +68,7 @@ def test_an_empty_class_is_named():
 
 
 def test_statistics_of_other_shapes_do_not_add(make_outputs):
-    with pytest.raises(InputError, match="cannot be added"):
+    with pytest.raises(InputError, match="same shape to be added"):
         gather(make_outputs(width=3), [ClassMoments()]) + gather(make_outputs(width=4), [ClassMoments()])
 
 

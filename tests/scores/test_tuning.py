@@ -130,7 +130,7 @@ def test_messages(train, validation):
         tune("gen", {"gama": [1]}, validation=validation)
     with pytest.raises(InputError, match=r"grid\['gamma'\] must be a list with at least one entry"):
         tune("gen", {"gamma": []}, validation=validation)
-    with pytest.raises(InputError, match="validation needs labels and logits"):
+    with pytest.raises(InputError, match="needs validation.correct"):
         tune("gen", validation=Outputs(logits=validation.logits))
     with pytest.raises(InputError, match=r"all 2 are right\. Use more held-out data"):
         tune("gen", validation=Outputs(logits=[[1.0, 0.0], [0.0, 1.0]], labels=[0, 1]))

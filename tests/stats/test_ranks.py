@@ -77,5 +77,5 @@ def test_nan_never_becomes_a_rank_and_values_are_not_ranks():
         mid_ranks([[1.0, 2.0], [np.nan, 1.0]])
     with pytest.raises(InputError, match=r"values must be a non-empty \(blocks x methods\) array"):
         mid_ranks([1.0, 2.0])
-    with pytest.raises(InputError, match="ranks must add up to 6 in every block, got 1.2 at row 1"):
+    with pytest.raises(InputError, match="ranks of a block must add up to 6, got 1.2 at row 1"):
         friedman([[1.0, 2.0, 3.0], [0.1, 0.2, 0.9]])

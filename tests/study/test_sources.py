@@ -69,7 +69,9 @@ def test_a_head_that_does_not_fit_is_named(tmp_path, inlier):
     np.savez(tmp_path / "a.npz", features=inlier.features)
     np.savez(tmp_path / "head.npz", head_weight=np.ones((4, 3)))
     plan = Plan.parse('scores = ["msp"]\n[sources.n]\ninlier = "a.npz"\nhead = "head.npz"', folder=tmp_path)
-    with pytest.raises(InputError, match=r"a\.npz: features must have as many columns as head.weight \(3\), got 12"):
+    with pytest.raises(
+        InputError, match=r"a\.npz: features and head.weight must have the same number of columns, got 12 and 3"
+    ):
         expand(plan)[0]
     np.savez(tmp_path / "head.npz", weight=np.ones((4, 3)))
     with pytest.raises(InputError, match="no array 'head_weight'"):

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
+from caveat._checks import as_able
 from caveat.errors import InputError
 from caveat.outputs import Outputs, demand
 
@@ -44,8 +45,8 @@ def softmax_rows(logits: Array) -> Array:
 
 def probability_blocks(outputs: Outputs, source: ClassScores | None = None) -> Iterator[tuple[slice, Array]]:
     """Rows and their probabilities (rows, C), block by block."""
-    if source is not None and not hasattr(source, "class_scores"):
-        raise InputError(f"source must be a score with class_scores, got {type(source).__name__}.")
+    if source is not None:
+        as_able(source, ("class_scores",), "source")
     demand(outputs, *(["probs"] if source is None else []), who="a prediction set")
     start = 0
     for outer in outputs.blocks(("probs",) if source is None else None):

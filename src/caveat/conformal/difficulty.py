@@ -21,12 +21,11 @@ from caveat._checks import (
     as_count,
     as_matrix,
     as_positive,
-    as_real_array,
     as_rng,
     as_vector,
-    check_finite,
-    check_probabilities,
+    check_known,
     check_result,
+    check_same,
 )
 from caveat.conformal._probabilities import softmax_rows
 from caveat.errors import InputError
@@ -52,13 +51,7 @@ def ease(*, probs: ArrayLike, transformed: ArrayLike) -> Floats:
     >>> ease(probs=[[1.0, 0.0], [0.5, 0.5]], transformed=[[[1.0, 0.0], [1.0, 0.0]]]).round(3)
     array([1.   , 0.707])
     """
-    original, copies = as_matrix(probs, "probs"), as_real_array(transformed, "transformed")
-    if copies.ndim != 3 or copies.shape[1:] != original.shape or copies.shape[0] == 0:
-        raise InputError(f"transformed must have shape (L, n, C) with (n, C) = {original.shape}, got {copies.shape}.")
-    check_finite(copies, "transformed")
-    check_probabilities(original, "probs")
-    check_probabilities(copies, "transformed")
-    return _mean_cosine(original, copies)
+    return ease_of(Outputs(probs=probs, ease_probs=transformed))
 
 
 def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
@@ -77,8 +70,7 @@ def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
     array([1.   , 0.368])
     """
     original, copies = as_vector(prediction, "prediction"), as_matrix(transformed, "transformed")
-    if copies.shape[1] != original.size:
-        raise InputError(f"transformed must have shape (L, {original.size}), got {copies.shape}.")
+    check_same("number of samples", prediction=original.size, transformed=copies.shape[1])
     return np.asarray(np.exp(-np.abs(copies - original)).mean(axis=0))
 
 
@@ -164,8 +156,7 @@ class EaseBins:
         Equal eases are never split, so that there may be fewer bins than asked for.
         """
         values = np.sort(as_vector(ease, "ease"))
-        if as_count(bins, "bins") > values.size:
-            raise InputError(f"bins must be at most the number of samples ({values.size}), got {bins}.")
+        as_count(bins, "bins", most=values.size)
         starts = np.arange(1, bins) * values.size // bins
         edges = np.unique(values[starts])
         return cls(edges[edges > values[0]])
@@ -179,8 +170,7 @@ class EaseBins:
         exchangeable: to swap two samples strictly between the same edges moves no edge.
         """
         values = np.sort(as_vector(ease, "ease"))
-        if as_count(bins, "bins") > values.size:
-            raise InputError(f"bins must be at most the number of samples ({values.size}), got {bins}.")
+        as_count(bins, "bins", most=values.size)
         ends = np.arange(1, bins) * (values.size + 1) // bins  # of n + 1 samples: the new one counts
         return cls(np.unique(values[ends - 1]), edges_apart=True)
 
@@ -208,8 +198,7 @@ def cut_bins(
     """
     own = as_vector(ease, "ease")
     if isinstance(binning, str):
-        if binning != "calibration":
-            raise InputError(f"binning must be outputs, an array of ease or 'calibration', got {binning!r}.")
+        check_known(binning, ("calibration",), "binning")
         cut = EaseBins.cut_for_same(own, bins)
     else:
         other = as_vector(binning, "binning")

@@ -17,7 +17,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_matrix, as_rng, as_vector, check_result, same_length
+from caveat._checks import Rng, as_able, as_matrix, as_rng, as_vector, check_each, check_result, same_length
 from caveat._params import check_params, count, level, positive
 from caveat.errors import InputError, NotFittedError
 
@@ -139,8 +139,8 @@ class DifficultyModel:
 
     def __post_init__(self) -> None:
         check_params(self)
-        if self.regressor is not None and not hasattr(self.regressor, "fit"):
-            raise InputError(f"regressor must be a scikit-learn regressor, got {type(self.regressor).__name__}.")
+        if self.regressor is not None:
+            as_able(self.regressor, ("fit", "predict"), "regressor")
 
     def fit(self, x: ArrayLike, residual: ArrayLike, *, loss: ArrayLike | None = None) -> Self:
         """Learn log |residual| from the inputs and, if given, from their self-supervised loss."""
@@ -172,8 +172,7 @@ class DifficultyModel:
             return rows
         extra = as_vector(loss, "loss")
         same_length(x=rows, loss=extra)
-        if (extra < 0).any():
-            raise InputError(f"loss must be 0 or larger, got {extra.min():g}.")
+        check_each(extra, extra >= 0, "loss", "be 0 or larger")
         return np.hstack([rows, np.log(extra + 1e-12)[:, None]])
 
     def _new(self) -> Any:

@@ -21,12 +21,21 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_boundary, as_comparable, as_level, as_number, as_vector, check_known
+from caveat._checks import (
+    Rng,
+    as_boundary,
+    as_comparable,
+    as_level,
+    as_number,
+    as_vector,
+    check_each,
+    check_known,
+    same_length,
+)
 from caveat._html import small_table
 from caveat.conformal.boundary import METHODS, boundary, boundary_violation
 from caveat.conformal.local_levels import EXACT_UP_TO
 from caveat.conformal.violation import violation_probability
-from caveat.errors import InputError
 
 __all__ = ["FPRBand"]
 
@@ -80,9 +89,7 @@ class FPRBand:
             if isinstance(chosen, str):
                 check_known(chosen, METHODS, "boundary")
             elif chosen is not None or name == "method":
-                values = as_boundary(chosen, name)
-                if values.size != self.n:
-                    raise InputError(f"{name} must hold one value per inlier ({self.n}), got {values.size}.")
+                same_length(**{name: as_boundary(chosen, name), "inlier": self._sorted})
 
     @property
     def n(self) -> int:
@@ -136,8 +143,8 @@ class FPRBand:
 
     def _flagged(self, k: ArrayLike) -> NDArray[np.intp]:
         counts = as_comparable(k, "k")
-        if not ((counts >= 0) & (counts <= self.n) & (counts == np.round(counts))).all():
-            raise InputError(f"k must be whole numbers from 0 to n = {self.n}.")
+        whole = (counts >= 0) & (counts <= self.n) & (counts == np.round(counts))
+        check_each(counts, whole, "k", f"be whole numbers from 0 to n = {self.n}")
         return counts.astype(np.intp)
 
     def threshold_range(self, rate: float) -> tuple[float, float]:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import Rng, as_count, as_labels, as_matrix, as_rng, check_known, exact_level, same_length
+from caveat._checks import Rng, as_able, as_count, as_labels, as_matrix, as_rng, check_known, exact_level, same_length
 from caveat.conformal._bag import Bag, Changes
 from caveat.conformal.metric_spaces import Euclidean, Metric, TangentDistance
 from caveat.errors import InputError, NotFittedError
@@ -74,8 +74,8 @@ class FullKNN:
         as_count(self.k, "k")
         if isinstance(self.metric, str):
             check_known(self.metric, ("euclidean", "tangent"), "metric")
-        elif not hasattr(self.metric, "prepare") or not hasattr(self.metric, "distances"):
-            raise InputError(f"metric must have prepare(x) and distances(a, b), got {type(self.metric).__name__}.")
+        else:
+            as_able(self.metric, ("prepare", "distances"), "metric")
 
     def fit(self, x: ArrayLike, y: ArrayLike, *, most: int | None = None) -> Self:
         """Compute the neighbour lists of the training bag. ``most``: the largest k that ``path`` will be asked for."""
@@ -128,16 +128,12 @@ class FullKNN:
         rng = None if rng is None else as_rng(rng)
         if not hasattr(self, "bag_"):
             raise NotFittedError("FullKNN has no neighbour lists yet. Call fit(x, y) before p_values(...).")
-        rows = as_matrix(x, "x")
-        if rows.shape[1] != self.n_features_:
-            raise InputError(f"x must have {self.n_features_} columns as in training, got {rows.shape[1]}.")
+        rows = as_matrix(x, "x", width=self.n_features_)
         if by is not None:
             check_known(by, ("label",), "value of by")
-        asked = [as_count(k, "k") for k in ks]  # once: an iterator would be empty for the second measure
+        # Once: an iterator would be empty for the second measure.
+        asked = [as_count(k, "k", most=self.bag_.k) for k in ks]
         wanted = [(check_known(m, _MEASURES, "conformity measure"), k) for m in measures for k in asked]
-        for _, k in wanted:
-            if k > self.bag_.k:
-                raise InputError(f"k must be at most {self.bag_.k}, for which the bag was fitted, got {k}.")
         tau = np.asarray(np.ones(rows.shape[0]) if rng is None else rng.random(rows.shape[0]))
         found = {key: np.empty((rows.shape[0], self.bag_.classes)) for key in wanted}
         state = self._space.prepare(rows)

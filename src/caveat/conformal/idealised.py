@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_count, as_level, as_matrix, as_pair, check_known
+from caveat._checks import as_count, as_level, as_matrix, as_pair, check_known, check_same
 from caveat.conformal.criteria import criteria
 from caveat.errors import InputError
 
@@ -65,8 +65,7 @@ def measure(q: ArrayLike, name: Literal["cp", "sp", "mcp", "msp"]) -> Floats:
 def p_lines(q: ArrayLike, a: ArrayLike, *, by_label: bool = False) -> tuple[Floats, Floats]:
     """The p-values as lines in tau: p = below + tau * tied, each of shape (X, Y)."""
     joint, values = _joint(q), as_matrix(a, "a")
-    if values.shape != joint.shape:
-        raise InputError(f"a must have one value per example, shape {joint.shape}, got {values.shape}.")
+    check_same("shape", a=values.shape, q=joint.shape)
     below, tied = np.empty(joint.shape), np.empty(joint.shape)
     for columns in [slice(y, y + 1) for y in range(joint.shape[1])] if by_label else [slice(None)]:
         levels, where = np.unique(values[:, columns], return_inverse=True)

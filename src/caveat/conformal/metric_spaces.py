@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_number, as_pair, check_known, check_result
+from caveat._checks import as_count, as_pair, check_result
+from caveat._params import check_params, choice, number
 from caveat.errors import InputError
 
 __all__ = ["Euclidean", "Metric", "TangentDistance", "tangent_vectors"]
@@ -93,13 +94,12 @@ class TangentDistance:
     True
     """
 
-    sides: Literal["two", "one"] = "two"
-    sigma: float = 0.9
+    sides: Literal["two", "one"] = choice("two", ("two", "one"), "number of sides")
+    sigma: float = number(0.9, least=1e-3, most=1e3)
     shape: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        check_known(self.sides, ("two", "one"), "number of sides")
-        as_number(self.sigma, "sigma", least=1e-3, most=1e3)
+        check_params(self)
         if self.shape is not None:
             for side in as_pair(self.shape, "shape"):
                 as_count(side, "shape")

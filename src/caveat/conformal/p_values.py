@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_real_array, as_rng, as_vector, check_known
+from caveat._checks import Rng, as_comparable, as_rng, as_vector, check_known
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.errors import InputError
 
@@ -58,12 +58,9 @@ def p_values(
     """
     rng = None if rng is None else as_rng(rng)
     known = as_vector(calibration, "calibration", allow_infinite=True)
-    asked = as_real_array(test, "test")
+    asked = as_comparable(test, "test")
     if asked.ndim not in (1, 2):
         raise InputError(f"test must have shape (m,) or (m, C), got {asked.shape}.")
-    if np.isnan(asked).any():
-        row = int(np.argwhere(np.isnan(asked))[0][0])
-        raise InputError(f"test has NaN, first at row {row}. Drop or impute it before scoring.")
     if (calibration_groups is None) != (test_groups is None):
         raise InputError("calibration_groups and test_groups must be given both, or neither.")
     tau = None if rng is None else np.asarray(rng.random(asked.shape[0]))

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr
 
-from caveat._checks import as_comparable, as_level, as_mask, as_vector, same_length
-from caveat.errors import InputError
+from caveat._checks import as_comparable, as_level, as_mask, as_vector, check_shape, same_length
 from caveat.results import Promise, RiskThreshold, proportion_interval
 
 __all__ = ["threshold_for_risk"]
@@ -69,8 +68,7 @@ def threshold_for_risk(
     n = same_length(score=values, correct=right)
     risk, delta = as_level(risk, "risk"), as_level(delta, "delta")
     tried = _grid(values) if thresholds is None else np.unique(as_comparable(thresholds, "thresholds"))
-    if tried.ndim != 1 or tried.size == 0:
-        raise InputError(f"thresholds must be a non-empty vector, got shape {tried.shape}.")
+    check_shape(tried, "thresholds", 1, "vector")
     accepted, wrong = _below(values, ~right, tried)
     least = least_rows(risk, delta)
     start = int(np.searchsorted(accepted, least))  # from the counts alone, never from the labels

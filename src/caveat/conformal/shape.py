@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from caveat._checks import as_boundary, as_count, as_level, as_number, as_vector
+from caveat._checks import as_boundary, as_count, as_level, as_number, as_vector, check_same
 from caveat.conformal.violation import violation_probability
 from caveat.errors import CaveatError, InputError
 
@@ -131,6 +131,5 @@ def _local_levels(levels: Vector) -> Vector:
 
 def _ordered(b: ArrayLike, n: int) -> Vector:
     values = as_vector(b, "shape(theta)")
-    if values.size != n:
-        raise InputError(f"shape(theta) must return n = {n} values, got {values.size}.")
+    check_same("length", **{"shape(theta)": values.size, "the ranks": n})
     return as_boundary(np.minimum.accumulate(np.clip(values, 0.0, 1.0)[::-1])[::-1], "shape(theta)")

@@ -20,7 +20,8 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_vector, check_known, same_length
+from caveat._checks import as_vector, check_each, same_length
+from caveat._params import check_params, choice
 from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.conformal.p_values import check_seen
@@ -62,16 +63,15 @@ class SplitIntervals:
     array([[ 9., 11.]])
     """
 
-    score: Literal["absolute", "normalised", "cqr"] = "absolute"
+    score: Literal["absolute", "normalised", "cqr"] = choice("absolute", _NEEDS, "nonconformity score of regression")
     alpha: float = 0.1
     delta: float | None = None
-    unseen: Literal["error", "all"] = "error"
+    unseen: Literal["error", "all"] = choice("error", ("error", "all"), "rule for unseen groups")
     joint: bool = False
 
     def __post_init__(self) -> None:
-        check_known(self.score, _NEEDS, "nonconformity score of regression")
+        check_params(self)
         Promise(self.alpha, self.delta, self.joint)
-        check_known(self.unseen, ("error", "all"), "rule for unseen groups")
 
     def calibrate(
         self,
@@ -146,7 +146,6 @@ class SplitIntervals:
                                  f"{'None' if value is None else 'given but not used'}.")  # fmt: skip
         said = {name: as_vector(given[name], name) for name in needs}
         same_length(**said, **({} if n is None else {"y": range(n)}))
-        if "scale" in said and (said["scale"] <= 0).any():
-            row = int(np.argmax(said["scale"] <= 0))
-            raise InputError(f"scale must be positive, got {said['scale'][row]} at row {row}.")
+        if "scale" in said:
+            check_each(said["scale"], said["scale"] > 0, "scale", "be positive")
         return said

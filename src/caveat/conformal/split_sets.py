@@ -17,7 +17,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_labels, check_known
+from caveat._checks import Rng, as_able, as_labels, check_known
 from caveat._streams import draws_for
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._promise import Promise
@@ -83,14 +83,12 @@ class SplitSets:
         check_known(self.unseen, ("error", "all"), "rule for unseen groups")
         if isinstance(self.score, str):
             check_known(self.score, NONCONFORMITY, "nonconformity score")
-        elif not isinstance(self.score, Nonconformity) and not hasattr(self.score, "class_scores"):
-            raise InputError(
-                f"score must be a name, a Nonconformity or a score with class_scores, got {type(self.score).__name__}."
-            )
-        elif not isinstance(self.score, Nonconformity) and self.source is not None:
-            raise InputError("give an OOD score as score or as source, not both.")
-        if isinstance(self.by, str) and self.by != "label":
-            raise InputError(f"by must be None, 'label', an array of groups or a callable, got {self.by!r}.")
+        elif not isinstance(self.score, Nonconformity):
+            as_able(self.score, ("class_scores",), "a score that is neither a name nor a Nonconformity")
+            if self.source is not None:
+                raise InputError("give an OOD score as score or as source, not both.")
+        if isinstance(self.by, str):
+            check_known(self.by, ("label",), "value of by")
 
     @property
     def nonconformity(self) -> Nonconformity:

@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_number, as_vector, exact_level, same_length
+from caveat._checks import as_number, as_vector, check_each, exact_level, same_length
 from caveat.errors import CaveatWarning, InputError
 
 __all__ = ["weighted_quantile"]
@@ -51,8 +51,7 @@ def weighted_quantile(scores: ArrayLike, alpha: float, *, weights: ArrayLike, te
         as_number(test_weight, "test_weight", least=0, most=sys.float_info.max),
         float(exact_level(alpha, "alpha")),
     )
-    if (weight < 0).any():
-        raise InputError(f"weights must be 0 or positive, got {weight.min():g}.")
+    check_each(weight, weight >= 0, "weights", "be 0 or larger")
     largest = max(weight.max(), own)
     if largest == 0:
         raise InputError("at least one weight must be positive, got only zeros: no score says anything about the test.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count, as_kind, as_list
+from caveat._checks import as_count, as_kind, as_list, check_same
 from caveat.errors import InputError
 from caveat.geometry.proximity import Proximity
 
@@ -43,16 +43,12 @@ def buckets(
     """
     from sklearn.cluster import KMeans
 
-    sets, names = list(as_kind(table, Mapping, "table")), [str(name) for name in as_list(names, "names")]
-    if len(sets) < len(names):
-        raise InputError(f"{len(names)} buckets need at least as many data sets, got {len(sets)}.")
+    sets, names = as_list(as_kind(table, Mapping, "table"), "table"), [str(name) for name in as_list(names, "names")]
     distances = _distances(table)
     spread = distances.std(axis=0)
     z = (distances - distances.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    if len(np.unique(z, axis=0)) < len(names):
-        raise InputError(
-            f"{len(names)} buckets need at least as many different distances, got {len(np.unique(z, axis=0))}."
-        )
+    if (different := len(np.unique(z, axis=0))) < len(names):
+        raise InputError(f"{len(names)} buckets need at least as many different data sets, got {different}.")
     group = KMeans(
         n_clusters=len(names), n_init=20, random_state=as_count(seed, "seed", least=0, most=2**32 - 1)
     ).fit_predict(z)
@@ -77,8 +73,7 @@ def _distances(table: Mapping[str, Any]) -> NDArray[np.float64]:
             rows.append([np.nan if value is None else float(value) for value in row])
         except (TypeError, ValueError):
             raise InputError(f"every data set must have a list of distances, but '{name}' has {given!r}.") from None
-    if len({len(row) for row in rows}) != 1:
-        raise InputError("every data set must have the same number of distances.")
+    check_same("number of distances", **{str(name): len(row) for name, row in zip(table, rows, strict=True)})
     array = np.asarray(rows)
     array = array[:, ~np.isnan(array).any(axis=0)]
     if array.size == 0 or not np.isfinite(array).all():

@@ -16,7 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_kind, as_labels, as_matrix, as_number, as_positive, check_result, same_length
+from caveat._checks import (
+    as_count,
+    as_kind,
+    as_labels,
+    as_matrix,
+    as_number,
+    as_positive,
+    check_result,
+    check_same,
+    same_length,
+)
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import class_sums, unit_rows
@@ -111,15 +121,15 @@ def proximities(
         labels = inlier.labels
     prototypes = None if labels is None else _centroids(known, labels)
     words = None if text is None else unit_rows(as_matrix(text, "text").astype(np.float64))
-    if words is not None and words.shape[1] != known.shape[1]:
-        raise InputError(f"text must have the width of the embeddings ({known.shape[1]}), got {words.shape[1]}.")
+    if words is not None:
+        check_same("width", text=words.shape[1], inlier=known.shape[1])
     kernel = _Kernel(known.shape[1], degree, gamma, offset)
     own: tuple[float, _Gaussian] | None = None
     found = {}
     for name, outlier in as_kind(outliers, Mapping, "outliers").items():
         asked = _embeddings(outlier, name)
         _one_encoder(inlier, outlier, name)
-        _same_width(known, asked, "inlier", name)
+        check_same("width", **{"inlier": known.shape[1], name: asked.shape[1]})
         _need_pairs(known, asked)
         own = (kernel.among(known), _Gaussian.of(known)) if own is None else own
         found[name] = Proximity(
@@ -145,7 +155,7 @@ def frechet(first: ArrayLike, second: ArrayLike) -> float:
     2.0
     """
     x, y = as_matrix(first, "first"), as_matrix(second, "second")
-    _same_width(x, y, "first", "second")
+    check_same("width", first=x.shape[1], second=y.shape[1])
     return _Gaussian.of(x).distance(_Gaussian.of(y))
 
 
@@ -162,15 +172,10 @@ def mmd(
     2.0
     """
     x, y = as_matrix(first, "first"), as_matrix(second, "second")
-    _same_width(x, y, "first", "second")
+    check_same("width", first=x.shape[1], second=y.shape[1])
     _need_pairs(x, y)
     kernel = _Kernel(x.shape[1], degree, gamma, offset)
     return kernel.among(x) + kernel.among(y) - 2 * kernel.across(x, y)
-
-
-def _same_width(a: NDArray[Any], b: NDArray[Any], first: str, second: str) -> None:
-    if a.shape[1] != b.shape[1]:
-        raise InputError(f"{first} and {second} must have the same width, got {a.shape[1]} and {b.shape[1]}.")
 
 
 def _need_pairs(first: NDArray[Any], second: NDArray[Any]) -> None:

@@ -24,6 +24,8 @@ from caveat._checks import (
     as_mask,
     as_matrix,
     as_vector,
+    check_each,
+    check_same,
     same_length,
 )
 from caveat.conformal._ranked import label_ranks
@@ -199,8 +201,7 @@ def steps_short_and_over(
     """
     inside, rows = as_array(member, "member"), as_matrix(probs, "probs")
     true = as_labels(labels, "labels", n_classes=rows.shape[1])
-    if inside.shape != rows.shape:
-        raise InputError(f"member must have the shape of probs, {rows.shape}, got {inside.shape}.")
+    check_same("shape", member=inside.shape, probs=rows.shape)
     inside = as_mask(inside.ravel(), "member").reshape(rows.shape)
     same_length(labels=true, probs=rows)
     own = np.take_along_axis(rows, true[:, None], axis=1)
@@ -279,7 +280,5 @@ def _in_strata(values: NDArray[np.float64], edges: tuple[int, ...], name: str) -
     if list(edges) != sorted(set(edges)):
         raise InputError(f"edges must rise strictly, got {edges}.")
     number = strata(values, edges)
-    if (number < 0).any():
-        row = int(np.argmax(number < 0))
-        raise InputError(f"{name} must be at least the first edge {edges[0]}, got {values[row]:g} at row {row}.")
+    check_each(values, number >= 0, name, f"be at least the first edge {edges[0]}")
     return number

@@ -20,7 +20,6 @@ from scipy.special import betaln, gammaln
 
 from caveat._checks import as_count, as_level
 from caveat.conformal.quantile import quantile_rank
-from caveat.errors import InputError
 
 __all__ = ["CoverageVerdict", "coverage_verdict"]
 
@@ -69,11 +68,9 @@ def coverage_verdict(covered: int, n: int, *, n_calibration: int, alpha: float, 
     'as chance allows'
     """
     as_count(n, "n")
-    as_count(covered, "covered", least=0)
+    as_count(covered, "covered", least=0, most=n)
     as_count(n_calibration, "n_calibration")
     as_level(delta, "delta")
-    if covered > n:
-        raise InputError(f"covered must be at most n = {n}, got {covered}.")
     rank = quantile_rank(n_calibration, alpha)
     if rank > n_calibration:  # no threshold: every value is in the set
         least, most = n, n

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_kind, as_labels, as_level, as_matrix, as_number, check_known, same_length
+from caveat._checks import as_kind, as_labels, as_level, as_matrix, as_number, check_each, check_known, same_length
 from caveat.conformal.criteria import criteria
 from caveat.errors import InputError
 
@@ -44,9 +43,7 @@ def efficiency(
     {'E': 1.5, 'F': 0.35, 'M': 1.0, 'N': 2.5, 'OE': 1.5, 'OF': 0.5, 'OM': 1.0, 'OU': 0.4, 'S': 1.1, 'U': 0.25}
     """
     p = as_matrix(p_values, "p_values")
-    if (outside := (p < 0) | (p > 1)).any():
-        row, column = np.argwhere(outside)[0]
-        raise InputError(f"p_values must lie between 0 and 1, got {p[row, column]} at row {row}.")
+    check_each(p, (p >= 0) & (p <= 1), "p_values", "lie between 0 and 1")
     true = None if labels is None else as_labels(labels, "labels", n_classes=p.shape[1])
     same_length(p_values=p, labels=p if true is None else true)
     return criteria(p, labels=true, epsilon=None if epsilon is None else as_level(epsilon, "epsilon"))

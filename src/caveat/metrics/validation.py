@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from caveat._adaptivity import SIZE_EDGES, equal_mass, signed_r2, strata
-from caveat._checks import Rng, as_count, as_level, as_mask, as_rng, as_vector, check_result, same_length
-from caveat.errors import InputError
+from caveat._checks import Rng, as_count, as_level, as_mask, as_rng, as_vector, check_each, check_result, same_length
 
 __all__ = ["MetricValidation", "property_rate", "validate_metrics"]
 
@@ -100,8 +99,7 @@ def validate_metrics(
     spare, hits = as_vector(over, "over"), as_mask(covered, "covered")
     n = same_length(covered=hits, sizes=size, ranks=rank, ease=known, short=missing, over=spare)
     as_level(alpha, "alpha")
-    if (size < 0).any():
-        raise InputError(f"sizes must be 0 or larger, got {size.min():g}.")
+    check_each(size, size >= 0, "sizes", "be 0 or larger")
     bins = as_count(bins, "bins", most=as_count(sample, "sample", most=n))
     rows = np.stack([rng.permutation(n)[:sample] for _ in range(as_count(trials, "trials"))])
     subsets = _subsets(sample, m, pairs, as_rng(rng))

@@ -23,7 +23,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_comparable, as_labels, as_vector, same_length
+from caveat._checks import as_comparable, as_labels, as_vector, check_same, check_shape, same_length
 from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores
 from caveat.errors import CaveatWarning, InputError
@@ -84,8 +84,7 @@ def certified_sets(
     assert known is not None
     assert asked is not None
     scores = as_comparable(asked, "test_lower" if name == "calibration" else "test")
-    if scores.ndim != 2 or 0 in scores.shape:
-        raise InputError(f"test scores must be a non-empty matrix (m, K), got shape {scores.shape}.")
+    check_shape(scores, "the test scores", 2, "matrix (m, K)")
     grouped = GroupedScores.of(_of_labels(known, labels, name, scores.shape[1]), None)
     promise = Promise(alpha, delta)
     level, caveat = promise.kept_by(grouped, by_group=False)
@@ -101,8 +100,7 @@ def _of_labels(known: ArrayLike, labels: ArrayLike | None, name: str, classes: i
         return as_vector(scores, name, allow_infinite=True)
     if labels is None:
         raise InputError(f"{name} is a matrix, so labels must say which column of each row is true; it is None.")
-    if scores.shape[1] != classes:
-        raise InputError(f"{name} must have as many columns as the test scores ({classes}), got {scores.shape[1]}.")
+    check_same("number of columns", **{name: scores.shape[1], "the test scores": classes})
     true = as_labels(labels, "labels", n_classes=classes)
     same_length(**{name: scores, "labels": true})
     return np.asarray(scores[np.arange(true.size), true])

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_kind, as_number, as_pair, as_real_array, check_finite
+from caveat._checks import as_kind, as_number, as_real_array, check_finite, check_inside, check_result
 from caveat._files import read_bytes, read_npz
 from caveat.errors import InputError, MissingExtraError
 from caveat.results import ScoreBounds
@@ -76,8 +76,7 @@ class Network:
                 raise InputError(f"array '{key}' is not the part of a layer. Names are <number>.<kind>.<field>, "
                                  f"with kinds {', '.join(_FIELDS)}.")  # fmt: skip
             array = as_real_array(value, key).astype(np.float64)
-            if array.size:
-                check_finite(np.atleast_1d(array), key)
+            check_finite(array, key)
             found.setdefault(int(number), (kind, {}))[1][field] = array
         if sorted(found) != list(range(len(found))) or not found:
             raise InputError(f"layers must be numbered 0, 1, 2, ... without a gap, got {sorted(found)}.")
@@ -148,8 +147,7 @@ class Network:
                 for k, (gap, spread) in enumerate(self._differences(rows[block], reach, clip)):
                     log_p = -_log_one_plus([spread - gap, -spread - gap], k)  # at least and at most
                     bounds[:, block] = np.maximum(bounds[:, block], log_p)  # of NaN and a number, NaN
-        if not np.isfinite(bounds).all():
-            raise InputError("a bound is not finite, so nothing is certified. Look for huge weights.")
+        bounds = check_result(bounds.T, "the bound of the confidence").T
         return ScoreBounds(
             value=_log_confidence(self.logits(rows)),
             lower=bounds[0] * (1 + _LAST),
@@ -236,13 +234,7 @@ def _inputs(x: ArrayLike, clip: Clip) -> Array:
     if rows.ndim < 2 or 0 in rows.shape:
         raise InputError(f"x must be a non-empty batch of inputs (n, ...), got shape {rows.shape}.")
     check_finite(rows, "x")
-    if clip is not None:
-        low, high = (as_number(end, "clip") for end in as_pair(clip, "clip"))
-        if not low < high:
-            raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
-    if clip is not None and not clip[0] <= rows.min() <= rows.max() <= clip[1]:
-        raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values from {rows.min():g} "
-                         f"to {rows.max():g}. Scale the inputs, or pass clip=None.")  # fmt: skip
+    check_inside(rows, clip, "x")
     return rows
 
 

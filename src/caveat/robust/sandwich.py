@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from caveat import metrics
-from caveat._checks import as_number, as_vector, same_length
-from caveat.errors import InputError
+from caveat._checks import as_number, as_vector, check_each, same_length
 from caveat.robust.detection import adversarial_auroc, guaranteed_auroc, guaranteed_fpr_at_tpr
 
 __all__ = ["Sandwich", "sandwich"]
@@ -81,7 +80,7 @@ def sandwich(
     GAUC <= AAUC <= AUC: 50.0 <= 75.0 <= 100.0 (2 inliers, 2 outliers)
     >>> sandwich(inlier=[0.9], outlier=[0.1], outlier_attacked=[0.7], outlier_upper=[0.6])
     Traceback (most recent call last):
-    caveat.errors.InputError: outlier_attacked must not exceed outlier_upper, got 0.7 above 0.6 at row 0. ...
+    caveat.errors.InputError: outlier_attacked must not exceed outlier_upper, got 0.7 at row 0. ...
     """
     known = as_vector(inlier, "inlier", allow_infinite=True)
     clean = as_vector(outlier, "outlier", allow_infinite=True)
@@ -91,9 +90,10 @@ def sandwich(
     tolerance = as_number(tolerance, "tolerance", least=0)
     if zero_gradient_share is not None:
         zero_gradient_share = as_number(zero_gradient_share, "zero_gradient_share", least=0, most=1)
-    _demand(clean, attacked, "outlier", "outlier_attacked", tolerance, "Count the clean point among the attacks.")
-    _demand(attacked, upper, "outlier_attacked", "outlier_upper", tolerance,
-            "Either the bound is unsound or it is of another model or radius.")  # fmt: skip
+    check_each(clean, clean <= attacked + tolerance, "outlier", "not exceed outlier_attacked",
+               hint="Count the clean point among the attacks.")  # fmt: skip
+    check_each(attacked, attacked <= upper + tolerance, "outlier_attacked", "not exceed outlier_upper",
+               hint="Either the bound is unsound or it is of another model or radius.")  # fmt: skip
     attacked = np.maximum(attacked, clean)  # what is left is rounding, and the order of areas should not hang on it
     upper = np.maximum(upper, attacked)
     return Sandwich(
@@ -108,13 +108,3 @@ def sandwich(
         n_outlier=clean.size,
         zero_gradient_share=zero_gradient_share,
     )
-
-
-def _demand(
-    small: NDArray[np.float64], large: NDArray[np.float64], small_name: str, large_name: str, slack: float, why: str
-) -> None:
-    wrong = small > large + slack
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise InputError(f"{small_name} must not exceed {large_name}, got {small[row]:g} above {large[row]:g} "
-                         f"at row {row}. {why}")  # fmt: skip

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, betaincinv, ndtr, ndtri
 
-from caveat._checks import as_level, as_matrix, as_number, as_positive, check_known, exact_level
-from caveat.errors import InputError
+from caveat._checks import as_level, as_matrix, as_number, as_positive, check_each, check_known, exact_level
 from caveat.results import ScoreBounds
 
 __all__ = ["smoothed_mean_bounds", "smoothed_quantile_bounds"]
@@ -109,9 +108,9 @@ def smoothed_mean_bounds(
     """
     check_known(kind, ("votes", "soft"), "kind")
     rows = as_matrix(samples, "samples").astype(np.float64)
-    if rows.min() < 0 or rows.max() > 1 or (kind == "votes" and not np.isin(rows, (0, 1)).all()):
-        span = "be 0 or 1" if kind == "votes" else "lie between 0 and 1"
-        raise InputError(f"samples must {span} for kind '{kind}', got values from {rows.min():g} to {rows.max():g}.")
+    votes = kind == "votes"
+    holds = np.isin(rows, (0, 1)) if votes else (rows >= 0) & (rows <= 1)
+    check_each(rows, holds, "samples", f"{'be 0 or 1' if votes else 'lie between 0 and 1'} for kind '{kind}'")
     n, m = rows.shape
     each = as_level(delta, "delta") / 2 / (n if together else 1)
     shift, mean = _shift(radius, sigma), rows.mean(axis=1)

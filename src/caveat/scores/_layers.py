@@ -23,10 +23,8 @@ def known_layers(
     for name, width in zip(names.tolist(), channels.tolist(), strict=True):
         if name not in layers:
             raise InputError(f"outputs must have layers[{name!r}] as in training, got {', '.join(sorted(layers))}.")
-        if layers[name].shape[1] != width:
-            raise InputError(
-                f"layers[{name!r}] must have {width} channels as in training, got {layers[name].shape[1]}."
-            )
+        if (found := layers[name].shape[1]) != width:
+            raise InputError(f"layers[{name!r}] must have {width} channels as in training, got {found}.")
         yield layers[name]
 
 

@@ -213,12 +213,10 @@ class _Reader:
                 return self.array(str(value["file"]), tuple(value["shape"]), str(value["dtype"]), value["crc32"])
             if kind == "score":
                 return self.score(value)
-        except (KeyError, TypeError, IndexError) as error:
+        except InputError:
+            raise
+        except (KeyError, TypeError, IndexError, ValueError) as error:
             raise InputError(f"{self.page} is damaged ({type(error).__name__}: {error}). {_DAMAGED}") from None
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{self.page} is damaged ({error}). {_DAMAGED}") from None
         raise InputError(f"{self.page} is damaged (a value of unknown kind {kind!r}). {_DAMAGED}")
 
     def array(self, file: str, shape: tuple[int, ...], dtype: str, crc: int) -> NDArray[Any]:

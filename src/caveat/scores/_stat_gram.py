@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.errors import InputError
+from caveat._checks import check_same
 from caveat.outputs import Outputs
 from caveat.scores._statistics import Statistic, unit_rows
 
@@ -35,8 +35,7 @@ class AugmentedGram(Statistic):
         self.resolution = max(self.resolution, float(np.finfo(block.features.dtype).eps))
 
     def __add__(self, other: Self) -> Self:
-        if self.gram.shape != other.gram.shape:
-            raise InputError(f"Gram matrices of {self.gram.shape} and {other.gram.shape} cannot be added.")
+        check_same("shape to be added", one=self.gram.shape, other=other.gram.shape)
         both = replace(self)
         both.n, both.gram = self.n + other.n, self.gram + other.gram
         both.resolution = max(self.resolution, other.resolution)

@@ -8,7 +8,7 @@ from typing import ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.errors import InputError
+from caveat._checks import check_same
 from caveat.outputs import Outputs
 from caveat.scores._statistics import Statistic, unit_rows
 
@@ -40,8 +40,7 @@ class FeatureMean(Statistic):
         self._sum += rows.sum(axis=0, dtype=np.float64)
 
     def __add__(self, other: Self) -> Self:
-        if self._sum.shape != other._sum.shape:
-            raise InputError(f"means of {self._sum.size} and {other._sum.size} features cannot be added.")
+        check_same("shape to be added", one=self._sum.shape, other=other._sum.shape)
         both = replace(self)
         both.n, both._sum = self.n + other.n, self._sum + other._sum
         return both

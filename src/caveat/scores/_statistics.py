@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from caveat._checks import check_same
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 
@@ -145,9 +146,7 @@ class ClassMoments(Statistic):
         self._scatter += centred.T @ centred
 
     def __add__(self, other: Self) -> Self:
-        if self._scatter.shape != other._scatter.shape or self.counts.shape != other.counts.shape:
-            raise InputError(f"statistics of {self._sums.shape} and {other._sums.shape} (classes, features) "
-                             "cannot be added.")  # fmt: skip
+        check_same("shape to be added", one=self._sums.shape, other=other._sums.shape)
         both = replace(self)
         both.counts = self.counts + other.counts
         total = np.maximum(both.counts, 1)
@@ -192,10 +191,14 @@ class ClassMoments(Statistic):
 
     def demand_every_class(self, who: str) -> None:
         """Raise InputError if a class has no row."""
-        empty = np.flatnonzero(self.counts == 0)
-        if empty.size:
-            raise InputError(f"labels has no sample of class {empty[0]}, and {who} needs every class. "
-                             "Add training samples of it, or renumber the classes without it.")  # fmt: skip
+        demand_every_class(self.counts, who)
+
+
+def demand_every_class(counts: NDArray[Any], who: str) -> None:
+    """Raise InputError if a class has no row."""
+    if (empty := np.flatnonzero(counts == 0)).size:
+        raise InputError(f"labels has no sample of class {empty[0]}, and {who} needs every class. "
+                         "Add training samples of it, or renumber the classes without it.")  # fmt: skip
 
 
 def class_sums(rows: NDArray[Any], labels: NDArray[np.intp], n_classes: int) -> NDArray[Any]:

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from caveat._blocks import row_blocks
 from caveat._checks import check_result
 from caveat._parallel import map_in_threads
-from caveat.errors import InputError
 from caveat.outputs import Outputs
-from caveat.scores._statistics import ClassMoments
+from caveat.scores._statistics import ClassMoments, demand_every_class
 
 __all__ = [
     "class_subspaces",
@@ -69,10 +68,7 @@ def class_subspaces(
     assert classes is not None
     order = np.argsort(labels, kind="stable")
     counts = np.bincount(labels, minlength=classes)
-    if (counts == 0).any():
-        empty = int(np.flatnonzero(counts == 0)[0])
-        raise InputError(f"labels has no sample of class {empty}, and a class projection needs every class. "
-                         "Add training samples of it, or renumber the classes without it.")  # fmt: skip
+    demand_every_class(counts, "a class projection")
     features = train.features
 
     def solve(members: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_percent, check_known
+from caveat._params import choice, percent
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, log_sum_exp
@@ -55,19 +55,14 @@ class ASH(Score):
     {'p': [-3.13, -1.81], 'b': [-2.69, -3.13], 's': [-8.16, -11.08]}
     """
 
-    variant: str = "s"
-    percentile: float | None = None
+    variant: str = choice("s", _PERCENTILES, "variant of ash")
+    percentile: float | None = percent(None)
 
     name: ClassVar[str] = "ash"
     needs: ClassVar[tuple[str, ...]] = ("features", "head")
     cost: ClassVar[str] = "CD"
     paper: ClassVar[str] = "Djurisic et al. 2023, alg. 1-3"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"percentile": (None, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0)}
-
-    def __post_init__(self) -> None:
-        check_known(self.variant, _PERCENTILES, "variant of ash")
-        if self.percentile is not None:
-            as_percent(self.percentile, "percentile")
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = block.features

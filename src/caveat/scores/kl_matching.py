@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
-from caveat.errors import InputError
+from caveat._checks import check_same
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import log_probabilities, logits_of
@@ -48,8 +48,7 @@ class PredictedProbabilities(Statistic):
         self.sums += class_sums(np.exp(log_p), predicted, self.counts.size)
 
     def __add__(self, other: Self) -> Self:
-        if self.counts.shape != other.counts.shape:
-            raise InputError(f"statistics of {self.counts.size} and {other.counts.size} classes cannot be added.")
+        check_same("shape to be added", one=self.counts.shape, other=other.counts.shape)
         both = replace(self)
         both.counts, both.sums = self.counts + other.counts, self.sums + other.sums
         return both

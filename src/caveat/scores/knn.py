@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
+from caveat._checks import as_count
 from caveat._params import count
 from caveat.errors import InputError
 from caveat.outputs import Outputs
@@ -73,8 +74,7 @@ class KNN(Score):
         return RowLengths(), RowPredictions()
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
-        if self.k > train.n:
-            raise InputError(f"k must be at most the number of training rows ({train.n}), got {self.k}.")
+        as_count(self.k, "k", most=train.n)
         self.bank_ = train.features
         self.lengths_ = gathered[RowLengths()].lengths
         self.predicted_ = gathered[RowPredictions()].predictions

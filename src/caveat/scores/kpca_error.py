@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from caveat._blocks import by_row_blocks, row_blocks
 from caveat._params import check_params, choice, count, level, positive
 from caveat.errors import InputError
-from caveat.outputs import Outputs
+from caveat.outputs import Outputs, demand
 from caveat.scores._base import Score
 from caveat.scores._pca import components_for, principal_directions
 from caveat.scores._stat_least_confident import LeastConfident, size_for
@@ -96,9 +96,8 @@ class KernelPCAError(Score):
 
     def can_fit(self, train: Outputs) -> None:
         super().can_fit(train)
-        if self.features == "nystrom" and not train.has("logits"):
-            raise InputError("KernelPCAError(features='nystrom') picks its landmarks by train.logits, which is None. "
-                             "Store logits (n, C), or use features='fourier'.")  # fmt: skip
+        if self.features == "nystrom":
+            demand(train, "logits", who="KernelPCAError(features='nystrom')", name="train", verb="picks landmarks by")
 
     def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
         if self.features == "nystrom" and train is not None and train.has("features") and not train.has("logits"):

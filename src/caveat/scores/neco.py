@@ -15,8 +15,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._checks import as_count
 from caveat._params import check_params, count, flag, level
-from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._pca import components_for, principal_directions
@@ -71,8 +71,8 @@ class NECO(Score):
         moments = gathered[ClassMoments()]
         covariance = moments.total_scatter / moments.n
         width = covariance.shape[0]
-        if self.dimension is not None and self.dimension >= width:
-            raise InputError(f"dimension must be below the number of features ({width}), got {self.dimension}.")
+        if self.dimension is not None:
+            as_count(self.dimension, "dimension", most=width - 1)
         spread = np.sqrt(np.diag(covariance))
         self.centre_, self.spread_ = moments.global_mean, np.where(spread > 0, spread, 1)
         values, vectors = principal_directions(covariance / np.outer(self.spread_, self.spread_))

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
+from caveat._checks import as_count
 from caveat._params import count, share
-from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, log_sum_exp
@@ -77,8 +77,7 @@ class NNGuide(Score):
         return (LowestEvidence(),)
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
-        if self.k > train.n:
-            raise InputError(f"k must be at most the number of training rows ({train.n}), got {self.k}.")
+        as_count(self.k, "k", most=train.n)
         self.head_weight_, self.head_bias_ = train.head.weight, train.head.bias
         self.shift_ = min(0.0, gathered[LowestEvidence()].lowest)
         size = min(train.n, max(self.k, math.ceil(self.share * train.n)))

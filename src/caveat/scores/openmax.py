@@ -21,8 +21,8 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._checks import check_same
 from caveat._params import count
-from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import Gathered, Statistic, class_sums
@@ -52,8 +52,7 @@ class CorrectLogits(Statistic):
         self.sums += class_sums(logits, labels, self.counts.size)
 
     def __add__(self, other: Self) -> Self:
-        if self.counts.shape != other.counts.shape:
-            raise InputError(f"statistics of {self.counts.size} and {other.counts.size} classes cannot be added.")
+        check_same("shape to be added", one=self.counts.shape, other=other.counts.shape)
         both = replace(self)
         both.counts, both.sums = self.counts + other.counts, self.sums + other.sums
         return both

@@ -21,7 +21,8 @@ from typing import Any, ClassVar, Literal, NoReturn, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count, as_kind, check_finite, check_known
+from caveat._checks import as_able, as_kind, check_finite, check_known
+from caveat._params import check_params, choice, count
 from caveat.errors import CaveatWarning, InputError, MissingExtraError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -128,8 +129,8 @@ class OutlierDetector(Score):
 
     estimator: Any
     params: Mapping[str, Any] | None = None
-    larger: Literal["auto", "stranger", "normal"] = "auto"
-    seed: int = 0
+    larger: Literal["auto", "stranger", "normal"] = choice("auto", ("auto", "stranger", "normal"), "meaning of larger")
+    seed: int = count(0, least=0)
 
     name: ClassVar[str] = "detector"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -139,8 +140,7 @@ class OutlierDetector(Score):
     in_threads: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_known(self.larger, ("auto", "stranger", "normal"), "meaning of larger")
-        as_count(self.seed, "seed", least=0)
+        check_params(self)
         if self.params is not None:
             as_kind(self.params, Mapping, "params")
         if isinstance(self.estimator, str):
@@ -148,11 +148,8 @@ class OutlierDetector(Score):
             return
         if self.params:
             raise InputError("params belong to a detector given by name; set those of an estimator on it.")
-        if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "decision_function"):
-            raise InputError(
-                f"estimator must have fit(X) and decision_function(X), got {type(self.estimator).__name__}. "
-                "scikit-learn's LocalOutlierFactor has them with novelty=True."
-            )
+        as_able(self.estimator, ("fit", "decision_function"), "estimator",
+                hint="scikit-learn's LocalOutlierFactor has them with novelty=True.")  # fmt: skip
 
     @property
     def whole_batch(self) -> bool:

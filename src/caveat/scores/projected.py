@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._blocks import row_blocks
+from caveat._checks import check_known
 from caveat._params import check_params, share
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
@@ -85,7 +86,7 @@ class Projected(Score):
     array([-3. , -2.3])
     >>> Projected(Energy(), "globe")
     Traceback (most recent call last):
-    caveat.errors.InputError: score 'energy' has no projection 'globe'. It has global, class, class_pred, class_avg.
+    caveat.errors.InputError: unknown projection of energy 'globe'. Did you mean 'global'? Known: class, ...
     """
 
     inner: Score
@@ -102,9 +103,7 @@ class Projected(Score):
         if not allowed:
             able = ", ".join(name for name, row in TABLE.items() if row.projections)
             raise InputError(f"score '{self.inner.name}' has no projection. These have: {able}.")
-        if not isinstance(self.projection, str) or self.projection not in allowed:
-            raise InputError(f"score '{self.inner.name}' has no projection {self.projection!r}. "
-                             f"It has {', '.join(allowed)}.")  # fmt: skip
+        check_known(self.projection, allowed, f"projection of {self.inner.name}")
         check_params(self)
 
     # These three are fixed for a class of score; here they follow from the score inside.

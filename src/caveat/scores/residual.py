@@ -16,8 +16,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._checks import as_count
 from caveat._params import count
-from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.scores._base import Score
 from caveat.scores._pca import principal_directions
@@ -79,8 +79,7 @@ def outside_principal_space(
     """The origin o (D,) and an orthonormal basis (D, D - D') of what the principal subspace leaves out."""
     width = head.n_features
     inside = principal_dimension(width) if dimension is None else dimension
-    if inside >= width:
-        raise InputError(f"dimension must be below the number of features ({width}), got {inside}.")
+    as_count(inside, "dimension", least=0, most=width - 1)
     # Weights that sum to zero over the classes, as training tends to leave them, have a singular value that is zero up
     # to the rounding of their own float type: it must not be inverted.
     rounding = max(head.weight.shape) * float(np.finfo(head.weight.dtype).eps)

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from caveat._blocks import row_blocks
-from caveat._checks import as_matrix, check_result
+from caveat._checks import as_count, as_matrix, check_result
 from caveat._params import check_params, count, share
-from caveat.errors import InputError, NotFittedError
+from caveat.errors import NotFittedError
 from caveat.scores._neighbours import distances_between, nearest_rows
 
 __all__ = ["SOD"]
@@ -65,8 +65,7 @@ class SOD:
 
     def __post_init__(self) -> None:
         check_params(self)
-        if self.ref_set > self.n_neighbors:
-            raise InputError(f"ref_set must be at most n_neighbors = {self.n_neighbors}, got {self.ref_set}.")
+        as_count(self.ref_set, "ref_set", most=self.n_neighbors)
 
     def fit(self, X: ArrayLike) -> Self:
         """Note how many columns there are; labels are not needed."""

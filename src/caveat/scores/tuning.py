@@ -175,9 +175,7 @@ def _judged_by(validation: Outputs, outlier: Outputs | None) -> NDArray[np.bool_
     """Which validation predictions are right, where those decide."""
     if outlier is not None:
         return np.ones(validation.n, dtype=np.bool_)
-    if not validation.has("correct"):
-        raise InputError("validation needs labels and logits: parameters are chosen by how well they find its errors. "
-                         "Store both, or pass outlier= to choose on outliers.")  # fmt: skip
+    demand(validation, "correct", who="tuning without outlier=", name="validation")
     correct = np.asarray(validation.correct)
     if correct.all() or not correct.any():
         what = "right" if correct.all() else "wrong"

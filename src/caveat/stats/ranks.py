@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, fdtrc
 
-from caveat._checks import as_comparable
-from caveat.errors import InputError
+from caveat._checks import as_comparable, check_each, check_shape
 from caveat.stats._ties import ROUNDING, tie_levels
 from caveat.stats.exact import agreement_p_value, exact_p_value
 
@@ -82,10 +81,8 @@ def friedman(ranks: ArrayLike) -> Friedman:
     ranks = _table(ranks, "ranks")
     blocks, k = ranks.shape
     total = k * (k + 1) / 2
-    if (wrong := ranks.sum(axis=1) != total).any():
-        row = int(np.argmax(wrong))
-        raise InputError(f"ranks must add up to {total:g} in every block, got {ranks[row].sum():g} at row {row}. "
-                         "Rank values with mid_ranks.")  # fmt: skip
+    sums = ranks.sum(axis=1)
+    check_each(sums, sums == total, "the ranks of a block", f"add up to {total:g}", hint="Rank values with mid_ranks.")
     spread = float((ranks**2).sum() - blocks * k * (k + 1) ** 2 / 4)
     if spread <= 0:
         return Friedman(0.0, 1.0, 0.0, 1.0, 0.0, 1.0)
@@ -102,6 +99,5 @@ def friedman(ranks: ArrayLike) -> Friedman:
 
 def _table(values: ArrayLike, name: str) -> NDArray[np.float64]:
     array = as_comparable(values, name)
-    if array.ndim != 2 or 0 in array.shape:
-        raise InputError(f"{name} must be a non-empty (blocks x methods) array, got shape {array.shape}.")
+    check_shape(array, name, 2, "(blocks x methods) array")
     return array

@@ -12,7 +12,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_array, as_list, check_known
+from caveat._checks import as_array, as_list, check_known, check_same, check_shape
+from caveat._files import path_errors
 from caveat.errors import InputError, MissingExtraError
 
 __all__ = ["Blocks", "keep_rows", "read_blocks", "read_columns", "split_columns"]
@@ -77,21 +78,15 @@ def read_columns(table: Any) -> Columns:
     if not _is_table(table):
         raise InputError(f"table must be a path, columns by name, rows or a data frame, got {type(table).__name__}.")
     if isinstance(table, Sequence):
-        if not table:
-            raise InputError("table must have at least one row, got none.")
         names = list(table[0])
         if any(set(row) != set(names) for row in table):
             raise InputError("table must have the same columns in every row.")
         return {str(name): np.asarray([row[name] for row in table]) for name in names}
     names = list(table) if isinstance(table, Mapping) else list(getattr(table, "column_names", None) or table.columns)
-    if not names:
-        raise InputError("table must have at least one column, got none.")
-    columns = {str(name): as_array(table[name], f"column '{name}'") for name in names}
-    lengths = {name: column.shape for name, column in columns.items()}
-    if len(set(lengths.values())) != 1 or len(next(iter(lengths.values()))) != 1:
-        raise InputError(f"table must have columns of one length, got {lengths}.")
-    if columns[str(names[0])].size == 0:
-        raise InputError("table must have at least one row, got none.")
+    columns = {str(name): as_array(table[name], f"column '{name}'") for name in as_list(names, "the columns of table")}
+    shape = check_same("length", **{name: column.shape for name, column in columns.items()})
+    if len(shape) != 1 or not shape[0]:
+        raise InputError(f"table must have at least one row and one value per row and column, got columns of {shape}.")
     return columns
 
 
@@ -132,17 +127,16 @@ def _read_file(path: Path) -> Columns:
         except ImportError:
             raise MissingExtraError("reading Parquet", extra="stats") from None
         try:
-            return read_columns(parquet.read_table(path))
-        except FileNotFoundError:
-            raise InputError(f"{path} does not exist. Check the path.") from None
-        except (OSError, ValueError) as error:
+            with path_errors(path, "read"):
+                return read_columns(parquet.read_table(path))
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
             raise InputError(f"{path} is not a Parquet file ({error}).") from None
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
+        with path_errors(path, "read"), path.open(newline="", encoding="utf-8-sig") as stream:
             rows = list(csv.reader(stream, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist. Check the path.") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read as CSV ({error}).") from None
     rows = [row for row in rows if row]
     if len(rows) < 2:
@@ -164,8 +158,7 @@ def _from_array(table: Any, methods: Sequence[str] | None) -> tuple[NDArray[np.f
         raise InputError("table must have one value per method in every block; the rows differ in length. Write NaN "
                          "where a value is missing.") from None  # fmt: skip
     values = _as_numbers(values, "table")
-    if values.ndim != 2 or 0 in values.shape:
-        raise InputError(f"table must be a non-empty (blocks x methods) array, got shape {values.shape}.")
+    check_shape(values, "table", 2, "(blocks x methods) array")
     names = [f"method {i}" for i in range(values.shape[1])] if methods is None else [str(name) for name in methods]
     if len(names) != values.shape[1] or len(set(names)) != len(names):
         raise InputError(f"methods must be {values.shape[1]} different names, one per column, got {names}.")
