@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from caveat.report.study_verdicts import METRICS
 
 from caveat.metrics.direction import higher_is_better
-from caveat.report.study_verdicts import METRICS
 
 
 @pytest.mark.parametrize(
