@@ -73,9 +73,7 @@ def test_wrong_files_are_explained(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         data.read_cifar_binary([tmp_path / "nothing.bin"])
     (tmp_path / "meta").write_bytes(pickle.dumps({"label_names": ["a"]}, protocol=2))
-    with pytest.raises(
-        InputError, match=r"must hold data \(n, 3072\) of bytes and labels or fine_labels.*found label_names"
-    ):
+    with pytest.raises(InputError, match=r"must hold data \(n, 3072\) of bytes and labels.*found label_names"):
         data.read_cifar_python([tmp_path / "meta"])
 
 
