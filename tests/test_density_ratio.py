@@ -191,7 +191,7 @@ def test_fitted_mixtures_tell_inside_from_outside():
     (lambda r: eigenvalue_radius(1.0, np.zeros((2, 2))), "positive definite"),
     (lambda r: DensityRatio(r.inside, Mixture([1.0], [[0.0]], [1.0])), "same width"),
     (lambda r: DensityRatio(r.inside, r.outside, 0.0), "out_weight must be a positive"),
-    (lambda r: DensityRatio(r.inside, r.outside, 1.0, np.eye(2)), "transform and inside must have the same number of dimensions"),
+    (lambda r: DensityRatio(r.inside, r.outside, 1.0, np.eye(2)), "same number of dimensions"),
 ])  # fmt: skip
 def test_wrong_arguments_are_named(make, what):
     with pytest.raises(InputError, match=what):

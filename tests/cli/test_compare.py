@@ -117,7 +117,7 @@ def test_wide_table(run, tmp_path):
         ((*LONG, "--lower-is-better"), "Add the column that tells them apart"),
         ((*LONG, "--where", "metric"), "--where must be column=value, got metric"),
         ((*LONG, "--where", "metrc=augrc"), "unknown column 'metrc'. Did you mean 'metric'"),
-        ((*LONG, "--posthoc", "dunn"), "--posthoc must be one of conover, nemenyi, wilcoxon"),
+        ((*LONG, "--posthoc", "dunn"), "unknown --posthoc 'dunn'. Known: conover, nemenyi, wilcoxon"),
         ((*LONG, "--where", "metric=augrc", "--regime", "x"), "unknown column 'x'"),
     ],
 )

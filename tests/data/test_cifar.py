@@ -73,7 +73,7 @@ def test_wrong_files_are_explained(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         data.read_cifar_binary([tmp_path / "nothing.bin"])
     (tmp_path / "meta").write_bytes(pickle.dumps({"label_names": ["a"]}, protocol=2))
-    with pytest.raises(InputError, match=r"must hold data \(n, 3072\) and labels or fine_labels.*found label_names"):
+    with pytest.raises(InputError, match=r"must hold data \(n, 3072\) of bytes and labels.*found label_names"):
         data.read_cifar_python([tmp_path / "meta"])
 
 
@@ -86,7 +86,7 @@ def test_wrong_files_are_explained(tmp_path):
         ),
         ({"data": np.zeros((2, 3072), np.uint8), "labels": [0, -5]}, "got -5 at row 1"),
         ({"data": np.zeros((2, 3072), np.uint8), "labels": 3}, "one per row"),
-        ({"data": np.full((2, 3072), 300), "labels": [0, 1]}, "data must be bytes, got int64"),  # would wrap to 44
+        ({"data": np.full((2, 3072), 300), "labels": [0, 1]}, "must hold data .*of bytes"),  # would wrap to 44
     ],
 )
 def test_batches_with_wrong_values_are_explained(tmp_path, batch, message):
@@ -97,7 +97,7 @@ def test_batches_with_wrong_values_are_explained(tmp_path, batch, message):
 
 def test_no_files_are_no_images():
     for read in (data.read_cifar_python, data.read_cifar_binary):
-        with pytest.raises(InputError, match="at least one file"):
+        with pytest.raises(InputError, match="paths must be .*at least one"):
             read([])
 
 

@@ -112,7 +112,7 @@ def test_bad_models_inputs_and_parameters_are_explained(cnn):
         ODIN(cnn[:3]).score(torch.zeros(2, 1, 8, 8))
     with pytest.raises(InputError, match=r"inputs that have a gradient, got torch.int64"):
         ODIN(nn.Embedding(3, 3)).score(torch.tensor([0, 1]))
-    with pytest.raises(InputError, match="at least one sample"):
+    with pytest.raises(InputError, match="inputs .*at least one"):
         ODIN(cnn).score([])
     with pytest.raises(InputError, match="has NaN, first at row 1"):
         ODIN(cnn).score(torch.stack([torch.zeros(1, 8, 8), torch.full((1, 8, 8), float("nan"))]))

@@ -82,7 +82,7 @@ def test_a_missing_matplotlib_names_the_extra(name, monkeypatch):
 
 def test_a_grid_of_axes_is_refused():
     _, grid = plt.subplots(1, 2)
-    with pytest.raises(InputError, match="ax must be a matplotlib Axes, got ndarray"):
+    with pytest.raises(InputError, match="ax must be a matplotlib Axes, got a ndarray"):
         CALLS["roc"](ax=grid)
 
 

@@ -47,7 +47,7 @@ def test_a_constant_score_can_be_drawn():
 
 
 def test_what_cannot_be_drawn_is_named():
-    with pytest.raises(InputError, match="at least one set"):
+    with pytest.raises(InputError, match="outliers must be .*at least one"):
         plots.histogram(inlier=[1.0], outliers={})
     with pytest.raises(InputError, match="outliers b has NaN"):
         plots.histogram(inlier=[1.0], outliers={"a": [1.0], "b": [np.nan]})

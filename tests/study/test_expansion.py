@@ -148,7 +148,7 @@ def test_a_grid_from_a_function(task_study):
 
 @pytest.mark.parametrize(
     ("grid", "said"),
-    [("[1]", "must give dicts of parameters"), ("3", "must give a list of dicts"), ("[]", "nothing to run"),
+    [("[1]", "must give dicts of parameters"), ("3", "must be a list"), ("[]", "with at least one"),
      ("[{'a': object()}]", "must be plain values"), ("[{'a': 1}, {'a': 1}]", "has the cell 'a=1' twice")],
 )  # fmt: skip
 def test_a_wrong_grid_function(task_study, grid, said):

@@ -104,7 +104,7 @@ def test_the_summary_writes_the_comparison_and_must_return_one(tiny, tmp_path):
     assert found.sentence == "1 of 2 agree; largest difference 2"
     assert Agreement.read(tmp_path / "out" / "comparison.json") == found
     (one.folder / "summary.py").write_text("def summary(rows, out):\n    return rows\n")
-    with pytest.raises(InputError, match="must return an Agreement, got list"):
+    with pytest.raises(InputError, match="returns must be of type Agreement"):
         one.summarise([], tmp_path / "out")
 
 

@@ -43,7 +43,7 @@ def test_lists_are_checked_item_by_item():
     assert Section({}).many("s", str, ("d",)) == ("d",)
     with pytest.raises(InputError, match=r"s\[1\] must be text, got 2"):
         Section({"s": ["a", 2]}).many("s", str)
-    with pytest.raises(InputError, match="s must not be empty"):
+    with pytest.raises(InputError, match="s must be a list with at least one"):
         Section({"s": []}).many("s", str)
 
 

@@ -115,7 +115,7 @@ def test_a_task_may_give_a_dict(tmp_path, inlier):
     assert save_source({"inlier": inlier, "outliers": {}}, tmp_path / "s").train is None
     with pytest.raises(InputError, match="must return SourceOutputs with outliers"):
         save_source({"inlier": inlier}, tmp_path / "t")
-    with pytest.raises(InputError, match="must give Outputs, got ndarray as inlier"):
+    with pytest.raises(InputError, match="inlier of a task .*must be of type Outputs"):
         save_source({"inlier": np.zeros(3), "outliers": {}}, tmp_path / "t")
     with pytest.raises(InputError, match="outliers must be a dict of Outputs, got list"):
         save_source({"inlier": inlier, "outliers": [inlier]}, tmp_path / "t")

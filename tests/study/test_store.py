@@ -104,7 +104,7 @@ def test_a_cell_under_a_wrong_name_is_noticed(store):
 def test_what_is_not_there_is_named(store, tmp_path):
     with pytest.raises(InputError, match="is not in"):
         store.read("abc")
-    with pytest.raises(InputError, match="does not exist. Run caveat study first"):
+    with pytest.raises(InputError, match="is no study: there is no such folder"):
         Store(tmp_path / "gone").plan()
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="is no study"):
@@ -221,7 +221,7 @@ def test_what_a_run_that_begins_a_moment_later_writes_is_left_alone(store, monke
 def test_a_folder_with_the_plan_of_somebody_else_is_left_alone(tmp_path):
     theirs = tmp_path / "plan.json"
     theirs.write_text('{"resources": []}')
-    with pytest.raises(StoreError, match=r"is no study \(its plan.json is not ours\). Choose another folder"):
+    with pytest.raises(StoreError, match=r"is no study \(it holds a plan.json that is not ours\)"):
         Store(tmp_path).prepare(PLAN, [CELL])
     with pytest.raises(InputError, match="its plan.json is not ours. Give the folder that caveat study wrote"):
         Store(tmp_path).plan()

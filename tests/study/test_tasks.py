@@ -23,7 +23,7 @@ def test_one_dict_is_one_row(task_study, tmp_path):
 
 def test_something_else_is_an_error(task_study, tmp_path):
     path = task_study("def one(a): return a", '[task]\nrun = "run.py:one"\n[grid]\na = [4]')
-    with pytest.raises(InputError, match="must return a list of dicts or of records, got int"):
+    with pytest.raises(InputError, match="returns must be a list of dicts or of records, got 4"):
         compute(expand(Plan.read(path))[0][0], Store(tmp_path / "runs"))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from caveat._checks import check_known
 from caveat.cli._console import console, say
 from caveat.cli._named import check_folder
 from caveat.errors import InputError, MissingExtraError
@@ -56,9 +57,8 @@ def compare(
     from caveat.stats.posthoc import POSTHOC
     from caveat.stats.tables import keep_rows, read_columns, split_columns
 
-    chosen = next((known for known in POSTHOC if known == posthoc), None)
-    if chosen is None:
-        raise InputError(f"--posthoc must be one of {', '.join(POSTHOC)}, got {posthoc}.")
+    asked = check_known(posthoc, POSTHOC, "--posthoc")
+    chosen = next(known for known in POSTHOC if known == asked)
     if out is not None:
         check_folder(out)
     columns = read_columns(table)

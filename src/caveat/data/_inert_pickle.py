@@ -174,24 +174,17 @@ class _Builder:
             return item.args[0].encode("latin-1")
         if item.by in _ARRAY and isinstance(item.args[0], str) and item.args[0] == "numpy ndarray":
             return self._array(item.state, depth)
-        raise InputError(
-            f"it wants to call {item.by[:100]!r}, which is never done. Only files of plain arrays are read."
-        )
+        raise InputError(f"it wants to call {item.by[:100]!r}, which is never done. Only plain arrays are read.")
 
     def _array(self, state: Any, depth: int) -> NDArray[Any]:
         _, shape, kind, fortran, content = state
-        if not isinstance(kind, _Made) or kind.by != "numpy dtype":
-            raise InputError("it holds an array of an unknown type and is not read.")
-        name, order = _text(self.value(kind.args[0], depth)), _text(kind.state[1])
-        if name not in _TYPES:
-            raise InputError(f"it holds an array of type {name[:100]!r}; only numbers are read.")
         values = self.value(content, depth)
-        if (
-            not isinstance(values, bytes)
-            or not isinstance(shape, tuple)
-            or any(type(side) is not int for side in shape)
-        ):
-            raise InputError("it holds an array without bytes or sides and is not read.")
+        name = order = ""
+        if isinstance(kind, _Made) and kind.by == "numpy dtype":
+            name, order = _text(self.value(kind.args[0], depth)), _text(kind.state[1])
+        whole = isinstance(values, bytes) and isinstance(shape, tuple) and all(type(side) is int for side in shape)
+        if not whole or not order or name not in _TYPES:
+            raise InputError(f"it holds an array without bytes or sides, or of type {name[:100]!r}, and is not read.")
         self.arrays = _spend(self.arrays, len(values))
         flat = np.frombuffer(values, dtype=np.dtype((order if order in ("<", ">") else "=") + name))
         return flat.reshape(shape, order="F" if fortran else "C").astype(name)
@@ -204,8 +197,4 @@ def _spend(budget: int, size: int) -> int:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode("ascii")
-    if not isinstance(value, str):
-        raise InputError("it holds an array of an unknown type and is not read.")
-    return value
+    return value.decode("ascii") if isinstance(value, bytes) else value if isinstance(value, str) else ""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_labels
+from caveat._checks import as_labels, as_list
 from caveat._files import read_bytes
 from caveat.data._inert_pickle import read_inert
 from caveat.data.images import Images
@@ -32,42 +32,35 @@ def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: i
     Of two label bytes the second, the fine class, is taken.
     """
     rows = []
-    for path in map(Path, paths):
+    for path in map(Path, as_list(paths, "paths")):
         raw = np.frombuffer(read_bytes(path), dtype=np.uint8)
         if raw.size == 0 or raw.size % (label_bytes + _IMAGE):
             raise InputError(f"{path} must hold records of {label_bytes} + {_IMAGE} bytes, has {raw.size} bytes. "
                              "Fetch it again.")  # fmt: skip
         rows.append(raw.reshape(-1, label_bytes + _IMAGE))
-    records = np.concatenate(_some(rows))
+    records = np.concatenate(rows)
     return Images(_pixels(records[:, label_bytes:]), records[:, label_bytes - 1].astype(np.intp))
 
 
 def read_cifar_python(paths: Sequence[str | os.PathLike[str]]) -> Images:
     """Images of the Python version, in the order given. Nothing in the files is run: they are read as data."""
     pixels, labels = [], []
-    for path in map(Path, paths):
+    for path in map(Path, as_list(paths, "paths")):
         found = read_inert(path)
         batch = {_text(key): value for key, value in found.items()} if isinstance(found, dict) else {}
         truth: Any = batch.get("fine_labels", batch.get("labels"))
-        values = batch.get("data")
+        values: Any = batch.get("data")
         # Plain numbers only: numpy would write out a list of lists of the same list.
         flat = isinstance(truth, np.ndarray) or (
             isinstance(truth, list) and all(isinstance(one, (int, float, str, bytes)) for one in truth)
         )
-        if not isinstance(values, np.ndarray) or not flat or values.shape != (np.size(truth), _IMAGE):
-            raise InputError(f"{path} must hold data (n, {_IMAGE}) and labels or fine_labels, one per row; "
+        whole = isinstance(values, np.ndarray) and values.dtype == np.uint8
+        if not whole or not flat or values.shape != (np.size(truth), _IMAGE):
+            raise InputError(f"{path} must hold data (n, {_IMAGE}) of bytes and labels or fine_labels, one per row; "
                              f"found {', '.join(sorted(batch)) or type(found).__name__}.")  # fmt: skip
-        if values.dtype != np.uint8:
-            raise InputError(f"{path}: data must be bytes, got {values.dtype}.")
         pixels.append(values)
         labels.append(as_labels(truth, f"{path}: labels"))
-    return Images(_pixels(np.concatenate(_some(pixels))), np.concatenate(labels))
-
-
-def _some(parts: list[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
-    if not parts:
-        raise InputError("paths must name at least one file, got none.")
-    return parts
+    return Images(_pixels(np.concatenate(pixels)), np.concatenate(labels))
 
 
 def _pixels(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -62,9 +62,7 @@ def occluded(pixels: Pixels, rng: Rng, *, size: int | None = None) -> Pixels:
     rng = as_rng(rng)
     covered = _images(pixels).copy()
     sides = np.array(covered.shape[1:3])
-    size = as_count(sides.min() // 2 if size is None else size, "size")
-    if size > sides.min():
-        raise InputError(f"size must be at most the side of the images ({sides.min()}), got {size}.")
+    size = as_count(sides.min() // 2 if size is None else size, "size", most=int(sides.min()))
     corners = rng.integers(0, sides - size + 1, size=(len(covered), 2))
     for image, (top, left) in zip(covered, corners, strict=True):
         image[top : top + size, left : left + size] = 1.0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from caveat._checks import as_count, as_level
+from caveat._checks import as_count, as_level, as_list
 from caveat._html import small_table
 from caveat.errors import InputError
 from caveat.evaluation.assess import Assessment, assess
@@ -202,8 +202,7 @@ def evaluate(
     """
     started = time.perf_counter()
     settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
-    as_level(false_alarm, "false_alarm")
-    as_level(risk, "risk")
+    false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
     given = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
     given.check()
     parts = given.with_calibration(seed)
@@ -258,14 +257,12 @@ def choose_scores(parts: Parts, scores: Iterable[str | Score] | None) -> tuple[d
             )
         return can, left
     can = {}
-    for item in [scores] if isinstance(scores, (str, Score)) else scores:
+    for item in [scores] if isinstance(scores, Score) else as_list(scores, "scores"):
         score = _named(item) if isinstance(item, str) else item
         method = Method(ALIASES.get(item, item) if isinstance(item, str) else score.name)
         if reason := cannot(score, parts):
             raise InputError(f"score '{method}' {reason}. Add it to the outputs, or leave the score out.")
         can[method] = score
-    if not can:
-        raise InputError("scores must name at least one score, got none. Leave it out for all that apply.")
     return can, {}
 
 

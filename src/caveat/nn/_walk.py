@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from caveat._checks import Rng, as_count, as_rng, check_known
+from caveat._checks import Rng, as_kind, as_list, as_rng, check_known
+from caveat._params import check_params, choice, count
 from caveat.errors import InputError
 from caveat.nn._heads import name_of_head, named_linear, warn_of_another_answer
 from caveat.nn._modes import at_rest, dropout_awake, seeded
@@ -25,7 +26,7 @@ from caveat.nn._rows import LAYER, check_part, labels_of
 from caveat.nn.ease import Transform
 from caveat.outputs import Head
 
-__all__ = ["Walk", "as_batches", "inputs_of", "logits_of", "place_of", "watched"]
+__all__ = ["Walk", "as_batches", "demand_once", "inputs_of", "logits_of", "per_sample", "place_of", "watched"]
 
 Array = NDArray[Any]
 
@@ -44,25 +45,20 @@ class Walk:
     model: nn.Module
     head: str = "auto"
     layers: Sequence[str] | Mapping[str, int] = ()
-    pool: Literal["mean"] | None = None
-    mc: int = 0
+    pool: Literal["mean"] | None = choice(None, ("mean",))
+    mc: int = count(0, least=0)
     transforms: Sequence[Transform] | None = None
     labels: bool = True
     device: str | torch.device | None = None
-    dtype: str | None = None
+    dtype: str | None = choice(None, _TYPES)
     rng: Rng | None = None
-    _named: dict[str, nn.Module] = field(init=False)
-    _axes: dict[str, int | None] = field(init=False)
+    _named: dict[str, nn.Module] = field(init=False, default_factory=dict)
+    _axes: dict[str, int | None] = field(init=False, default_factory=dict)
     _compared: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        as_count(self.mc, "mc", least=0)
-        if self.dtype is not None:
-            check_known(self.dtype, _TYPES, "dtype")
-        if self.pool is not None:
-            check_known(self.pool, ("mean",), "pool")
-        if not isinstance(self.model, nn.Module):
-            raise InputError(f"model must be a torch.nn.Module, got {type(self.model).__name__}.")
+        check_params(self)
+        as_kind(self.model, nn.Module, "model", what="a torch.nn.Module")
         names = [self.layers] if isinstance(self.layers, str) else self.layers
         self._axes = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)
         self._named = dict(self.model.named_modules(remove_duplicate=False))  # by any of its names
@@ -95,6 +91,8 @@ class Walk:
                 part["labels"] = labels
             row += inputs.shape[0]
             yield part
+        if row == 0:
+            raise InputError("loader must give at least one batch, got none.")
 
     def _ask(self, inputs: Tensor, batch: int) -> dict[str, Array]:
         with torch.no_grad():  # not inference_mode: a model that caches a tensor could not be trained with it later
@@ -110,11 +108,9 @@ class Walk:
 
     def _transformed(self, inputs: Tensor, batch: int) -> Array:
         assert self.transforms is not None
-        if not self.transforms:
-            raise InputError("transforms must name at least one transformation, got none.")
         generator = torch.Generator().manual_seed(_seed(self._ease_seed, batch))
         copies = []
-        for transform in self.transforms:
+        for transform in as_list(self.transforms, "transforms"):
             changed = transform(inputs.clone(), generator)
             if changed.shape != inputs.shape:
                 raise InputError(f"a transformation must keep the shape of the inputs {tuple(inputs.shape)}, "
@@ -129,12 +125,9 @@ class Walk:
             for name, axis in self._axes.items():
                 _hook(hooks, self._named[name], self._layer_catcher(name, axis, inner, inputs.shape[0]))
             features, logits = self._head_pass(inputs)
-        silent = [name for name in self._axes if LAYER + name not in inner]
-        if silent:
-            raise InputError(f"layer {silent[0]!r} must run in a forward pass, but it did not.")
-        if features.ndim != 2 or features.shape[0] != inputs.shape[0]:
-            raise InputError(f"head '{self.head}' must see one feature vector per sample, got shape "
-                             f"{tuple(features.shape)} for {inputs.shape[0]} samples.")  # fmt: skip
+        for name in self._axes:
+            demand_once(f"layer {name!r}", int(LAYER + name in inner))
+        per_sample(features, inputs.shape[0], f"head '{self.head}' must see one feature vector per sample")
         return {"logits": _numpy(logits), "features": self._array(features), **inner}
 
     def _logits(self, inputs: Tensor) -> Tensor:
@@ -162,9 +155,7 @@ class Walk:
             said = self.model(inputs.clone())  # the model may write into what it is given; the next pass needs it whole
         if find:
             self.head = name_of_head(said, {name: runs[-1] for name, runs in caught.items()})
-        times = len(caught.get(self.head, ()))
-        if times != 1:
-            raise InputError(f"head '{self.head}' must run once in a forward pass, ran {times} times.")
+        demand_once(f"head '{self.head}'", len(caught.get(self.head, ())))
         if not find and not self._compared:  # a head that was found gives the model's answer
             warn_of_another_answer(self.head, caught[self.head][0][1], said)
         self._compared = True
@@ -173,12 +164,8 @@ class Walk:
     def _layer_catcher(self, name: str, axis: int | None, inner: dict[str, Array], n: int) -> Any:
         def catch(module: nn.Module, _: Any, __: Any, output: Any) -> None:
             said = output[0] if isinstance(output, (tuple, list)) else output
-            if not isinstance(said, Tensor) or said.ndim < 2 or said.shape[0] != n:
-                shape = tuple(said.shape) if isinstance(said, Tensor) else type(said).__name__
-                raise InputError(f"layer {name!r} must give one array per sample, got {shape} for {n} samples.")
-            if LAYER + name in inner:
-                raise InputError(f"layer {name!r} must run once in a forward pass, ran again. "
-                                 "Name a module around it instead.")  # fmt: skip
+            per_sample(said, n, f"layer {name!r} must give one array per sample", most=None)
+            demand_once(f"layer {name!r}", 2 if LAYER + name in inner else 1)
             last = axis is None and said.ndim == 3 and isinstance(module, _CHANNELS_LAST)
             channel = -1 if last else 1 if axis is None else axis
             if channel not in range(-said.ndim, said.ndim) or channel % said.ndim == 0:
@@ -213,11 +200,21 @@ def as_batches(inputs: Any, *, size: int = 256) -> Iterable[Any]:
 def logits_of(model: nn.Module, inputs: Tensor) -> Tensor:
     """What the model returns, which must be logits (n, C)."""
     said = model(inputs.clone())  # the model may write into what it is given
-    if not isinstance(said, Tensor) or said.ndim != 2 or said.shape[0] != inputs.shape[0]:
-        shape = tuple(said.shape) if isinstance(said, Tensor) else type(said).__name__
-        raise InputError(f"the model must return logits (n, C), got {shape} for {inputs.shape[0]} samples. "
-                         "Wrap it in a module that does.")  # fmt: skip
-    return said
+    return per_sample(said, len(inputs), "the model must return logits (n, C)", hint="Wrap it in a module that does.")
+
+
+def per_sample(said: Any, n: int, must: str, *, axes: int = 2, most: int | None = 2, hint: str = "") -> Tensor:
+    """What a part of a model gave, if it is a tensor with one row per sample and so many axes; None: or more."""
+    if isinstance(said, Tensor) and said.ndim >= axes and most in (None, said.ndim) and len(said) == n:
+        return said
+    shape = tuple(said.shape) if isinstance(said, Tensor) else type(said).__name__
+    raise InputError(f"{must}, got {shape} for {n} samples.{hint and ' '}{hint}")
+
+
+def demand_once(part: str, times: int) -> None:
+    """Raise InputError unless a part of a model ran once in a forward pass."""
+    if times != 1:
+        raise InputError(f"{part} must run once in a forward pass, ran {times} times. Name another module.")
 
 
 def inputs_of(batch: Any) -> Tensor:

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from caveat._checks import Rng
-from caveat.errors import InputError
 from caveat.nn._rows import Rows
 from caveat.nn._walk import Walk, watched
 from caveat.nn.ease import Transform
@@ -106,6 +105,4 @@ def extract(
         with closing(watched(loader, progress)) as batches, closing(walk.parts(batches)) as parts:  # type: ignore[type-var]
             for part in parts:
                 rows.add(part)
-        if rows.n == 0:
-            raise InputError("loader must give at least one batch, got none.")
         return rows.finish(walk.head_layer())

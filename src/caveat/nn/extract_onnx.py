@@ -18,7 +18,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import check_known
+from caveat._checks import as_array, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError
 from caveat.nn._heads import OTHER_LOGITS
 from caveat.nn._rows import Rows, check_part, labels_of
@@ -263,10 +263,7 @@ def _pieces(inputs: Array, size: int) -> Iterator[Array]:
 
 def _split(batch: Any) -> tuple[Array, Any]:
     first, *rest = batch if isinstance(batch, (tuple, list)) and batch else (batch,)
-    try:
-        inputs = np.asarray(first)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"a batch must be an array or a tuple that starts with one ({error}).") from None
+    inputs = as_array(first, "a batch")
     if inputs.dtype.kind not in "fiub" or inputs.ndim == 0:
         raise InputError(f"a batch must be an array or a tuple that starts with one, got {type(first).__name__}.")
     return inputs, rest[0] if rest else None

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-from caveat._checks import as_positive, check_finite
+from caveat._checks import as_list, as_positive, check_result
 from caveat.errors import InputError
 from caveat.nn._modes import at_rest
 from caveat.nn._walk import as_batches, inputs_of, logits_of, place_of
@@ -88,11 +88,7 @@ class ODIN:
                 # In float64: at T = 1000 the probabilities differ in their sixth digit.
                 logits = logits_of(self.model, moved).double().cpu().numpy()
             parts.append(-log_softmax(logits / self.temperature, axis=1))
-        if not parts:
-            raise InputError("inputs must hold at least one sample, got none.")
-        found = np.concatenate(parts)
-        check_finite(found, "the model's log-probabilities")
-        return found
+        return check_result(np.concatenate(as_list(parts, "inputs")), "a log-probability of the model")
 
     def step(self, inputs: Tensor) -> Tensor:
         """The inputs after the step. Where the gradient is zero, nothing moves."""

@@ -19,10 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from caveat._checks import as_count, check_finite, check_known
+from caveat._checks import as_count, as_list, check_known, check_result
 from caveat.errors import InputError
 from caveat.nn._modes import at_rest
-from caveat.nn._walk import as_batches, inputs_of, logits_of, place_of
+from caveat.nn._walk import as_batches, demand_once, inputs_of, logits_of, per_sample, place_of
 
 __all__ = ["RankFeat", "without_rank_one"]
 
@@ -82,11 +82,7 @@ class RankFeat:
                 name = last_map(self.model, asked) if name == "auto" else name
                 logits = self._logits(asked, name)
             parts.append(-torch.logsumexp(logits.double(), dim=1).cpu().numpy())
-        if not parts:
-            raise InputError("inputs must hold at least one sample, got none.")
-        found = np.concatenate(parts)
-        check_finite(found, "the energy")
-        return found
+        return check_result(np.concatenate(as_list(parts, "inputs")), "the energy")
 
     def _logits(self, inputs: Tensor, name: str) -> Tensor:
         times = 0
@@ -94,9 +90,9 @@ class RankFeat:
         def replace(_: nn.Module, __: Any, output: Any) -> Tensor:
             nonlocal times
             times += 1
-            if not isinstance(output, Tensor) or output.ndim < 3:
-                shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-                raise InputError(f"layer {name!r} must give maps (n, channels, positions...), got {shape}.")
+            per_sample(
+                output, len(inputs), f"layer {name!r} must give maps (n, channels, positions...)", axes=3, most=None
+            )
             return without_rank_one(output.flatten(2), self.iterations).reshape(output.shape)
 
         handle = dict(self.model.named_modules())[name].register_forward_hook(replace)
@@ -104,9 +100,7 @@ class RankFeat:
             logits = logits_of(self.model, inputs)
         finally:
             handle.remove()
-        if times != 1:
-            raise InputError(f"layer {name!r} must run once in a forward pass, ran {times} times. "
-                             "Name a module around it instead.")  # fmt: skip
+        demand_once(f"layer {name!r}", times)
         return logits
 
 

@@ -75,9 +75,7 @@ class _Stream:
 
     def __init__(self, walk: Walk, loader: Iterable[Any], progress: bool | None) -> None:
         self._walk, self._loader, self._progress = walk, loader, progress
-        first = next(walk.parts(watched(loader, progress=False)), None)
-        if first is None:
-            raise InputError("loader must give at least one batch, got none.")
+        first = next(walk.parts(watched(loader, progress=False)))
         self.head: Head = walk.head_layer()
         self.n_classes = self.head.n_classes
         self._first = as_outputs({key: array[:, :1] if key in PASSES else array[:1] for key, array in first.items()},

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caveat.errors import InputError, MissingExtraError
+from caveat._checks import as_kind
+from caveat.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,8 +47,7 @@ def prepare(ax: Axes | None, function: str, *, size: tuple[float, float] = (5.6,
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=size, layout="constrained")
-    if not isinstance(ax, Axes):
-        raise InputError(f"ax must be a matplotlib Axes, got {type(ax).__name__}. Axes of a grid are chosen as ax[0].")
+    as_kind(ax, Axes, "ax", what="a matplotlib Axes", hint="Axes of a grid are chosen as ax[0].")
     return ax
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from caveat._checks import as_list
 from caveat.errors import InputError
 from caveat.plots._axes import COLORS, GRID, INK, MUTED, legend_above, plain, prepare
 from caveat.results import Estimate
@@ -49,8 +50,7 @@ def forest(
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['knn', 'msp']
     """
-    if not estimates:
-        raise InputError("estimates must have at least one entry, got an empty mapping.")
+    as_list(estimates, "estimates")
     for what, names in (("guaranteed", guaranteed or {}), ("letters", letters or {})):
         if unknown := sorted(set(names) - set(estimates)):
             raise InputError(f"{what} must have names of estimates, got {unknown[0]!r}.")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_number, as_vector
-from caveat.errors import InputError
+from caveat._checks import as_list, as_number, as_vector
 from caveat.plots._axes import COLORS, DASHES, INK, MUTED, legend_above, plain, prepare
 
 if TYPE_CHECKING:
@@ -51,9 +50,8 @@ def histogram(
 
     sets = outliers if isinstance(outliers, Mapping) else {"outliers": outliers}
     samples = [as_vector(inlier, "inlier")]
-    samples += [as_vector(values, f"outliers {name}" if len(sets) > 1 else "outliers") for name, values in sets.items()]
-    if len(samples) == 1:
-        raise InputError("outliers must have at least one set, got an empty mapping.")
+    names = as_list(sets, "outliers")
+    samples += [as_vector(sets[name], f"outliers {name}" if len(sets) > 1 else "outliers") for name in names]
     ax = prepare(ax, "histogram", size=(6.4, 3.8 + 0.12 * len(samples)))
     bins = common_bins({str(i): values for i, values in enumerate(samples)})
     if not np.allclose(np.diff(bins.edges), bins.edges[1] - bins.edges[0]):

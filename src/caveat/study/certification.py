@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_count, as_labels, as_level, as_number, same_length
+from caveat._checks import as_count, as_labels, as_level, as_list, as_number, same_length
 from caveat._streams import stream
 from caveat.data import Images
 from caveat.errors import CaveatError, InputError
@@ -284,8 +284,7 @@ def certify(
     from caveat.nn.exact import exact_gate, exact_log_confidence, exact_logits
 
     radius, level = as_number(epsilon, "epsilon", least=0), as_level(delta, "delta")
-    if not outliers:
-        raise InputError("outliers must name at least one set, got none.")
+    as_list(outliers, "outliers")
     known, truth = _inputs(inlier, "inlier")
     if labels is not None:
         truth = as_labels(labels, "labels")

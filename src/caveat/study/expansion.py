@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
+from caveat._checks import as_list
 from caveat.errors import InputError
 from caveat.evaluation.measure import MODEL_METRICS, cannot
 from caveat.evaluation.parts import Parts
@@ -18,6 +19,7 @@ from caveat.study.cells import Cell, canonical_json
 from caveat.study.fingerprints import fingerprint
 from caveat.study.functions import find_function, function_file
 from caveat.study.plan import Plan, ScoreGrid, Source, TaskPlan, locate
+from caveat.study.sections import naming
 from caveat.study.sources import check_fields, parts_of, stand_in
 from caveat.study.tasks import ModelParams, OutputsParams, ScoreParams, SourceParams, build_score
 
@@ -48,14 +50,11 @@ def _task_cells(task: TaskPlan, folder: Path) -> list[Cell]:
         paths[name], prints[name] = str(where), fingerprint(where)
     if task.grid_function:
         file = function_file(task.grid_function, folder)
-        grid = find_function(task.grid_function, str(file or ""))()
-        if not isinstance(grid, Iterable):
-            raise InputError(f"task.grid must give a list of dicts, got {type(grid).__name__}.")
-        choices = list(grid)
+        choices = find_function(task.grid_function, str(file or ""))()
     else:
         choices = [dict(zip(task.grid, values, strict=True)) for values in itertools.product(*task.grid.values())]
     cells = []
-    for params in choices:
+    for params in as_list(choices, "what task.grid gives"):
         if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
             raise InputError(f"task.grid must give dicts of parameters by name, got {params!r}.")
         try:
@@ -66,8 +65,6 @@ def _task_cells(task: TaskPlan, folder: Path) -> list[Cell]:
         seed = plain.get("seed", 0)
         label = ", ".join(f"{key}={value}" for key, value in plain.items()) or task.run
         cells.append(Cell(task.run, plain, seed if isinstance(seed, int) else 0, prints, paths, label))
-    if not cells:
-        raise InputError("task.grid gives no parameters, so that there is nothing to run.")
     return cells
 
 
@@ -145,10 +142,8 @@ def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
         check_fields(file.keys, f"keys of {source.name} {role}")
         fields[role] = stand_in(paths[role], file.keys, file.rows, paths.get("head"))
     parts = parts_of(fields)
-    try:
+    with naming(f"source {source.name}"):
         parts.check_alike()
-    except InputError as error:
-        raise InputError(f"source {source.name}: {error}") from None
     base = _Base(
         source.name, seed, label,
         {role: _how(file.keys, file.rows) for role, file in source.files.items()},

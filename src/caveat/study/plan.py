@@ -14,16 +14,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
-from caveat._checks import as_count, as_level, as_share, check_known
+from caveat._checks import as_count, as_kind, as_level, as_list, as_share, check_known
 from caveat._files import from_toml, read_bytes
 from caveat.errors import InputError
 from caveat.evaluation.measure import METRICS
 from caveat.evaluation.records import REGIMES
-from caveat.study.sections import Section
+from caveat.study.sections import Section, naming
 
 __all__ = ["Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "as_slice", "check_function", "locate"]
+
+Values = TypeVar("Values", list[str], tuple[Any, ...])
 
 _PROJECTIONS = ("none", "global", "class", "class_pred", "class_avg")
 _RENAMED = {"conformal_auroc": "auroc_guaranteed"}  # until 0.4
@@ -156,10 +158,8 @@ class Plan:
         source = Path(path)
         raw = read_bytes(source)
         content = from_toml(raw, str(source))
-        try:
+        with naming(source):
             return cls.from_dict(content, folder=source.parent, text=raw.decode("utf-8").replace("\r\n", "\n"))
-        except InputError as error:
-            raise InputError(f"{source}: {error}") from None
 
     @classmethod
     def parse(cls, text: str, *, folder: str | os.PathLike[str] = ".") -> Plan:
@@ -250,13 +250,15 @@ def _read_task(top: Section) -> TaskPlan:
             check_function(name, section.at(key))
     if function and grid.content:
         raise InputError("give the parameters as [grid] or as task.grid, not both.")
-    values = {name: tuple(value) if isinstance(value, list) else (value,) for name, value in grid.content.items()}
+    values = {name: _options(value, grid.at(name)) for name, value in grid.content.items()}
     for name, options in values.items():
-        if not options:
-            raise InputError(f"{grid.at(name)} must not be empty.")
-        if len({json.dumps(option, sort_keys=True) for option in options}) < len(options):
-            raise InputError(f"{grid.at(name)} has a value twice.")
+        _different([json.dumps(option, sort_keys=True) for option in options], grid.at(name))
     return TaskPlan(run, values, function, section.many("data", str))
+
+
+def _options(value: Any, path: str) -> tuple[Any, ...]:
+    """What a key of a grid goes through; one value will do."""
+    return tuple(as_list(value, path)) if isinstance(value, list) else (value,)
 
 
 def check_function(name: str, path: str) -> None:
@@ -303,10 +305,8 @@ def _read_set(
     value = parent.content[key]
     if isinstance(value, str) and "path" in allowed:
         return SetFile(value)
-    if not isinstance(value, dict):
-        what = "a path or a table with one" if "path" in allowed else "a table"
-        raise InputError(f"{parent.at(key)} must be {what}, got {value!r}.")
-    section = Section(value, parent.at(key))
+    what = "a path or a table with one" if "path" in allowed else "a table"
+    section = Section(as_kind(value, dict, parent.at(key), what=what), parent.at(key))
     section.known(*allowed, *(["regime"] if regime else []))
     keys = section.section("keys")
     for name in keys.content:
@@ -325,36 +325,21 @@ def _read_scores(top: Section) -> tuple[ScoreGrid, ...] | None:
 
     if "scores" not in top.content:
         return None
-    given = top.content["scores"]
     found = []
-    for i, item in enumerate(given if isinstance(given, list) else [given]):
+    for i, item in enumerate(_options(top.content["scores"], "scores")):
         path = f"scores[{i}]"
-        if isinstance(item, dict):
-            section = Section(item, path)
-            name = section.need("name", str)
-            grid = {k: tuple(v) if isinstance(v, list) else (v,) for k, v in item.items() if k != "name"}
-        elif isinstance(item, str):
-            name, grid = item, {}
-        else:
-            raise InputError(f"{path} must be a name or a table with a name, got {item!r}.")
-        choice = ScoreGrid(name, grid)
-        try:
+        table = {"name": item} if isinstance(item, str) else item
+        section = Section(as_kind(table, dict, path, what="a name or a table with a name"), path)
+        name = section.need("name", str)
+        choice = ScoreGrid(name, {k: _options(v, section.at(k)) for k, v in table.items() if k != "name"})
+        with naming(path):
             for params in choice.variants():
                 make(name, **params)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
-        if not choice.variants():
-            raise InputError(f"{path} has a parameter without values.")
         found.append(choice)
-    if not found:
-        raise InputError("scores must not be empty. Leave it out for all that the outputs allow.")
-    seen: set[str] = set()
-    for choice in found:
-        for params in choice.variants():
-            text = json.dumps([choice.name, params], sort_keys=True)
-            if text in seen:
-                raise InputError(f"scores has {choice.name} twice with the same parameters.")
-            seen.add(text)
+    each = [(choice.name, params) for choice in found for params in choice.variants()]
+    _different(
+        [f"{name} {json.dumps(params, sort_keys=True) if params else ''}".strip() for name, params in each], "scores"
+    )
     return tuple(found)
 
 
@@ -365,10 +350,11 @@ def _names(top: Section, key: str, known: tuple[str, ...], default: tuple[str, .
     return _different(chosen, key)
 
 
-def _different(values: tuple[Any, ...], path: str) -> tuple[Any, ...]:
+def _different(values: Values, path: str) -> Values:
+    """The values, none of which may be there twice."""
     if len(set(values)) < len(values):
         twice = next(value for value in values if values.count(value) > 1)
-        raise InputError(f"{path} has {twice!r} twice.")
+        raise InputError(f"{path} has {twice} twice.")
     return values
 
 

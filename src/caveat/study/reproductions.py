@@ -20,11 +20,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
-from caveat._checks import check_known
+from caveat._checks import as_kind, check_known
 from caveat._files import read_toml
 from caveat.errors import InputError
 from caveat.study.agreement import Agreement
-from caveat.study.sections import Section
+from caveat.study.sections import Section, naming
 
 __all__ = ["DataFile", "Reproduction", "find_reproduction", "reproductions", "studies_folder"]
 
@@ -102,9 +102,8 @@ class Reproduction:
 
         file = self.folder / "summary.py"
         out.mkdir(parents=True, exist_ok=True)
-        found = find_function("summary.py:summary", str(file))(rows, out)
-        if not isinstance(found, Agreement):
-            raise InputError(f"summary of {file} must return an Agreement, got {type(found).__name__}.")
+        found: Agreement = find_function("summary.py:summary", str(file))(rows, out)
+        as_kind(found, Agreement, f"what {file} returns")
         found.write(out / "comparison.json")
         return found
 
@@ -140,7 +139,7 @@ def find_reproduction(name: str) -> Reproduction:
 
 def _read(path: Path, files: Mapping[str, DataFile]) -> Reproduction:
     top = Section(read_toml(path))
-    try:
+    with naming(path):
         top.known("name", "title", "cite", "paper", "reproduces", "time", "data", "differs", "order")
         return Reproduction(
             **{key: top.need(key, str) for key in ("name", "title", "paper", "reproduces", "time")},
@@ -152,8 +151,6 @@ def _read(path: Path, files: Mapping[str, DataFile]) -> Reproduction:
             order=top.take("order", int, 100),
             folder=path.parent,
         )
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def _data_files(folder: Path) -> dict[str, DataFile]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar, final
 
+from caveat._checks import as_list, check_known
 from caveat.errors import InputError
 
-__all__ = ["Section"]
+__all__ = ["Section", "naming"]
 
 T = TypeVar("T")
 _CALLED = {
@@ -19,6 +20,15 @@ _CALLED = {
     list: "a list",
     bool: "true or false",
 }
+
+
+@contextmanager
+def naming(what: object) -> Iterator[None]:
+    """Inside, every InputError says in front what it is about, such as the file that was read."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
 
 
 @final
@@ -48,10 +58,7 @@ class Section:
     def known(self, *names: str) -> None:
         """Raise InputError naming the first key that is none of these, and the nearest that is."""
         for key in self.content:
-            if key not in names:
-                near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-                hint = f" Did you mean '{self.at(near[0])}'?" if near else ""
-                raise InputError(f"unknown key '{self.at(key)}'.{hint} Known: {', '.join(sorted(names))}.")
+            check_known(self.at(key), map(self.at, names), "key")
 
     def take(self, key: str, kind: type[T], default: T) -> T:
         """The value of a key, or the default; a whole number will do where a number is asked for."""
@@ -72,10 +79,8 @@ class Section:
         value = self.content[key]
         if not isinstance(value, list):
             return (self._typed(value, kind, self.at(key)),)
-        found = tuple(self._typed(item, kind, f"{self.at(key)}[{i}]") for i, item in enumerate(value))
-        if not found:
-            raise InputError(f"{self.at(key)} must not be empty. Leave it out for the default.")
-        return found
+        items = enumerate(as_list(value, self.at(key)))
+        return tuple(self._typed(item, kind, f"{self.at(key)}[{i}]") for i, item in items)
 
     def section(self, key: str) -> Section:
         """A table inside this one; an empty one if it is not there."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from caveat import _files
-from caveat._checks import check_known
+from caveat._checks import as_kind, check_known
 from caveat._folders import staging
 from caveat.errors import InputError
 from caveat.evaluation.parts import Parts
@@ -23,6 +23,7 @@ from caveat.outputs import _FILE_KEYS as FIELDS
 from caveat.outputs import Head, Outputs, stored_arrays
 from caveat.study.cells import Cell, canonical_json
 from caveat.study.plan import as_slice
+from caveat.study.sections import naming
 from caveat.study.store import Store
 
 __all__ = [
@@ -51,9 +52,7 @@ def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Pat
     Only headers are read, and the arrays take no room: one zero stands for all of their elements.
     """
     shapes = _shapes(path)
-    for key in keys.values():
-        if key not in shapes:
-            raise InputError(f"{path} has no array '{key}'. It has {', '.join(sorted(shapes)) or 'none'}.")
+    _demand_arrays(path, keys.values(), shapes)
     there = {name: shapes[key] for name, key in keys.items()} if keys else shapes
     arrays = {
         name: np.broadcast_to(np.zeros((), dtype=np.intp if name == "labels" else np.float64), shape)
@@ -61,7 +60,9 @@ def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Pat
         if name in FIELDS or name.startswith(_LAYER)
     }
     if head_path is not None and "head_weight" not in arrays:
-        arrays["head_weight"] = np.zeros(_head_of(_shapes(head_path), head_path))
+        stored = _shapes(head_path)
+        _demand_arrays(head_path, ["head_weight"], stored)
+        arrays["head_weight"] = np.zeros(stored["head_weight"])
     if not arrays:
         raise InputError(f"{path} holds none of the keys {', '.join(FIELDS)}; found {', '.join(sorted(shapes))}.")
     outputs = _assemble(arrays, path, check=False)
@@ -83,11 +84,16 @@ def _assemble(arrays: dict[str, Any], path: Path, *, check: bool) -> Outputs:
     """Outputs from arrays by their key in a file."""
     layers = {name.removeprefix(_LAYER): arrays.pop(name) for name in list(arrays) if name.startswith(_LAYER)}
     weight, bias = arrays.pop("head_weight", None), arrays.pop("head_bias", None)
-    try:
+    with naming(path):
         head = None if weight is None else Head(weight, bias)
         return Outputs(**arrays, layers=layers, head=head, check=check)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+
+
+def _demand_arrays(path: Path, keys: Iterable[str], there: Collection[str]) -> None:
+    """Raise InputError naming the first array that a file does not hold."""
+    for key in keys:
+        if key not in there:
+            raise InputError(f"{path} has no array '{key}'. It has {', '.join(sorted(there)) or 'none'}.")
 
 
 def load_source(cell: Cell, store: Store) -> Parts:
@@ -123,11 +129,9 @@ def save_source(made: Any, folder: Path) -> SourceOutputs:
         **{name: _part(made, name) for name in ("inlier", "outliers")},
         **{name: _part(made, name, None) for name in ("train", "calibration")},
     )
-    if not isinstance(sets.outliers, Mapping):
-        raise InputError(f"a source's outliers must be a dict of Outputs, got {type(sets.outliers).__name__}.")
+    as_kind(sets.outliers, Mapping, "outliers of a source", what="a dict of Outputs")
     for role, outputs in sets.roles().items():
-        if not isinstance(outputs, Outputs):
-            raise InputError(f"a task that makes a source must give Outputs, got {type(outputs).__name__} as {role}.")
+        as_kind(outputs, Outputs, f"{role} of a task that makes a source")
     sets.check()
     if made_outputs_are_sound(folder):
         return sets
@@ -193,9 +197,7 @@ def _read_set(path: Path, keys: Mapping[str, str], rows: str, head_path: str) ->
         outputs = Outputs.load(path)
     else:
         stored, others = stored_arrays(path, set(keys.values()).__contains__)
-        for key in keys.values():
-            if key not in stored:
-                raise InputError(f"{path} has no array '{key}'. It has {', '.join((*stored, *others)) or 'none'}.")
+        _demand_arrays(path, keys.values(), [*stored, *others])
         arrays = {name: stored[key] for name, key in keys.items()}
         outputs = _assemble(arrays, path, check=True)
     if head_path and outputs.head is None:
@@ -203,18 +205,11 @@ def _read_set(path: Path, keys: Mapping[str, str], rows: str, head_path: str) ->
     return outputs[as_slice(rows, "rows")] if rows else outputs
 
 
-def _head_of(stored: Mapping[str, Any], path: Path) -> Any:
-    if "head_weight" not in stored:
-        raise InputError(f"{path} has no array 'head_weight'. Store head_weight (C, D) and head_bias (C,).")
-    return stored["head_weight"]
-
-
 def _with_head(outputs: Outputs, path: Path) -> Outputs:
     stored, _ = stored_arrays(path, ("head_weight", "head_bias").__contains__)
-    head = Head(_head_of(stored, path), stored.get("head_bias"))
+    _demand_arrays(path, ["head_weight"], stored)
+    head = Head(stored["head_weight"], stored.get("head_bias"))
     fields = [name for name in outputs.stored() if not name.startswith((_LAYER, "head_"))]
     arrays = {name: getattr(outputs, name) for name in fields}
-    try:
+    with naming(path):
         return Outputs(**arrays, layers=dict(outputs.layers), head=head, check=False)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None

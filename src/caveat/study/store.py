@@ -90,18 +90,15 @@ class Store:
     def _prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str]) -> None:
         if self.folder.exists() and not self.folder.is_dir():
             raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
-        if self.folder.is_dir() and not (self.folder / "plan.json").exists() and any(self.folder.iterdir()):
+        strange: list[str] = []
+        if self.folder.is_dir() and not (self.folder / "plan.json").exists():
             # Another run may write plan.json between these lines.
             known = {*_PARTS, "plan.toml", "plan.json"}
             strange = [p.name for p in self.folder.iterdir() if p.name not in known and not is_temporary(p.name)]
-            if strange:
-                raise StoreError(
-                    f"{self.folder} exists and is no study (it holds {strange[0]}). Choose another folder."
-                )
         elif self.folder.is_dir() and not self._is_ours():
-            raise StoreError(
-                f"{self.folder} exists and is no study (its plan.json is not ours). Choose another folder."
-            )
+            strange = ["a plan.json that is not ours"]
+        if strange:
+            raise StoreError(f"{self.folder} exists and is no study (it holds {strange[0]}). Choose another folder.")
         for part in _PARTS:
             if (self.folder / part).is_symlink():
                 raise StoreError(f"{self.folder / part} is a link, and a study deletes nothing behind links. "
@@ -138,15 +135,12 @@ class Store:
 
     def plan(self) -> dict[str, Any]:
         """What ``plan.json`` holds."""
+        there = (self.folder / "plan.json").exists()
+        reason = "" if there and self._is_ours() else "its plan.json is not ours" if there else "it has no plan.json"
         if not is_folder(self.folder):
-            raise InputError(f"{self.folder} does not exist. Run caveat study first, or check the path.")
-        if not (self.folder / "plan.json").exists():
-            raise InputError(
-                f"{self.folder} is no study: it has no plan.json. Give the folder that caveat study wrote."
-            )
-        if not self._is_ours():
-            raise InputError(f"{self.folder} is no study: its plan.json is not ours. Give the folder that caveat study "
-                             "wrote.")  # fmt: skip
+            reason = "there is no such folder"
+        if reason:
+            raise InputError(f"{self.folder} is no study: {reason}. Give the folder that caveat study wrote.")
         return read_json(self.folder / "plan.json")
 
     def _is_ours(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from caveat._checks import as_kind
 from caveat.errors import InputError
 from caveat.evaluation.records import RECORDS, Record
 
@@ -21,8 +22,7 @@ def as_content(returned: Any, params: Mapping[str, Any], task: str) -> list[Reco
     [{'k': 5, 'error': 0.1}]
     """
     rows = [returned] if isinstance(returned, Mapping) else returned
-    if not isinstance(rows, (list, tuple)):
-        raise InputError(f"{task} must return a list of dicts or of records, got {type(returned).__name__}.")
+    as_kind(rows, (list, tuple), f"what {task} returns", what="a list of dicts or of records")
     if rows and all(type(row).__name__ in RECORDS for row in rows):
         return list(rows)
     return _uniform(rows, params)
@@ -31,15 +31,12 @@ def as_content(returned: Any, params: Mapping[str, Any], task: str) -> list[Reco
 def _uniform(rows: Iterable[Any], params: Mapping[str, Any]) -> list[Row]:
     found: list[Row] = []
     for row in rows:
-        if not isinstance(row, Mapping):
-            raise InputError(f"a task must give rows as dicts, or records, got {type(row).__name__}.")
+        as_kind(row, Mapping, "a row of a task", what="a dict or a record")
         plain = {key: value for key, value in params.items() if key not in row} | dict(row)
         found.append({name: _plain(name, value) for name, value in plain.items()})
-    if found and any(list(row) != list(found[0]) for row in found):
-        names = next(row for row in found if list(row) != list(found[0]))
-        raise InputError(
-            f"all rows of a task must have the same columns, got {', '.join(found[0])} and {', '.join(names)}."
-        )
+        if list(found[-1]) != list(found[0]):
+            raise InputError(f"all rows of a task must have the same columns, got {', '.join(found[0])} and "
+                             f"{', '.join(found[-1])}.")  # fmt: skip
     return found
 
 
@@ -48,6 +45,4 @@ def _plain(name: str, value: Any) -> Any:
         return value
     item = getattr(value, "item", None)  # a numpy number
     value = item() if callable(item) and getattr(value, "shape", None) == () else value
-    if isinstance(value, (str, bool, int, float)):
-        return value
-    raise InputError(f"column '{name}' of a row must be text, a number or a truth value, got {type(value).__name__}.")
+    return as_kind(value, (str, bool, int, float), f"column '{name}' of a row", what="text, a number or a truth value")

@@ -35,10 +35,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from caveat._checks import as_count, as_level, check_known
+from caveat._checks import as_count, as_kind, as_level, check_known
 from caveat._files import read_toml
 from caveat.errors import InputError
-from caveat.study.sections import Section
+from caveat.study.sections import Section, naming
 
 __all__ = ["MADE", "Source", "TrainPlan"]
 
@@ -95,10 +95,8 @@ class TrainPlan:
         """From a TOML file. Paths in it are relative to it; ``${CAVEAT_DATA}`` and the like are filled in."""
         file = Path(path)
         content = read_toml(file)
-        try:
+        with naming(file):
             return cls._of(Section(content), file.parent)
-        except InputError as error:
-            raise InputError(f"{file}: {error}") from None
 
     @classmethod
     def _of(cls, top: Section, folder: Path) -> TrainPlan:
@@ -183,9 +181,7 @@ def _source(given: Any, path: str, folder: Path, alone: str = "") -> Source:
     """A split of the data set that the key names, or a table that says which."""
     if isinstance(given, str):
         return Source(name=alone, split=given)
-    if not isinstance(given, dict):
-        raise InputError(f"{path} must be the split of a known data set or a table, got {given!r}.")
-    table = Section(given, path)
+    table = Section(as_kind(given, dict, path, what="the split of a known data set or a table"), path)
     table.known("name", "path", "made", "split", "limit", "n")
     chosen = [key for key in ("name", "path", "made") if key in given]
     if len(chosen) != 1:

@@ -221,9 +221,7 @@ def _claim(folder: Path, plan: TrainPlan) -> None:
     if path.exists():
         before = read_json(path)
         if differing := sorted(key for key in content | before if content.get(key) != before.get(key)):
-            raise InputError(
-                f"{folder} holds a training of another plan: {differing[0]} differs. Choose another folder."
-            )
+            raise InputError(f"{folder} holds a training of another plan ({differing[0]}). Choose another folder.")
         return
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, content)

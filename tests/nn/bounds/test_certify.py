@@ -197,7 +197,7 @@ def test_clipping_the_box_is_tighter_and_evaluation_does_it(make_net):
 
 @pytest.mark.parametrize(("call", "what"), [
     (lambda n: confidence_bounds(n, torch.full((1, 2), 1.5), 0.1), "x must lie between 0 and 1, got values from 1.5"),
-    (lambda n: confidence_bounds(n, torch.full((1, 2), np.nan), 0.1), "NaN or an infinity at row 0"),
+    (lambda n: confidence_bounds(n, torch.full((1, 2), np.nan), 0.1), "x has NaN, first at row 0"),
     (lambda n: confidence_bounds(n, torch.rand(2), 0.1), "batch of inputs"),
     (lambda n: confidence_bounds(n, torch.rand(1, 2), -0.1), "epsilon must be"),
     (lambda n: confidence_bounds(n, torch.rand(2, 2), np.array([0.1, 0.2])), "epsilon must be"),

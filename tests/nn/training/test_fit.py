@@ -157,7 +157,7 @@ def test_a_collapse_is_reported(blobs, small_net):
     ("change", "message"),
     [
         ({"paradigm": "crossentropy"}, "unknown paradigm 'crossentropy'. Did you mean 'cross_entropy'"),
-        ({"paradigm": 3}, "paradigm must be a name or a Paradigm, got int"),
+        ({"paradigm": 3}, "paradigm must be a name or a Paradigm, got 3"),
         ({"optimiser": "adamw"}, "unknown optimiser 'adamw'. Did you mean 'adam'"),
         ({"schedule": "cosin"}, "unknown schedule 'cosin'. Did you mean 'cosine'"),
         ({"schedule": {1.5: 0.1}}, "a milestone of schedule must be above 0 and at most 1, got 1.5"),
@@ -165,7 +165,7 @@ def test_a_collapse_is_reported(blobs, small_net):
         ({"epochs": 0}, "epochs must be a whole number, at least 1, got 0"),
         ({"early_stopping": 3}, "Pass validation="),
         ({"outliers": np.zeros((3, 4))}, "paradigm 'cross_entropy' uses no outliers"),
-        ({"n_classes": 2}, r"data labels must be below n_classes \(2\), got 2"),
+        ({"n_classes": 2}, r"n_classes must be .*at least 3, got 2"),
         ({"n_classes": 5}, r"one logit per class, shape \(2, 5\), got \(2, 3\)"),
     ],
 )
@@ -183,7 +183,7 @@ def test_wrong_data_is_named(blobs, small_net):
     with pytest.raises(InputError, match=r"cannot take inputs of shape \(2, 3\): mat1 and mat2"):
         fit_classifier(small_net(), (x[:, :3], y))
     x[7, 1] = np.nan
-    with pytest.raises(InputError, match="data inputs has NaN or an infinite value, first at row 7"):
+    with pytest.raises(InputError, match="data inputs has NaN, first at row 7"):
         fit_classifier(small_net(), (x, y))
 
 

@@ -133,7 +133,7 @@ class Passing(IterableDataset):
         (Passing(), "rows by number, got Passing"),
         (object(), "outliers .*real numbers"),
         ([torch.zeros(3, 4), torch.zeros(2, 4)], "outliers .*array of numbers"),
-        (Known(["a"], [0]), "outliers must give inputs that are tensors"),
+        (Known(["a"], [0]), "an input of outliers must be a tensor"),
     ],
 )
 def test_outliers_that_cannot_be_drawn_get_one_sentence(blobs, small_net, outliers, what):

@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from caveat._checks import as_count, as_number, as_positive, check_known
+from caveat._checks import as_count, as_number, as_positive, check_finite, check_known
 from caveat.errors import CaveatError, InputError
+from caveat.nn._walk import per_sample
 from caveat.nn.bounds.box import Box, check_range, input_box
 from caveat.nn.bounds.confidence import log_confidence, log_confidence_lower, log_confidence_upper, log_one_plus
 from caveat.nn.bounds.crown import crown_differences
@@ -86,8 +87,7 @@ def confidence_bounds(
     check_known(method, ("ibp", "crown"), "method")
     if as_count(refine, "refine", least=0) and threshold is None:
         raise InputError("refine needs threshold, the log-confidence that decides, which is None.")
-    as_count(batch_size, "batch_size")
-    net, inputs = certifiable(model), checked_inputs(x, clip, device_of(model))
+    net, inputs = _prepared(model, x, clip, batch_size)
     reach = _reach(epsilon, inputs)
     with torch.no_grad(), _unchanged(net):
         value = log_confidence(logits_of(net, inputs, size=batch_size))
@@ -126,8 +126,7 @@ def label_bounds(
     >>> bounds.value.shape, bool((bounds.lower <= bounds.value).all() and (bounds.value <= bounds.upper).all())
     ((2, 3), True)
     """
-    as_count(batch_size, "batch_size")
-    net, inputs = certifiable(model), checked_inputs(x, clip, device_of(model))
+    net, inputs = _prepared(model, x, clip, batch_size)
     reach = _reach(epsilon, inputs)
     with torch.no_grad(), _unchanged(net):
         value = -_log_probabilities(logits_of(net, inputs, size=batch_size))
@@ -180,9 +179,8 @@ def epsilon_star(
     >>> epsilon_star(head, [[0.25], [0.5], [0.9]], top).round(2)
     array([0.5 , 0.25,  nan])
     """
-    as_count(batch_size, "batch_size")
     as_positive(largest, "largest")
-    net, inputs = certifiable(model), checked_inputs(x, clip, device_of(model))
+    net, inputs = _prepared(model, x, clip, batch_size)
 
     def holds(radius: Tensor) -> Tensor:
         return bounds_of(net, inputs, radius, clip, batch_size)[1] <= threshold
@@ -200,6 +198,12 @@ def epsilon_star(
             good, bad = torch.where(sound, middle, good), torch.where(sound, bad, middle)
         good = torch.where(everywhere, torch.full_like(good, float(largest)), good)
         return _numpy(torch.where(at_rest, good, torch.full_like(good, torch.nan)))
+
+
+def _prepared(model: nn.Module, x: ArrayLike | Tensor, clip: Clip, batch_size: int) -> tuple[nn.Module, Tensor]:
+    """The model made ``certifiable`` and its checked inputs."""
+    as_count(batch_size, "batch_size")
+    return certifiable(model), checked_inputs(x, clip, device_of(model))
 
 
 def bounds_of(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip, batch_size: int) -> Pair:
@@ -346,9 +350,7 @@ def checked_inputs(x: ArrayLike | Tensor, clip: Clip, device: torch.device | Non
     if inputs.ndim < 2 or 0 in inputs.shape:
         raise InputError(f"x must be a non-empty batch of inputs (n, ...), got shape {tuple(inputs.shape)}.")
     rows = inputs.flatten(1)
-    if not bool(torch.isfinite(rows).all()):
-        row = int((~torch.isfinite(rows)).any(dim=1).nonzero()[0])
-        raise InputError(f"x must be finite, got NaN or an infinity at row {row}.")
+    check_finite(rows.cpu().numpy(), "x")
     if clip is not None:
         check_range(rows, clip)
     return inputs
@@ -356,12 +358,7 @@ def checked_inputs(x: ArrayLike | Tensor, clip: Clip, device: torch.device | Non
 
 def logits_of(net: nn.Module, inputs: Tensor, *, size: int) -> Tensor:
     """Logits (n, K) of inputs, some at a time."""
-    logits = in_batches(net, inputs, size=size)
-    if logits.ndim != 2 or logits.shape[0] != inputs.shape[0]:
-        raise InputError(
-            f"the model must return logits (n, K), got {tuple(logits.shape)} for {inputs.shape[0]} inputs."
-        )
-    return logits
+    return per_sample(in_batches(net, inputs, size=size), len(inputs), "the model must return logits (n, K)")
 
 
 def in_batches(call: Callable[[Tensor], Tensor], inputs: Tensor, *, size: int) -> Tensor:

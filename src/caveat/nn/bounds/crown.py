@@ -16,7 +16,7 @@ from typing import Any, final
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from caveat.errors import InputError
 from caveat.nn.bounds.agreement import demand_agreement
@@ -158,16 +158,7 @@ def _blocks(net: nn.Module, like: Tensor) -> list[_Chain]:
     """The network as affine blocks with a ReLU between each two."""
     known, blocks = traced(net), [_Chain([])]
     demand_agreement(net, known, like)
-    before: fx.Node | None = None
-    for node in known.graph.nodes:
-        if node.op == "placeholder":
-            before = node
-            continue
-        if node.all_input_nodes != [before]:
-            raise InputError(f"CROWN needs a chain of layers, but '{node.name}' joins or branches. Use method 'ibp'.")
-        before = node
-        if node.op == "output":
-            break
+    for node in known.chain("CROWN"):
         module = known.module(net, node)
         if isinstance(module, nn.ReLU) or node.target in _RELU:
             blocks.append(_Chain([]))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from caveat.errors import InputError
 from caveat.nn.bounds.agreement import demand_agreement
@@ -45,16 +45,7 @@ def export_network(model: nn.Module, like: ArrayLike | Tensor | None = None) -> 
     """
     known, steps = traced(model), list[tuple[str, Fields]]()
     _compare_at(model, known, like)
-    before: fx.Node | None = None
-    for node in known.graph.nodes:
-        if node.op == "placeholder":
-            before = node
-            continue
-        if node.all_input_nodes != [before]:
-            raise InputError(f"only a chain of layers can be exported, but '{node.name}' joins or branches.")
-        before = node
-        if node.op == "output":
-            break
+    for node in known.chain("the export"):
         module = known.module(model, node)
         if module is not None:
             step = _step(module, known.name(node))

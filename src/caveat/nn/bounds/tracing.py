@@ -71,6 +71,16 @@ class Reading:
     state: tuple[Any, ...]
     agreed: set[Any] = field(default_factory=set)
 
+    def chain(self, who: str) -> Iterator[Any]:
+        """The nodes between input and output, each of which must read the one before it alone."""
+        before: fx.Node | None = None
+        for node in self.graph.nodes:
+            if node.op != "placeholder" and node.all_input_nodes != [before]:
+                raise InputError(f"{who} needs a chain of layers, but '{node.name}' joins or branches.")
+            before = node
+            if node.op not in ("placeholder", "output"):
+                yield node
+
     @property
     def output(self) -> fx.Node:
         node = next(reversed(self.graph.nodes)).args[0]

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from caveat._checks import as_count, check_known
+from caveat._checks import as_count
+from caveat._params import choice, count
 from caveat.nn._modes import at_rest
 from caveat.nn.bounds.box import check_range
 from caveat.nn.training.batch import Batch
@@ -114,8 +115,8 @@ class ACET(Paradigm):
 
     epsilon: float = 0.3
     kappa: float = 1.0
-    objective: str = "uniform"
-    steps: int = 40
+    objective: str = choice("uniform", _OBJECTIVES)
+    steps: int = count(40)
     start: float = 0.05
     attack_from: float = 0.15
 
@@ -123,8 +124,7 @@ class ACET(Paradigm):
     needs_outliers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_known(self.objective, _OBJECTIVES, "objective")
-        as_count(self.steps, "steps")
+        super().__post_init__()
         self._ramps()
 
     def _ramps(self) -> tuple[Ramp, Ramp]:

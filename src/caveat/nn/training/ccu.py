@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from caveat._checks import as_count, as_number, as_share
+from caveat._checks import as_number
 from caveat._density_ratio import DensityRatio, fit_density_ratio
 from caveat._mixtures import Mixture
+from caveat._params import count, number, share
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn.bounds import effective_gate, gated_log_confidence, joint_log_probabilities
 from caveat.nn.training.batch import Batch
@@ -165,24 +166,15 @@ class CCU(Paradigm):
     tensor([0., 0.])
     """
 
-    components: int = 100
-    kappa: float = 0.3
-    rows: int = 20_000
-    epsilon: float = 0.3
-    inlier_share: float | None = None
-    iterations: int = 10
+    components: int = count(100)
+    kappa: float = number(0.3, least=0)
+    rows: int = count(20_000)
+    epsilon: float = number(0.3, least=0)
+    inlier_share: float | None = share(None)
+    iterations: int = count(10)
 
     name: ClassVar[str] = "ccu"
     needs_outliers: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        as_count(self.components, "components")
-        as_count(self.rows, "rows")
-        as_count(self.iterations, "iterations")
-        as_number(self.kappa, "kappa", least=0)
-        as_number(self.epsilon, "epsilon", least=0)
-        if self.inlier_share is not None:
-            as_share(self.inlier_share, "inlier_share")
 
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:
         return CCUModel(model, n_classes)

@@ -11,7 +11,7 @@ from typing import Any, final
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from caveat._files import from_json, is_folder, replacing_file
+from caveat._files import from_json, path_errors, replacing_file
 from caveat.errors import InputError, MissingExtraError
 
 __all__ = ["Position", "read_checkpoint", "read_tensors", "write_checkpoint", "write_tensors"]
@@ -115,12 +115,10 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         from safetensors import SafetensorError, safe_open
     except ImportError:
         raise MissingExtraError("reading a model", extra="torch") from None
+    with path_errors(path, "read"), path.open("rb"):
+        pass  # safetensors would say less of a path that cannot be opened
     try:
         with safe_open(path, framework="pt") as opened:
             return {name: opened.get_tensor(name) for name in opened.keys()}, dict(opened.metadata() or {})  # noqa: SIM118
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist. Check the path.") from None
     except (SafetensorError, OSError) as error:
-        if is_folder(path):
-            raise InputError(f"{path} is a folder where a file is expected. Check the path.") from None
         raise InputError(f"{path} is damaged or no safetensors file ({error}). Write it again.") from None

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from caveat._checks import as_count, as_positive
+from caveat._params import count, positive
 from caveat.errors import InputError
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.paradigm import Loss, Paradigm, Phase
@@ -79,17 +79,15 @@ class ConfidNet(Paradigm):
     [('classifier', 0.5), ('confidence', 0.3), ('fine-tuning', 0.2)]
     """
 
-    hidden: int = 400
-    layers: int = 4
+    hidden: int = count(400)
+    layers: int = count(4, least=0)
     shares: tuple[float, float, float] = (0.5, 0.3, 0.2)
-    fine_tuning_rate: float = 0.01
+    fine_tuning_rate: float = positive(0.01)
 
     name: ClassVar[str] = "confidnet"
 
     def __post_init__(self) -> None:
-        as_count(self.hidden, "hidden")
-        as_count(self.layers, "layers", least=0)
-        as_positive(self.fine_tuning_rate, "fine_tuning_rate")
+        super().__post_init__()
         if len(self.shares) != 3 or not all(share > 0 for share in self.shares):
             raise InputError(f"shares must be three positive numbers, got {self.shares!r}.")
 

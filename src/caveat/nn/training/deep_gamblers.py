@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from caveat._checks import as_number
+from caveat._params import number
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn.extract import extract
 from caveat.nn.training.batch import Batch
@@ -78,15 +78,15 @@ class DeepGamblers(Paradigm):
     torch.Size([5, 4])
     """
 
-    reward: float = 2.2
-    warm_up: float = 0.3
+    reward: float = number(2.2)
+    warm_up: float = number(0.3, least=0, most=1)
 
     name: ClassVar[str] = "deep_gamblers"
 
     def __post_init__(self) -> None:
-        if not as_number(self.reward, "reward") > 1:
+        super().__post_init__()
+        if not self.reward > 1:
             raise InputError(f"reward must be above 1, got {self.reward!r}: a right bet must beat keeping the money.")
-        as_number(self.warm_up, "warm_up", least=0, most=1)
 
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:
         if self.reward >= n_classes:

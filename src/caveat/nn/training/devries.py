@@ -22,7 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from caveat._checks import as_number, as_positive
+from caveat._checks import as_positive
+from caveat._params import number, positive
 from caveat.nn.extract import extract
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.own_confidence import with_confidence
@@ -80,15 +81,14 @@ class DeVries(Paradigm):
     [(5, 3), (5,)]
     """
 
-    price: float = 0.1
+    price: float = positive(0.1)
     budget: float | None = 0.3
-    hinted: float = 0.5
+    hinted: float = number(0.5, least=0, most=1)
 
     name: ClassVar[str] = "devries"
 
     def __post_init__(self) -> None:
-        as_positive(self.price, "price")
-        as_number(self.hinted, "hinted", least=0, most=1)
+        super().__post_init__()
         if self.budget is not None:
             as_positive(self.budget, "budget")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from caveat._checks import as_count, check_known
-from caveat.errors import InputError
+from caveat._params import check_params, choice, count, number
 
 __all__ = ["MONITORS", "EarlyStopping"]
 
@@ -34,15 +33,12 @@ class EarlyStopping:
     True
     """
 
-    monitor: str = "loss"
-    patience: int = 5
-    least: float = 0.0
+    monitor: str = choice("loss", MONITORS)
+    patience: int = count(5)
+    least: float = number(0.0, least=0)
 
     def __post_init__(self) -> None:
-        check_known(self.monitor, MONITORS, "monitor")
-        as_count(self.patience, "patience")
-        if not self.least >= 0:
-            raise InputError(f"least must be at least 0, got {self.least!r}.")
+        check_params(self)
 
     def better(self, value: float, *, than: float | None, monitor: str | None = None) -> bool:
         """Whether ``value`` beats the best so far; anything beats None."""

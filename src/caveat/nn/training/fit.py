@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from caveat._checks import as_count, as_positive, check_known
+from caveat._checks import as_count, as_kind, as_positive, check_known
 from caveat.errors import InputError
 from caveat.nn._walk import place_of
 from caveat.nn.training.catalogue import make_paradigm
@@ -106,17 +106,15 @@ def fit_classifier(
     np.True_
     """
     chosen = make_paradigm(paradigm) if isinstance(paradigm, str) else paradigm
-    if not isinstance(chosen, Paradigm):
-        raise InputError(f"paradigm must be a name or a Paradigm, got {type(paradigm).__name__}.")
+    as_kind(chosen, Paradigm, "paradigm", what="a name or a Paradigm")
     rows = Rows.of(data, "data")
     held_out = None if validation is None else Rows.of(validation, "validation")
     for name, given in (("data", rows), ("validation", held_out)):
         if given is not None and given.labels is None:
             raise InputError(f"{name} must be (inputs, labels), got inputs alone.")
     assert rows.labels is not None
-    classes = as_count(int(rows.labels.max()) + 1 if n_classes is None else n_classes, "n_classes", least=2)
-    if int(rows.labels.max()) >= classes:
-        raise InputError(f"data labels must be below n_classes ({classes}), got {int(rows.labels.max())}.")
+    seen = max(2, int(rows.labels.max()) + 1)
+    classes = as_count(int(rows.labels.max()) + 1 if n_classes is None else n_classes, "n_classes", least=seen)
     if chosen.needs_outliers and outliers is None:
         raise InputError(f"paradigm '{chosen.name}' learns from outliers. Pass outliers=<array or draw(n, generator)>.")
     if not chosen.needs_outliers and outliers is not None:

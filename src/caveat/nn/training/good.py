@@ -16,7 +16,7 @@ from typing import ClassVar, final
 from torch import nn
 from torch.nn import functional as F
 
-from caveat._checks import as_number
+from caveat._params import number
 from caveat.nn.bounds import confidence_loss, difference_bounds
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.ibp_init import interval_init_
@@ -57,7 +57,7 @@ class GOOD(Paradigm):
     ['epsilon', 'in', 'kappa', 'out']
     """
 
-    quantile: float = 1.0
+    quantile: float = number(1.0, least=0, most=1)
     epsilon: float = 0.3
     kappa: float = 0.3
     kappa_ramp: Share = (0.1, 0.4)
@@ -68,7 +68,7 @@ class GOOD(Paradigm):
     needs_outliers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        as_number(self.quantile, "quantile", least=0, most=1)
+        super().__post_init__()
         Ramp(self.kappa, *self.kappa_ramp, name="kappa")
         Ramp(self.epsilon, *self.epsilon_ramp, name="epsilon")
 

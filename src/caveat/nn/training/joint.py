@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from caveat._checks import as_number
+from caveat._params import number
 from caveat.errors import InputError
 from caveat.nn.bounds import Box, gated_log_confidence, input_box, joint_log_probabilities, propagate, register_rule
 from caveat.nn.bounds.rules import linear
@@ -150,21 +150,20 @@ class Joint(Paradigm):
 
     epsilon: float = 0.3
     kappa: float = 0.3
-    outlier_weight: float = 0.3
+    outlier_weight: float = number(0.3, least=0)
     kappa_ramp: Share = (0.0, 0.5)
     epsilon_ramp: Share = (0.0, 0.5)
     interval_init: bool = True
     negative_last_layer: bool = False
-    bias_shift: float = 0.0
+    bias_shift: float = number(0.0)
 
     name: ClassVar[str] = "joint"
     needs_outliers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         Ramp(self.kappa, *self.kappa_ramp, name="kappa")
         Ramp(self.epsilon, *self.epsilon_ramp, name="epsilon")
-        as_number(self.outlier_weight, "outlier_weight", least=0)
-        as_number(self.bias_shift, "bias_shift")
 
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:
         detector = with_head(model, NegativeLinear if self.negative_last_layer else None)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 import torch
 from torch import Tensor, nn
 
+from caveat._params import check_params
 from caveat.nn._modes import at_rest
 from caveat.nn._walk import place_of
 from caveat.nn.extract import extract
@@ -64,13 +65,16 @@ class Phase:
 
 
 class Paradigm(ABC):
-    """A way to train a classifier. A subclass is a dataclass of its parameters and a loss.
+    """A way to train a classifier. A subclass is a dataclass of its parameters, each with its check, and a loss.
 
     Losses are means over the batch, never sums: published rates for summed losses are to be converted.
     """
 
     name: ClassVar[str]
     needs_outliers: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_params(self)
 
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:
         """The network that is trained. Its forward pass gives class logits (n, K), whatever else it has.

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from caveat._checks import as_real_array
+from caveat._checks import as_count, as_kind, as_real_array, check_finite
 from caveat.errors import InputError
 from caveat.nn._rows import class_numbers
 
@@ -47,9 +47,7 @@ def as_inputs(value: Any, name: str) -> Tensor:
             return tensor.permute(0, 3, 1, 2).contiguous()
         return tensor
     tensor = tensor.float()
-    if not torch.isfinite(tensor).all():
-        row = int((~torch.isfinite(tensor)).flatten(1).any(dim=1).nonzero()[0])
-        raise InputError(f"{name} has NaN or an infinite value, first at row {row}. Drop or impute it before training.")
+    check_finite(tensor.detach().cpu().numpy(), name)
     return tensor
 
 
@@ -126,9 +124,7 @@ class Loader:
 
 def _lazy(data: Any, name: str, labelled: bool) -> Rows:
     """A data set that makes its rows when asked, for sets that do not fit in memory or change their rows at random."""
-    n = len(data)
-    if n == 0:
-        raise InputError(f"{name} must have at least one row, got none.")
+    n = as_count(len(data), f"the number of rows of {name}")
     if labelled and not (isinstance(first := data[0], (tuple, list)) and len(first) > 1):
         raise InputError(f"{name} must give (input, label) pairs, got {type(first).__name__}.")
     labels = None
@@ -141,8 +137,7 @@ def _lazy(data: Any, name: str, labelled: bool) -> Rows:
     def take(rows: Tensor) -> tuple[Tensor, Tensor | None]:
         made = [data[i] for i in rows.tolist()]
         inputs = torch.utils.data.default_collate([row[0] if isinstance(row, (tuple, list)) else row for row in made])
-        if not isinstance(inputs, Tensor):
-            raise InputError(f"{name} must give inputs that are tensors or arrays, got {type(made[0]).__name__}.")
+        inputs = as_kind(inputs, Tensor, f"an input of {name}", what="a tensor or an array")
         return scaled(inputs), None if labels is None else labels[rows]
 
     def fingerprint() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from caveat._checks import as_positive, as_share, check_known
+from caveat._checks import as_kind, as_positive, as_share, check_known
 from caveat.errors import InputError
 
 __all__ = ["Schedule", "as_schedule"]
@@ -27,8 +27,7 @@ def as_schedule(schedule: str | Mapping[float, float]) -> Schedule:
     if isinstance(schedule, str):
         check_known(schedule, ("constant", "cosine"), "schedule")
         return (lambda done: 1.0) if schedule == "constant" else (lambda done: (1 + math.cos(math.pi * done)) / 2)
-    if not isinstance(schedule, Mapping):
-        raise InputError(f"schedule must be 'constant', 'cosine' or milestones {{share: factor}}, got {schedule!r}.")
+    as_kind(schedule, Mapping, "schedule", what="'constant', 'cosine' or milestones {share: factor}")
     try:
         steps = sorted((float(share), float(factor)) for share, factor in schedule.items())
     except (TypeError, ValueError):

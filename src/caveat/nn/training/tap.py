@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from caveat.errors import InputError
+from caveat.nn._walk import demand_once, per_sample
 
 __all__ = ["head_of", "tap"]
 
@@ -36,6 +37,5 @@ def tap(model: nn.Module, head: str, inputs: Tensor) -> tuple[Tensor, Tensor]:
         logits: Tensor = model(inputs.clone())  # the model may write into what it is given
     finally:
         handle.remove()
-    if len(caught) != 1 or caught[0].ndim != 2:
-        raise InputError(f"head '{head}' must see one feature vector per sample, once in a forward pass.")
-    return logits, caught[0]
+    demand_once(f"head '{head}'", len(caught))
+    return logits, per_sample(caught[0], len(inputs), f"head '{head}' must see one feature vector per sample")
