@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,17 +13,13 @@ from rich.table import Table
 
 from caveat.cli._console import console, progress_bar, say
 from caveat.cli._named import check_folder, named_paths
-from caveat.errors import CaveatWarning
+from caveat.data.strange import MADE
 from caveat.report.words import percent
 
 if TYPE_CHECKING:
-    from caveat.data import Images
     from caveat.study.certification import Certification
 
 __all__ = ["certify", "show_certificates"]
-
-_MADE = ("uniform_noise", "smooth_noise", "permuted", "block_shuffled", "inverted")
-_NOISE = 1000  # images of a set that is made
 
 
 def certify(
@@ -33,7 +27,7 @@ def certify(
     data: Annotated[str, typer.Option(help="Held-out inliers: a name of caveat data list, or a file or folder.")],
     outlier: Annotated[
         list[str] | None,
-        typer.Option(help=f"A name, a path, name=path, or made: {', '.join(_MADE)}. Default: the first three."),
+        typer.Option(help=f"A name, a path, name=path, or made: {', '.join(MADE)}. Default: the first three."),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Radius: how far an attacker may change every pixel.")] = 0.3,
     split: Annotated[str | None, typer.Option(help="Split of the inliers and of named outliers.")] = "test",
@@ -87,6 +81,7 @@ def certify(
     from caveat.nn.training.model_folder import load_model
     from caveat.report import write_report
     from caveat.study.certification import certify as run
+    from caveat.study.certified_images import held_out, named_images, outliers_like
     from caveat.study.tables import write_csv
 
     folder = out if out is not None else model / "certificates"
@@ -94,11 +89,11 @@ def certify(
     with progress_bar() as tell:
         tell("reading model and data", 0, 1)
         trained = load_model(model)
-        known = _held_out(model, data, _load(data, split))
+        known = held_out(model, data, named_images(data, split))
         shape = known.inputs().shape[1:]
         outliers: dict[str, Any] = {
-            name: _outliers(str(spec), split, known, shape, stream(seed, "outliers", name))
-            for name, spec in named_paths(outlier or list(_MADE[:3]), what="outlier").items()
+            name: outliers_like(str(spec), split, known, shape, stream(seed, "outliers", name))
+            for name, spec in named_paths(outlier or list(MADE[:3]), what="outlier").items()
         }
         found = run(
             trained.model, inlier=known, outliers=outliers, epsilon=epsilon, points=points,
@@ -144,63 +139,3 @@ def show_certificates(found: Certification) -> None:
 
 def _in_percent(share: float) -> str:
     return percent(share).removesuffix("\xa0%")
-
-
-def _load(spec: str, split: str | None) -> Images:
-    from caveat.data import KNOWN, load, read
-
-    if spec in KNOWN:
-        splits = KNOWN[spec].sizes
-        return load(spec, split if split in splits or len(splits) > 1 else None)
-    if not Path(spec).exists():
-        return load(spec, split)  # says which names there are
-    return read(spec, split)
-
-
-def _held_out(model: Path, spec: str, known: Images) -> Images:
-    """Of a set without a split of its own for tests, the rows that the plan in the model's folder kept from training.
-
-    The band promises something about further inliers, and needs inliers that the network has not seen.
-    """
-    from caveat._files import read_json
-    from caveat.study.train_plan import Source, TrainPlan
-    from caveat.study.training import limited_rows, load_images, load_parts
-
-    if not (model / "plan.json").exists():
-        return known
-    plan = read_json(model / "plan.json")
-    train, test = Source(**plan["train"]), plan["test"]
-    if spec != train.name and (not train.path or Path(spec).resolve() != Path(train.path).resolve()):
-        return known
-    whole = load_images(replace(train, limit=None))
-    if not np.array_equal(known.pixels, whole.pixels):
-        return known  # another split
-    if isinstance(test, float):
-        return load_parts(TrainPlan(train=train, validation=plan["validation"], test=test, seed=plan["seed"]))[0][
-            "test"
-        ]
-    seen = limited_rows(known, train.limit or len(known), seed=plan["seed"])
-    if len(known) > seen.size:
-        return known[np.setdiff1d(np.arange(len(known)), seen)]
-    warnings.warn(f"the network was trained on images of '{spec}', so the guaranteed band does not hold. "
-                  "Set data.test in the plan, or certify on other images.", CaveatWarning, stacklevel=2)  # fmt: skip
-    return known
-
-
-def _outliers(spec: str, split: str | None, like: Images, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
-    from caveat import data
-    from caveat.data import Images, noise, smooth_noise
-    from caveat.study.training import fit_to
-
-    height, width = like.pixels.shape[1:3]
-    channels = like.pixels.shape[3] if like.pixels.ndim == 4 else None
-    if spec in ("uniform_noise", "smooth_noise"):
-        make = noise if spec == "uniform_noise" else smooth_noise
-        return fit_to(make(_NOISE, rng, height=height, width=width, channels=channels), shape)
-    if spec in _MADE:
-        change: Any = getattr(data, spec)
-        return fit_to(change(like.pixels) if spec == "inverted" else change(like.pixels, rng), shape)
-    given = _load(spec, split)
-    fitted = fit_to(given.pixels, shape)
-    pixels = fitted[:, 0] if shape[0] == 1 else np.moveaxis(fitted, 1, 3)
-    return Images(pixels, given.labels, given.classes)

@@ -17,6 +17,7 @@ from caveat.data.images import unit
 from caveat.errors import InputError
 
 __all__ = [
+    "MADE",
     "block_shuffled",
     "inverted",
     "noise",
@@ -26,6 +27,8 @@ __all__ = [
     "shifted",
     "smooth_noise",
 ]
+
+MADE = ("uniform_noise", "smooth_noise", "permuted", "block_shuffled", "inverted")  # recipes for outliers, by name
 
 Pixels = NDArray[Any]
 

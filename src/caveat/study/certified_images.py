@@ -1,0 +1,74 @@
+"""Images for certificates: held-out inliers that the network has not seen, and outliers by name, file or recipe."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from caveat import data
+from caveat._files import read_json
+from caveat.data import KNOWN, Images, load, noise, read, smooth_noise
+from caveat.data.strange import MADE
+from caveat.errors import CaveatWarning
+from caveat.study.train_plan import Source, TrainPlan
+from caveat.study.training import fit_to, limited_rows, load_images, load_parts
+
+__all__ = ["held_out", "named_images", "outliers_like"]
+
+NOISE = 1000  # images of a set that is made
+
+
+def named_images(spec: str, split: str | None) -> Images:
+    """Images by a name of ``caveat data list``, or from a file or folder."""
+    if spec in KNOWN:
+        splits = KNOWN[spec].sizes
+        return load(spec, split if split in splits or len(splits) > 1 else None)
+    if not Path(spec).exists():
+        return load(spec, split)  # says which names there are
+    return read(spec, split)
+
+
+def held_out(model: Path, spec: str, known: Images) -> Images:
+    """Of a set without a split of its own for tests, the rows that the plan in the model's folder kept from training.
+
+    The band promises something about further inliers, and needs inliers that the network has not seen.
+    """
+    if not (model / "plan.json").exists():
+        return known
+    plan = read_json(model / "plan.json")
+    train, test = Source(**plan["train"]), plan["test"]
+    if spec != train.name and (not train.path or Path(spec).resolve() != Path(train.path).resolve()):
+        return known
+    whole = load_images(replace(train, limit=None))
+    if not np.array_equal(known.pixels, whole.pixels):
+        return known  # another split
+    if isinstance(test, float):
+        return load_parts(TrainPlan(train=train, validation=plan["validation"], test=test, seed=plan["seed"]))[0][
+            "test"
+        ]
+    seen = limited_rows(known, train.limit or len(known), seed=plan["seed"])
+    if len(known) > seen.size:
+        return known[np.setdiff1d(np.arange(len(known)), seen)]
+    warnings.warn(f"the network was trained on images of '{spec}', so the guaranteed band does not hold. "
+                  "Set data.test in the plan, or certify on other images.", CaveatWarning, stacklevel=2)  # fmt: skip
+    return known
+
+
+def outliers_like(spec: str, split: str | None, like: Images, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+    """Outliers of the shape of the inliers: made by a recipe, or read and fitted to it."""
+    height, width = like.pixels.shape[1:3]
+    channels = like.pixels.shape[3] if like.pixels.ndim == 4 else None
+    if spec in ("uniform_noise", "smooth_noise"):
+        make = noise if spec == "uniform_noise" else smooth_noise
+        return fit_to(make(NOISE, rng, height=height, width=width, channels=channels), shape)
+    if spec in MADE:
+        change: Any = getattr(data, spec)
+        return fit_to(change(like.pixels) if spec == "inverted" else change(like.pixels, rng), shape)
+    given = named_images(spec, split)
+    fitted = fit_to(given.pixels, shape)
+    pixels = fitted[:, 0] if shape[0] == 1 else np.moveaxis(fitted, 1, 3)
+    return Images(pixels, given.labels, given.classes)
