@@ -115,9 +115,7 @@ def sscv(*, covered: ArrayLike, sizes: ArrayLike, alpha: float, edges: tuple[int
     >>> round(sscv(covered=[1, 1, 0, 1], sizes=[1, 1, 2, 3], alpha=0.1), 3)
     0.4
     """
-    hits, size = as_mask(covered, "covered"), as_vector(sizes, "sizes")
-    same_length(covered=hits, sizes=size)
-    return worst_violation(hits, _in_strata(size, edges, "sizes"), len(edges), as_level(alpha, "alpha"))
+    return _worst_stratum(covered, "sizes", sizes, edges, alpha)
 
 
 def escv(*, covered: ArrayLike, sizes: ArrayLike, alpha: float) -> float:
@@ -151,9 +149,7 @@ def rank_cv(*, covered: ArrayLike, ranks: ArrayLike, alpha: float, edges: tuple[
     >>> round(rank_cv(covered=[1, 1, 0, 0], ranks=[1, 1, 2, 5], alpha=0.1), 3)
     0.9
     """
-    hits, rank = as_mask(covered, "covered"), as_vector(ranks, "ranks")
-    same_length(covered=hits, ranks=rank)
-    return worst_violation(hits, _in_strata(rank, edges, "ranks"), len(edges), as_level(alpha, "alpha"))
+    return _worst_stratum(covered, "ranks", ranks, edges, alpha)
 
 
 def rank_ss(*, sizes: ArrayLike, ranks: ArrayLike, edges: tuple[int, ...] = RANK_EDGES) -> float:
@@ -273,6 +269,12 @@ def adaptivity(
         found["T-CV"] = t_cv(covered=covered, ease=ease, alpha=alpha, bins=bins)
         found["T-SS"] = t_ss(sizes=sizes, ranks=ranks, ease=ease, bins=bins)
     return found
+
+
+def _worst_stratum(covered: ArrayLike, name: str, values: ArrayLike, edges: tuple[int, ...], alpha: float) -> float:
+    hits, by = as_mask(covered, "covered"), as_vector(values, name)
+    same_length(**{"covered": hits, name: by})
+    return worst_violation(hits, _in_strata(by, edges, name), len(edges), as_level(alpha, "alpha"))
 
 
 def _in_strata(values: NDArray[np.float64], edges: tuple[int, ...], name: str) -> NDArray[np.intp]:
