@@ -503,7 +503,7 @@ def test_a_layer_that_is_silent_or_runs_twice_is_explained(batches):
 
     with pytest.raises(InputError, match="layer 'unused' must run once in a forward pass, ran 0 times"):
         extract(Odd(), batches, layers=["unused"])
-    with pytest.raises(InputError, match="layer 'act' must run once in a forward pass, ran again"):
+    with pytest.raises(InputError, match="layer 'act' must run once in a forward pass, ran 2 times"):
         extract(Odd(), batches, layers=["act"])
 
 

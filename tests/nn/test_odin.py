@@ -114,7 +114,7 @@ def test_bad_models_inputs_and_parameters_are_explained(cnn):
         ODIN(nn.Embedding(3, 3)).score(torch.tensor([0, 1]))
     with pytest.raises(InputError, match="inputs .*at least one"):
         ODIN(cnn).score([])
-    with pytest.raises(InputError, match="has NaN, first at row 1"):
+    with pytest.raises(InputError, match="is NaN, first at row 1"):
         ODIN(cnn).score(torch.stack([torch.zeros(1, 8, 8), torch.full((1, 8, 8), float("nan"))]))
 
 

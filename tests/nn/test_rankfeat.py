@@ -107,7 +107,7 @@ def test_wrong_layers_are_explained(cnn):
         RankFeat(cnn, iterations=0)
     with pytest.raises(InputError, match="inputs .*at least one"):
         RankFeat(cnn).score([])
-    with pytest.raises(InputError, match="has NaN, first at row 1"):
+    with pytest.raises(InputError, match="is NaN, first at row 1"):
         RankFeat(cnn).score(torch.stack([torch.zeros(1, 8, 8), torch.full((1, 8, 8), float("nan"))]))
 
 

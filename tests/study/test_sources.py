@@ -117,7 +117,7 @@ def test_a_task_may_give_a_dict(tmp_path, inlier):
         save_source({"inlier": inlier}, tmp_path / "t")
     with pytest.raises(InputError, match="inlier of a task .*must be of type Outputs"):
         save_source({"inlier": np.zeros(3), "outliers": {}}, tmp_path / "t")
-    with pytest.raises(InputError, match="outliers must be a dict of Outputs, got list"):
+    with pytest.raises(InputError, match="outliers of a source must be a dict of Outputs"):
         save_source({"inlier": inlier, "outliers": [inlier]}, tmp_path / "t")
 
 
