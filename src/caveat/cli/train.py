@@ -27,7 +27,7 @@ def train(
         ),
     ] = None,
 ) -> None:
-    """Train a classifier and extract its outputs; the same command goes on where a stopped one was.
+    """Train a classifier and extract its outputs. Rerun the command to resume a stopped training.
 
     Writes model.safetensors, model.json (architecture, paradigm, history) and outputs/SET for every set of the plan,
     ready for caveat evaluate.
@@ -42,7 +42,7 @@ def train(
     try:
         done = run_training(read, folder)
     except KeyboardInterrupt:
-        say(f"Stopped. The same command goes on from the checkpoint in {folder}.")
+        say(f"Stopped. Rerun the command to resume from the checkpoint in {folder}.")
         raise typer.Exit(130) from None
     last = done.trained.history[-1]
     early = ", stopped early" if done.trained.stopped_early else ""

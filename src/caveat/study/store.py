@@ -300,7 +300,7 @@ class Store:
                 raise
             reason = error.strerror or str(error)
             raise StoreError(
-                f"{self.folder} cannot be written ({reason}). What is finished is kept: mend this and run again."
+                f"{self.folder} cannot be written ({reason}). Finished cells are kept. Fix this and run again."
             ) from None
 
 
