@@ -28,7 +28,7 @@ def test_probabilities_are_never_guessed():
     assert not given.has("logits")
     assert given.predictions.tolist() == [0, 1]
     with pytest.warns(CaveatWarning, match="rows of probabilities"):  # told, and taken for what they were called
-        looks_like_probs = Outputs(logits=[[0.9, 0.1]])
+        looks_like_probs = Outputs(logits=[[0.9, 0.1]] * 20)
     assert looks_like_probs.probs[0, 0] == pytest.approx(np.exp(0.9) / (np.exp(0.9) + np.exp(0.1)))
 
 
@@ -271,6 +271,7 @@ def test_logits_are_not_taken_for_probabilities():
     Outputs(logits=np.log(probs))
     Outputs(logits=np.eye(3))
     Outputs(logits=np.ones((9, 1)))
+    Outputs(logits=probs[:19])  # a few rows may be chance
     last = probs.copy()
     last[-1, 0] += 1  # one row is enough
     Outputs(logits=last)

@@ -59,6 +59,7 @@ Rng = np.random.Generator | int  # what every function with a random step takes:
 T = TypeVar("T")
 _MOST_CLASSES = 2**20  # where only the labels say how many there are: a larger class number is the key of a table
 _LARGEST, _SMALLEST = 1e150, 1e-150  # of a parameter: its square and its inverse are numbers too
+_TELLING_ROWS = 20  # that sum to 1: fewer may be chance
 _LEAST_LEVEL = 1e-300  # a tenth of a level must not vanish
 
 
@@ -138,10 +139,14 @@ def check_probabilities(array: NDArray[Any], name: str) -> None:
 def are_probabilities(array: NDArray[Any]) -> bool:
     """Whether every row is made of probabilities with sum 1. Logits fail in the first rows, which are looked at first.
 
-    >>> are_probabilities(np.array([[0.5, 0.5], [0.25, 0.75]])), are_probabilities(np.array([[0.5, 0.5], [2.0, 0.0]]))
+    A few rows say nothing: logits of 0.5 and 0.5 happen.
+
+    >>> are_probabilities(np.array([[0.5, 0.5], [0.25, 0.75]] * 10)), are_probabilities(np.array([[0.5, 2.0]] * 20))
     (True, False)
     """
     rows, between = array.reshape(-1, array.shape[-1]), False
+    if rows.shape[0] < _TELLING_ROWS:
+        return False
     for block in (slice(0, 64), *row_blocks(rows.shape[0], row_bytes=rows.shape[1] * 8)):
         if _probability_sums(rows[block])[1].any():
             return False
