@@ -131,7 +131,7 @@ def broken(kind, files):
         ("nan", "logits has NaN, first at row 7. Drop or impute"),
         ("inf", "features has an infinite value, first at row 3"),
         ("shape", "logits must be a non-empty matrix (rows are samples), got shape (4,)"),
-        ("rows", "one row per sample"),
+        ("rows", "same number of rows"),
         ("labels", "labels must be between 0 and 3, got 4 at row 5"),
         ("empty", "must be a non-empty"),
         ("classes", "must come from one model, got 4 classes in train and 7 in inlier"),

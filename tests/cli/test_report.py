@@ -34,7 +34,7 @@ def test_folder_and_title_may_be_chosen(run, store, tmp_path):
 def test_a_folder_that_is_no_study_is_exit_code_2(run, tmp_path):
     code, _, err = run("report", tmp_path)
     assert code == 2
-    assert "is no study: it has no plan.json" in err
+    assert "is not a study: it has no plan.json" in err
 
 
 def test_a_file_in_place_of_the_folder_is_said_before_the_work(run, tmp_path):

@@ -82,7 +82,7 @@ def test_a_folder_of_something_else_exits_with_2(run, plan, tmp_path):
     (tmp_path / "mine" / "thesis.tex").touch()
     code, _, err = run("study", plan, "--out", tmp_path / "mine")
     assert code == 2
-    assert "is no study" in err
+    assert "is not a study" in err
 
 
 def test_stopping_by_hand_exits_with_130_and_says_how_to_go_on(run, plan, tmp_path, monkeypatch):

@@ -104,10 +104,10 @@ def test_a_cell_under_a_wrong_name_is_noticed(store):
 def test_what_is_not_there_is_named(store, tmp_path):
     with pytest.raises(InputError, match="is not in"):
         store.read("abc")
-    with pytest.raises(InputError, match="is no study: there is no such folder"):
+    with pytest.raises(InputError, match="is not a study: there is no such folder"):
         Store(tmp_path / "gone").plan()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="is no study"):
+    with pytest.raises(InputError, match="is not a study"):
         Store(tmp_path / "empty").plan()
 
 
@@ -140,7 +140,7 @@ def test_a_plan_that_was_no_file_leaves_no_file_of_another(store):
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(StoreError, match=r"is no study \(it holds thesis\.tex\)"):
+    with pytest.raises(StoreError, match=r"is not a study \(it holds thesis\.tex\)"):
         Store(tmp_path).prepare(PLAN, [CELL])
     with pytest.raises(StoreError, match="is a file"):
         Store(tmp_path / "thesis.tex").prepare(PLAN, [CELL])
@@ -221,7 +221,7 @@ def test_what_a_run_that_begins_a_moment_later_writes_is_left_alone(store, monke
 def test_a_folder_with_the_plan_of_somebody_else_is_left_alone(tmp_path):
     theirs = tmp_path / "plan.json"
     theirs.write_text('{"resources": []}')
-    with pytest.raises(StoreError, match=r"is no study \(it holds a plan.json that is not ours\)"):
+    with pytest.raises(StoreError, match=r"is not a study \(it holds a plan.json that is not ours\)"):
         Store(tmp_path).prepare(PLAN, [CELL])
     with pytest.raises(InputError, match="its plan.json is not ours. Give the folder that caveat study wrote"):
         Store(tmp_path).plan()

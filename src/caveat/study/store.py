@@ -98,7 +98,7 @@ class Store:
         elif self.folder.is_dir() and not self._is_ours():
             strange = ["a plan.json that is not ours"]
         if strange:
-            raise StoreError(f"{self.folder} exists and is no study (it holds {strange[0]}). Choose another folder.")
+            raise StoreError(f"{self.folder} exists and is not a study (it holds {strange[0]}). Choose another folder.")
         for part in _PARTS:
             if (self.folder / part).is_symlink():
                 raise StoreError(f"{self.folder / part} is a link, and a study deletes nothing behind links. "
@@ -135,12 +135,13 @@ class Store:
 
     def plan(self) -> dict[str, Any]:
         """What ``plan.json`` holds."""
-        there = (self.folder / "plan.json").exists()
-        reason = "" if there and self._is_ours() else "its plan.json is not ours" if there else "it has no plan.json"
-        if not is_folder(self.folder):
-            reason = "there is no such folder"
+        reason = "there is no such folder"
+        if is_folder(self.folder):
+            there = (self.folder / "plan.json").exists()
+            ours = there and self._is_ours()
+            reason = "" if ours else "its plan.json is not ours" if there else "it has no plan.json"
         if reason:
-            raise InputError(f"{self.folder} is no study: {reason}. Give the folder that caveat study wrote.")
+            raise InputError(f"{self.folder} is not a study: {reason}. Give the folder that caveat study wrote.")
         return read_json(self.folder / "plan.json")
 
     def _is_ours(self) -> bool:
