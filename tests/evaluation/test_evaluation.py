@@ -72,6 +72,14 @@ def test_rows_that_fitted_a_temperature_set_no_threshold_of_it(parts):
     assert found.decision.errors is not None
 
 
+def test_a_temperature_needs_no_training_outputs(parts):
+    with_train = evaluate(**parts, scores=["tempscale"])
+    del parts["train"]
+    without = evaluate(**parts, scores=["tempscale"])
+    assert [s.values.tolist() for s in without.of(Scores)] == [s.values.tolist() for s in with_train.of(Scores)]
+    assert "tempscale" not in evaluate(**parts).left_out
+
+
 def test_without_calibration_rows_the_inliers_are_split(parts):
     del parts["calibration"]
     found = evaluate(**parts, scores=["msp"])

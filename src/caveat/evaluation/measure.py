@@ -83,10 +83,19 @@ class Settings:
 
 def cannot(score: Score, parts: Parts) -> str:
     """Why a score cannot be computed on every part; empty if it can."""
+    learns_from = _learns_from(score, parts)
     for outputs in (parts.held_out, *parts.outliers.values(), *parts.confirm.values()):
-        if reason := score.missing(train=parts.train, outputs=outputs):
+        if reason := score.missing(train=learns_from, outputs=outputs):
             return reason
     return ""
+
+
+def _learns_from(score: Score, parts: Parts) -> Outputs | None:
+    """What a score is fitted on: a temperature on calibration rows where there are any, the others on training rows."""
+    held = parts.calibration
+    if score.held_out and held is not None and not score.missing(train=held, outputs=held):
+        return held
+    return parts.train
 
 
 def fit(scores: Iterable[Score], parts: Parts, seed: int) -> None:
@@ -95,6 +104,10 @@ def fit(scores: Iterable[Score], parts: Parts, seed: int) -> None:
     tuning = None if held is None else held[tuning_rows(held.n, seed)]
     if parts.train is not None:
         fit_all(scores, parts.train, tuning)
+    elif tuning is not None:
+        for score in scores:
+            if score.fits_on:
+                score.fit(tuning)
 
 
 def measure_score(score: Score, method: Method, parts: Parts, block: Block, settings: Settings) -> Iterator[Record]:
@@ -102,7 +115,7 @@ def measure_score(score: Score, method: Method, parts: Parts, block: Block, sett
     inside = _checked(score.score(parts.held_out), "inlier")
     outside = {name: _checked(score.score(outputs), name) for name, outputs in parts.outliers.items()}
     yield Scores(block, method, "inlier", inside)
-    if parts.calibration is not None and not score.missing(train=parts.train, outputs=parts.calibration):
+    if parts.calibration is not None and not score.missing(train=_learns_from(score, parts), outputs=parts.calibration):
         held = parts.calibration
         rows = held[~tuning_rows(held.n, settings.seed)] if score.held_out else held
         yield Scores(block, method, "calibration", _checked(score.score(rows), "calibration"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -210,7 +210,7 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
                 base.source, reading, choice.name, params, projection, plan.variance, metrics, plan.delta,
                 plan.resamples, named,
             )  # fmt: skip
-            reason = "" if parts is None else cannot(build_score(asked), parts)
+            reason = "" if parts is None else cannot(build_score(asked), _with_held_out(parts))
             if reason and named:
                 raise InputError(
                     f"score '{name}' {reason} in source {base.source}. Add it to the outputs, or leave the score out."
@@ -227,3 +227,8 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
     if not cells:
         raise InputError(f"no score can be computed in source {base.source}. {' '.join(notes)}")
     return cells
+
+
+def _with_held_out(parts: Parts) -> Parts:
+    """Parts as a cell will have them: where no calibration rows are given, half of the inliers calibrates."""
+    return parts if parts.calibration is not None else replace(parts, calibration=parts.inlier)
