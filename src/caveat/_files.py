@@ -57,7 +57,7 @@ def path_errors(path: Path, what: Literal["read", "written"] = "written") -> Ite
             raise
         raise _no_file(path, error, what) from None
     except ValueError as error:
-        if isinstance(error, InputError) or "null byte" not in str(error):
+        if isinstance(error, InputError) or "null" not in str(error):  # "null byte", or "null character" since 3.13
             raise
         raise _no_file(path, error, what) from None
 
