@@ -37,18 +37,18 @@ def main() -> None:
         )
 
     # Every score that logits allow: measured, ranked with ties, and ending in a decision with its promises.
-    found = evaluate(
+    result = evaluate(
         calibration=calibration, inlier=test, outliers={"elsewhere": elsewhere}, false_alarm=0.05, risk=0.05, delta=0.01
     )
-    print(f"accuracy {found.accuracy}")
-    for name in found.ranking.methods[:5]:
-        tied = "  tied with the best" * (found.ranking.rank(name) == 1)
-        print(f"{found.ranking.rank(name)}  {name:16} AUROC {found.detection(name, 'elsewhere').auroc}{tied}")
-    print(f"\n{found.decision}")
+    print(f"accuracy {result.accuracy}")
+    for name in result.ranking.methods[:5]:
+        tied = "  tied with the best" * (result.ranking.rank(name) == 1)
+        print(f"{result.ranking.rank(name)}  {name:16} AUROC {result.detection(name, 'elsewhere').auroc}{tied}")
+    print(f"\n{result.decision}")
 
     # The same by hand. A small p-value means that a sample is unlike the calibration data. Of 100 samples pick
     # outliers such that at most one pick in ten is wrong.
-    score = scores.make(str(found.decision.method))
+    score = scores.make(str(result.decision.method))
     known, new, strange = (score.score(part) for part in (calibration, test, elsewhere))
     p = conformal.p_values(calibration=known, test=np.concatenate([new[:50], strange[:50]]))
     picked = conformal.select_outliers(p, q=0.1)

@@ -124,6 +124,13 @@ def test_the_same_rows_in_two_roles_are_refused(parts):
         evaluate(**parts, scores=["msp"])
 
 
+def test_a_regime_that_no_outlier_set_has_is_an_error(parts):
+    regimes = {"near": "near", "far": "far"}
+    assert evaluate(**parts, scores=FEW, regimes=regimes, regime="far").decision is not None
+    with pytest.raises(InputError, match="unknown regime of the outlier sets 'fra'"):
+        evaluate(**parts, scores=FEW, regimes=regimes, regime="fra")
+
+
 def test_an_outlier_detector_can_be_named(parts):
     pytest.importorskip("pyod")
     found = evaluate(**parts, scores=["msp", "iforest"])

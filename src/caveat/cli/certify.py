@@ -89,14 +89,14 @@ def certify(
     with progress_bar() as tell:
         tell("reading model and data", 0, 1)
         trained = load_model(model)
-        known = held_out(model, data, named_images(data, split))
-        shape = known.inputs().shape[1:]
+        inliers = held_out(model, data, named_images(data, split))
+        shape = inliers.inputs().shape[1:]
         outliers: dict[str, Any] = {
-            name: outliers_like(str(spec), split, known, shape, stream(seed, "outliers", name))
+            name: outliers_like(str(spec), split, inliers, shape, stream(seed, "outliers", name))
             for name, spec in named_paths(outlier or list(MADE[:3]), what="outlier").items()
         }
         found = run(
-            trained.model, inlier=known, outliers=outliers, epsilon=epsilon, points=points,
+            trained.model, inlier=inliers, outliers=outliers, epsilon=epsilon, points=points,
             attack_points=attack_points, refine=refine, attack=(attack or ("apgd", "monotone")) if steps else (),
             starts=start or None, steps=max(1, steps), monotone_steps=monotone_steps, restarts=restarts,
             transfer=[load_model(folder).model for folder in transfer or ()], delta=delta, seed=seed,

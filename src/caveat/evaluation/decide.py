@@ -173,7 +173,7 @@ def decide(
     )  # fmt: skip
     inside = scores.inlier[name]
     rejected = inside >= threshold
-    notes = _warnings(scores, ranking, name)
+    notes = _warnings(scores, ranking)
     shares = _caught(scores, name, threshold, delta)
     base = Decision(
         scores.methods[name], threshold, reason, promise,
@@ -214,7 +214,7 @@ def _with_labels(
     return replace(
         base, confidence=scores.methods[chosen],
         accept_below=found.threshold if found.promise.holds else math.inf, errors=found.promise,
-        measured_errors=proportion_interval(wrong, max(1, int(accepted.sum())), delta=delta),
+        measured_errors=proportion_interval(wrong, int(accepted.sum()), delta=delta) if accepted.any() else None,
         accepted=proportion_interval(int(accepted.sum()), right.size, delta=delta), coverage=coverage, sets=sets,
     )  # fmt: skip
 
@@ -271,7 +271,7 @@ def _caught(scores: ModelScores, name: str, threshold: float, delta: float) -> t
     )  # fmt: skip
 
 
-def _warnings(scores: ModelScores, ranking: Comparison | None, name: str) -> tuple[str, ...]:
+def _warnings(scores: ModelScores, ranking: Comparison | None) -> tuple[str, ...]:
     notes = ["Nothing is promised about outliers."]
     if ranking is not None and len(ranking.methods) > 1 and not scores.confirm:
         notes.append(f"The score was the best of {len(ranking.methods)} on these same outliers, so the shares caught "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from caveat._checks import as_count, as_level, as_list
+from caveat._checks import as_count, as_level, as_list, check_known
 from caveat._html import small_table
 from caveat.errors import InputError
 from caveat.evaluation.assess import Assessment, assess
@@ -203,6 +203,8 @@ def evaluate(
     started = time.perf_counter()
     settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
     false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
+    if regime:
+        check_known(regime, set((regimes or {}).values()), "regime of the outlier sets")
     given = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
     given.check()
     parts = given.with_calibration(seed)
