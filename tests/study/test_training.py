@@ -41,7 +41,7 @@ def test_a_model_and_its_outputs(tmp_path):
     again = run_training(plan(mc=3), tmp_path)  # finished: nothing is done twice
     assert again.trained.resumed
     assert {name: path.stat().st_mtime_ns for name, path in again.outputs.items()} == before
-    with pytest.raises(InputError, match="another plan \(seed\)"):
+    with pytest.raises(InputError, match=r"another plan \(seed\)"):
         run_training(plan(mc=3, seed=2), tmp_path)
 
 
