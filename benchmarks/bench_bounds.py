@@ -14,8 +14,6 @@ import torch
 from timing import take_turns
 from torch import nn
 
-from caveat._density_ratio import DensityRatio
-from caveat._mixtures import Mixture
 from caveat.nn.attacks import Ball, apgd, climber
 from caveat.nn.bounds import (
     confidence_bounds,
@@ -26,6 +24,8 @@ from caveat.nn.bounds import (
     log_confidence_upper,
 )
 from caveat.robust import Network
+from caveat.robust.density_ratio import DensityRatio
+from caveat.robust.mixtures import Mixture
 
 BATCH, EPSILON = 256, 0.3
 

@@ -49,7 +49,7 @@ def test_a_row_does_not_depend_on_its_batch(name, train, inlier):
 @every_score
 def test_small_blocks_give_the_same_as_one(name, train, inlier, monkeypatch):
     whole = fitted(name, train).score(inlier)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 4096)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 4096)
     np.testing.assert_allclose(fitted(name, train).score(inlier), whole, rtol=1e-8, atol=1e-10)
 
 

@@ -22,7 +22,11 @@ from caveat.cli.app import app
 ROOT = Path(__file__).parent.parent
 PACKAGES = [
     "caveat",
-    *(f"caveat.{m.name}" for m in pkgutil.iter_modules(caveat.__path__) if m.ispkg and m.name != "nn"),
+    *(
+        f"caveat.{m.name}"
+        for m in pkgutil.iter_modules(caveat.__path__)
+        if m.ispkg and m.name not in ("nn", "_internal")
+    ),
 ]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [

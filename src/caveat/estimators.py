@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_able, as_array, as_pair, as_rng, as_vector, check_each, check_known
+from caveat._internal.checks import Rng, as_able, as_array, as_pair, as_rng, as_vector, check_each, check_known
 from caveat.conformal import SplitIntervals, SplitSets
 from caveat.conformal.nonconformity import Nonconformity
 from caveat.errors import InputError, NotFittedError

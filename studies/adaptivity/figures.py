@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat import plots
-from caveat._files import replacing_file
+from caveat._internal.files import replacing_file
 from caveat.stats import Comparison, compare
 
 METHODS = ("LAC", "APS", "RAPS", "SAPS", "O-LAC", "O-SAPS")

@@ -15,7 +15,7 @@ from typing import Any
 import tables  # beside this file
 from kept import RUNS, kept, write_runs  # beside this file
 
-from caveat._files import replacing_file
+from caveat._internal.files import replacing_file
 from caveat.stats import compare
 from caveat.study.agreement import Agreement, Check, Part, compare_findings, compare_numbers
 

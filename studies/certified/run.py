@@ -19,8 +19,8 @@ import numpy as np
 import strangers  # beside this file
 
 from caveat import data
-from caveat._cache import cache_folder
-from caveat._files import replacing_file
+from caveat._internal.cache import cache_folder
+from caveat._internal.files import replacing_file
 from caveat.study.certification import Certification, Gates, SetCertificate, certify
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ import networks  # beside this file
 import run  # beside this file
 import strangers  # beside this file
 
-from caveat._files import replacing_file
+from caveat._internal.files import replacing_file
 from caveat.study.agreement import Agreement, Check, Part, compare_findings
 from caveat.study.tables import write_csv
 

@@ -11,7 +11,7 @@ import numpy as np
 from fluctuation import DELTA, SPLITS, N, Numbers, T, load, rates  # beside this file
 from scipy.special import betaln
 
-from caveat._files import write_json
+from caveat._internal.files import write_json
 from caveat.conformal import FPRBand, fpr_law
 from caveat.metrics import roc_curve
 from caveat.study.agreement import Agreement, Check, compare_findings

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat import CaveatWarning, Outputs, data
-from caveat._cache import cache_folder
+from caveat._internal.cache import cache_folder
 from caveat.geometry import neural_collapse, proximity
 from caveat.metrics import augrc, aurc, ood_failures
 from caveat.scores import Score, applicable

@@ -9,7 +9,7 @@ import numpy as np
 from run import COLLAPSE, GEOMETRY, SETS  # beside this file
 
 from caveat import plots
-from caveat._files import replacing_file
+from caveat._internal.files import replacing_file
 from caveat.geometry import buckets
 from caveat.results import Comparison
 from caveat.stats import compare

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from run import ALPHAS, METHODS, METRICS  # beside this file
 
-from caveat._files import replacing_file
+from caveat._internal.files import replacing_file
 from caveat.stats import compare
 from caveat.study.agreement import Agreement, Check, compare_findings
 from caveat.study.tables import write_csv

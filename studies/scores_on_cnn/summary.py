@@ -9,7 +9,7 @@ import numpy as np
 from run import COLLAPSE, GEOMETRY, OUTLIERS, WEIGHTS  # beside this file
 
 from caveat import plots
-from caveat._files import replacing_file
+from caveat._internal.files import replacing_file
 from caveat.results import Comparison
 from caveat.stats import compare
 from caveat.study.agreement import Agreement, Check, compare_findings

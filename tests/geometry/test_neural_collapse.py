@@ -74,7 +74,7 @@ def test_every_metric_equals_its_formula(projection, variance):
 def test_row_blocks_do_not_change_the_result(projection, monkeypatch):
     outputs = network(1)
     whole = neural_collapse(outputs, projection=projection)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 1000)
     parts = neural_collapse(outputs, projection=projection)
     for name in METRICS:
         assert getattr(parts, name) == pytest.approx(getattr(whole, name))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import linregress
 
 from caveat import Outputs, metrics
-from caveat._adaptivity import equal_mass
 from caveat.conformal import SplitSets
+from caveat.conformal._bins import equal_mass
 from caveat.errors import CaveatWarning, InputError
 from caveat.results import PredictionSets
 

@@ -101,7 +101,7 @@ def test_torch_is_not_needed():
 def test_small_blocks_change_nothing(monkeypatch):
     x = np.random.default_rng(0).random((30, 2))
     whole = Network.of(SMALL).confidence_bounds(x, 0.1)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 300)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 300)
     parts = Network.of(SMALL).confidence_bounds(x, 0.1)
     np.testing.assert_allclose(parts.upper, whole.upper, rtol=1e-12)
 

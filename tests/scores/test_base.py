@@ -52,7 +52,7 @@ def test_memory_does_not_grow_with_n(tmp_path, monkeypatch):
         features[start : start + 10_000] = rng.normal(size=(10_000, width))
     features.flush()
     np.save(folder / "labels.npy", np.arange(n) % 100)  # each thread holds the rows of one class
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 2**18)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 2**18)
     train = Outputs.load(folder)
     Mahalanobis().fit(train[:1000])  # what is imported on the way is no memory of the rows
     tracemalloc.start()
@@ -70,7 +70,7 @@ def test_many_rows_are_scored_in_threads_to_the_same_result(score, monkeypatch):
     labels = head.logits(features).argmax(axis=1)
     score.fit(Outputs(features=features[:500], labels=labels[:500], head=head))
     outputs = Outputs(features=features, head=head)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 2**18)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 2**18)
     threads = set()
 
     def formula(block, plain=score._score):

@@ -51,7 +51,7 @@ def test_a_zero_feature_and_zero_weights_have_cosine_zero():
 def test_many_classes_and_few_features_are_cut_into_blocks(monkeypatch, make_outputs):
     said = make_outputs(n=300, width=3, classes=50)
     whole = CTM().score(said)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 1000)
     np.testing.assert_allclose(CTM().score(said), whole, rtol=1e-12)
 
 

@@ -142,7 +142,7 @@ def test_only_directions_count_and_zero_is_finite(features, train, inlier):
 
 def test_few_features_and_many_landmarks_are_cut_into_blocks(monkeypatch, train, inlier):
     whole = KernelPCAError().fit(train).score(inlier)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 100_000)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 100_000)
     np.testing.assert_allclose(KernelPCAError().fit(train).score(inlier), whole, rtol=1e-8)
 
 

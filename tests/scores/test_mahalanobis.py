@@ -163,7 +163,7 @@ def test_small_large_and_larger_classes_are_treated_alike(monkeypatch, train, in
     monkeypatch.setattr(own, "_SMALL", 0)
     np.testing.assert_allclose(Mahalanobis(class_rank=3).fit(train).class_scores(inlier), whole, rtol=1e-8)
     monkeypatch.setattr(own, "_HELD", 0)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 1024)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 1024)
     np.testing.assert_allclose(Mahalanobis(class_rank=3).fit(train).class_scores(inlier), whole, rtol=1e-8)
 
 

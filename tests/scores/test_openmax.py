@@ -83,7 +83,7 @@ def test_far_beyond_a_steep_tail():
 def test_tails_do_not_depend_on_the_blocks(make_outputs, monkeypatch):
     train = make_outputs(n=300)
     whole = OpenMax().fit(train)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 4096)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 4096)
     parts = OpenMax().fit(train)
     np.testing.assert_allclose(parts.shape_, whole.shape_, rtol=1e-9)
     np.testing.assert_allclose(parts.scale_, whole.scale_, rtol=1e-12)

@@ -131,7 +131,7 @@ def test_whole_batches_are_given_at_once_even_when_blocks_are_small(sets, monkey
     pytest.importorskip("pyod")
     train, inlier, _ = sets
     whole = detector("ecod").fit(train).score(inlier)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 512)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 512)
     np.testing.assert_array_equal(detector("ecod").fit(train).score(inlier), whole)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError, NotFittedError, Outputs
-from caveat._folders import plain_files
+from caveat._internal.folders import plain_files
 from caveat.scores import ASH, KNN, Energy, Mahalanobis, NNGuide, Projected, Score, load
 from caveat.scores._persistence import _encode, _Reader
 

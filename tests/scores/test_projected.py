@@ -254,7 +254,7 @@ def test_every_cell_of_the_table_keeps_the_promises_of_a_score(name, projection,
     assert np.unique(whole).size > 1
     single = np.concatenate([score.score(inlier[i]) for i in range(0, inlier.n, 29)])
     np.testing.assert_allclose(single, whole[::29], rtol=1e-8, atol=1e-10)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 4096)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 4096)
     again = Projected(make(name), projection).fit(train).score(inlier)
     np.testing.assert_allclose(again, whole, rtol=1e-6, atol=1e-8)
 

@@ -70,7 +70,7 @@ def test_parts_add_up_to_one_walk_over_all(parts, limit):
 def test_blocks_make_no_difference(monkeypatch):
     values = np.random.default_rng(0).normal(size=(500, 8)).astype(np.float32)
     whole = gathered(values, exact_up_to=1000).quantile(0.9)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 1024)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 1024)
     assert gathered(values, exact_up_to=1000).quantile(0.9) == whole
 
 

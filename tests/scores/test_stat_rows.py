@@ -8,7 +8,7 @@ from caveat.scores._statistics import gather
 
 
 def test_rows_keep_their_order_over_blocks_and_parts(train, monkeypatch):
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 1000)
     wanted = [RowLengths(), RowPredictions()]
     both = gather(train[:7], wanted) + gather(train[7:], wanted)
     for found in (gather(train, wanted), both):

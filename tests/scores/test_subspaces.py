@@ -35,7 +35,7 @@ def test_axes_are_those_of_a_singular_value_decomposition(n, width):
 
 def test_blocks_of_a_class_make_no_difference(train, monkeypatch):
     whole = list(_subspaces.class_subspaces(train, 0.9))
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 512)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 512)
     for (mean, axes), (other_mean, other) in zip(whole, _subspaces.class_subspaces(train, 0.9), strict=True):
         np.testing.assert_allclose(mean, other_mean, rtol=1e-12)
         np.testing.assert_allclose(axes.T @ axes, other.T @ other, atol=1e-10)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat._cache import cache_folder
+from caveat._internal.cache import cache_folder
 from caveat.study import fingerprints
 from caveat.study.fingerprints import fingerprint
 

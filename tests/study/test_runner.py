@@ -237,7 +237,7 @@ def test_made_outputs_that_do_not_fit_on_the_disk_stop_the_run(task_study, tmp_p
     def full(*args, **options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("caveat._folders.staging", full)
+    monkeypatch.setattr("caveat._internal.folders.staging", full)
     with pytest.raises(StoreError, match=r"cannot be written \(No space left on device\)"):
         run(task_study(SOURCE_TASK, SOURCE_PLAN), store=tmp_path / "runs")
     assert not list((tmp_path / "runs" / "failures").iterdir())

@@ -96,7 +96,7 @@ def test_what_another_run_has_made_is_left_alone(tmp_path, inlier, outlier):
 
 def test_a_run_that_was_quicker_keeps_its_files(tmp_path, inlier, outlier, monkeypatch):
     made, folder = SourceOutputs(inlier=inlier, outliers={"far": outlier}), tmp_path / "outputs" / "key"
-    write, quicker = sources._files.write_json, []
+    write, quicker = sources.write_json, []
 
     def meanwhile(path, content):
         if not quicker:
@@ -105,7 +105,7 @@ def test_a_run_that_was_quicker_keeps_its_files(tmp_path, inlier, outlier, monke
             quicker.append((folder / "caveat.json").stat().st_ino)
         write(path, content)
 
-    monkeypatch.setattr(sources._files, "write_json", meanwhile)
+    monkeypatch.setattr(sources, "write_json", meanwhile)
     save_source(made, folder)
     assert (folder / "caveat.json").stat().st_ino == quicker[1]
     assert [path.name for path in folder.parent.iterdir()] == ["key"]

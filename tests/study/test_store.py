@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError, MissingExtraError
-from caveat._files import temporary_name
+from caveat._internal.files import temporary_name
 from caveat.errors import StoreError
 from caveat.evaluation.records import Block, Detection, Left, Method
 from caveat.study import Cell, Failure, Plan, Store

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from caveat._files import replacing_file
+from caveat._internal.files import replacing_file
 from caveat.cli._console import say
 from caveat.evaluation import Evaluation
 from caveat.report import write_report

@@ -76,7 +76,7 @@ def certify(
 
     Writes certificates.csv, certificates.md, certificates.tex and certificates.html.
     """
-    from caveat._streams import stream
+    from caveat._internal.streams import stream
     from caveat.evaluation.records import long_rows
     from caveat.nn.training.model_folder import load_model
     from caveat.report import write_report

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from caveat._checks import check_known
+from caveat._internal.checks import check_known
 from caveat.cli._console import console, say
 from caveat.cli._named import check_folder
 from caveat.errors import InputError, MissingExtraError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from caveat._files import read_npy, replacing_file
+from caveat._internal.files import read_npy, replacing_file
 from caveat.cli._console import console, progress_bar, say
 from caveat.cli._named import named_paths
 from caveat.outputs import Outputs

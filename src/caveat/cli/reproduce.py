@@ -43,7 +43,7 @@ def reproduce(
     Runs the study's plan into runs/NAME, writes its tables and figures to runs/NAME/summary, and prints our
     numbers next to the published ones, with the reason for every difference. Exit code 1 if a part of the study failed.
     """
-    from caveat._files import replacing_file
+    from caveat._internal.files import replacing_file
     from caveat.study.reproduction_page import reproduction_page
     from caveat.study.reproductions import find_reproduction, reproductions
 

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
+from caveat._internal.blocks import row_blocks
 from caveat.conformal.metric_spaces import Metric, State
 
 __all__ = ["Bag", "Changes", "Seen", "ratio"]

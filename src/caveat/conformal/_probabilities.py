@@ -16,10 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
-from caveat._checks import as_able
+from caveat._internal.arrays import widened
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import as_able
 from caveat.errors import InputError
-from caveat.outputs import Outputs, demand
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 
 __all__ = ["ClassScores", "probability_blocks", "softmax_rows"]
 
@@ -36,7 +38,7 @@ class ClassScores(Protocol):
 
 def softmax_rows(logits: Array) -> Array:
     """Softmax of each row, in the float type of the logits (float16 in float32)."""
-    wide = logits.astype(np.float32) if logits.dtype == np.float16 else logits
+    wide = widened(logits)
     shifted = wide - wide.max(axis=1, keepdims=True)
     np.exp(shifted, out=shifted)
     shifted /= shifted.sum(axis=1, keepdims=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self, final
 
-from caveat._checks import as_level
+from caveat._internal.checks import as_level
 from caveat.conformal.grouped import GroupedScores
 from caveat.conformal.pac import pac_rank, pac_too_few
 from caveat.conformal.quantile import quantile_rank, too_few

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from caveat._blocks import row_blocks
-from caveat._cache import remembered
-from caveat._checks import Rng, as_count, as_level, as_rng, check_known
+from caveat._internal.blocks import row_blocks
+from caveat._internal.cache import remembered
+from caveat._internal.checks import Rng, as_count, as_level, as_rng, check_known
 from caveat.conformal.local_levels import EXACT_UP_TO, equal_levels, local_level
 from caveat.conformal.violation import violation_probability
 from caveat.errors import InputError

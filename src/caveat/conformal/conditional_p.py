@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_count, exact_level
+from caveat._internal.checks import as_count, exact_level
 from caveat.conformal.fpr_band import FPRBand
 from caveat.errors import InputError
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import (
+from caveat._internal.checks import (
     Rng,
     as_comparable,
     as_count,
@@ -29,7 +29,8 @@ from caveat._checks import (
 )
 from caveat.conformal._probabilities import softmax_rows
 from caveat.errors import InputError
-from caveat.outputs import Outputs, demand
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 
 __all__ = ["EaseBins", "cut_bins", "ease", "ease_of", "logit_noise_ease", "regression_ease"]
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, final
 
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_count, as_vector, same_length
+from caveat._internal.checks import as_count, as_vector, same_length
 from caveat.conformal.difficulty import cut_bins
 from caveat.conformal.split_intervals import SplitIntervals
 from caveat.errors import CaveatWarning, NotFittedError

@@ -17,8 +17,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_able, as_matrix, as_rng, as_vector, check_each, check_result, same_length
-from caveat._params import check_params, count, level, positive
+from caveat._internal.checks import Rng, as_able, as_matrix, as_rng, as_vector, check_each, check_result, same_length
+from caveat._internal.params import check_params, count, level, positive
 from caveat.errors import InputError, NotFittedError
 
 __all__ = ["DifficultyModel", "MaskedReconstruction"]

@@ -15,13 +15,14 @@ from typing import Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_count, as_vector, same_length
+from caveat._internal.checks import Rng, as_count, as_vector, same_length
 from caveat.conformal._probabilities import ClassScores
 from caveat.conformal.difficulty import cut_bins, ease_of
 from caveat.conformal.nonconformity import Nonconformity
 from caveat.conformal.split_sets import SplitSets
 from caveat.errors import CaveatWarning, NotFittedError
-from caveat.outputs import Outputs, demand
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 from caveat.results import PredictionSets
 
 __all__ = ["DifficultySets"]

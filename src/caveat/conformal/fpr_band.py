@@ -21,7 +21,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import (
+from caveat._internal.checks import (
     Rng,
     as_boundary,
     as_comparable,
@@ -32,7 +32,7 @@ from caveat._checks import (
     check_known,
     same_length,
 )
-from caveat._html import small_table
+from caveat._internal.html import small_table
 from caveat.conformal.boundary import METHODS, boundary, boundary_violation
 from caveat.conformal.local_levels import EXACT_UP_TO
 from caveat.conformal.violation import violation_probability

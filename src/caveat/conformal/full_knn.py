@@ -23,8 +23,18 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._blocks import row_blocks
-from caveat._checks import Rng, as_able, as_count, as_labels, as_matrix, as_rng, check_known, exact_level, same_length
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import (
+    Rng,
+    as_able,
+    as_count,
+    as_labels,
+    as_matrix,
+    as_rng,
+    check_known,
+    exact_level,
+    same_length,
+)
 from caveat.conformal._bag import Bag, Changes
 from caveat.conformal.metric_spaces import Euclidean, Metric, TangentDistance
 from caveat.errors import InputError, NotFittedError

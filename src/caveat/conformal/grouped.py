@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_array
+from caveat._internal.checks import as_array
 from caveat.errors import InputError
 
 __all__ = ["GroupedScores", "as_groups"]

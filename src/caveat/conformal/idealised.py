@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_count, as_level, as_matrix, as_pair, check_known, check_same
+from caveat._internal.checks import as_count, as_level, as_matrix, as_pair, check_known, check_same
 from caveat.conformal.criteria import criteria
 from caveat.errors import InputError
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from caveat._blocks import row_blocks
-from caveat._cache import remembered
+from caveat._internal.blocks import row_blocks
+from caveat._internal.cache import remembered
 from caveat.conformal.shape import safe_theta
 from caveat.conformal.violation import violation_probability
 

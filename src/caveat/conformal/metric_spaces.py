@@ -19,9 +19,9 @@ from typing import Any, Literal, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_pair, check_result
-from caveat._params import check_params, choice, number
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import as_count, as_pair, check_result
+from caveat._internal.params import check_params, choice, number
 from caveat.errors import InputError
 
 __all__ = ["Euclidean", "Metric", "TangentDistance", "tangent_vectors"]

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_comparable, as_rng, as_vector, check_known
+from caveat._internal.checks import Rng, as_comparable, as_rng, as_vector, check_known
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.errors import InputError
 

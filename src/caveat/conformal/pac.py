@@ -14,7 +14,7 @@ import math
 
 from scipy.special import bdtr
 
-from caveat._checks import as_count, as_level, exact_level
+from caveat._internal.checks import as_count, as_level, exact_level
 
 __all__ = ["pac_rank", "pac_too_few"]
 

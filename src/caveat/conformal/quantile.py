@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_vector, exact_level
+from caveat._internal.checks import as_vector, exact_level
 from caveat.errors import CaveatWarning
 
 __all__ = ["quantile", "quantile_rank", "too_few"]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr
 
-from caveat._checks import as_comparable, as_level, as_mask, as_vector, check_shape, same_length
+from caveat._internal.checks import as_comparable, as_level, as_mask, as_vector, check_shape, same_length
 from caveat.results import Promise, RiskThreshold, proportion_interval
 
 __all__ = ["threshold_for_risk"]

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_level, as_shares, check_known
+from caveat._internal.checks import as_level, as_shares, check_known
 from caveat.conformal.conditional_p import conditional_p_values
 from caveat.conformal.p_values import p_values as marginal_p_values
 

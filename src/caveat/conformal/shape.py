@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from caveat._checks import as_boundary, as_count, as_level, as_number, as_vector, check_same
+from caveat._internal.checks import as_boundary, as_count, as_level, as_number, as_vector, check_same
 from caveat.conformal.violation import violation_probability
 from caveat.errors import CaveatError, InputError
 

@@ -20,8 +20,8 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_vector, check_each, same_length
-from caveat._params import check_params, choice
+from caveat._internal.checks import as_vector, check_each, same_length
+from caveat._internal.params import check_params, choice
 from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.conformal.p_values import check_seen

@@ -17,15 +17,16 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_able, as_labels, check_known
-from caveat._streams import draws_for
+from caveat._internal.checks import Rng, as_able, as_labels, check_known
+from caveat._internal.streams import draws_for
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.conformal.nonconformity import LAC, NONCONFORMITY, Nonconformity
 from caveat.conformal.p_values import check_seen
 from caveat.errors import CaveatWarning, InputError, NotFittedError
-from caveat.outputs import Outputs, demand
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 from caveat.results.sets import PredictionSets, stack_rows
 
 __all__ = ["SplitSets"]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv
 
-from caveat._checks import as_count, as_level, as_vector, exact_level
+from caveat._internal.checks import as_count, as_level, as_vector, exact_level
 from caveat.conformal.local_levels import quick_level
 from caveat.errors import CaveatWarning, InputError
 

@@ -15,8 +15,8 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._adaptivity import SIZE_EDGES, bin_means, equal_mass, signed_r2, strata, worst_violation
-from caveat._checks import Rng, as_kind, as_level, as_list, as_rng, as_vector, check_known, same_length
+from caveat._internal.checks import Rng, as_kind, as_level, as_list, as_rng, as_vector, check_known, same_length
+from caveat.conformal._bins import SIZE_EDGES, bin_means, equal_mass, signed_r2, strata, worst_violation
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._ranked import label_ranks
 from caveat.conformal.difficulty import EaseBins
@@ -24,7 +24,8 @@ from caveat.conformal.nonconformity import RAPS, SAPS, Nonconformity
 from caveat.conformal.quantile import quantile_rank
 from caveat.conformal.split_sets import SplitSets
 from caveat.errors import CaveatWarning, InputError
-from caveat.outputs import Outputs, demand
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 from caveat.results import PredictionSets
 
 __all__ = ["PENALTIES", "WEIGHTS", "Tuned", "tune_difficulty", "tune_raps", "tune_saps"]

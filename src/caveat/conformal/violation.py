@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import kl_div
 
-from caveat._checks import as_boundary
+from caveat._internal.checks import as_boundary
 
 __all__ = ["violation_probability"]
 

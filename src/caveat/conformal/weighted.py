@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_number, as_vector, check_each, exact_level, same_length
+from caveat._internal.checks import as_number, as_vector, check_each, exact_level, same_length
 from caveat.errors import CaveatWarning, InputError
 
 __all__ = ["weighted_quantile"]

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._files import read_bytes
+from caveat._internal.files import read_bytes
 from caveat.errors import InputError
 
 __all__ = ["read_inert"]

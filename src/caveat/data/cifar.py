@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_labels, as_list
-from caveat._files import read_bytes
+from caveat._internal.checks import as_labels, as_list
+from caveat._internal.files import read_bytes
 from caveat.data._inert_pickle import read_inert
 from caveat.data.images import Images
 from caveat.errors import InputError

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from caveat._checks import check_known
-from caveat._files import is_folder
+from caveat._internal.checks import check_known
+from caveat._internal.files import is_folder
 from caveat.data.cifar import read_cifar_binary
 from caveat.data.folder import read_folder
 from caveat.data.idx import read_idx

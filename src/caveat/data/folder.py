@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from caveat._checks import as_count
-from caveat._files import is_folder, read_bytes
+from caveat._internal.checks import as_count
+from caveat._internal.files import is_folder, read_bytes
 from caveat.data.images import Images
 from caveat.errors import InputError, MissingExtraError
 

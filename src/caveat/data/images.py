@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_rows
+from caveat._internal.checks import as_rows
 from caveat.errors import InputError
 
 __all__ = ["Images", "stratified_rows", "unit"]

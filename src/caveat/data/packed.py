@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._files import npz_names, read_npz
+from caveat._internal.files import npz_names, read_npz
 from caveat.data.images import Images
 from caveat.errors import InputError, MissingExtraError
 

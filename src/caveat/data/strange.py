@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import Rng, as_count, as_rng
+from caveat._internal.checks import Rng, as_count, as_rng
 from caveat.data.images import unit
 from caveat.errors import InputError
 

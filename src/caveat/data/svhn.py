@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from caveat._files import read_bytes
+from caveat._internal.files import read_bytes
 from caveat.data.images import Images
 from caveat.errors import InputError
 

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import check_known
+from caveat._internal.checks import check_known
 
 __all__ = ["TABLES", "Table", "table"]
 

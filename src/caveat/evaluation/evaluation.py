@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from caveat._checks import as_count, as_level, as_list, check_known
-from caveat._html import small_table
+from caveat._internal.checks import as_count, as_level, as_list, check_known
+from caveat._internal.html import small_table
 from caveat.errors import InputError
 from caveat.evaluation.assess import Assessment, assess
 from caveat.evaluation.decide import Decision
@@ -114,7 +114,7 @@ class Evaluation:
 
     def to_frame(self) -> pd.DataFrame:
         """The same as a pandas table (extra ``stats``)."""
-        from caveat._frames import to_frame
+        from caveat._internal.frames import to_frame
 
         return to_frame(self.rows())
 

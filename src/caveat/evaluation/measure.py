@@ -10,10 +10,10 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._adaptivity import bin_means, equal_mass
-from caveat._checks import as_vector
-from caveat._streams import stream
+from caveat._internal.checks import as_vector
+from caveat._internal.streams import stream
 from caveat.conformal import FPRBand, SplitSets
+from caveat.conformal._bins import bin_means, equal_mass
 from caveat.conformal.difficulty import ease_of, logit_noise_ease
 from caveat.errors import CaveatWarning
 from caveat.evaluation.curves import histogram, risk_points, roc_band

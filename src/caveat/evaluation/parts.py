@@ -20,10 +20,10 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._roles import check_roles
-from caveat._streams import stream
+from caveat._internal.streams import stream
 from caveat.errors import InputError
 from caveat.outputs import Outputs
+from caveat.outputs.roles import check_roles
 
 __all__ = ["Parts", "tuning_rows"]
 

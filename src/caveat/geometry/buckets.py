@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count, as_kind, as_list, check_same
+from caveat._internal.checks import as_count, as_kind, as_list, check_same
 from caveat.errors import InputError
 from caveat.geometry.proximity import Proximity
 

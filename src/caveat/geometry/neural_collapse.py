@@ -21,9 +21,10 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_share, check_known, check_result
+from caveat._internal.checks import as_share, check_known, check_result
 from caveat.errors import InputError
-from caveat.outputs import Head, Outputs, demand
+from caveat.outputs import Head, Outputs
+from caveat.outputs.outputs import demand
 from caveat.scores._statistics import ClassMoments
 from caveat.scores._subspaces import class_subspaces, principal_axes, stacked
 from caveat.scores._subspaces import within as filtered

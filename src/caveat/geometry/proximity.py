@@ -15,8 +15,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._blocks import row_blocks
-from caveat._checks import (
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import (
     as_count,
     as_kind,
     as_labels,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 
 from caveat.errors import CaveatWarning
-from caveat.outputs import Outputs, demand
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 from caveat.results import Estimate, proportion_interval
 
 __all__ = ["accuracy"]

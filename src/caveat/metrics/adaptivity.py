@@ -13,8 +13,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._adaptivity import SIZE_EDGES, bin_means, equal_mass, signed_r2, strata, worst_violation
-from caveat._checks import (
+from caveat._internal.checks import (
     as_array,
     as_count,
     as_kind,
@@ -28,9 +27,11 @@ from caveat._checks import (
     check_same,
     same_length,
 )
+from caveat.conformal._bins import SIZE_EDGES, bin_means, equal_mass, signed_r2, strata, worst_violation
 from caveat.conformal._ranked import label_ranks
 from caveat.errors import CaveatWarning, InputError
-from caveat.outputs import Outputs, demand
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 from caveat.results import PredictionSets
 
 __all__ = [

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
-from caveat._checks import as_kind, as_level, as_list, as_vector
+from caveat._internal.checks import as_kind, as_level, as_list, as_vector
 from caveat.errors import InputError
 from caveat.results import Estimate
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_labels, same_length
+from caveat._internal.checks import as_labels, same_length
 from caveat.metrics.selective import scored_answers
 
 __all__ = ["balanced_augrc", "balanced_aurc"]

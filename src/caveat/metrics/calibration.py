@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtri
 
-from caveat._checks import Rng, as_count, as_labels, as_level, as_matrix, as_rng, check_known, same_length
+from caveat._internal.checks import Rng, as_count, as_labels, as_level, as_matrix, as_rng, check_known, same_length
 from caveat.conformal.quantile import quantile_rank
 from caveat.errors import InputError
-from caveat.outputs import Outputs, demand
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 from caveat.results import Estimate
 
 __all__ = ["Calibration", "Reliability", "brier", "calibration", "ece", "nll", "reliability"]

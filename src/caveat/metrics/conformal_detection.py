@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_level, as_vector, check_known
+from caveat._internal.checks import as_level, as_vector, check_known
 from caveat.conformal.fpr_band import FPRBand
 from caveat.conformal.threshold import safe_rank
 from caveat.metrics.detection import detection_threshold

@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._adaptivity import bin_means
-from caveat._checks import Rng, as_count, as_labels, as_level, as_mask, as_matrix, as_rng, same_length
+from caveat._internal.checks import Rng, as_count, as_labels, as_level, as_mask, as_matrix, as_rng, same_length
+from caveat.conformal._bins import bin_means
 from caveat.errors import CaveatWarning, InputError
 from caveat.results import Estimate, proportion_interval
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
-from caveat._checks import as_count, as_level
+from caveat._internal.checks import as_count, as_level
 from caveat.conformal.quantile import quantile_rank
 
 __all__ = ["CoverageVerdict", "coverage_verdict"]

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat import _ranking
-from caveat._checks import as_share, as_vector, check_known, exact_level
+from caveat._internal import ranking
+from caveat._internal.checks import as_share, as_vector, check_known, exact_level
 
 __all__ = [
     "aupr",
@@ -39,7 +39,7 @@ def auroc(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
     >>> auroc(inlier=[0, 1, 2], outlier=[1, 3])
     0.75
     """
-    return _ranking.auroc(*_both(inlier, outlier))
+    return ranking.auroc(*_both(inlier, outlier))
 
 
 def conservative_auroc(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
@@ -57,7 +57,7 @@ def conservative_auroc(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
     0.6667
     """
     known, asked = _both(inlier, outlier)
-    return _ranking.wins(known, asked)[0] / (known.size * asked.size)
+    return ranking.wins(known, asked)[0] / (known.size * asked.size)
 
 
 def aupr(*, inlier: ArrayLike, outlier: ArrayLike, positive: Positive = "outlier") -> float:

@@ -7,7 +7,16 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_kind, as_labels, as_level, as_matrix, as_number, check_each, check_known, same_length
+from caveat._internal.checks import (
+    as_kind,
+    as_labels,
+    as_level,
+    as_matrix,
+    as_number,
+    check_each,
+    check_known,
+    same_length,
+)
 from caveat.conformal.criteria import criteria
 from caveat.errors import InputError
 

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_vector
+from caveat._internal.checks import Rng, as_vector
 from caveat.errors import InputError
 from caveat.metrics.auroc_intervals import auroc_interval
 from caveat.metrics.detection import fpr_at_tpr

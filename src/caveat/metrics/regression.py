@@ -12,8 +12,8 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._adaptivity import bin_means, equal_mass, signed_r2
-from caveat._checks import as_count, as_kind, as_vector, same_length
+from caveat._internal.checks import as_count, as_kind, as_vector, same_length
+from caveat.conformal._bins import bin_means, equal_mass, signed_r2
 from caveat.errors import CaveatWarning
 from caveat.metrics.adaptivity import t_cv, t_ss
 from caveat.results import Intervals

@@ -17,9 +17,9 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat import _ranking
-from caveat._checks import as_mask, as_number, as_share, as_vector, same_length
-from caveat._html import small_table
+from caveat._internal import ranking
+from caveat._internal.checks import as_mask, as_number, as_share, as_vector, same_length
+from caveat._internal.html import small_table
 
 __all__ = [
     "RiskCurve",
@@ -101,7 +101,7 @@ def augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
     >>> augrc(score=[0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.9], correct=[1, 1, 1, 0, 1, 1, 0, 0])
     0.09375
     """
-    return _ranking.augrc(*scored_answers(score, correct))
+    return ranking.augrc(*scored_answers(score, correct))
 
 
 def e_aurc(*, score: ArrayLike, correct: ArrayLike) -> float:
@@ -134,7 +134,7 @@ def e_augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
     0.0234375
     """
     values, right = scored_answers(score, correct)
-    above, tied = _ranking.wins(values[right], values[~right])
+    above, tied = ranking.wins(values[right], values[~right])
     pairs = int(right.sum()) * int((~right).sum())
     return (pairs - above - tied / 2) / values.size**2
 

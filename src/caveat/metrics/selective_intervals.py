@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import Rng, as_count, as_level, as_list, as_rng, check_known
+from caveat._internal.checks import Rng, as_count, as_level, as_list, as_rng, check_known
 from caveat.metrics._resampling import AREAS, Cells, resample_areas
 from caveat.metrics.selective import augrc, aurc, scored_answers
 from caveat.results import Estimate, proportion_interval

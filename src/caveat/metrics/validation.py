@@ -15,8 +15,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from caveat._adaptivity import SIZE_EDGES, equal_mass, signed_r2, strata
-from caveat._checks import Rng, as_count, as_level, as_mask, as_rng, as_vector, check_each, check_result, same_length
+from caveat._internal.checks import (
+    Rng,
+    as_count,
+    as_level,
+    as_mask,
+    as_rng,
+    as_vector,
+    check_each,
+    check_result,
+    same_length,
+)
+from caveat.conformal._bins import SIZE_EDGES, equal_mass, signed_r2, strata
 
 __all__ = ["MetricValidation", "property_rate", "validate_metrics"]
 

@@ -19,10 +19,11 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat import _files
-from caveat._checks import as_labels
+from caveat._internal.checks import as_labels
+from caveat._internal.files import read_npy
 from caveat.errors import InputError
-from caveat.outputs import FOLDER, Head, Outputs, layer_key, stored_arrays, write_page
+from caveat.outputs import Head, Outputs
+from caveat.outputs.files import FOLDER, layer_key, stored_arrays, write_page
 
 __all__ = ["LAYER", "PASSES", "Rows", "as_outputs", "check_part", "class_numbers", "labels_of"]
 
@@ -111,7 +112,7 @@ class Rows:
             stored, _ = stored_arrays(self._out, lambda _: True)
             maps = {key: stored[unquote(name)] for key, name in keys.items()}
         else:
-            maps = {key: _files.read_npy(folder / f"{name}.npy") for key, name in keys.items()}
+            maps = {key: read_npy(folder / f"{name}.npy") for key, name in keys.items()}
             for key, array in maps.items():
                 weakref.finalize(array._mmap, _remove, folder / f"{keys[key]}.npy")  # type: ignore[attr-defined]
             self._folder = None

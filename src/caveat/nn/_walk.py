@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from caveat._checks import Rng, as_kind, as_list, as_rng, check_known
-from caveat._params import check_params, choice, count
+from caveat._internal.checks import Rng, as_kind, as_list, as_rng, check_known
+from caveat._internal.params import check_params, choice, count
 from caveat.errors import InputError
 from caveat.nn._heads import name_of_head, named_linear, warn_of_another_answer
 from caveat.nn._modes import at_rest, dropout_awake, seeded

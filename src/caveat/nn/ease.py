@@ -19,7 +19,7 @@ from typing import Protocol, final
 import torch
 from torch import Tensor
 
-from caveat._checks import as_positive
+from caveat._internal.checks import as_positive
 from caveat.errors import InputError
 
 __all__ = ["Brightness", "Contrast", "GaussianNoise", "Saturation", "Transform"]

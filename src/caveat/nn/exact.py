@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from caveat._checks import as_count
+from caveat._internal.checks import as_count
 from caveat.nn.bounds.certify import as_double, certifiable, device_of, in_batches
 from caveat.nn.bounds.confidence import log_confidence
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from caveat._checks import Rng
+from caveat._internal.checks import Rng
 from caveat.nn._rows import Rows
 from caveat.nn._walk import Walk, watched
 from caveat.nn.ease import Transform

@@ -18,7 +18,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_array, check_known
+from caveat._internal.checks import as_array, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError
 from caveat.nn._heads import OTHER_LOGITS
 from caveat.nn._rows import Rows, check_part, labels_of

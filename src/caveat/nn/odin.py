@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-from caveat._checks import as_list, as_positive, check_result
+from caveat._internal.checks import as_list, as_positive, check_result
 from caveat.errors import InputError
 from caveat.nn._modes import at_rest
 from caveat.nn._walk import as_batches, inputs_of, logits_of, place_of

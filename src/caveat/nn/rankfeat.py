@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from caveat._checks import as_count, as_list, check_known, check_result
+from caveat._internal.checks import as_count, as_list, check_known, check_result
 from caveat.errors import InputError
 from caveat.nn._modes import at_rest
 from caveat.nn._walk import as_batches, demand_once, inputs_of, logits_of, per_sample, place_of

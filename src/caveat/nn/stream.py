@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from caveat._checks import Rng
+from caveat._internal.checks import Rng
 from caveat.errors import InputError
 from caveat.nn._rows import PASSES, as_outputs
 from caveat.nn._walk import Walk, watched

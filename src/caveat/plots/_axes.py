@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caveat._checks import as_kind
+from caveat._internal.checks import as_kind
 from caveat.errors import MissingExtraError
 
 if TYPE_CHECKING:

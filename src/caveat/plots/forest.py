@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from caveat._checks import as_list
+from caveat._internal.checks import as_list
 from caveat.errors import InputError
 from caveat.plots._axes import COLORS, GRID, INK, MUTED, legend_above, plain, prepare
 from caveat.results import Estimate

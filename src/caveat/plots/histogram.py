@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_list, as_number, as_vector
+from caveat._internal.checks import as_list, as_number, as_vector
 from caveat.plots._axes import COLORS, DASHES, INK, MUTED, legend_above, plain, prepare
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._checks import as_vector
+from caveat._internal.checks import as_vector
 from caveat.conformal import FPRBand
 from caveat.metrics import auroc, roc_curve
 from caveat.plots._axes import COLORS, MUTED, draw_curve, plain, prepare

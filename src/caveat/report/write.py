@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
-from caveat import _files
+from caveat._internal.files import replacing_file
 from caveat.errors import InputError
 from caveat.evaluation import Evaluation
 from caveat.evaluation.evaluation import Progress
@@ -67,7 +67,7 @@ def write_report(
     texts = render_report(findings)
     tell("writing", 2, 3)
     for path, text in zip((files.html, files.markdown, files.latex), texts, strict=True):
-        with _files.replacing_file(path) as temporary:
+        with replacing_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")
     return files
 

@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from caveat._html import small_table
+from caveat._internal.html import small_table
 from caveat.results.paired_test import p_text
 
 __all__ = ["Comparison"]

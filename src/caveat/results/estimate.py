@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from caveat._html import small_table
+from caveat._internal.html import small_table
 
 __all__ = ["Estimate"]
 

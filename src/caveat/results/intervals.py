@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_vector, same_length
+from caveat._internal.checks import as_vector, same_length
 
 __all__ = ["Intervals"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scipy.special import betaincinv
 
-from caveat._checks import as_count, as_level
+from caveat._internal.checks import as_count, as_level
 from caveat.errors import InputError
 from caveat.results.estimate import Estimate
 

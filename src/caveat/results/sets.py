@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from caveat._checks import as_labels, same_length
-from caveat._html import small_table
+from caveat._internal.checks import as_labels, same_length
+from caveat._internal.html import small_table
 
 __all__ = ["PredictionSets", "stack_rows"]
 

@@ -1,14 +1,13 @@
 """Certified and adversarial detection on arrays: what holds whatever an attacker does. No torch."""
 
-from caveat._density_ratio import (
+from caveat.robust.certified_sets import certified_sets
+from caveat.robust.density_ratio import (
     DensityRatio,
     eigenvalue_radius,
     fit_density_ratio,
     gated_log_confidence,
     metric_radius,
 )
-from caveat._mixtures import Mixture, fit_mixture
-from caveat.robust.certified_sets import certified_sets
 from caveat.robust.detection import (
     adversarial_auroc,
     conformal_guaranteed_auroc,
@@ -17,6 +16,7 @@ from caveat.robust.detection import (
     guaranteed_fpr_at_tpr,
     two_sided_auroc,
 )
+from caveat.robust.mixtures import Mixture, fit_mixture
 from caveat.robust.network import Network
 from caveat.robust.sandwich import Sandwich, sandwich
 from caveat.robust.smoothing import smoothed_mean_bounds, smoothed_quantile_bounds

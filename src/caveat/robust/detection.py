@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat import metrics
-from caveat._checks import as_vector
+from caveat._internal.checks import as_vector
 from caveat.results import Estimate
 
 __all__ = [

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from caveat._blocks import row_blocks
-from caveat._checks import as_kind, as_number, as_real_array, check_finite, check_inside, check_result
-from caveat._files import read_bytes, read_npz
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import as_kind, as_number, as_real_array, check_finite, check_inside, check_result
+from caveat._internal.files import read_bytes, read_npz
 from caveat.errors import InputError, MissingExtraError
 from caveat.results import ScoreBounds
 from caveat.robust.layers import (

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from caveat import metrics
-from caveat._checks import as_number, as_vector, check_each, same_length
+from caveat._internal.checks import as_number, as_vector, check_each, same_length
 from caveat.robust.detection import adversarial_auroc, guaranteed_auroc, guaranteed_fpr_at_tpr
 
 __all__ = ["Sandwich", "sandwich"]

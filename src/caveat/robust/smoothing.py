@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, betaincinv, ndtr, ndtri
 
-from caveat._checks import as_level, as_matrix, as_number, as_positive, check_each, check_known, exact_level
+from caveat._internal.checks import as_level, as_matrix, as_number, as_positive, check_each, check_known, exact_level
 from caveat.results import ScoreBounds
 
 __all__ = ["smoothed_mean_bounds", "smoothed_quantile_bounds"]

@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import worth_threads
-from caveat._checks import check_result
-from caveat._parallel import map_parts_in_threads
-from caveat._params import check_params
+from caveat._internal.blocks import worth_threads
+from caveat._internal.checks import check_result
+from caveat._internal.parallel import map_parts_in_threads
+from caveat._internal.params import check_params
 from caveat.errors import InputError, NotFittedError
-from caveat.outputs import Outputs, demand
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 from caveat.scores._statistics import Gathered, Statistic, gather
 
 __all__ = ["Score"]

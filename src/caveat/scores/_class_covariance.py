@@ -18,8 +18,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
-from caveat._parallel import map_in_threads
+from caveat._internal.arrays import widened
+from caveat._internal.blocks import row_blocks
+from caveat._internal.parallel import map_in_threads
 from caveat.outputs import Outputs
 from caveat.scores._statistics import ClassMoments, unit_rows
 
@@ -112,7 +113,7 @@ class _CentredRows:
     def __iter__(self) -> Iterator[NDArray[Any]]:
         for block in row_blocks(self.index.size, row_bytes=self.features.shape[1] * 8):
             rows = self.features[self.index[block]]
-            rows = rows.astype(np.float32) if rows.dtype == np.float16 else rows
+            rows = widened(rows)
             rows = unit_rows(rows) if self.normalize else rows
             yield rows - self.mean.astype(rows.dtype)
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
-from caveat._parallel import map_in_threads
+from caveat._internal.blocks import row_blocks
+from caveat._internal.parallel import map_in_threads
 from caveat.errors import InputError
 
 __all__ = ["distances_between", "nearest_rows"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import check_result
+from caveat._internal.checks import check_result
 from caveat.errors import InputError
 
 __all__ = ["components_for", "principal_directions"]

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat import _files
-from caveat._blocks import row_blocks
-from caveat._checks import check_known
-from caveat._folders import PAGE_KEY, ArrayFolder
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import check_known
+from caveat._internal.files import is_folder, read_npy, write_json
+from caveat._internal.folders import PAGE_KEY, ArrayFolder
 from caveat.errors import InputError, NotFittedError
 from caveat.scores._base import Score
 
@@ -45,7 +45,7 @@ def save(score: Score, folder: str | os.PathLike[str]) -> None:
         raise NotFittedError(f"{type(score).__name__} has not seen training data. Call fit(train) before save(...).")
     with _FOLDER.saving(folder) as temporary:
         page = {"format": _FOLDER.format, "version": _FOLDER.version, **_describe(score, temporary, prefix="")}
-        _files.write_json(temporary / _FOLDER.page, page | {"crc32": _page_checksum(page)})
+        write_json(temporary / _FOLDER.page, page | {"crc32": _page_checksum(page)})
 
 
 def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
@@ -72,7 +72,7 @@ def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
     array([0.765])
     """
     source = Path(folder)
-    if not _files.is_folder(source):
+    if not is_folder(source):
         raise InputError(f"{source} is not a folder with a saved score. Give the folder that was passed to save.")
     return _FOLDER.reading(source, lambda page, files: _read(source / _FOLDER.page, page, files, check=check))
 
@@ -143,7 +143,7 @@ def _write_array(array: NDArray[Any], folder: Path, stem: str) -> dict[str, Any]
         "file": file,
         "shape": list(array.shape),
         "dtype": array.dtype.str,
-        "crc32": _checksum(_files.read_npy(folder / file)),
+        "crc32": _checksum(read_npy(folder / file)),
     }
 
 
@@ -223,7 +223,7 @@ class _Reader:
         if file not in self.files:
             raise InputError(f"{self.page} names the file {file!r}, which is not in its folder. {_DAMAGED}")
         path = self.files[file]
-        array = _files.read_npy(path)
+        array = read_npy(path)
         if array.shape != shape or array.dtype.str != dtype:
             raise InputError(f"{path} must hold an array of shape {shape} and type {dtype} as {self.page.name} says, "
                              f"got {array.shape} and {array.dtype.str}. {_DAMAGED}")  # fmt: skip

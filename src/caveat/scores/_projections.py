@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from caveat._checks import check_known
+from caveat._internal.checks import check_known
 
 __all__ = ["NONE", "TABLE", "Row", "projections_of"]
 

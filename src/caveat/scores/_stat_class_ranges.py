@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
+from caveat._internal.blocks import row_blocks
 from caveat.outputs import Outputs
 from caveat.scores._statistics import Statistic
 

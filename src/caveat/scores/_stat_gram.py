@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import check_same
+from caveat._internal.checks import check_same
 from caveat.outputs import Outputs
 from caveat.scores._statistics import Statistic, unit_rows
 

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from caveat._checks import check_same
+from caveat._internal.arrays import widened
+from caveat._internal.checks import check_same
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 
@@ -213,7 +214,7 @@ def class_sums(rows: NDArray[Any], labels: NDArray[np.intp], n_classes: int) -> 
 
 def unit_rows(rows: NDArray[Any]) -> NDArray[Any]:
     """Rows scaled to length one; zero rows stay zero. float16 becomes float32: it cannot hold the square of 256."""
-    rows = rows.astype(np.float32) if rows.dtype == np.float16 else rows
+    rows = widened(rows)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     scaled: NDArray[Any] = rows / np.where(norms > 0, norms, 1)
     return scaled

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
-from caveat._checks import check_result
-from caveat._parallel import map_in_threads
+from caveat._internal.arrays import widened
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import check_result
+from caveat._internal.parallel import map_in_threads
 from caveat.outputs import Outputs
 from caveat.scores._statistics import ClassMoments, demand_every_class
 
@@ -120,11 +121,6 @@ def _subspace(
         return mean, np.ascontiguousarray(axes[::-1])
     moments = ClassMoments.of_rows(itertools.chain([first], parts))
     return moments.global_mean, principal_axes(moments.total_scatter, variance)
-
-
-def widened(rows: NDArray[Any]) -> NDArray[Any]:
-    """float16 as float32; everything else as it is."""
-    return rows.astype(np.float32) if rows.dtype == np.float16 else rows
 
 
 def within(

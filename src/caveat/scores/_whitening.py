@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import by_row_blocks
-from caveat._checks import check_result
+from caveat._internal.blocks import by_row_blocks
+from caveat._internal.checks import check_result
 from caveat.errors import InputError
 
 __all__ = ["nearest_mean", "squared_distances", "whitener"]

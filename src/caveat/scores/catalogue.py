@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, final
 
-from caveat._checks import check_known
+from caveat._internal.checks import check_known
 from caveat.errors import InputError
 from caveat.scores._base import Score
 from caveat.scores.ash import ASH

@@ -19,9 +19,9 @@ from typing import Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._blocks import row_blocks
-from caveat._checks import as_matrix
-from caveat._params import check_params, count
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import as_matrix
+from caveat._internal.params import check_params, count
 from caveat.errors import InputError, NotFittedError
 from caveat.scores._neighbours import nearest_rows
 

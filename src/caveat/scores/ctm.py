@@ -14,7 +14,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import by_row_blocks
+from caveat._internal.blocks import by_row_blocks
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic, unit_rows

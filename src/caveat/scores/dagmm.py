@@ -21,8 +21,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_matrix, check_result
-from caveat._params import check_params, count, number, positive
+from caveat._internal.checks import as_matrix, check_result
+from caveat._internal.params import check_params, count, number, positive
 from caveat.errors import NotFittedError
 
 __all__ = ["DAGMM"]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._params import positive
+from caveat._internal.params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import below_largest

@@ -23,8 +23,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
-from caveat._params import count
+from caveat._internal.blocks import row_blocks
+from caveat._internal.params import count
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._layers import known_layers

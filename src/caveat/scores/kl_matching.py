@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
-from caveat._checks import check_same
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import check_same
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import log_probabilities, logits_of

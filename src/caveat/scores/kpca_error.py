@@ -27,10 +27,11 @@ from typing import Any, ClassVar, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import by_row_blocks, row_blocks
-from caveat._params import check_params, choice, count, level, positive
+from caveat._internal.blocks import by_row_blocks, row_blocks
+from caveat._internal.params import check_params, choice, count, level, positive
 from caveat.errors import InputError
-from caveat.outputs import Outputs, demand
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 from caveat.scores._base import Score
 from caveat.scores._pca import components_for, principal_directions
 from caveat.scores._stat_least_confident import LeastConfident, size_for

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._params import count, flag, positive
+from caveat._internal.params import count, flag, positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._class_covariance import class_covariances

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._params import positive
+from caveat._internal.params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._layers import channel_means, known_layers

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count
-from caveat._params import check_params, count, flag, level
+from caveat._internal.checks import as_count
+from caveat._internal.params import check_params, count, flag, level
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._pca import components_for, principal_directions

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
-from caveat._checks import as_count
-from caveat._params import count, share
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import as_count
+from caveat._internal.params import count, share
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, log_sum_exp

@@ -21,8 +21,8 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import check_same
-from caveat._params import count
+from caveat._internal.checks import check_same
+from caveat._internal.params import count
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import Gathered, Statistic, class_sums

@@ -21,8 +21,9 @@ from typing import Any, ClassVar, Literal, NoReturn, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_able, as_kind, check_finite, check_known
-from caveat._params import check_params, choice, count
+from caveat._internal.arrays import widened
+from caveat._internal.checks import as_able, as_kind, check_finite, check_known
+from caveat._internal.params import check_params, choice, count
 from caveat.errors import CaveatWarning, InputError, MissingExtraError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -200,7 +201,7 @@ class OutlierDetector(Score):
         estimator = self._build(int(train.features.shape[1]))
         self.sign_ = self._direction(estimator)
         try:
-            estimator.fit(_wide(train.features))
+            estimator.fit(widened(train.features))
         except _THEIR_ERRORS as error:
             raise InputError(f"{self._label} could not be fitted on {train.n} rows: {_phrase(error)}.") from error
         if np.isinf(getattr(estimator, "decision_scores_", 0.0)).all():  # what PyOD says of its own training rows
@@ -211,7 +212,7 @@ class OutlierDetector(Score):
 
     def _score(self, block: Outputs) -> NDArray[np.float64]:
         try:
-            values = self.estimator_.decision_function(_wide(block.features))
+            values = self.estimator_.decision_function(widened(block.features))
         except _THEIR_ERRORS as error:
             raise InputError(f"{self._label} could not score {block.n} rows: {_phrase(error)}.") from error
         return _finite(self.sign_ * np.asarray(values, dtype=np.float64).ravel(), self._label)
@@ -264,10 +265,6 @@ def _load(entry: DetectorEntry) -> Any:
 
 def _phrase(error: Exception) -> str:
     return str(error).strip().rstrip(".")
-
-
-def _wide(features: NDArray[Any]) -> NDArray[Any]:
-    return features.astype(np.float32) if features.dtype == np.float16 else features
 
 
 def _finite(values: NDArray[np.float64], label: str) -> NDArray[np.float64]:

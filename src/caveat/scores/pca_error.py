@@ -13,7 +13,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._params import level
+from caveat._internal.params import level
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._pca import components_for, principal_directions

@@ -20,9 +20,9 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
-from caveat._checks import check_known
-from caveat._params import check_params, share
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import check_known
+from caveat._internal.params import check_params, share
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.scores import _subspaces

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_count
-from caveat._params import count
+from caveat._internal.checks import as_count
+from caveat._internal.params import count
 from caveat.outputs import Head, Outputs
 from caveat.scores._base import Score
 from caveat.scores._pca import principal_directions

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from caveat._blocks import row_blocks
-from caveat._checks import as_count, as_matrix, check_result
-from caveat._params import check_params, count, share
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import as_count, as_matrix, check_result
+from caveat._internal.params import check_params, count, share
 from caveat.errors import NotFittedError
 from caveat.scores._neighbours import distances_between, nearest_rows
 

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_positive, check_result
+from caveat._internal.checks import as_positive, check_result
 from caveat.errors import CaveatWarning
-from caveat.outputs import Head, Outputs, demand
+from caveat.outputs import Head, Outputs
+from caveat.outputs.outputs import demand
 from caveat.scores._base import Score
 from caveat.scores._probabilities import log_probabilities, logits_of
 from caveat.scores._statistics import Gathered

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_list
-from caveat.outputs import Outputs, demand
+from caveat._internal.checks import as_list
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 from caveat.scores._base import Score
 from caveat.scores._statistics import gather
 from caveat.scores.catalogue import catalogue, make

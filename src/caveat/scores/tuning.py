@@ -15,11 +15,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat import _ranking
-from caveat._checks import as_kind, as_list, as_vector, check_known
-from caveat._roles import check_roles
+from caveat._internal import ranking
+from caveat._internal.checks import as_kind, as_list, as_vector, check_known
 from caveat.errors import InputError
-from caveat.outputs import Outputs, demand
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
+from caveat.outputs.roles import check_roles
 from caveat.scores._base import Score
 from caveat.scores.catalogue import make
 from caveat.scores.outlier_detector import OutlierDetector
@@ -133,7 +134,7 @@ def tune(
             continue
         inlier, *strange = (as_vector(values, f"score '{label}'", allow_infinite=True)
                             for values in _scores_of(point, looked_at))  # fmt: skip
-        value = _ranking.auroc(inlier, strange[0]) if strange else _ranking.augrc(inlier, correct)
+        value = ranking.auroc(inlier, strange[0]) if strange else ranking.augrc(inlier, correct)
         cost = -value if strange else value
         trial = Trial(params, value)
         table.append(trial)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from caveat._params import count
+from caveat._internal.params import count
 from caveat.errors import CaveatWarning
 from caveat.outputs import Outputs
 from caveat.scores._base import Score

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from caveat._checks import as_flag, as_level
+from caveat._internal.checks import as_flag, as_level
 from caveat.errors import InputError
 from caveat.results import Comparison
 from caveat.stats.cliques import layers, maximal_cliques

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import Rng, as_count, as_level, as_pair, as_rng, check_known
+from caveat._internal.checks import Rng, as_count, as_level, as_pair, as_rng, check_known
 from caveat.errors import InputError
 from caveat.metrics import Placements, paired_p_value
 from caveat.metrics._resampling import AREAS, Area, Cells, resample

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr
 
-from caveat._checks import as_count, as_level, as_shares, check_known
+from caveat._internal.checks import as_count, as_level, as_shares, check_known
 from caveat.errors import InputError
 from caveat.stats._ties import ROUNDING, tie_levels
 from caveat.stats.exact import agreement_p_value

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, fdtrc
 
-from caveat._checks import as_comparable, check_each, check_shape
+from caveat._internal.checks import as_comparable, check_each, check_shape
 from caveat.stats._ties import ROUNDING, tie_levels
 from caveat.stats.exact import agreement_p_value, exact_p_value
 

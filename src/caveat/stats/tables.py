@@ -12,8 +12,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._checks import as_array, as_list, check_known, check_same, check_shape
-from caveat._files import path_errors
+from caveat._internal.checks import as_array, as_list, check_known, check_same, check_shape
+from caveat._internal.files import path_errors
 from caveat.errors import InputError, MissingExtraError
 
 __all__ = ["Blocks", "keep_rows", "read_blocks", "read_columns", "split_columns"]

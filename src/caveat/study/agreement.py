@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
-from caveat._files import read_json, write_json
+from caveat._internal.files import read_json, write_json
 from caveat.errors import InputError
 
 __all__ = ["Agreement", "Check", "Part", "compare_findings", "compare_numbers"]

@@ -18,8 +18,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_count, as_labels, as_level, as_list, as_number, same_length
-from caveat._streams import stream
+from caveat._internal.checks import as_count, as_labels, as_level, as_list, as_number, same_length
+from caveat._internal.streams import stream
 from caveat.data import Images
 from caveat.errors import CaveatError, InputError
 from caveat.evaluation.findings import CellFacts, Findings

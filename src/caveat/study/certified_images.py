@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from caveat import data
-from caveat._files import read_json
+from caveat._internal.files import read_json
 from caveat.data import KNOWN, Images, load, noise, read, smooth_noise
 from caveat.data.strange import MADE
 from caveat.errors import CaveatWarning

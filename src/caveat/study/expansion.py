@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
-from caveat._checks import as_list
+from caveat._internal.checks import as_list
 from caveat.errors import InputError
 from caveat.evaluation.measure import MODEL_METRICS, cannot
 from caveat.evaluation.parts import Parts

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from caveat._cache import cache_folder
-from caveat._files import is_folder, path_errors, read_bytes, read_json, write_json
-from caveat._folders import PAGE_KEY
+from caveat._internal.cache import cache_folder
+from caveat._internal.files import is_folder, path_errors, read_bytes, read_json, write_json
+from caveat._internal.folders import PAGE_KEY
 from caveat.errors import InputError
-from caveat.outputs import FOLDER
+from caveat.outputs.files import FOLDER
 
 __all__ = ["fingerprint"]
 

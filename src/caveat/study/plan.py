@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, final
 
-from caveat._checks import as_count, as_kind, as_level, as_list, as_share, check_known
-from caveat._files import from_toml, read_bytes
+from caveat._internal.checks import as_count, as_kind, as_level, as_list, as_share, check_known
+from caveat._internal.files import from_toml, read_bytes
 from caveat.errors import InputError
 from caveat.evaluation.measure import METRICS
 from caveat.evaluation.records import REGIMES

@@ -20,8 +20,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
-from caveat._checks import as_kind, check_known
-from caveat._files import read_toml
+from caveat._internal.checks import as_kind, check_known
+from caveat._internal.files import read_toml
 from caveat.errors import InputError
 from caveat.study.agreement import Agreement
 from caveat.study.sections import Section, naming

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, final
 
-from caveat._checks import as_count, check_known
+from caveat._internal.checks import as_count, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError, StoreError
 from caveat.evaluation.records import Data
 from caveat.evaluation.versions import versions

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, final
 
-from caveat._checks import as_list, check_known
+from caveat._internal.checks import as_list, check_known
 from caveat.errors import InputError
 
 __all__ = ["Section", "naming"]

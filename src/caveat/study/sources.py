@@ -14,13 +14,13 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from caveat import _files
-from caveat._checks import as_kind, check_known
-from caveat._folders import staging
+from caveat._internal.checks import as_kind, check_known
+from caveat._internal.files import is_folder, npz_shapes, read_json, sync, write_json
+from caveat._internal.folders import staging
 from caveat.errors import InputError
 from caveat.evaluation.parts import Parts
-from caveat.outputs import _FILE_KEYS as FIELDS
-from caveat.outputs import Head, Outputs, stored_arrays
+from caveat.outputs import Head, Outputs
+from caveat.outputs.files import FIELDS, stored_arrays
 from caveat.study.cells import Cell, canonical_json
 from caveat.study.plan import as_slice
 from caveat.study.sections import naming
@@ -75,9 +75,9 @@ def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Pat
 
 
 def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    if _files.is_folder(path):
+    if is_folder(path):
         return {key: array.shape for key, array in stored_arrays(path, lambda _: True)[0].items()}
-    return {unquote(name): shape for name, shape in _files.npz_shapes(path).items()}
+    return {unquote(name): shape for name, shape in npz_shapes(path).items()}
 
 
 def _assemble(arrays: dict[str, Any], path: Path, *, check: bool) -> Outputs:
@@ -138,15 +138,15 @@ def save_source(made: Any, folder: Path) -> SourceOutputs:
     with staging(folder.parent) as staged:
         for role, outputs in sets.roles().items():
             outputs.save(staged / quote(role, safe=""))
-        _files.write_json(staged / _PAGE, {"format": _FORMAT, "version": 1, "roles": list(sets.roles())})
+        write_json(staged / _PAGE, {"format": _FORMAT, "version": 1, "roles": list(sets.roles())})
         try:
-            if _files.is_folder(folder) and not made_outputs_are_sound(folder):
+            if is_folder(folder) and not made_outputs_are_sound(folder):
                 folder.rename(folder.with_name(f"{folder.name}.damaged-{secrets.token_hex(4)}"))
             staged.rename(folder)
         except OSError:  # another run was quicker, and its cells may be reading the same from there
             if not made_outputs_are_sound(folder):
                 raise
-    _files.sync(folder.parent)
+    sync(folder.parent)
     with _lock:
         _kept.update(source=None, files={})  # it may hold what was there before
     return sets
@@ -172,7 +172,7 @@ def _part(made: Any, name: str, *default: Any) -> Any:
 
 def _read_made(folder: Path, kept: dict[str, Outputs]) -> dict[str, Outputs]:
     if not kept:
-        page = _files.read_json(folder / _PAGE)
+        page = read_json(folder / _PAGE)
         if page.get("format") != _FORMAT or not isinstance(page.get("roles"), list):
             raise InputError(f"{folder / _PAGE} does not describe outputs that a task made. Run the study again.")
         for role in map(str, page["roles"]):

@@ -29,7 +29,7 @@ from typing import Any, final
 
 import numpy as np
 
-from caveat._files import from_json, is_folder, is_temporary, read_json, replacing_file, write_json
+from caveat._internal.files import from_json, is_folder, is_temporary, read_json, replacing_file, write_json
 from caveat.errors import CaveatError, InputError, MissingExtraError, StoreError
 from caveat.evaluation.records import Record
 from caveat.study.cells import Cell

@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
-from caveat._checks import check_known
-from caveat._files import replacing_file
+from caveat._internal.checks import check_known
+from caveat._internal.files import replacing_file
 from caveat.errors import InputError
 from caveat.evaluation.assess import Assessment, assess
 from caveat.evaluation.findings import CellFacts, FailureFacts, Findings

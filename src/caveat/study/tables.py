@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from caveat._files import replacing_file
+from caveat._internal.files import replacing_file
 from caveat.errors import InputError
 
 __all__ = ["write_csv", "write_table"]

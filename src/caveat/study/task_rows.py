@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from caveat._checks import as_kind
+from caveat._internal.checks import as_kind
 from caveat.errors import InputError
 from caveat.evaluation.records import RECORDS, Record
 

@@ -35,8 +35,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from caveat._checks import as_count, as_kind, as_level, check_known
-from caveat._files import read_toml
+from caveat._internal.checks import as_count, as_kind, as_level, check_known
+from caveat._internal.files import read_toml
 from caveat.errors import InputError
 from caveat.study.sections import Section, naming
 

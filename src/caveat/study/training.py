@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat import data
-from caveat._files import read_json, write_json
-from caveat._streams import stream
+from caveat._internal.files import read_json, write_json
+from caveat._internal.streams import stream
 from caveat.data.images import stratified_rows
 from caveat.data.strange import noise, smooth_noise
 from caveat.errors import CaveatWarning, InputError

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat._density_ratio import gated_log_confidence as on_arrays  # noqa: E402
 from caveat.nn.bounds import (  # noqa: E402
     difference_bounds,
     effective_gate,
@@ -23,6 +22,7 @@ from caveat.nn.bounds import (  # noqa: E402
     log_confidence_upper,
     propagate,
 )
+from caveat.robust.density_ratio import gated_log_confidence as on_arrays  # noqa: E402
 
 
 def test_the_mixture_by_hand():

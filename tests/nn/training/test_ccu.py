@@ -7,14 +7,14 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat import CaveatWarning, InputError  # noqa: E402
-from caveat._density_ratio import DensityRatio  # noqa: E402
-from caveat._mixtures import Mixture  # noqa: E402
 from caveat.nn.bounds import confidence_bounds  # noqa: E402
 from caveat.nn.training import CCU, OutlierMix, fit_classifier  # noqa: E402
 from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.ccu import CCUModel  # noqa: E402
 from caveat.nn.training.out_weight import gate_gap  # noqa: E402
 from caveat.nn.training.rows import Rows  # noqa: E402
+from caveat.robust.density_ratio import DensityRatio  # noqa: E402
+from caveat.robust.mixtures import Mixture  # noqa: E402
 
 
 def ratio(seed=0):

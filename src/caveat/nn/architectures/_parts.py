@@ -8,7 +8,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from caveat._checks import as_positive, as_vector
+from caveat._internal.checks import as_positive, as_vector
 from caveat.errors import InputError
 
 __all__ = ["Normalise", "Shape", "dropped", "halved"]

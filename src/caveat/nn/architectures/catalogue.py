@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from caveat._checks import as_count, check_known
+from caveat._internal.checks import as_count, check_known
 from caveat.errors import InputError
 from caveat.nn.architectures._parts import Normalise
 from caveat.nn.architectures.convolutional import l, small_cnn, vgg13, xl, xs

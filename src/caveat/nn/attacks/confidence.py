@@ -18,7 +18,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from caveat._checks import Rng, as_count, as_number, as_rng, check_known
+from caveat._internal.checks import Rng, as_count, as_number, as_rng, check_known
 from caveat.errors import InputError
 from caveat.nn._walk import place_of
 from caveat.nn.attacks.apgd import apgd

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from caveat._checks import as_count
+from caveat._internal.checks import as_count
 from caveat.nn.attacks.ball import Ball, Climb
 
 __all__ = ["monotone"]

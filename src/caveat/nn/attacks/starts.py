@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from caveat._checks import Rng, as_rng, check_known
+from caveat._internal.checks import Rng, as_rng, check_known
 from caveat.errors import InputError
 from caveat.nn.attacks.ball import Ball, Objective
 

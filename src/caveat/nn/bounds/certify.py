@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from caveat._checks import as_count, as_number, as_positive, check_finite, check_known
+from caveat._internal.checks import as_count, as_number, as_positive, check_finite, check_known
 from caveat.errors import CaveatError, InputError
 from caveat.nn._walk import per_sample
 from caveat.nn.bounds.box import Box, check_range, input_box

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from caveat._checks import as_count
-from caveat._params import choice, count
+from caveat._internal.checks import as_count
+from caveat._internal.params import choice, count
 from caveat.nn._modes import at_rest
 from caveat.nn.bounds.box import check_range
 from caveat.nn.training.batch import Batch

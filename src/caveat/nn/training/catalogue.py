@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from caveat._checks import check_known
+from caveat._internal.checks import check_known
 from caveat.nn.training.acet import ACET
 from caveat.nn.training.ccu import CCU
 from caveat.nn.training.ceda import CEDA

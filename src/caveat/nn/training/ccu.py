@@ -23,16 +23,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from caveat._checks import as_number
-from caveat._density_ratio import DensityRatio, fit_density_ratio
-from caveat._mixtures import Mixture
-from caveat._params import count, number, share
+from caveat._internal.checks import as_number
+from caveat._internal.params import count, number, share
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn.bounds import effective_gate, gated_log_confidence, joint_log_probabilities
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.out_weight import choose_log_out_weight, gate_gap
 from caveat.nn.training.paradigm import Loss, Paradigm
 from caveat.nn.training.rows import Draw, Rows
+from caveat.robust.density_ratio import DensityRatio, fit_density_ratio
+from caveat.robust.mixtures import Mixture
 
 __all__ = ["CCU", "CCUModel"]
 

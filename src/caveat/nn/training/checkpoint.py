@@ -11,7 +11,7 @@ from typing import Any, final
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from caveat._files import from_json, path_errors, replacing_file
+from caveat._internal.files import from_json, path_errors, replacing_file
 from caveat.errors import InputError, MissingExtraError
 
 __all__ = ["Position", "read_checkpoint", "read_tensors", "write_checkpoint", "write_tensors"]

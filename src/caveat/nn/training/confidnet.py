@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from caveat._params import count, positive
+from caveat._internal.params import count, positive
 from caveat.errors import InputError
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.paradigm import Loss, Paradigm, Phase

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from caveat._params import number
+from caveat._internal.params import number
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn.extract import extract
 from caveat.nn.training.batch import Batch

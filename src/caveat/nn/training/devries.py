@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from caveat._checks import as_positive
-from caveat._params import number, positive
+from caveat._internal.checks import as_positive
+from caveat._internal.params import number, positive
 from caveat.nn.extract import extract
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.own_confidence import with_confidence

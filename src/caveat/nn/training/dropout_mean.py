@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from caveat._checks import Rng, as_count, as_rng
+from caveat._internal.checks import Rng, as_count, as_rng
 from caveat.nn._modes import dropout_awake, seeded
 from caveat.nn._walk import place_of
 from caveat.nn.training.rows import Rows

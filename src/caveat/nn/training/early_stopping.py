@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from caveat._params import check_params, choice, count, number
+from caveat._internal.params import check_params, choice, count, number
 
 __all__ = ["MONITORS", "EarlyStopping"]
 

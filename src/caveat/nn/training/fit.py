@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from caveat._checks import as_count, as_kind, as_positive, check_known
+from caveat._internal.checks import as_count, as_kind, as_positive, check_known
 from caveat.errors import InputError
 from caveat.nn._walk import place_of
 from caveat.nn.training.catalogue import make_paradigm

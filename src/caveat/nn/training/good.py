@@ -16,7 +16,7 @@ from typing import ClassVar, final
 from torch import nn
 from torch.nn import functional as F
 
-from caveat._params import number
+from caveat._internal.params import number
 from caveat.nn.bounds import confidence_loss, difference_bounds
 from caveat.nn.training.batch import Batch
 from caveat.nn.training.ibp_init import interval_init_

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from caveat._files import from_json, path_errors, read_json, write_json
+from caveat._internal.files import from_json, path_errors, read_json, write_json
 from caveat.errors import InputError
 from caveat.nn.architectures import make
 from caveat.nn.training.catalogue import make_paradigm

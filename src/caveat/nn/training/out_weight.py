@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._checks import as_vector
+from caveat._internal.checks import as_vector
 
 __all__ = ["choose_log_out_weight", "gate_gap"]
 

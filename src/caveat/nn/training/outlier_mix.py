@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from caveat._checks import check_known
+from caveat._internal.checks import check_known
 from caveat.errors import InputError
 
 __all__ = ["OutlierMix", "permuted_pixels", "shuffled_blocks", "smooth_noise", "uniform_noise"]

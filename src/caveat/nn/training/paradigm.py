@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 import torch
 from torch import Tensor, nn
 
-from caveat._params import check_params
+from caveat._internal.params import check_params
 from caveat.nn._modes import at_rest
 from caveat.nn._walk import place_of
 from caveat.nn.extract import extract

@@ -17,7 +17,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from caveat._checks import check_known
+from caveat._internal.checks import check_known
 from caveat.errors import InputError
 from caveat.nn import architectures
 from caveat.nn.training.fit import fit_classifier

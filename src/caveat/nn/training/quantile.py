@@ -14,7 +14,7 @@ import math
 
 from torch import Tensor
 
-from caveat._checks import as_number
+from caveat._internal.checks import as_number
 from caveat.errors import InputError
 from caveat.nn.bounds import confidence_loss, largest_difference
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from caveat._checks import as_number
+from caveat._internal.checks import as_number
 from caveat.errors import InputError
 
 __all__ = ["Ramp", "Share"]

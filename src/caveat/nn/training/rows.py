@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from caveat._checks import as_count, as_kind, as_real_array, check_finite
+from caveat._internal.checks import as_count, as_kind, as_real_array, check_finite
 from caveat.errors import InputError
 from caveat.nn._rows import class_numbers
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from caveat._checks import as_count, as_number, as_positive, check_known
+from caveat._internal.checks import as_count, as_number, as_positive, check_known
 
 __all__ = ["Rates", "mean_scale"]
 

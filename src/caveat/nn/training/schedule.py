@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from caveat._checks import as_kind, as_positive, as_share, check_known
+from caveat._internal.checks import as_kind, as_positive, as_share, check_known
 from caveat.errors import InputError
 
 __all__ = ["Schedule", "as_schedule"]

@@ -9,7 +9,7 @@ from typing import Any, final
 import torch
 from torch import nn
 
-from caveat._checks import as_count
+from caveat._internal.checks import as_count
 from caveat.nn.training.paradigm import Paradigm
 from caveat.nn.training.rows import Rows
 from caveat.outputs import Outputs

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from caveat import _ranking
+from caveat._internal import ranking
 from caveat.errors import CaveatWarning
 from caveat.nn._modes import at_rest
 from caveat.nn.training.paradigm import Paradigm
@@ -42,7 +42,7 @@ def validate(net: nn.Module, paradigm: Paradigm, rows: Rows, device: torch.devic
         "loss": float(torch.cat(losses).mean()),
         "accuracy": float(correct.mean()),
         "confidence": float(torch.cat(tops).mean()),
-        "augrc": _ranking.augrc(strange, correct),
+        "augrc": ranking.augrc(strange, correct),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from caveat._html import small_table
+from caveat._internal.html import small_table
 from caveat.conformal import FPRBand
 from caveat.evaluation import evaluate
 from caveat.metrics import risk_curve

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from caveat import InputError
-from caveat._streams import stream
+from caveat._internal.streams import stream
 
 
 def test_a_stream_depends_on_seed_and_purpose_alone():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat._params import check_params, choice, count, flag, level, number, percent, positive, share
+from caveat._internal.params import check_params, choice, count, flag, level, number, percent, positive, share
 
 
 @dataclass

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from caveat._files import read_json, write_json
+from caveat._internal.files import read_json, write_json
 from caveat.errors import InputError
 
 __all__ = ["cache_folder", "remembered"]

@@ -7,7 +7,7 @@ import threading
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from caveat._parallel import _one_blas_thread, map_in_threads, map_parts_in_threads
+from caveat._internal.parallel import _one_blas_thread, map_in_threads, map_parts_in_threads
 
 
 def blas_threads():

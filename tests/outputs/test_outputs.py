@@ -146,7 +146,7 @@ def test_another_process_gets_the_same_and_read_only(inlier, copied):
 
 
 def test_blocks_cover_everything_in_order(inlier, monkeypatch):
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 3000)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 3000)
     blocks = list(inlier.blocks())
     assert len(blocks) > 3
     np.testing.assert_array_equal(np.concatenate([b.features for b in blocks]), inlier.features)

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from caveat._blocks import row_blocks
-from caveat._checks import (
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import (
     Rng,
     as_comparable,
     as_count,
@@ -42,9 +42,9 @@ from caveat._checks import (
     check_result,
     check_same,
 )
-from caveat._mixtures import Mixture, fit_mixture
 from caveat.errors import InputError
 from caveat.results import ScoreBounds
+from caveat.robust.mixtures import Mixture, fit_mixture
 
 __all__ = ["DensityRatio", "eigenvalue_radius", "fit_density_ratio", "gated_log_confidence", "metric_radius"]
 

@@ -11,7 +11,7 @@ from dataclasses import field, fields
 from functools import partial
 from typing import Any, TypeVar
 
-from caveat._checks import (
+from caveat._internal.checks import (
     as_count,
     as_flag,
     as_level,

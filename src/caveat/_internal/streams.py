@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from caveat._checks import Rng, as_count, as_rng
+from caveat._internal.checks import Rng, as_count, as_rng
 
 __all__ = ["draws_for", "stream"]
 

@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
 
 from caveat import InputError
-from caveat._mixtures import Mixture, fit_mixture
+from caveat.robust.mixtures import Mixture, fit_mixture
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
@@ -25,7 +25,7 @@ def test_blocks_change_nothing(monkeypatch):
     mixture = Mixture([0.5, 0.5], rng.normal(size=(2, 4)), [1.0, 2.0])
     x = rng.normal(size=(50, 4))
     whole = mixture.log_density(x)
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 64)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 64)
     np.testing.assert_array_equal(mixture.log_density(x), whole)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caveat._blocks import _LEAST_BYTES, BLOCK_BYTES, row_blocks
+from caveat._internal.blocks import _LEAST_BYTES, BLOCK_BYTES, row_blocks
 
 
 @given(n=st.integers(0, 300), row=st.integers(0, 50), block=st.integers(1, 200))

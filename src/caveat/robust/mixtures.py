@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from caveat._blocks import row_blocks
-from caveat._checks import (
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import (
     Rng,
     as_count,
     as_matrix,

@@ -9,7 +9,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from caveat import CaveatWarning, InputError, Outputs, _files, data, scores, stats
+from caveat import CaveatWarning, InputError, Outputs, data, scores, stats
+from caveat._internal import files
 from caveat.data._inert_pickle import read_inert
 from caveat.robust import Network
 from caveat.study import Plan, StudyResults
@@ -21,7 +22,7 @@ from caveat.study.train_plan import TrainPlan
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     target = tmp_path / "a.txt"
     target.write_text("old")
-    with pytest.raises(RuntimeError), _files.replacing_file(target) as temporary:  # noqa: PT012
+    with pytest.raises(RuntimeError), files.replacing_file(target) as temporary:  # noqa: PT012
         temporary.write_text("half")
         raise RuntimeError
     assert target.read_text() == "old"
@@ -30,7 +31,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
 
 def test_a_good_write_replaces(tmp_path):
     target = tmp_path / "sub" / "a.txt"
-    with _files.replacing_file(target) as temporary:
+    with files.replacing_file(target) as temporary:
         temporary.write_text("new")
     assert target.read_text() == "new"
     assert [p.name for p in target.parent.iterdir()] == ["a.txt"]
@@ -43,7 +44,7 @@ def test_a_truncated_archive_is_one_sentence(tmp_path):
         cut = tmp_path / "cut.npz"
         cut.write_bytes(whole.read_bytes()[: int(share * whole.stat().st_size)])
         with pytest.raises(InputError, match=r"cut\.npz is damaged or not an \.npz file"):
-            _files.read_npz(cut)
+            files.read_npz(cut)
 
 
 def test_damage_inside_an_archive_is_found(tmp_path):
@@ -53,7 +54,7 @@ def test_damage_inside_an_archive_is_found(tmp_path):
     content[400:800] = b"x" * 400
     path.write_bytes(content)
     with pytest.raises(InputError, match="damaged"):
-        _files.read_npz(path)
+        files.read_npz(path)
 
 
 def test_pickles_are_never_read(tmp_path):
@@ -63,34 +64,34 @@ def test_pickles_are_never_read(tmp_path):
     bare.write_bytes(pickle.dumps([1, 2]))
     for path in (inside, bare):
         with pytest.raises(InputError, match="pickled objects, which can run code and are never read"):
-            _files.read_npz(path)
+            files.read_npz(path)
     array = tmp_path / "a.npy"
     np.save(array, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(InputError, match=r"a\.npy"):
-        _files.read_npy(array)
+        files.read_npy(array)
 
 
 def test_missing_files_and_the_wrong_kind(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
-        _files.read_npz(tmp_path / "no.npz")
+        files.read_npz(tmp_path / "no.npz")
     with pytest.raises(InputError, match="does not exist"):
-        _files.read_npy(tmp_path / "no.npy")
+        files.read_npy(tmp_path / "no.npy")
     with pytest.raises(InputError, match="does not exist"):
-        _files.read_json(tmp_path / "no.json")
+        files.read_json(tmp_path / "no.json")
     with (tmp_path / "one.npz").open("wb") as stream:
         np.save(stream, np.zeros(3))
     with pytest.raises(InputError, match=r"single \.npy array"):
-        _files.read_npz(tmp_path / "one.npz")
+        files.read_npz(tmp_path / "one.npz")
 
 
 def test_json_that_is_not_an_object(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("{")
     with pytest.raises(InputError, match="is damaged"):
-        _files.read_json(path)
+        files.read_json(path)
     path.write_text("[1]")
     with pytest.raises(InputError, match="must hold a JSON object, got list"):
-        _files.read_json(path)
+        files.read_json(path)
 
 
 def npz_of(path, member, name="logits.npy", compression=zipfile.ZIP_STORED):
@@ -113,7 +114,7 @@ def changed(path, *, local, central, value):
     return path
 
 
-@pytest.mark.parametrize("read", [_files.read_npz, _files.npz_shapes])
+@pytest.mark.parametrize("read", [files.read_npz, files.npz_shapes])
 def test_encrypted_and_unknown_archives_are_one_sentence(tmp_path, read):
     encrypted = changed(npz_of(tmp_path / "a.npz", npy_of((2, 2))), local=6, central=8, value=1)
     with pytest.raises(InputError, match=r"a\.npz is damaged or not an \.npz file .*encrypted"):
@@ -125,7 +126,7 @@ def test_encrypted_and_unknown_archives_are_one_sentence(tmp_path, read):
 
 def test_a_header_that_promises_more_than_all_memory_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match=r"a\.npz needs more memory than there is .* Store a folder"):
-        _files.read_npz(npz_of(tmp_path / "a.npz", npy_of((10**15, 2))))
+        files.read_npz(npz_of(tmp_path / "a.npz", npy_of((10**15, 2))))
 
 
 def test_damage_in_a_rare_compression_is_found(tmp_path):
@@ -134,7 +135,7 @@ def test_damage_in_a_rare_compression_is_found(tmp_path):
     content[60:90] = b"\xff" * 30
     path.write_bytes(content)
     with pytest.raises(InputError, match="damaged"):
-        _files.read_npz(path)
+        files.read_npz(path)
 
 
 def test_no_change_of_a_header_gets_through_as_another_error(tmp_path):
@@ -146,9 +147,9 @@ def test_no_change_of_a_header_gets_through_as_another_error(tmp_path):
             changed = whole[:place] + bytes([value]) + whole[place + 1 :]
             (tmp_path / "a.npy").write_bytes(changed)
             for path, reader in (
-                (tmp_path / "a.npy", _files.read_npy),
-                (npz_of(tmp_path / "a.npz", changed, name="a.npy"), _files.read_npz),
-                (tmp_path / "a.npz", _files.npz_shapes),
+                (tmp_path / "a.npy", files.read_npy),
+                (npz_of(tmp_path / "a.npz", changed, name="a.npy"), files.read_npz),
+                (tmp_path / "a.npz", files.npz_shapes),
             ):
                 try:
                     reader(path)
@@ -162,24 +163,24 @@ def test_a_table_is_not_taken_for_a_pickle(tmp_path):
     path = tmp_path / "a.npz"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match=r"damaged or not an \.npz file \(it does not start as one\)"):
-        _files.read_npz(path)
+        files.read_npz(path)
 
 
 def test_a_member_that_is_no_array_has_no_shape(tmp_path):
     path = npz_of(tmp_path / "a.npz", npy_of((4, 2)))
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("readme.txt", "hello")
-    assert _files.npz_shapes(path) == {"logits": (4, 2)}
+    assert files.npz_shapes(path) == {"logits": (4, 2)}
 
 
 def test_arrays_whose_names_end_like_files_are_told_apart(tmp_path):
     np.savez(tmp_path / "a.npz", **{"x": [1.0], "x.npy": [2.0], "x.npy.npy": [3.0]})
-    found = _files.read_npz(tmp_path / "a.npz")
+    found = files.read_npz(tmp_path / "a.npz")
     assert {name: array[0] for name, array in found.items()} == {"x": 1.0, "x.npy": 2.0, "x.npy.npy": 3.0}
 
 
 def test_a_file_does_not_replace_a_folder(tmp_path):
-    with pytest.raises(InputError, match="must be a file, but there is a folder"), _files.replacing_file(tmp_path):
+    with pytest.raises(InputError, match="must be a file, but there is a folder"), files.replacing_file(tmp_path):
         pass
 
 
@@ -187,7 +188,7 @@ def test_json_nested_beyond_reason_is_damaged(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("[" * 100_000)
     with pytest.raises(InputError, match="is damaged"):
-        _files.read_json(path)
+        files.read_json(path)
 
 
 def test_only_the_wanted_arrays_of_an_archive_are_unpacked(tmp_path):
@@ -200,7 +201,7 @@ def test_only_the_wanted_arrays_of_an_archive_are_unpacked(tmp_path):
     tracemalloc.start()
     with pytest.warns(CaveatWarning, match="other"):
         assert Outputs.load(tmp_path / "a.npz").n == 4
-    assert list(_files.read_npz(tmp_path / "a.npz", ["logits"])) == ["logits"]
+    assert list(files.read_npz(tmp_path / "a.npz", ["logits"])) == ["logits"]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20e6
@@ -208,23 +209,23 @@ def test_only_the_wanted_arrays_of_an_archive_are_unpacked(tmp_path):
 
 def test_an_archive_larger_than_the_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "a.npz", logits=np.zeros((2000, 100)), small=np.zeros(3))
-    monkeypatch.setattr(_files, "_free_memory", lambda: 10**6)
-    monkeypatch.setattr(_files, "_array", None)
+    monkeypatch.setattr(files, "_free_memory", lambda: 10**6)
+    monkeypatch.setattr(files, "_array", None)
     with pytest.raises(InputError, match="needs more memory than there is"):
-        _files.read_npz(tmp_path / "a.npz")
+        files.read_npz(tmp_path / "a.npz")
     monkeypatch.undo()
-    assert len(_files.read_npz(tmp_path / "a.npz")) == 2
+    assert len(files.read_npz(tmp_path / "a.npz")) == 2
 
 
 def test_the_memory_of_this_machine_is_known_or_unbounded():
-    assert _files._free_memory() > 10**6
+    assert files._free_memory() > 10**6
 
 
 def test_an_array_that_is_shorter_than_it_says_takes_no_memory(tmp_path):
     path = npz_of(tmp_path / "a.npz", npy_of((10**8,)))  # 800 MB, of which 64 bytes are there
     tracemalloc.start()
     with pytest.raises(InputError, match="damaged"):
-        _files.read_npz(path)
+        files.read_npz(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10e6
@@ -234,7 +235,7 @@ def test_a_header_that_claims_the_whole_file_takes_no_memory(tmp_path):
     content = b"\x93NUMPY\x02\x00" + (2**31).to_bytes(4, "little") + bytes(2**24)
     path = npz_of(tmp_path / "a.npz", content, compression=zipfile.ZIP_DEFLATED)
     tracemalloc.start()
-    for read in (_files.npz_shapes, _files.read_npz):
+    for read in (files.npz_shapes, files.read_npz):
         with pytest.raises(InputError, match="damaged"):
             read(path)
     peak = tracemalloc.get_traced_memory()[1]
@@ -244,7 +245,7 @@ def test_a_header_that_claims_the_whole_file_takes_no_memory(tmp_path):
 
 def test_no_array_is_stored_beside_those_that_were_given(tmp_path):
     Outputs(logits=np.zeros((2, 3))).save(tmp_path / "a.npz")  # numpy before 2.2 has no allow_pickle here
-    assert _files.npz_names(tmp_path / "a.npz") == ["logits"]
+    assert files.npz_names(tmp_path / "a.npz") == ["logits"]
 
 
 def test_the_writer_of_archives_is_given_arrays_only(tmp_path, monkeypatch):
@@ -256,18 +257,18 @@ def test_the_writer_of_archives_is_given_arrays_only(tmp_path, monkeypatch):
 
 DIGITS = "1" * 5000
 BAD_TEXTS = {
-    "JSON integer": (_files.read_json, '{"n": ' + DIGITS + "}"),
-    "JSON integer deep inside": (_files.read_json, '{"n": [[{"a": -' + DIGITS + "}]]}"),
-    "JSON lists": (_files.read_json, '{"a": ' + "[" * 3000 + "]" * 3000 + "}"),
-    "JSON objects": (_files.read_json, '{"a": ' * 300 + "1" + "}" * 300),
-    "JSON bytes": (_files.read_json, b"\xff\xfe{}"),
-    "JSON of nothing": (_files.read_json, ""),
-    "TOML integer": (_files.read_toml, f"n = {DIGITS}"),
-    "TOML lists": (_files.read_toml, "a = " + "[" * 3000 + "]" * 3000),
-    "TOML tables": (_files.read_toml, "a = " + "{a = " * 3000 + "1" + "}" * 3000),
-    "TOML dotted key": (_files.read_toml, ".".join("a" * 3000) + " = 1"),
-    "TOML dotted table": (_files.read_toml, "[" + ".".join("a" * 3000) + "]\nb = 1"),
-    "TOML bytes": (_files.read_toml, b"a = '\xff'"),
+    "JSON integer": (files.read_json, '{"n": ' + DIGITS + "}"),
+    "JSON integer deep inside": (files.read_json, '{"n": [[{"a": -' + DIGITS + "}]]}"),
+    "JSON lists": (files.read_json, '{"a": ' + "[" * 3000 + "]" * 3000 + "}"),
+    "JSON objects": (files.read_json, '{"a": ' * 300 + "1" + "}" * 300),
+    "JSON bytes": (files.read_json, b"\xff\xfe{}"),
+    "JSON of nothing": (files.read_json, ""),
+    "TOML integer": (files.read_toml, f"n = {DIGITS}"),
+    "TOML lists": (files.read_toml, "a = " + "[" * 3000 + "]" * 3000),
+    "TOML tables": (files.read_toml, "a = " + "{a = " * 3000 + "1" + "}" * 3000),
+    "TOML dotted key": (files.read_toml, ".".join("a" * 3000) + " = 1"),
+    "TOML dotted table": (files.read_toml, "[" + ".".join("a" * 3000) + "]\nb = 1"),
+    "TOML bytes": (files.read_toml, b"a = '\xff'"),
 }  # fmt: skip
 
 
@@ -282,8 +283,8 @@ def test_texts_beyond_reason_are_one_sentence(tmp_path, name):
 
 
 READERS = {
-    "read_json": _files.read_json, "read_toml": _files.read_toml, "read_npz": _files.read_npz,
-    "npz_shapes": _files.npz_shapes, "read_npy": _files.read_npy, "read_bytes": _files.read_bytes,
+    "read_json": files.read_json, "read_toml": files.read_toml, "read_npz": files.read_npz,
+    "npz_shapes": files.npz_shapes, "read_npy": files.read_npy, "read_bytes": files.read_bytes,
     "plan": Plan.read, "training plan": TrainPlan.read, "agreement": Agreement.read, "fingerprint": fingerprint,
     "idx": data.read_idx, "svhn": data.read_svhn, "packed": data.read_packed, "pickle": read_inert,
     "cifar": lambda path: data.read_cifar_binary([path]), "cifar python": lambda path: data.read_cifar_python([path]),
@@ -306,7 +307,7 @@ def test_a_path_that_cannot_be_read_is_one_sentence(tmp_path, name, where):
     if where == "file" and name in ("read_bytes", "fingerprint"):
         return  # an empty file is one
     if where == "file" and name == "read_toml":
-        assert _files.read_toml(tmp_path / "file") == {}
+        assert files.read_toml(tmp_path / "file") == {}
         return
     with pytest.raises(InputError) as caught:
         READERS[name](tmp_path / where)
@@ -320,7 +321,7 @@ def test_a_path_that_cannot_be_written_is_one_sentence_before_the_work(tmp_path,
     (tmp_path / "file").write_bytes(b"mine")
     (tmp_path / "folder").mkdir()
     worked = []
-    with pytest.raises(InputError), _files.replacing_file(tmp_path / where):
+    with pytest.raises(InputError), files.replacing_file(tmp_path / where):
         worked.append(where)
     assert not worked
     assert (tmp_path / "file").read_bytes() == b"mine"
@@ -328,16 +329,16 @@ def test_a_path_that_cannot_be_written_is_one_sentence_before_the_work(tmp_path,
 
 def test_a_name_at_the_limit_can_be_written(tmp_path):
     for name in ("x" * 255, "a." + "x" * 250):
-        with _files.replacing_file(tmp_path / name) as temporary:
+        with files.replacing_file(tmp_path / name) as temporary:
             temporary.write_text("new")
         assert (tmp_path / name).read_text() == "new"
 
 
 def test_a_file_is_on_the_disk_before_its_name_and_the_name_after(tmp_path, monkeypatch):
     events = []
-    monkeypatch.setattr(_files, "sync", lambda path: events.append((path.name, path.exists(), target.exists())))
+    monkeypatch.setattr(files, "sync", lambda path: events.append((path.name, path.exists(), target.exists())))
     target = tmp_path / "a.txt"
-    with _files.replacing_file(target) as temporary:
+    with files.replacing_file(target) as temporary:
         temporary.write_text("new")
     assert events == [(temporary.name, True, False), (tmp_path.name, True, True)]
 
@@ -345,7 +346,7 @@ def test_a_file_is_on_the_disk_before_its_name_and_the_name_after(tmp_path, monk
 def test_a_new_file_has_the_permissions_of_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
-        with _files.replacing_file(tmp_path / "a.txt") as temporary:
+        with files.replacing_file(tmp_path / "a.txt") as temporary:
             temporary.write_text("new")
     finally:
         os.umask(before)

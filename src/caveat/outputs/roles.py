@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._blocks import row_blocks
+from caveat._internal.blocks import row_blocks
 from caveat.errors import CaveatWarning, InputError
 from caveat.outputs import Outputs
 

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._blocks import row_blocks
+from caveat._internal.blocks import row_blocks
 from caveat.errors import InputError
 
 __all__ = [

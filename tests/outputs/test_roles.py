@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from caveat import CaveatWarning, InputError, Outputs
-from caveat._roles import check_roles, shared_rows
+from caveat.outputs.roles import check_roles, shared_rows
 from caveat.scores import KNN
 
 
@@ -113,7 +113,7 @@ def test_signed_zeros_are_equal_and_blocks_do_not_matter(monkeypatch):
     negative = np.where(values == 0, -0.0, values)
     whole = shared_rows(Outputs(features=values), Outputs(features=negative[100:]))
     assert whole.count == 200
-    monkeypatch.setattr("caveat._blocks.BLOCK_BYTES", 4096)
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 4096)
     assert shared_rows(Outputs(features=values), Outputs(features=negative[100:])) == whole
 
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, final
-from urllib.parse import quote, unquote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from caveat import _files
-from caveat._blocks import row_blocks
-from caveat._checks import (
+from caveat._internal.arrays import read_only, widened
+from caveat._internal.blocks import row_blocks
+from caveat._internal.checks import (
     are_probabilities,
     as_kind,
     as_labels,
@@ -31,21 +29,19 @@ from caveat._checks import (
     as_vector,
     check_finite,
     check_probabilities,
-    check_result,
     check_same,
     check_shape,
-    same_length,
 )
-from caveat._folders import ArrayFolder, plain_files
 from caveat.errors import CaveatWarning, InputError
+from caveat.outputs.head import Head
 
-__all__ = ["Head", "Outputs", "demand"]
+__all__ = ["LAYER", "SAMPLE_AXIS", "Outputs", "demand"]
 
 Array = NDArray[Any]
 
-_LAYER = "layer."
+LAYER = "layer."  # prefix of an inner layer's key in a file
 # field -> axis that counts the samples
-_SAMPLE_AXIS = {
+SAMPLE_AXIS = {
     "logits": 0,
     "probs": 0,
     "features": 0,
@@ -55,63 +51,6 @@ _SAMPLE_AXIS = {
     "mc_logits": 1,
     "ease_probs": 1,
 }
-_FILE_KEYS = (*_SAMPLE_AXIS, "head_weight", "head_bias")
-FOLDER = ArrayFolder(
-    page="caveat.json", format="caveat-outputs", version=2, what="Caveat outputs",
-    owned=lambda _, name: _is_ours(unquote(name.removesuffix(".npy"))),
-)  # fmt: skip
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Head:
-    """The last linear layer of a network: ``logits = features @ weight.T + bias``.
-
-    Parameters
-    ----------
-    weight
-        Shape (C, D).
-    bias
-        Shape (C,). Zeros when the layer has none.
-
-    Examples
-    --------
-    >>> Head(weight=[[1.0, 0.0], [0.0, 2.0]]).logits(np.array([[3.0, 4.0]]))
-    array([[3., 8.]])
-    """
-
-    weight: Array
-    bias: Array
-
-    def __init__(self, weight: ArrayLike, bias: ArrayLike | None = None) -> None:
-        weights = as_matrix(weight, "head.weight")
-        biases = as_vector(np.zeros(weights.shape[0]) if bias is None else bias, "head.bias")
-        same_length(**{"head.weight": weights, "head.bias": biases})
-        with np.errstate(over="ignore"):
-            biases = biases.astype(weights.dtype)
-        check_finite(biases, "head.bias")  # again: a narrower float type may have no room for it
-        object.__setattr__(self, "weight", _read_only(weights))
-        object.__setattr__(self, "bias", _read_only(biases))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Head, (self.weight, self.bias)  # read-only there too
-
-    @property
-    def n_classes(self) -> int:
-        return int(self.weight.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        return int(self.weight.shape[1])
-
-    def logits(self, features: Array) -> Array:
-        """Logits (n, C) of features (n, D), in the wider of the two float types and in float32 at least."""
-        rows = as_real_array(features, "features")
-        if rows.ndim != 2 or rows.shape[1] != self.n_features:
-            raise InputError(f"features must have shape (n, {self.n_features}), got {rows.shape}.")
-        with np.errstate(over="ignore", invalid="ignore"):
-            result = _at_least_float32(rows) @ _at_least_float32(self.weight).T + self.bias
-        return check_result(result, "the logits of features and head")
 
 
 @final
@@ -200,8 +139,8 @@ class Outputs:
             for name, array in layers.items()
         }
 
-        self._arrays = {name: _read_only(array) for name, array in arrays.items()}
-        self._layers = MappingProxyType({name: _read_only(array) for name, array in inner.items()})
+        self._arrays = {name: read_only(array) for name, array in arrays.items()}
+        self._layers = MappingProxyType({name: read_only(array) for name, array in inner.items()})
         self._head = head
         self._n = _agree_on_rows(self._arrays, self._layers)
 
@@ -222,7 +161,7 @@ class Outputs:
         """Probabilities (n, C): as given, or the softmax of the logits."""
         if "probs" in self._arrays or not self.has("probs"):
             return self._arrays.get("probs")
-        return softmax(_at_least_float32(self.logits), axis=1)
+        return softmax(widened(self.logits), axis=1)
 
     @property
     def features(self) -> Any:
@@ -309,13 +248,16 @@ class Outputs:
             return self.has("predictions") and "labels" in stored
         return field in stored
 
+    def arrays(self) -> dict[str, Array]:
+        """Every stored array by its key in a file; a layer's key is ``layer.<name>``."""
+        arrays = dict(self._arrays)
+        if self._head is not None:
+            arrays |= {"head_weight": self._head.weight, "head_bias": self._head.bias}
+        return arrays | {LAYER + name: array for name, array in self._layers.items()}
+
     def stored(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shape and type of every stored array, by its key in a file."""
-        found = {name: (array.shape, array.dtype) for name, array in self._arrays.items()}
-        if self._head is not None:
-            found["head_weight"] = (self._head.weight.shape, self._head.weight.dtype)
-            found["head_bias"] = (self._head.bias.shape, self._head.bias.dtype)
-        return found | {_LAYER + name: (array.shape, array.dtype) for name, array in self._layers.items()}
+        return {key: (array.shape, array.dtype) for key, array in self.arrays().items()}
 
     def __repr__(self) -> str:
         parts = [f"n={self.n}"]
@@ -328,7 +270,7 @@ class Outputs:
         """The chosen samples, as ``Outputs``: a slice gives views, a mask or an index array copies."""
         rows = as_rows(rows, self.n, "outputs")
         arrays = {
-            name: array[rows] if _SAMPLE_AXIS[name] == 0 else array[:, rows] for name, array in self._arrays.items()
+            name: array[rows] if SAMPLE_AXIS[name] == 0 else array[:, rows] for name, array in self._arrays.items()
         }
         layers = {name: array[rows] for name, array in self._layers.items()}
         return _unchecked(arrays, layers, self._head)
@@ -358,11 +300,8 @@ class Outputs:
         arrays, layers = self._sources(fields)
         head = self._head
         for block in row_blocks(self.n, row_bytes=self._row_bytes(fields) + beside, at_once=at_once):
-            part = {
-                name: _at_least_float32(a[block] if _SAMPLE_AXIS[name] == 0 else a[:, block])
-                for name, a in arrays.items()
-            }
-            yield _unchecked(part, {k: _at_least_float32(v[block]) for k, v in layers.items()}, head,
+            part = {name: widened(a[block] if SAMPLE_AXIS[name] == 0 else a[:, block]) for name, a in arrays.items()}
+            yield _unchecked(part, {k: widened(v[block]) for k, v in layers.items()}, head,
                              n=block.stop - block.start)  # fmt: skip
 
     def _row_bytes(self, fields: set[str] | None) -> int:
@@ -383,49 +322,25 @@ class Outputs:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to ``path``: one file if it ends in ``.npz``, else a folder of ``.npy`` files for memory-mapping.
 
-        Whole or not at all, also if the process is killed. A folder that ``save`` wrote before is replaced: its new
-        files have names that ``caveat.json`` lists, and other people's files in it stay. A folder of something else is
-        left alone with an InputError.
+        The write is atomic, even if the process is killed. A folder that ``save`` wrote before is replaced, and files
+        in it that are not Caveat's stay. A folder of something else is left alone with an InputError.
         """
-        arrays = dict(self._arrays)
-        if self._head is not None:
-            arrays |= {"head_weight": self._head.weight, "head_bias": self._head.bias}
-        arrays |= {layer_key(name): array for name, array in self._layers.items()}
-        target = Path(path)
-        if target.suffix == ".npz":
-            with _files.replacing_file(target) as temporary, temporary.open("wb") as stream:
-                np.savez(stream, **arrays)  # type: ignore[arg-type]
-            return
-        with FOLDER.saving(target) as folder:
-            for name, array in arrays.items():
-                np.save(folder / f"{name}.npy", array, allow_pickle=False)
-            write_page(folder, self.n)
+        from caveat.outputs.files import save_outputs
+
+        save_outputs(self, Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, check: bool = True) -> Outputs:
         """Read an ``.npz`` file, or a folder of ``.npy`` files, which stays memory-mapped.
 
         Keys: ``logits`` or ``probs``, ``features``, ``labels``, ``head_weight``, ``head_bias``, ``confidence``,
-        ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Other keys are not read and named
-        in a warning. ``check=False`` looks at shapes only and at no value (NaN, labels, sums of probabilities): for a
-        folder that was checked before and is too large to read twice.
+        ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Other keys are skipped with a
+        warning. ``check=False`` checks shapes but no values (NaN, labels, sums of probabilities): for a folder that was
+        checked before and is too large to read twice.
         """
-        source = Path(path)
-        arrays, unknown = stored_arrays(source, _is_ours)
-        if not arrays:
-            raise InputError(f"{source} holds none of the keys {', '.join(_FILE_KEYS)}; "
-                             f"found {', '.join(unknown) or 'nothing'}. Rename its arrays.")  # fmt: skip
-        if unknown:
-            warnings.warn(f"{source}: ignored unknown keys {', '.join(unknown)}.", CaveatWarning, stacklevel=2)
-        if "head_bias" in arrays and "head_weight" not in arrays:
-            raise InputError(f"{source} has head_bias but no head_weight. Store both, or neither.")
-        layers = {key.removeprefix(_LAYER): arrays.pop(key) for key in list(arrays) if key.startswith(_LAYER)}
-        weight, bias = arrays.pop("head_weight", None), arrays.pop("head_bias", None)
-        try:
-            head = None if weight is None else Head(weight, bias)
-            return cls(**arrays, head=head, layers=layers, check=check)
-        except InputError as error:
-            raise InputError(f"{source}: {error}") from None
+        from caveat.outputs.files import load_outputs
+
+        return load_outputs(Path(path), check=check)
 
 
 _HOW_TO_GET = {
@@ -455,56 +370,13 @@ def demand(outputs: Any, *fields: str, who: str, name: str = "outputs", verb: st
     return checked
 
 
-def layer_key(name: str) -> str:
-    """Key of a layer in a file, without signs that a file name cannot hold."""
-    return _LAYER + quote(name, safe="")
-
-
-def write_page(folder: Path, n: int) -> None:
-    """Mark a folder of ``.npy`` files as Outputs of n samples."""
-    _files.write_json(folder / FOLDER.page, {"format": FOLDER.format, "version": FOLDER.version, "n": n})
-
-
-def stored_arrays(source: Path, wanted: Callable[[str], bool]) -> tuple[dict[str, Array], list[str]]:
-    """Wanted arrays of an ``.npz`` file or a folder by key, and the names of the others, which are not read."""
-    if not _files.is_folder(source):
-        keys = {unquote(name): name for name in _files.npz_names(source)}
-        stored = _files.read_npz(source, [name for key, name in keys.items() if wanted(key)])
-        return {key: stored[name] for key, name in keys.items() if wanted(key)}, sorted(
-            key for key in keys if not wanted(key)
-        )
-
-    def read(page: dict[str, Any], files: dict[str, Path]) -> tuple[dict[str, Array], list[str]]:
-        keys = {unquote(name.removesuffix(".npy")): file for name, file in files.items()}
-        arrays = {key: _files.read_npy(file) for key, file in keys.items() if wanted(key)}
-        return arrays, sorted({key for key in keys if key not in arrays} | set(FOLDER.strangers(source, page)))
-
-    if (source / FOLDER.page).exists():
-        return FOLDER.reading(source, read)
-    return read({}, plain_files(source))  # made by hand
-
-
-def _is_ours(key: str) -> bool:
-    return key in _FILE_KEYS or key.startswith(_LAYER)
-
-
-def _read_only(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _at_least_float32(array: Array) -> Array:
-    return array.astype(np.float32) if array.dtype == np.float16 else array
-
-
 def _unchecked(
     arrays: dict[str, Array], layers: Mapping[str, Array], head: Head | None, n: int | None = None
 ) -> Outputs:
     """Outputs around arrays that were checked before."""
     part = object.__new__(Outputs)
-    part._arrays = {name: _read_only(array) for name, array in arrays.items()}
-    part._layers = MappingProxyType({name: _read_only(array) for name, array in layers.items()})
+    part._arrays = {name: read_only(array) for name, array in arrays.items()}
+    part._layers = MappingProxyType({name: read_only(array) for name, array in layers.items()})
     part._head = head
     part._n = _agree_on_rows(part._arrays, part._layers) if n is None else n
     return part
@@ -550,7 +422,7 @@ def _agree_on_classes(arrays: Mapping[str, Array], head: Head | None) -> int | N
 
 
 def _agree_on_rows(arrays: Mapping[str, Array], layers: Mapping[str, Array]) -> int:
-    rows = {name: int(array.shape[_SAMPLE_AXIS[name]]) for name, array in arrays.items()}
+    rows = {name: int(array.shape[SAMPLE_AXIS[name]]) for name, array in arrays.items()}
     rows |= {f"layers[{name!r}]": int(array.shape[0]) for name, array in layers.items()}
     if not rows:
         raise InputError("outputs need at least one array, such as logits or features; got none.")

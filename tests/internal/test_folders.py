@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from caveat import CaveatWarning, InputError, Outputs, _files
-from caveat.outputs import FOLDER
+from caveat import CaveatWarning, InputError, Outputs
+from caveat._internal import files
+from caveat.outputs.files import FOLDER
 from caveat.scores import KNN, Energy, load
 
 # Every array holds one number, so that arrays of two saves are told apart.
@@ -336,7 +337,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_content(saved, monkeypatch
     def full(path, content):
         raise OSError("no space")
 
-    monkeypatch.setattr("caveat._folders.write_json", full)
+    monkeypatch.setattr("caveat._internal.folders.write_json", full)
     with pytest.raises(OSError, match="no space"):
         Outputs(logits=np.ones((2, 3))).save(saved)
     assert Outputs.load(saved).logits.max() == 0
@@ -384,13 +385,13 @@ def test_everything_is_on_the_disk_before_the_page_that_names_it(tmp_path, saved
 
 
 def test_leftovers_of_a_killed_process_are_removed_and_those_of_a_live_one_are_not(tmp_path, saved):
-    dead, young, theirs = (tmp_path / name for name in (_files.temporary_name(), _files.temporary_name(), ".caveat-x"))
+    dead, young, theirs = (tmp_path / name for name in (files.temporary_name(), files.temporary_name(), ".caveat-x"))
     for folder in (dead, young, theirs):
         folder.mkdir()
         (folder / "logits.npy").write_text("half")
     os.utime(dead, (time.time() - 100,) * 2)
     os.utime(theirs, (time.time() - 100,) * 2)
-    (tmp_path / _files.temporary_name()).symlink_to(theirs)
+    (tmp_path / files.temporary_name()).symlink_to(theirs)
     with FOLDER.saving(tmp_path / "live") as live:
         os.utime(live, (time.time() - 100,) * 2)
         Outputs(logits=np.zeros((2, 3))).save(tmp_path / "other")
@@ -409,7 +410,7 @@ def test_of_two_first_saves_at_once_the_later_one_wins_and_leaves_nothing(tmp_pa
     target = tmp_path / "x"
     with FOLDER.saving(target) as staged:
         np.save(staged / "logits.npy", np.ones((2, 3)))
-        _files.write_json(staged / "caveat.json", {"format": "caveat-outputs", "version": 2, "n": 2})
+        files.write_json(staged / "caveat.json", {"format": "caveat-outputs", "version": 2, "n": 2})
         Outputs(logits=np.zeros((4, 3)), labels=[0, 1, 2, 0]).save(target)
     found = Outputs.load(target)
     assert (found.n, found.labels) == (2, None)

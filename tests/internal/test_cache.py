@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from caveat._cache import cache_folder, remembered
+from caveat._internal.cache import cache_folder, remembered
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, final
 
-from caveat._files import (
+from caveat._internal.files import (
     from_json,
     is_folder,
     is_temporary,
