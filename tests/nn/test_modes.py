@@ -52,7 +52,7 @@ def test_the_state_comes_back_after_an_error():
 
 
 def test_a_model_without_dropout_is_refused():
-    with pytest.raises(InputError, match="found none"), dropout_awake(nn.Linear(2, 2)):
+    with pytest.raises(InputError, match="needs a model with a dropout layer"), dropout_awake(nn.Linear(2, 2)):
         pass
 
 

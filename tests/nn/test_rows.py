@@ -73,7 +73,7 @@ def test_a_full_disk_leaves_no_folder_behind(tmp_path, monkeypatch, named):
     rows = Rows(bound=0, out=tmp_path / "said" if named else None)
     with pytest.raises(OSError, match="No space left"), rows:  # noqa: PT012
         rows.add({"logits": np.zeros((3, 2))})
-        for file in rows._every_file():
+        for file in rows._files["logits"]:
             file._stream = open("/dev/full", "wb")  # noqa: SIM115
         rows.add({"logits": np.zeros((3, 2))})
         rows.finish(None)

@@ -1,4 +1,4 @@
-"""The last linear layer of a model: by name, or as the one whose output is the model's."""
+"""The last linear layer of a model: by name, or as the one whose output is the model's; and what passes through it."""
 
 from __future__ import annotations
 
@@ -11,71 +11,106 @@ from torch import Tensor, nn
 
 from caveat.errors import CaveatWarning, InputError
 
-__all__ = ["OTHER_LOGITS", "name_of_head", "named_linear", "warn_of_another_answer"]
-
 OTHER_LOGITS = (
     "The layer's logits are stored, so scores and sets are about them, not about the model's own answer. If the model "
     "scales its logits, scale the weight and bias of the layer instead; then both agree."
 )
 
 
+def _linear_layers(model: nn.Module) -> dict[str, nn.Linear]:
+    return {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+
+
 def named_linear(model: nn.Module, name: str) -> nn.Linear:
     """The linear layer of this name, or an error with the candidates."""
-    found = dict(model.named_modules(remove_duplicate=False)).get(name)
-    if isinstance(found, nn.Linear):
-        return found
-    candidates = ", ".join(repr(n) for n, module in model.named_modules() if isinstance(module, nn.Linear))
-    what = "there is no such module" if found is None else f"it is {type(found).__name__}"
-    raise InputError(f"head '{name}' must name an nn.Linear, but {what}; candidates: {candidates or 'none'}.")
+    layer = dict(model.named_modules(remove_duplicate=False)).get(name)
+    if isinstance(layer, nn.Linear):
+        return layer
+    candidates = ", ".join(map(repr, _linear_layers(model))) or "none"
+    what = "there is no such module" if layer is None else f"it is {type(layer).__name__}"
+    raise InputError(f"head '{name}' must name an nn.Linear, but {what}; candidates: {candidates}.")
 
 
-def name_of_head(said: Any, ran: Mapping[str, tuple[Tensor, Tensor]]) -> str:
-    """Name of the linear layer that gave the model's answer.
+def head_of(model: nn.Module, n_classes: int | None = None) -> str:
+    """Name of the last linear layer, with one output per class if ``n_classes`` is not None.
 
-    Parameters
-    ----------
-    said
-        What the model returned: a tensor, or tuples or mappings with the answer inside (under "logits", if there).
-    ran
-        Input and output of each linear layer as they were then, in the order in which they ran.
+    >>> head_of(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 10)), 10)
+    '2'
     """
-    found: dict[str, None] = {}
-    for answer in _tensors(said):
-        for name, (_, output) in reversed(list(ran.items())):
-            if _same(output, answer):
-                found[name] = None
+    layers = _linear_layers(model)
+    names = [name for name, layer in layers.items() if n_classes in (None, layer.out_features)]
+    if not names:
+        candidates = ", ".join(f"'{name}' ({layer.out_features})" for name, layer in layers.items()) or "none"
+        outputs = "" if n_classes is None else f" with {n_classes} outputs, one per class"
+        raise InputError(f"the model must end in a linear layer{outputs}; its linear layers: {candidates}.")
+    return names[-1]
+
+
+def tap(model: nn.Module, head: str, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits (n, K) of the model and features (n, D), the input of its head, in one pass with gradients."""
+    features: list[Tensor] = []
+    with model.get_submodule(head).register_forward_pre_hook(lambda _, args: features.append(args[0])):
+        logits: Tensor = model(inputs.clone())  # the model may write into its input
+    demand_once(f"head '{head}'", len(features))
+    return logits, per_sample(features[0], len(inputs), f"head '{head}' must see one feature vector per sample")
+
+
+def per_sample(value: Any, n: int, must: str, *, axes: int = 2, most: int | None = 2, hint: str = "") -> Tensor:
+    """The output of a part of a model, if it is a tensor with n rows and ``axes`` to ``most`` axes (None: any)."""
+    if isinstance(value, Tensor) and value.ndim >= axes and most in (None, value.ndim) and len(value) == n:
+        return value
+    shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+    raise InputError(f"{must}, got {shape} for {n} samples.{hint and ' '}{hint}")
+
+
+def demand_once(part: str, times: int) -> None:
+    """Raise InputError unless a part of a model ran once in a forward pass."""
+    if times != 1:
+        raise InputError(f"{part} must run once in a forward pass, ran {times} times. Name another module.")
+
+
+def name_of_head(answer: Any, runs: Mapping[str, tuple[Tensor, Tensor]]) -> str:
+    """Name of the linear layer that gave the model's answer, which may lie in tuples or mappings.
+
+    ``runs`` holds input and output of each linear layer, in the order in which they ran.
+    """
+    heads: dict[str, None] = {}
+    for tensor in _tensors(answer):
+        for name, (_, output) in reversed(list(runs.items())):
+            if _same(output, tensor):
+                heads[name] = None
                 break
-    # A model may return its features beside its logits: what is the input of another answer's layer is not the answer.
-    last = [name for name in found if not any(_same(ran[name][1], ran[other][0]) for other in found if other != name)]
+    # A model may return its features with its logits: the input of another answer's layer is not the answer.
+    last = [name for name in heads if not any(_same(runs[name][1], runs[other][0]) for other in heads if other != name)]
     if len(last) == 1:
         return last[0]
-    candidates = ", ".join(map(repr, last or ran)) or "none (the model has no nn.Linear that runs)"
+    candidates = ", ".join(map(repr, last or runs)) or "none (the model has no nn.Linear that runs)"
     what = "several linear layers give what the model returns" if last else "no linear layer gives the model's output"
     raise InputError(f"{what}, so the head cannot be found by itself. Pass head=<name>; candidates: {candidates}.")
 
 
-def warn_of_another_answer(name: str, logits: Tensor, said: Any) -> None:
-    """Say so where the model returns neither the logits of the named head nor their softmax."""
-    answers = [answer.to(logits) for answer in _tensors(said) if answer.shape == logits.shape]
+def warn_of_another_answer(name: str, logits: Tensor, answer: Any) -> None:
+    """Warn where the model returns neither the logits of the named head nor their softmax."""
+    answers = [tensor.to(logits) for tensor in _tensors(answer) if tensor.shape == logits.shape]
     forms = (logits, logits.softmax(dim=-1), logits.log_softmax(dim=-1))
-    if any(torch.allclose(form, answer, rtol=1e-3, atol=1e-5, equal_nan=True) for answer in answers for form in forms):
+    if any(torch.allclose(form, other, rtol=1e-3, atol=1e-5, equal_nan=True) for other in answers for form in forms):
         return
-    apart = f" (by up to {min(float((logits - a).abs().max()) for a in answers):.3g})" if answers else ""
+    apart = f" (by up to {min(float((logits - other).abs().max()) for other in answers):.3g})" if answers else ""
     warnings.warn(f"the logits of head '{name}' are not what the model returns{apart}. {OTHER_LOGITS}",
                   CaveatWarning, stacklevel=2)  # fmt: skip
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    """Equal in shape and values; NaN equals NaN, for whoever looks for it later says where it is."""
+    """Equal in shape and values; NaN equals NaN, so that a later check can name its row."""
     return one.shape == other.shape and bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
-def _tensors(said: Any) -> Iterator[Tensor]:
-    if isinstance(said, Tensor):
-        yield said
-    elif isinstance(said, Mapping):
-        named = said.get("logits")
-        yield from _tensors(named if isinstance(named, Tensor) else list(said.values()))
-    elif isinstance(said, (tuple, list)):
-        for value in said:
+def _tensors(answer: Any) -> Iterator[Tensor]:
+    if isinstance(answer, Tensor):
+        yield answer
+    elif isinstance(answer, Mapping):
+        logits = answer.get("logits")
+        yield from _tensors(logits if isinstance(logits, Tensor) else list(answer.values()))
+    elif isinstance(answer, (tuple, list)):
+        for value in answer:
             yield from _tensors(value)

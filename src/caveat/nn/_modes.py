@@ -10,8 +10,6 @@ from torch import nn
 
 from caveat.errors import InputError
 
-__all__ = ["at_rest", "dropout_awake", "seeded"]
-
 # Layers that change nothing but their dropout between train and eval.
 _DROPOUT = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
@@ -37,10 +35,10 @@ def at_rest(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def dropout_awake(model: nn.Module) -> Iterator[None]:
-    """Dropout at work, everything else (batch normalisation above all) at rest."""
+    """Dropout at work, everything else (batch normalization above all) at rest."""
     layers = [module for module in model.modules() if _drops(module)]
     if not layers:
-        raise InputError("mc needs a model with a dropout layer whose rate is above 0, found none. "
+        raise InputError("mc needs a model with a dropout layer whose rate is above 0, got none. "
                          "Dropout called as a function in forward cannot be woken: make it a layer.")  # fmt: skip
     # Fused attention skips dropout layers altogether.
     fast = torch.backends.mha.get_fastpath_enabled()

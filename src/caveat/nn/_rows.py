@@ -1,6 +1,6 @@
-"""Rows that arrive batch by batch and become Outputs: in memory, or straight in files when they are many.
+"""Rows that arrive batch by batch and become Outputs: in memory, or in files beyond a bound.
 
-A file grows by appending, so neither the number of rows must be known nor is a page of it held in memory. Arrays whose
+A file grows by appending, so the number of rows need not be known and no page of it is held in memory. Arrays whose
 first axis counts passes (mc_logits, ease_probs) grow as one file per pass and are joined at the end.
 """
 
@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, final
 from urllib.parse import unquote
 
@@ -24,8 +23,6 @@ from caveat._internal.files import read_npy
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.outputs.files import FOLDER, layer_key, stored_arrays, write_page
-
-__all__ = ["LAYER", "PASSES", "Rows", "as_outputs", "check_part", "class_numbers", "labels_of"]
 
 Array = NDArray[Any]
 
@@ -63,12 +60,11 @@ class Rows:
             self._folder = self._open.enter_context(FOLDER.saving(self._out))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for file in self._every_file():
-            file.abandon()
-        self._open.__exit__(kind, error, trace)
+    def __exit__(self, *failure: Any) -> None:
+        for files in self._files.values():
+            for file in files:
+                file.abandon()
+        self._open.__exit__(*failure)
         if self._out is None and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -87,8 +83,7 @@ class Rows:
         self._bytes += sum(array.nbytes for array in part.values())
         if self._bytes > self._bound:
             self._folder = Path(tempfile.mkdtemp(prefix="caveat-"))
-            parts = zip(*self._held.values(), strict=True)
-            for arrays in parts:
+            for arrays in zip(*self._held.values(), strict=True):
                 self._write(dict(zip(self._held, arrays, strict=True)))
             self._held.clear()
 
@@ -135,9 +130,6 @@ class Rows:
             for file, rows in zip(self._files[key], passes, strict=True):
                 file.append(rows)
 
-    def _every_file(self) -> list[_File]:
-        return [file for files in self._files.values() for file in files]
-
 
 @final
 class _File:
@@ -167,13 +159,13 @@ class _File:
             self._stream.close()
 
     def abandon(self) -> None:
-        """Close a file that goes away; a full disk may not hinder that."""
+        """Close a file that is removed next, even on a full disk."""
         with suppress(OSError):
             self._stream.close()
 
 
 def _join(files: list[_File], target: Path, *, stacked: bool) -> None:
-    """One file of one file, or the passes one after the other as the first axis of a cube."""
+    """One file from the only one, or from all passes, stacked along a new first axis."""
     for file in files:
         file.close()
     if not stacked:
@@ -195,7 +187,7 @@ def _file_key(key: str) -> str:
 
 
 def as_outputs(arrays: Mapping[str, Array], head: Head | None) -> Outputs:
-    """Rows were checked as they came, so nothing is read again here."""
+    """Outputs of arrays whose rows were already checked."""
     layers = {key.removeprefix(LAYER): array for key, array in arrays.items() if key.startswith(LAYER)}
     fields: dict[str, Any] = {key: array for key, array in arrays.items() if not key.startswith(LAYER)}
     return Outputs(**fields, layers=layers, head=head, check=False)
@@ -220,6 +212,12 @@ def check_part(part: Mapping[str, Array], *, row: int, batch: int, half: bool) -
         raise InputError(f"{name} has {what}, first at row {row + bad} (row {bad} of batch {batch}). {remedy}.")
 
 
+def first_of(batch: Any) -> tuple[Any, Any]:
+    """The inputs of a batch, and its second entry or None."""
+    inputs, *rest = batch if isinstance(batch, (tuple, list)) and batch else (batch,)
+    return inputs, rest[0] if rest else None
+
+
 def labels_of(truth: Any, n: int, classes: int, *, batch: int) -> NDArray[np.intp] | None:
     """The labels of a batch of n rows, which must be classes that the model has; None where there are no numbers."""
     if (array := _numbers(truth)) is None:
@@ -227,7 +225,7 @@ def labels_of(truth: Any, n: int, classes: int, *, batch: int) -> NDArray[np.int
     try:
         return class_numbers(array, "labels", n=n, classes=classes)
     except InputError as error:
-        raise InputError(f"batch {batch}: {error} labels=False leaves out what stands beside the inputs.") from None
+        raise InputError(f"batch {batch}: {error} labels=False ignores the second entry of a batch.") from None
 
 
 def class_numbers(value: Any, name: str, *, n: int, classes: int | None = None) -> NDArray[np.intp]:
@@ -254,7 +252,7 @@ def class_numbers(value: Any, name: str, *, n: int, classes: int | None = None) 
 
 
 def _numbers(value: Any) -> Array | None:
-    """An array of numbers, from wherever a tensor is; None for anything else."""
+    """An array of numbers, from a tensor on any device too; None for anything else."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.double() if value.is_floating_point() else value  # numpy does not have all of torch's types

@@ -1,13 +1,12 @@
-"""One walk of a model over batches: what it said about each, as plain arrays.
+"""One walk of a model over batches: its outputs on each, as plain arrays.
 
 Between two batches the model is in its own state: modes, hooks and random numbers are set and put back for each batch.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, final
@@ -20,13 +19,12 @@ from torch import Tensor, nn
 from caveat._internal.checks import Rng, as_kind, as_list, as_rng, check_known
 from caveat._internal.params import check_params, choice, count
 from caveat.errors import InputError
-from caveat.nn._heads import name_of_head, named_linear, warn_of_another_answer
+from caveat.nn._heads import demand_once, name_of_head, named_linear, per_sample, warn_of_another_answer
 from caveat.nn._modes import at_rest, dropout_awake, seeded
-from caveat.nn._rows import LAYER, check_part, labels_of
+from caveat.nn._progress import tracked
+from caveat.nn._rows import LAYER, check_part, first_of, labels_of
 from caveat.nn.ease import Transform
 from caveat.outputs import Head
-
-__all__ = ["Walk", "as_batches", "demand_once", "inputs_of", "logits_of", "per_sample", "place_of", "watched"]
 
 Array = NDArray[Any]
 
@@ -40,7 +38,7 @@ _CHANNELS_LAST = (
 @final
 @dataclass(eq=False)
 class Walk:
-    """How to ask a model; ``parts(loader)`` asks. See ``extract`` for the fields."""
+    """How to run a model; ``parts(loader)`` runs it. See ``extract`` for the fields."""
 
     model: nn.Module
     head: str = "auto"
@@ -63,29 +61,27 @@ class Walk:
         self._axes = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)
         self._named = dict(self.model.named_modules(remove_duplicate=False))  # by any of its names
         for name in self._axes:
-            check_known(name, (known for known in self._named if known), "layer")
+            check_known(name, filter(None, self._named), "layer")
         if self.head != "auto":
             named_linear(self.model, self.head)
-        # One draw for each use, whether it is used or not: asking for passes does not change the transformed copies.
+        # Both seeds are always drawn, so that ``mc`` does not change the transformed copies.
         rng = as_rng(0 if self.rng is None else self.rng)
         self._mc_seed, self._ease_seed = rng.integers(2**63, size=2).tolist()
-        self._where = place_of(self.model, self.device)
+        self._device = place_of(self.model, self.device)
 
     def head_layer(self) -> Head:
-        """A copy of the last linear layer; which one it is is known once a batch has passed."""
+        """A copy of the last linear layer, which is found with the first batch."""
         layer = named_linear(self.model, self.head)
-        weight, bias = (None if x is None else _numpy(x.detach().clone()) for x in (layer.weight, layer.bias))
-        assert weight is not None
-        return Head(weight, bias)
+        return Head(to_numpy(layer.weight.clone()), None if layer.bias is None else to_numpy(layer.bias.clone()))
 
     def parts(self, loader: Iterable[Any]) -> Iterator[dict[str, Array]]:
-        """What the model said about each batch, by key of Outputs or ``layer:<name>``. Every row is finite."""
+        """The arrays of each batch, by key of Outputs or ``layer:<name>``. Every row is finite."""
         row = 0
         for i, batch in enumerate(loader):
             inputs, truth = _split(batch)
             if inputs.shape[0] == 0:
                 continue
-            part = self._ask(inputs.to(self._where), i)
+            part = self._part(inputs.to(self._device), i)
             check_part(part, row=row, batch=i, half=self.dtype == "float16")
             if self.labels and (labels := labels_of(truth, *part["logits"].shape, batch=i)) is not None:
                 part["labels"] = labels
@@ -94,16 +90,16 @@ class Walk:
         if row == 0:
             raise InputError("loader must give at least one batch, got none.")
 
-    def _ask(self, inputs: Tensor, batch: int) -> dict[str, Array]:
+    def _part(self, inputs: Tensor, batch: int) -> dict[str, Array]:
         with torch.no_grad():  # not inference_mode: a model that caches a tensor could not be trained with it later
             with at_rest(self.model):
                 part = self._forward(inputs)
                 if self.transforms is not None:
                     part["ease_probs"] = self._transformed(inputs, batch)
             if self.mc:
-                with dropout_awake(self.model), seeded(_seed(self._mc_seed, batch), self._where):
+                with dropout_awake(self.model), seeded(_seed(self._mc_seed, batch), self._device):
                     passes = [self._logits(inputs) for _ in range(self.mc)]
-                part["mc_logits"] = np.stack([self._array(said) for said in passes])
+                part["mc_logits"] = np.stack([self._array(logits) for logits in passes])
         return part
 
     def _transformed(self, inputs: Tensor, batch: int) -> Array:
@@ -123,12 +119,13 @@ class Walk:
         inner: dict[str, Array] = {}
         with ExitStack() as hooks:
             for name, axis in self._axes.items():
-                _hook(hooks, self._named[name], self._layer_catcher(name, axis, inner, inputs.shape[0]))
+                catch = self._layer_catcher(name, axis, inner, inputs.shape[0])
+                hooks.enter_context(self._named[name].register_forward_hook(catch))
             features, logits = self._head_pass(inputs)
         for name in self._axes:
             demand_once(f"layer {name!r}", int(LAYER + name in inner))
         per_sample(features, inputs.shape[0], f"head '{self.head}' must see one feature vector per sample")
-        return {"logits": _numpy(logits), "features": self._array(features), **inner}
+        return {"logits": to_numpy(logits), "features": self._array(features), **inner}
 
     def _logits(self, inputs: Tensor) -> Tensor:
         return self._head_pass(inputs)[1]
@@ -143,47 +140,47 @@ class Walk:
 
         def catcher(name: str) -> Any:
             def catch(_: nn.Module, args: Any, kwargs: Any, output: Tensor) -> None:
-                seen = args[0] if args else kwargs["input"]
-                # Copies: what comes later in the model may write into these tensors.
-                caught[name] = [*caught.pop(name, []), (seen.clone(), output.clone())]  # in the order of the last run
+                features = args[0] if args else kwargs["input"]
+                # Copies: later parts of the model may write into these tensors. In the order of the last run.
+                caught[name] = [*caught.pop(name, []), (features.clone(), output.clone())]
 
             return catch
 
         with ExitStack() as hooks:
             for name, module in watch.items():
-                _hook(hooks, module, catcher(name))
-            said = self.model(inputs.clone())  # the model may write into what it is given; the next pass needs it whole
+                hooks.enter_context(module.register_forward_hook(catcher(name), with_kwargs=True))
+            answer = self.model(inputs.clone())  # the model may write into its input, which the next pass needs
         if find:
-            self.head = name_of_head(said, {name: runs[-1] for name, runs in caught.items()})
+            self.head = name_of_head(answer, {name: runs[-1] for name, runs in caught.items()})
         demand_once(f"head '{self.head}'", len(caught.get(self.head, ())))
-        if not find and not self._compared:  # a head that was found gives the model's answer
-            warn_of_another_answer(self.head, caught[self.head][0][1], said)
+        if not find and not self._compared:  # the automatic head gives the model's answer
+            warn_of_another_answer(self.head, caught[self.head][0][1], answer)
         self._compared = True
         return caught[self.head][0]
 
     def _layer_catcher(self, name: str, axis: int | None, inner: dict[str, Array], n: int) -> Any:
-        def catch(module: nn.Module, _: Any, __: Any, output: Any) -> None:
-            said = output[0] if isinstance(output, (tuple, list)) else output
-            per_sample(said, n, f"layer {name!r} must give one array per sample", most=None)
+        def catch(module: nn.Module, _: Any, output: Any) -> None:
+            maps = output[0] if isinstance(output, (tuple, list)) else output
+            per_sample(maps, n, f"layer {name!r} must give one array per sample", most=None)
             demand_once(f"layer {name!r}", 2 if LAYER + name in inner else 1)
-            last = axis is None and said.ndim == 3 and isinstance(module, _CHANNELS_LAST)
+            last = axis is None and maps.ndim == 3 and isinstance(module, _CHANNELS_LAST)
             channel = -1 if last else 1 if axis is None else axis
-            if channel not in range(-said.ndim, said.ndim) or channel % said.ndim == 0:
-                raise InputError(f"the channel axis of layer {name!r} must be one of 1 to {said.ndim - 1}, got {axis}.")
-            said = said.movedim(channel, 1)
-            if self.pool == "mean" and said.ndim > 2:
-                said = said.flatten(2).mean(dim=2, dtype=torch.promote_types(said.dtype, torch.float32))
-            # A copy: a layer behind may write into this tensor.
-            inner[LAYER + name] = self._array(said.clone(memory_format=torch.contiguous_format))
+            if channel not in range(-maps.ndim, maps.ndim) or channel % maps.ndim == 0:
+                raise InputError(f"the channel axis of layer {name!r} must be one of 1 to {maps.ndim - 1}, got {axis}.")
+            maps = maps.movedim(channel, 1)
+            if self.pool == "mean" and maps.ndim > 2:
+                maps = maps.flatten(2).mean(dim=2, dtype=torch.promote_types(maps.dtype, torch.float32))
+            # A copy: a later layer may write into this tensor.
+            inner[LAYER + name] = self._array(maps.clone(memory_format=torch.contiguous_format))
 
         return catch
 
     def _array(self, tensor: Tensor) -> Array:
-        return _numpy(tensor if self.dtype is None else tensor.to(_TYPES[self.dtype]))
+        return to_numpy(tensor if self.dtype is None else tensor.to(_TYPES[self.dtype]))
 
 
 def place_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
-    """Where to run: as asked, or where the model's first parameter or buffer is."""
+    """The device to run on: ``device``, or that of the model's first parameter or buffer."""
     if device is not None:
         return torch.device(device)
     return next(chain(model.parameters(), model.buffers()), torch.zeros(())).device
@@ -198,23 +195,9 @@ def as_batches(inputs: Any, *, size: int = 256) -> Iterable[Any]:
 
 
 def logits_of(model: nn.Module, inputs: Tensor) -> Tensor:
-    """What the model returns, which must be logits (n, C)."""
-    said = model(inputs.clone())  # the model may write into what it is given
-    return per_sample(said, len(inputs), "the model must return logits (n, C)", hint="Wrap it in a module that does.")
-
-
-def per_sample(said: Any, n: int, must: str, *, axes: int = 2, most: int | None = 2, hint: str = "") -> Tensor:
-    """What a part of a model gave, if it is a tensor with one row per sample and so many axes; None: or more."""
-    if isinstance(said, Tensor) and said.ndim >= axes and most in (None, said.ndim) and len(said) == n:
-        return said
-    shape = tuple(said.shape) if isinstance(said, Tensor) else type(said).__name__
-    raise InputError(f"{must}, got {shape} for {n} samples.{hint and ' '}{hint}")
-
-
-def demand_once(part: str, times: int) -> None:
-    """Raise InputError unless a part of a model ran once in a forward pass."""
-    if times != 1:
-        raise InputError(f"{part} must run once in a forward pass, ran {times} times. Name another module.")
+    """The logits (n, C) that the model returns."""
+    logits = model(inputs.clone())  # the model may write into its input
+    return per_sample(logits, len(inputs), "the model must return logits (n, C)", hint="Wrap it in a module that does.")
 
 
 def inputs_of(batch: Any) -> Tensor:
@@ -223,38 +206,25 @@ def inputs_of(batch: Any) -> Tensor:
 
 
 def _split(batch: Any) -> tuple[Tensor, Any]:
-    """The input tensor of a batch, and what stands beside it."""
-    first, *rest = batch if isinstance(batch, (tuple, list)) and batch else (batch,)
-    if not isinstance(first, Tensor) or first.ndim == 0:
+    """The input tensor of a batch, and the labels or whatever comes with it."""
+    inputs, truth = first_of(batch)
+    if not isinstance(inputs, Tensor) or inputs.ndim == 0:
         raise InputError(f"a batch must be a tensor or a tuple that starts with one, got {type(batch).__name__}. "
                          "Wrap the loader in a generator that gives such.")  # fmt: skip
-    return first, rest[0] if rest else None
+    return inputs, truth
 
 
 def watched(loader: Iterable[Any], progress: bool | None) -> Iterator[Any]:
-    """The batches of a loader, with a progress bar on standard error if asked or if that is a terminal."""
+    """The batches of a loader, with a progress bar on standard error."""
     if isinstance(loader, (Tensor, np.ndarray)):
         raise InputError(f"loader must give batches, got a {type(loader).__name__}, which gives rows. Pass [it], or a "
                          "DataLoader.")  # fmt: skip
-    if not (sys.stderr.isatty() if progress is None else progress):
-        yield from loader
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    total = None
-    if isinstance(loader, Sized):
-        with suppress(TypeError):  # a DataLoader has a length only if its data set has one
-            total = len(loader)
-    yield from track(loader, "extracting", total=total, console=Console(stderr=True), transient=True)
+    yield from tracked(loader, "extracting", progress)
 
 
-def _hook(hooks: ExitStack, module: nn.Module, catch: Any) -> None:
-    hooks.callback(module.register_forward_hook(catch, with_kwargs=True).remove)
-
-
-def _numpy(tensor: Tensor) -> Array:
-    array = tensor.cpu()
+def to_numpy(tensor: Tensor) -> Array:
+    """The values of a tensor as an array; numpy has no bfloat16, which becomes float32."""
+    array = tensor.detach().cpu()
     return (array.float() if array.dtype == torch.bfloat16 else array).numpy()
 
 

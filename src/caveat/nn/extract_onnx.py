@@ -1,8 +1,8 @@
 """Outputs of a model in an ONNX file, through onnxruntime.
 
-The file is read as a graph. From its output one walks back over what only renames or normalises (softmax, reshape) to
-the last matrix product with stored weights; what goes into it are the features, what comes out are the logits, and its
-weights are the head.
+The file is read as a graph. From its output the search goes back over nodes that only rename or normalize (softmax,
+reshape) to the last matrix product with stored weights: its input are the features, its output the logits, and its
+weights the head.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from caveat._internal.checks import as_array, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError
 from caveat.nn._heads import OTHER_LOGITS
-from caveat.nn._rows import Rows, check_part, labels_of
+from caveat.nn._rows import Rows, check_part, first_of, labels_of
 from caveat.nn._walk import watched
 from caveat.outputs import Head, Outputs
 
@@ -30,7 +30,7 @@ __all__ = ["extract_onnx"]
 Array = NDArray[Any]
 
 _GIBIBYTE = 2**30
-# Behind the head: a new name or shape, or a normalisation that keeps the order of the classes.
+# After the head: a new name or shape, or a normalization that keeps the order of the classes.
 _BEHIND = {"Softmax", "LogSoftmax", "Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Dropout"}
 
 
@@ -47,7 +47,7 @@ def extract_onnx(
 ) -> Outputs:
     """Outputs of a classifier in an ONNX file on everything the batches hold.
 
-    A softmax behind the head is left out: the logits are those before it. A file exported for a fixed batch size is fed
+    A softmax after the head is left out: the logits are those before it. A file exported for a fixed batch size is fed
     in pieces of that size.
 
     Parameters
@@ -69,33 +69,33 @@ def extract_onnx(
     if dtype is not None:
         check_known(dtype, ("float16", "float32"), "dtype")
     graph = _Graph.read(model)
-    found = graph.head(head)
+    layer = graph.head(head)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # the library never prints
     try:
-        session = onnxruntime.InferenceSession(graph.exposing(found), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(graph.exposing(layer), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has no common base class for its errors
         raise InputError(f"onnxruntime cannot run this file ({error}).") from None
     with Rows(bound=bound, out=None if out is None else Path(out)) as rows:
-        with closing(watched(batches, progress)) as given:  # type: ignore[type-var]
-            for i, batch in enumerate(given):
+        with closing(watched(batches, progress)) as shown:  # type: ignore[type-var]
+            for i, batch in enumerate(shown):
                 inputs, truth = _split(batch)
                 if len(inputs) == 0:
                     continue
-                features, logits = graph.run(session, inputs, found)
+                features, logits = graph.run(session, inputs, layer)
                 part = {"logits": logits, "features": features if dtype is None else features.astype(dtype)}
                 check_part(part, row=rows.n, batch=i, half=dtype == "float16")
-                if labels and (known := labels_of(truth, *logits.shape, batch=i)) is not None:
-                    part["labels"] = known
+                if labels and (classes := labels_of(truth, *logits.shape, batch=i)) is not None:
+                    part["labels"] = classes
                 rows.add(part)
         if rows.n == 0:
             raise InputError("batches must hold at least one batch, got none.")
-        return rows.finish(Head(found.weight, found.bias))
+        return rows.finish(Head(layer.weight, layer.bias))
 
 
 @final
 @dataclass(frozen=True)
-class _Found:
+class _Layer:
     """The head of a graph: names of its input and output, and its weights (C, D) and biases (C,)."""
 
     features: str
@@ -106,7 +106,7 @@ class _Found:
 
 @final
 class _Graph:
-    """An ONNX graph, asked backwards."""
+    """An ONNX graph, searched from its output."""
 
     def __init__(self, proto: Any) -> None:
         from onnx import numpy_helper
@@ -140,7 +140,7 @@ class _Graph:
             raise InputError(f"{where} is not an ONNX file with an output. Export it again.")
         return cls(proto)
 
-    def head(self, name: str) -> _Found:
+    def head(self, name: str) -> _Layer:
         """The linear layer of this name, or the one whose output is that of the graph."""
         layers = list(self._linear_layers())
         candidates = "candidates: " + (", ".join(repr(names[0]) for names, _ in layers) or "none")
@@ -148,41 +148,41 @@ class _Graph:
         while (node := self._maker.get(answer)) is not None and node.op_type in _BEHIND:
             answer = node.input[0]
         if name != "auto":
-            for names, found in layers:
+            for names, layer in layers:
                 if name in names:
-                    if found.logits != answer:
+                    if layer.logits != answer:
                         warnings.warn(f"the logits of head '{name}' are not what the file returns. {OTHER_LOGITS}",
                                       CaveatWarning, stacklevel=3)  # fmt: skip
-                    return found
+                    return layer
             raise InputError(f"head '{name}' must name a Gemm or MatMul with stored weights; {candidates}.")
-        for _, found in layers:
-            if found.logits == answer:
-                return found
+        for _, layer in layers:
+            if layer.logits == answer:
+                return layer
         maker = "its input" if node is None else f"{node.op_type} '{node.name}'"
         raise InputError(f"no matrix product with stored weights gives the output, which comes from {maker}, so the "
                          f"head cannot be found by itself. Pass head=<name>; {candidates}.")  # fmt: skip
 
-    def _linear_layers(self) -> Iterator[tuple[list[str], _Found]]:
+    def _linear_layers(self) -> Iterator[tuple[list[str], _Layer]]:
         """Every Gemm, and every MatMul with the Add of its bias, if their weights are stored; with all their names."""
         nodes = self._proto.graph.node
         for node in nodes:
-            found = self._gemm(node) if node.op_type == "Gemm" else None
+            layer = self._gemm(node) if node.op_type == "Gemm" else None
             names = [node.name, *node.output]
             if node.op_type == "MatMul":
                 weight = self._constant(node.input[1])
                 if weight is not None and weight.ndim == 2:
-                    found = _Found(node.input[0], node.output[0], weight.T, None)
+                    layer = _Layer(node.input[0], node.output[0], weight.T, None)
                     for add in nodes:
                         if add.op_type == "Add" and node.output[0] in add.input:
                             other = [name for name in add.input if name != node.output[0]]
                             bias = self._constant(other[0]) if other else None
                             if bias is not None and (wide := _per_class(bias, weight.shape[1])) is not None:
-                                found = _Found(node.input[0], add.output[0], weight.T, wide)
+                                layer = _Layer(node.input[0], add.output[0], weight.T, wide)
                                 names += [add.name, *add.output]
-            if found is not None:
-                yield [name for name in names if name], found
+            if layer is not None:
+                yield [name for name in names if name], layer
 
-    def _gemm(self, node: Any) -> _Found | None:
+    def _gemm(self, node: Any) -> _Layer | None:
         settings = {attribute.name: attribute.i or attribute.f for attribute in node.attribute}
         weight = self._constant(node.input[1])
         if weight is None or settings.get("transA"):
@@ -195,7 +195,7 @@ class _Graph:
             bias = _per_class(bias * bias.dtype.type(settings.get("beta", 1.0)), len(weight))
             if bias is None:
                 return None
-        return _Found(node.input[0], node.output[0], weight, bias)
+        return _Layer(node.input[0], node.output[0], weight, bias)
 
     def _constant(self, name: str) -> Array | None:
         """A stored tensor, also behind an Identity or a Transpose; None for one that is computed from the input."""
@@ -212,36 +212,36 @@ class _Graph:
             return inner if inner is None or node.op_type == "Identity" else np.transpose(inner, order)
         return None
 
-    def exposing(self, found: _Found) -> bytes:
+    def exposing(self, layer: _Layer) -> bytes:
         """The file with features and logits among its outputs."""
         import onnx
 
         changed = onnx.ModelProto()
         changed.CopyFrom(self._proto)
         there = {value.name for value in changed.graph.output} | {self._input.name}
-        for name in dict.fromkeys((found.features, found.logits)):
+        for name in dict.fromkeys((layer.features, layer.logits)):
             if name not in there:
                 changed.graph.output.append(onnx.ValueInfoProto(name=name))
         return bytes(changed.SerializeToString())
 
-    def run(self, session: Any, inputs: Array, found: _Found) -> tuple[Array, Array]:
+    def run(self, session: Any, inputs: Array, layer: _Layer) -> tuple[Array, Array]:
         """Features and logits of a batch."""
         from onnx.helper import tensor_dtype_to_np_dtype
 
         kind = self._input.type.tensor_type
         inputs = inputs.astype(tensor_dtype_to_np_dtype(kind.elem_type), copy=False)
         fixed = kind.shape.dim[0].dim_value if len(kind.shape.dim) else 0
-        wanted = [name for name in (found.features, found.logits) if name != self._input.name]
+        wanted = [name for name in (layer.features, layer.logits) if name != self._input.name]
         parts: list[dict[str, Array]] = []
         for piece in _pieces(inputs, fixed):
             n = len(piece)
             fed = np.concatenate([piece, np.repeat(piece[-1:], fixed - n, axis=0)]) if n < fixed else piece
             try:
-                said = session.run(wanted, {self._input.name: fed})
+                arrays = session.run(wanted, {self._input.name: fed})
             except Exception as error:  # as above
                 raise InputError(f"onnxruntime cannot run inputs of shape {piece.shape} ({error}).") from None
-            parts.append({self._input.name: piece} | {k: v[:n] for k, v in zip(wanted, said, strict=True)})
-        features, logits = (np.concatenate([p[name] for p in parts]) for name in (found.features, found.logits))
+            parts.append({self._input.name: piece} | {k: v[:n] for k, v in zip(wanted, arrays, strict=True)})
+        features, logits = (np.concatenate([p[name] for p in parts]) for name in (layer.features, layer.logits))
         if features.ndim != 2 or len(features) != len(inputs):
             raise InputError(f"the head must see one feature vector per sample, got shape {features.shape} for "
                              f"{len(inputs)} samples.")  # fmt: skip
@@ -262,8 +262,8 @@ def _pieces(inputs: Array, size: int) -> Iterator[Array]:
 
 
 def _split(batch: Any) -> tuple[Array, Any]:
-    first, *rest = batch if isinstance(batch, (tuple, list)) and batch else (batch,)
+    first, truth = first_of(batch)
     inputs = as_array(first, "a batch")
     if inputs.dtype.kind not in "fiub" or inputs.ndim == 0:
         raise InputError(f"a batch must be an array or a tuple that starts with one, got {type(first).__name__}.")
-    return inputs, rest[0] if rest else None
+    return inputs, truth

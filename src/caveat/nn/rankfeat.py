@@ -21,8 +21,9 @@ from torch import Tensor, nn
 
 from caveat._internal.checks import as_count, as_list, check_known, check_result
 from caveat.errors import InputError
+from caveat.nn._heads import demand_once, per_sample
 from caveat.nn._modes import at_rest
-from caveat.nn._walk import as_batches, demand_once, inputs_of, logits_of, per_sample, place_of
+from caveat.nn._walk import as_batches, inputs_of, logits_of, place_of
 
 __all__ = ["RankFeat", "without_rank_one"]
 

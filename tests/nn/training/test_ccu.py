@@ -2,19 +2,24 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat import CaveatWarning, InputError  # noqa: E402
+from caveat.metrics import auroc  # noqa: E402
 from caveat.nn.bounds import confidence_bounds  # noqa: E402
 from caveat.nn.training import CCU, OutlierMix, fit_classifier  # noqa: E402
-from caveat.nn.training.batch import Batch  # noqa: E402
-from caveat.nn.training.ccu import CCUModel  # noqa: E402
-from caveat.nn.training.out_weight import gate_gap  # noqa: E402
+from caveat.nn.training.ccu import CCUModel, choose_log_out_weight, gate_gap  # noqa: E402
+from caveat.nn.training.paradigm import Batch  # noqa: E402
 from caveat.nn.training.rows import Rows  # noqa: E402
 from caveat.robust.density_ratio import DensityRatio  # noqa: E402
 from caveat.robust.mixtures import Mixture  # noqa: E402
+
+ratios = arrays(np.float64, st.integers(1, 12), elements=st.floats(-300, 300))
 
 
 def ratio(seed=0):
@@ -60,8 +65,8 @@ def test_no_corner_passes_the_bound(model):
     np.testing.assert_allclose(bounds.lower, -math.log(3))
     # The pair bound is the default and never looser than the box or the ball.
     for how in ("box", "ball"):
-        looser = model.log_confidence_bounds(torch.from_numpy(x), 0.2, how=how)[1].numpy()
-        assert (bounds.upper <= looser + 1e-12).all()
+        tight, looser = (ratio().bounds(x.reshape(20, -1), 0.2, clip=(0, 1), method=m).upper for m in ("pairs", how))
+        assert (tight <= looser + 1e-12).all()
 
 
 def test_weights_go_into_a_file_and_come_back(model):
@@ -275,3 +280,36 @@ def test_a_classifier_that_writes_into_its_input_does_not_move_the_gate():
     still.classifier.bias.data.copy_(net.classifier.bias.data)
     torch.testing.assert_close(net(x.clone()), still(x))
     torch.testing.assert_close(net.effective_gate(x.clone()), still.effective_gate(x))
+
+
+def test_the_gap_by_hand():
+    # sigma(log 3) = 3/4 and sigma(0) = 1/2, so (3/4 + 1/2) / 2 inside; sigma(-log 3) = 1/4 outside.
+    third = math.log(3)
+    assert gate_gap(2.0, inlier=[2 + third, 2.0], outlier_upper=[2 - third]) == pytest.approx(0.625 - 0.25)
+
+
+def test_lambda_by_hand():
+    # Far apart, so that each weight is 0 or 1. Cut at 150: 2/4 inside above, 0/2 outside; at 75: 3/4 - 0; at 25: 3/4 -
+    # 1/2; at -45: 3/4 - 1; at -95: 1 - 1.
+    assert choose_log_out_weight(inlier=[300.0, 200.0, 100.0, -90.0], outlier_upper=[50.0, -100.0]) == 75
+
+
+def test_lambda_lies_in_the_middle_of_a_gap():
+    assert choose_log_out_weight(inlier=[400.0, 100.0], outlier_upper=[-300.0, -500.0]) == -100
+
+
+@settings(max_examples=50, deadline=None)
+@given(inlier=ratios, outlier=ratios, at=st.integers(0, 22))
+def test_no_other_middle_is_better(inlier, outlier, at):
+    values = np.sort(np.concatenate([inlier, outlier]))
+    other = (values[at % (values.size - 1)] + values[at % (values.size - 1) + 1]) / 2
+    both = {"inlier": inlier, "outlier_upper": outlier}
+    assert gate_gap(choose_log_out_weight(**both), **both) >= gate_gap(other, **both)
+
+
+def test_the_gap_is_the_area_where_weights_are_nearly_0_or_1():
+    rng = np.random.default_rng(0)
+    inlier, outlier = rng.normal(300, 100, 500), rng.normal(-100, 100, 500)
+    known, strange = (values > 20 for values in (inlier, outlier))
+    area = auroc(inlier=-known.astype(float), outlier=-strange.astype(float))
+    assert (1 + gate_gap(20.0, inlier=inlier, outlier_upper=outlier)) / 2 == pytest.approx(area, abs=0.01)

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from caveat.nn import fit_classifier  # noqa: E402
 from caveat.nn.training import Paradigm  # noqa: E402
 from caveat.nn.training.checkpoint import read_tensors  # noqa: E402
-from caveat.nn.training.cross_entropy import CrossEntropy  # noqa: E402
+from caveat.nn.training.paradigm import CrossEntropy  # noqa: E402
 
 HOW = {"epochs": 4, "batch_size": 32, "learning_rate": 0.01, "threads": 1, "schedule": "cosine"}
 

@@ -13,8 +13,8 @@ from torch import nn  # noqa: E402
 
 from caveat.nn import fit_classifier  # noqa: E402
 from caveat.nn.training import ConfidNet, CrossEntropy, EarlyStopping  # noqa: E402
-from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.confidnet import true_class_probability  # noqa: E402
+from caveat.nn.training.paradigm import Batch  # noqa: E402
 
 
 def test_true_class_probability_by_hand():

@@ -8,8 +8,8 @@ from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
 from caveat.nn.bounds import Box, confidence_bounds, joint_log_probabilities, propagate  # noqa: E402
-from caveat.nn.training.batch import Batch  # noqa: E402
 from caveat.nn.training.joint import Joint, JointModel, NegativeLinear, with_head  # noqa: E402
+from caveat.nn.training.paradigm import Batch  # noqa: E402
 
 
 def network():

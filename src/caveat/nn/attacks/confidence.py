@@ -8,8 +8,7 @@ certificate. An attack only ever gives a lower bound of what is possible: a weak
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from caveat._internal.checks import Rng, as_count, as_number, as_rng, check_known
 from caveat.errors import InputError
+from caveat.nn._progress import tracked
 from caveat.nn._walk import place_of
 from caveat.nn.attacks.apgd import apgd
 from caveat.nn.attacks.ball import Ball, Objective, climber
@@ -184,7 +184,7 @@ def attack_confidence(
 
     runner = _Runner(model, measure, sign, Ball(inputs, float(epsilon), clip), batch_size)
     reached, zero = dict[str, Tensor](), dict[str, float]()
-    for start in _watched(starts, progress):
+    for start in tracked(starts, "attacking", progress):
         first = runner.starts(start, rng, others, tries, restarts if start in RANDOM else 1)
         value, moving = runner.look(first)
         zero[start] = _share_without(moving[: inputs.shape[0]])
@@ -327,13 +327,3 @@ def _climbed(net: nn.Module, measure: Measure, sign: float) -> Objective:
     """What is climbed: what was asked for, or what rises with it and does not saturate."""
     gate: Any = getattr(net, "effective_gate", None)
     return (lambda z: sign * gate(z.clone())) if _gated(net, measure) else _asked(net, measure, sign)
-
-
-def _watched(plan: Iterable[Any], progress: bool | None) -> Iterator[Any]:
-    if not (sys.stderr.isatty() if progress is None else progress):
-        yield from plan
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(plan, "attacking", console=Console(stderr=True), transient=True)

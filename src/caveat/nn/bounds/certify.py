@@ -19,7 +19,7 @@ from torch.nn.parameter import is_lazy
 
 from caveat._internal.checks import as_count, as_number, as_positive, check_finite, check_known
 from caveat.errors import CaveatError, InputError
-from caveat.nn._walk import per_sample
+from caveat.nn._heads import per_sample
 from caveat.nn.bounds.box import Box, check_range, input_box
 from caveat.nn.bounds.confidence import log_confidence, log_confidence_lower, log_confidence_upper, log_one_plus
 from caveat.nn.bounds.crown import crown_differences

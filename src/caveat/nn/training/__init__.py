@@ -1,23 +1,18 @@
 """Ways to train a classifier, and the loop that runs them."""
 
-from caveat.nn.training.acet import ACET
-from caveat.nn.training.batch import Batch
+from caveat.nn.training.branches import DeepGamblers, DeVries
 from caveat.nn.training.catalogue import PARADIGMS, make_paradigm
 from caveat.nn.training.ccu import CCU
-from caveat.nn.training.ceda import CEDA
 from caveat.nn.training.confidnet import ConfidNet
-from caveat.nn.training.cross_entropy import CrossEntropy
-from caveat.nn.training.deep_gamblers import DeepGamblers
-from caveat.nn.training.devries import DeVries
 from caveat.nn.training.dropout_mean import dropout_mean
 from caveat.nn.training.early_stopping import EarlyStopping
+from caveat.nn.training.exposure import ACET, CEDA, OutlierExposure
 from caveat.nn.training.fit import fit_classifier
 from caveat.nn.training.good import GOOD
 from caveat.nn.training.joint import Joint
 from caveat.nn.training.model_folder import load_model, save_model
-from caveat.nn.training.oe import OutlierExposure
 from caveat.nn.training.outlier_mix import OutlierMix
-from caveat.nn.training.paradigm import Loss, Paradigm, Phase
+from caveat.nn.training.paradigm import Batch, CrossEntropy, Loss, Paradigm, Phase
 from caveat.nn.training.presets import PRESETS, Preset, fit_preset
 from caveat.nn.training.ramps import Ramp
 from caveat.nn.training.trained import Epoch, Trained

@@ -6,17 +6,13 @@ import inspect
 from typing import Any
 
 from caveat._internal.checks import check_known
-from caveat.nn.training.acet import ACET
+from caveat.nn.training.branches import DeepGamblers, DeVries
 from caveat.nn.training.ccu import CCU
-from caveat.nn.training.ceda import CEDA
 from caveat.nn.training.confidnet import ConfidNet
-from caveat.nn.training.cross_entropy import CrossEntropy
-from caveat.nn.training.deep_gamblers import DeepGamblers
-from caveat.nn.training.devries import DeVries
+from caveat.nn.training.exposure import ACET, CEDA, OutlierExposure
 from caveat.nn.training.good import GOOD
 from caveat.nn.training.joint import Joint
-from caveat.nn.training.oe import OutlierExposure
-from caveat.nn.training.paradigm import Paradigm
+from caveat.nn.training.paradigm import CrossEntropy, Paradigm
 
 __all__ = ["PARADIGMS", "make_paradigm"]
 

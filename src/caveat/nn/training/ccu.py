@@ -1,4 +1,4 @@
-r"""CCU: a classifier gated by the ratio of two densities, so that it provably knows when it does not know.
+r"""CCU: a classifier gated by the ratio of two densities, with provably low confidence far from the training data.
 
 $$ p(y|x) = \frac{p(y|x, i)\, p(x|i) + \tfrac1K \lambda\, p(x|o)}{p(x|i) + \lambda\, p(x|o)} $$
 
@@ -6,9 +6,17 @@ Meinke and Hein, "Towards Neural Networks that Provably Know when they don't Kno
 form eq. (12) of the appendix of Bitterwolf, Meinke and Hein, NeurIPS 2020. The densities are mixtures of Gaussians,
 fitted once by expectation-maximisation with a common variance to training images and to outliers, in the metric of the
 pixels; the network is then trained on the gated probabilities. Three things differ from the published method: the
-densities are not trained further; lambda is set, before the first step, where held-back training images and the bounds
-around uniform noise are furthest apart (``out_weight``); bounds are over the box itself (``DensityRatio``), where the
-ball around it certifies nothing.
+densities are not trained further; lambda is set before the first step, see below; bounds are over the box itself
+(``DensityRatio``), where the ball around it certifies nothing.
+
+$$ \hat\lambda = \arg\max_\lambda \; \frac1n \sum_i \sigma\bigl(r(x_i) - \log\lambda\bigr)
+   - \frac1m \sum_j \sigma\bigl(\overline r(z_j) - \log\lambda\bigr) $$
+
+with r the log-ratio of the two densities, x held-back inliers, z uniform noise, and the bar an upper bound over a box.
+The sigmoid is the weight b/(1+b) that CCU gives to its classifier, so the difference is that of a mean confidence and a
+mean guaranteed one, up to a factor. Log-ratios of images spread over hundreds and the sigmoid rises within ten: the
+weight is nearly 0 or 1, and for such a score the guaranteed area under the ROC curve is (1 + difference) / 2. The area
+itself cannot be the criterion: for a sure classifier it is the same for every lambda but for rounding.
 """
 
 from __future__ import annotations
@@ -19,30 +27,30 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from caveat._internal.checks import as_number
 from caveat._internal.params import count, number, share
 from caveat.errors import CaveatWarning, InputError
-from caveat.nn.bounds import effective_gate, gated_log_confidence, joint_log_probabilities
-from caveat.nn.training.batch import Batch
-from caveat.nn.training.out_weight import choose_log_out_weight, gate_gap
-from caveat.nn.training.paradigm import Loss, Paradigm
+from caveat.nn.bounds import effective_gate
+from caveat.nn.training.joint import Clip, GatedModel, GatedParadigm
+from caveat.nn.training.paradigm import Batch, Loss
 from caveat.nn.training.rows import Draw, Rows
 from caveat.robust.density_ratio import DensityRatio, fit_density_ratio
 from caveat.robust.mixtures import Mixture
 
-__all__ = ["CCU", "CCUModel"]
+__all__ = ["CCU", "CCUModel", "choose_log_out_weight", "gate_gap"]
 
 _HELD_BACK = 2_000  # training rows, at most a tenth, and as many images of noise that lambda is set by
 _MIXTURES = ("in_weights", "in_means", "in_variances", "out_weights", "out_means", "out_variances")
 
 
 @final
-class CCUModel(nn.Module):
-    """Log-probabilities (n, K) of a classifier gated by two mixtures; they serve as logits.
+class CCUModel(GatedModel):
+    """A classifier gated by two mixtures.
 
     The mixtures are kept in float64 whatever the classifier uses: their logarithms are of the size of thousands.
     """
@@ -51,14 +59,13 @@ class CCUModel(nn.Module):
     log_out_weight: Tensor
 
     def __init__(self, classifier: nn.Module, n_classes: int) -> None:
-        super().__init__()
-        self.classifier, self.n_classes = classifier, n_classes
+        super().__init__(classifier, n_classes)
         for name in _MIXTURES:
             self.register_buffer(name, torch.empty(0, dtype=torch.float64))
         self.register_buffer("log_out_weight", torch.zeros((), dtype=torch.float64))
 
     def set_ratio(self, ratio: DensityRatio, *, log_out_weight: float = 0.0) -> None:
-        """Take over spherical mixtures in the coordinates of the inputs, and the logarithm of lambda beside theirs.
+        """Take over spherical mixtures in the coordinates of the inputs, and the logarithm of a further lambda.
 
         Lambda can be beyond what a float holds: densities of images differ by hundreds of orders of magnitude.
         """
@@ -86,37 +93,22 @@ class CCUModel(nn.Module):
         outside = _log_density(rows, *(getattr(self, name).double() for name in _MIXTURES[3:]))
         return (inside - outside - self.log_out_weight).to(x.dtype)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return joint_log_probabilities(self.classifier(x.clone()), self.gate(x))  # it may write into its input
-
     def effective_gate(self, x: Tensor) -> Tensor:
         """An increasing function of the confidence that does not saturate (n,), see ``nn.bounds.effective_gate``."""
         return effective_gate(self.classifier(x.clone()), self.gate(x))
 
-    def gate_upper(
-        self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0), how: Any = "pairs"
-    ) -> Tensor:
-        """Upper bounds (n,) of the gate over the box."""
+    def gate_upper(self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0)) -> Tensor:
         radius = epsilon.double().cpu().numpy() if isinstance(epsilon, Tensor) else epsilon
         rows = x.flatten(1).double().cpu().numpy()
-        found = self.ratio().bounds(rows, radius, clip=clip, method=how, side="upper")
         shift = self.log_out_weight.double().cpu()
-        upper = torch.from_numpy(found.upper) - shift
+        upper = torch.from_numpy(self.ratio().bounds(rows, radius, clip=clip, side="upper").upper) - shift
         unit = 4 * torch.finfo(torch.float64).eps
         upper = upper + unit * (upper.abs() + shift.abs())  # the rounding of that
         lost: Tensor = unit * (rows.shape[1] + 4) * self._squares(rows, radius)  # and of the gate
         return (upper + lost).to(x.device)
 
-    def log_confidence_bounds(
-        self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0), how: Any = "pairs"
-    ) -> tuple[Tensor, Tensor]:
-        """Bounds (n,) of the log-confidence over the box, from bounds of the density ratio alone."""
-        upper = self.gate_upper(x, epsilon, clip, how)
-        lowest = gated_log_confidence(torch.full_like(upper, -torch.inf), self.n_classes)
-        return lowest, gated_log_confidence(upper, self.n_classes)
-
     def _squares(self, rows: NDArray[np.float64], radius: Any) -> Tensor:
-        """What the gate adds up before it cancels (n,): squares of inputs and of centres, by the variances."""
+        """Magnitudes that the gate adds up before they cancel (n,): squares of inputs and centers, by the variances."""
         reach = np.square(np.abs(rows) + np.reshape(radius, (-1, 1))).sum(axis=1)
         ratio = self.ratio()
         sums = [(reach + np.square(mix.means).sum(axis=1).max()) / mix.variances.min()
@@ -139,7 +131,7 @@ def _log_density(rows: Tensor, weights: Tensor, means: Tensor, variances: Tensor
 
 @final
 @dataclass(frozen=True)
-class CCU(Paradigm):
+class CCU(GatedParadigm):
     """Cross-entropy on inliers and towards uniform on outliers, both of the gated probabilities.
 
     Parameters
@@ -174,7 +166,6 @@ class CCU(Paradigm):
     iterations: int = count(10)
 
     name: ClassVar[str] = "ccu"
-    needs_outliers: ClassVar[bool] = True
 
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:
         return CCUModel(model, n_classes)
@@ -211,27 +202,45 @@ class CCU(Paradigm):
         low, high = float(held_back.min()), float(held_back.max())
         noise = torch.rand((_HELD_BACK, held_back.shape[1]), generator=generator).double().numpy()
         noise = np.clip(low + (high - low) * noise, low, high)
-        known = ratio.log_ratio(held_back)
-        found = ratio.bounds(noise, self.epsilon, clip=(low, high), side="upper")
-        cut = choose_log_out_weight(inlier=known, outlier_upper=found.upper)
-        if gate_gap(cut, inlier=known, outlier_upper=found.upper) > 0.5:
+        inlier = ratio.log_ratio(held_back)
+        outlier = ratio.bounds(noise, self.epsilon, clip=(low, high), side="upper")
+        cut = choose_log_out_weight(inlier=inlier, outlier_upper=outlier.upper)
+        if gate_gap(cut, inlier=inlier, outlier_upper=outlier.upper) > 0.5:
             return cut
         warnings.warn(
-            f"at radius {self.epsilon:g} the densities guarantee little: no lambda tells most training data from the "
-            "bounds around noise, so lambda is set for noise itself. Use a smaller epsilon or more components.",
+            f"at radius {self.epsilon:g} the densities guarantee little: no lambda separates most training data from "
+            "the bounds around noise, so lambda is set for noise itself. Use a smaller epsilon or more components.",
             CaveatWarning,
             stacklevel=4,
         )
-        return choose_log_out_weight(inlier=known, outlier_upper=found.value)
+        return choose_log_out_weight(inlier=inlier, outlier_upper=outlier.value)
 
     def loss(self, net: nn.Module, batch: Batch) -> Loss:
-        known, strange = batch.both(net)
-        inside, outside = F.nll_loss(known, batch.labels), -strange.mean()
+        inlier, outlier = batch.both(net)
+        inside, outside = F.nll_loss(inlier, batch.labels), -outlier.mean()
         return inside + self.kappa * outside, {"in": inside.item(), "out": outside.item()}
 
-    def classifier(self, net: nn.Module) -> nn.Module:
-        return net.classifier if isinstance(net, CCUModel) else net
 
-    def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor:
-        """The confidence of the gated classifier (n,)."""
-        return net(inputs).amax(dim=1).exp()  # type: ignore[no-any-return]
+def gate_gap(log_out_weight: float, *, inlier: ArrayLike, outlier_upper: ArrayLike) -> float:
+    """Mean weight of the classifier on inliers minus the mean guaranteed one on outliers. Higher is better, at most 1.
+
+    ``inlier`` (n,) holds log-ratios and ``outlier_upper`` (m,) upper bounds of log-ratios, both with lambda = 1.
+
+    >>> gate_gap(0.0, inlier=[50.0, 0.0], outlier_upper=[-50.0])
+    0.75
+    """
+    inside, outside = (expit(np.asarray(ratios) - log_out_weight).mean() for ratios in (inlier, outlier_upper))
+    return float(inside - outside)
+
+
+def choose_log_out_weight(*, inlier: ArrayLike, outlier_upper: ArrayLike) -> float:
+    """log lambda with the largest gap, of those halfway between two neighboring values.
+
+    Log-ratios of inliers that the densities were fitted to are too high: hold some back.
+
+    >>> choose_log_out_weight(inlier=[300.0, 200.0, 100.0, -90.0], outlier_upper=[-100.0, -80.0, 0.0])
+    50.0
+    """
+    values = np.sort(np.concatenate([inlier, outlier_upper]))
+    middles = (values[1:] + values[:-1]) / 2
+    return float(max(middles, key=lambda cut: gate_gap(cut, inlier=inlier, outlier_upper=outlier_upper)))

@@ -1,4 +1,4 @@
-r"""ConfidNet: a second network that learns how probable the first one finds the truth.
+r"""ConfidNet: a second network that learns the probability that the first one gives to the true class.
 
 The true class probability $TCP(x, y) = p_y(x)$ is high for right answers and low for wrong ones, but needs the label.
 A regressor $s$ on features of the trained classifier learns to predict it:
@@ -14,9 +14,8 @@ dropout. The classifier itself is not touched after the first.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -24,9 +23,8 @@ from torch.nn import functional as F
 
 from caveat._internal.params import count, positive
 from caveat.errors import InputError
-from caveat.nn.training.batch import Batch
-from caveat.nn.training.paradigm import Loss, Paradigm, Phase
-from caveat.nn.training.tap import head_of, tap
+from caveat.nn._heads import head_of, tap
+from caveat.nn.training.paradigm import Batch, Loss, Paradigm, Phase
 
 __all__ = ["ConfidNet", "ConfidNetwork", "true_class_probability"]
 
@@ -39,24 +37,20 @@ class ConfidNetwork(nn.Module):
         super().__init__()
         self.model, self.head = model, head_of(model, n_classes)
         self.encoder = copy.deepcopy(model)
-        head = model.get_submodule(self.head)
-        assert isinstance(head, nn.Linear)
         body: list[nn.Module] = []
-        features = head.in_features
+        features: Any = model.get_submodule(self.head).in_features
         for _ in range(layers):
             body += [nn.Linear(features, hidden), nn.ReLU()]
             features = hidden
         self.regressor = nn.Sequential(*body, nn.Linear(features, 1))
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        logits: Tensor = self.model(inputs)
-        return logits
+    def forward(self, inputs: Tensor) -> Any:
+        return self.model(inputs)
 
-    def sure(self, inputs: Tensor) -> Tensor:
+    def sure(self, inputs: Tensor) -> Any:
         """Logit (n,) of the predicted true class probability."""
         _, features = tap(self.encoder, self.head, inputs)
-        found: Tensor = self.regressor(features)
-        return found.squeeze(1)
+        return self.regressor(features).squeeze(1)
 
 
 @final
@@ -97,57 +91,30 @@ class ConfidNet(Paradigm):
     def phases(self) -> tuple[Phase, ...]:
         first, second, third = self.shares
         return (
-            Phase("classifier", first, frozen=_confidence_part),
-            Phase("confidence", second, self.regression_loss, frozen=_both_encoders, begin=_copy, monitor="augrc"),
-            Phase("fine-tuning", third, self.regression_loss, frozen=_classifier, at_rest=_encoder,
-                  rate=self.fine_tuning_rate, monitor="augrc"),
+            Phase("classifier", first, frozen=lambda net: (net.encoder, net.regressor)),
+            Phase("confidence", second, self.regression_loss, frozen=lambda net: (net.model, net.encoder),
+                  begin=lambda net: net.encoder.load_state_dict(net.model.state_dict()), monitor="augrc"),
+            Phase("fine-tuning", third, self.regression_loss, frozen=lambda net: (net.model,),
+                  at_rest=lambda net: (net.encoder,), rate=self.fine_tuning_rate, monitor="augrc"),
         )  # fmt: skip
 
     def loss(self, net: nn.Module, batch: Batch) -> Loss:
         """Cross-entropy of the classifier: the loss of the first phase."""
         return F.cross_entropy(net(batch.inputs), batch.labels), {}
 
-    def regression_loss(self, net: nn.Module, batch: Batch) -> Loss:
+    def regression_loss(self, net: Any, batch: Batch) -> Loss:
         """Mean squared error of the predicted true class probability: the loss of the other phases."""
-        assert isinstance(net, ConfidNetwork)
         with torch.no_grad():
             truth = true_class_probability(net(batch.inputs.clone()), batch.labels)
         return F.mse_loss(net.sure(batch.inputs).sigmoid(), truth), {"tcp": truth.mean().item()}
 
-    def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:
-        assert isinstance(net, ConfidNetwork)
+    def confidence(self, net: Any, inputs: Tensor) -> Any:
         return net.sure(inputs).double().sigmoid()
 
-    def classifier(self, net: nn.Module) -> nn.Module:
-        assert isinstance(net, ConfidNetwork)
+    def classifier(self, net: Any) -> Any:
         return net.model
 
 
 def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
     """p_y (n,)."""
     return logits.softmax(dim=1).gather(1, labels[:, None]).squeeze(1)
-
-
-def _copy(net: nn.Module) -> None:
-    assert isinstance(net, ConfidNetwork)
-    net.encoder.load_state_dict(net.model.state_dict())
-
-
-def _confidence_part(net: nn.Module) -> Iterable[nn.Module]:
-    assert isinstance(net, ConfidNetwork)
-    return net.encoder, net.regressor
-
-
-def _both_encoders(net: nn.Module) -> Iterable[nn.Module]:
-    assert isinstance(net, ConfidNetwork)
-    return net.model, net.encoder
-
-
-def _classifier(net: nn.Module) -> Iterable[nn.Module]:
-    assert isinstance(net, ConfidNetwork)
-    return (net.model,)
-
-
-def _encoder(net: nn.Module) -> Iterable[nn.Module]:
-    assert isinstance(net, ConfidNetwork)
-    return (net.encoder,)

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from caveat._internal.checks import Rng, as_count, as_rng
+from caveat.nn._heads import head_of
 from caveat.nn._modes import dropout_awake, seeded
 from caveat.nn._walk import place_of
 from caveat.nn.training.rows import Rows
-from caveat.nn.training.tap import head_of
 from caveat.nn.training.trained import Trained
 from caveat.outputs import Head, Outputs
 

@@ -13,10 +13,10 @@ from torch import nn
 
 from caveat._internal.checks import as_count, as_kind, as_positive, check_known
 from caveat.errors import InputError
+from caveat.nn._progress import training_bar
 from caveat.nn._walk import place_of
 from caveat.nn.training.catalogue import make_paradigm
 from caveat.nn.training.chance import settled
-from caveat.nn.training.display import display
 from caveat.nn.training.early_stopping import EarlyStopping
 from caveat.nn.training.loop import OPTIMISERS, Loop
 from caveat.nn.training.paradigm import Paradigm
@@ -172,7 +172,7 @@ def fit_classifier(
             loop.resume()
         if not loop.resumed:
             chosen.prepare(net, rows, loop.draw, chance.loss)
-        with display(loop.steps, progress) as tell:
+        with training_bar(loop.steps, progress) as tell:
             loop.run(tell)
         net.eval()
         looked_at = held_out or _some(rows)

@@ -4,27 +4,27 @@ $$ \tfrac1N \sum_i CE(x_i, y_i) + \tfrac{\kappa}{M} \Big[ \sum_{easy} L_{CUB}(x_
    + \sum_{hard} L_{CUB}(x_j; 0) \Big] $$
 
 Bitterwolf, Meinke and Hein, "Certifiably Adversarially Robust Detection of Out-of-Distribution Data", NeurIPS 2020,
-arXiv:2007.08473, eqs. (9) and (10). kappa and epsilon rise from zero: at full strength from the start the network
-gives up and answers the uniform distribution to everything.
+arXiv:2007.08473, eqs. (9) and (10). The easy outliers are the floor(q M) of a batch with the smallest bounds at
+epsilon: a guarantee for an outlier that looks like an inlier would lower the confidence of inliers. kappa and epsilon
+rise from zero: at full strength from the start the network answers the uniform distribution to everything.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from caveat._internal.params import number
-from caveat.nn.bounds import confidence_loss, difference_bounds
-from caveat.nn.training.batch import Batch
+from caveat.nn.bounds import confidence_loss, difference_bounds, largest_difference
 from caveat.nn.training.ibp_init import interval_init_
-from caveat.nn.training.paradigm import Loss, Paradigm
-from caveat.nn.training.quantile import point_differences, quantile_loss
-from caveat.nn.training.ramps import Ramp, Share
+from caveat.nn.training.paradigm import Batch, Loss, Paradigm
+from caveat.nn.training.ramps import Share
 
-__all__ = ["GOOD"]
+__all__ = ["GOOD", "certified_count", "point_differences", "quantile_loss"]
 
 
 @final
@@ -66,30 +66,56 @@ class GOOD(Paradigm):
 
     name: ClassVar[str] = "good"
     needs_outliers: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        Ramp(self.kappa, *self.kappa_ramp, name="kappa")
-        Ramp(self.epsilon, *self.epsilon_ramp, name="epsilon")
+    ramps: ClassVar[dict[str, str]] = {"kappa": "kappa_ramp", "epsilon": "epsilon_ramp"}
 
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:
         return interval_init_(model) if self.interval_init else model
 
     def loss(self, net: nn.Module, batch: Batch) -> Loss:
         assert batch.outliers is not None
-        kappa = Ramp(self.kappa, *self.kappa_ramp)(batch.progress)
-        epsilon = Ramp(self.epsilon, *self.epsilon_ramp)(batch.progress)
+        kappa, epsilon = self.ramped(batch.progress)
         certified = self.quantile > 0 and epsilon > 0
         if not kappa or (certified and self.quantile == 1):
             inside, outside = F.cross_entropy(net(batch.inputs), batch.labels), batch.inputs.new_zeros(())
             if kappa:
                 outside = confidence_loss(difference_bounds(net, batch.outliers, epsilon)).mean()
-        else:  # the outliers themselves are needed too: one pass for both
-            logits, said = batch.both(net)
-            inside = F.cross_entropy(logits, batch.labels)
+        else:  # the logits of the outliers are needed too: one pass for both
+            inlier, outlier = batch.both(net)
+            inside = F.cross_entropy(inlier, batch.labels)
             if certified:
-                outside = quantile_loss(difference_bounds(net, batch.outliers, epsilon), said, self.quantile)
+                outside = quantile_loss(difference_bounds(net, batch.outliers, epsilon), outlier, self.quantile)
             else:
-                outside = confidence_loss(point_differences(said)).mean()
+                outside = confidence_loss(point_differences(outlier)).mean()
         parts = {"in": inside.item(), "out": outside.item(), "kappa": kappa, "epsilon": epsilon}
         return inside + kappa * outside, parts
+
+
+def certified_count(n: int, quantile: float) -> int:
+    """How many of n outliers get the certified loss: floor(q n), exactly.
+
+    >>> certified_count(128, 0.6), certified_count(100, 0.29)  # 0.29 * 100 is 28.999999999999996 in floats
+    (76, 29)
+    """
+    return math.floor(round(quantile * n, 9))
+
+
+def point_differences(logits: Tensor) -> Tensor:
+    """All logit differences (n, K, K) at the inputs themselves: bounds at epsilon 0, for one plain forward pass."""
+    return logits[:, :, None] - logits[:, None, :]
+
+
+def quantile_loss(differences: Tensor, logits: Tensor, quantile: float) -> Tensor:
+    """Eq. (10) without kappa: the mean over a batch of outliers. Lower is better; 0 is uniform everywhere.
+
+    ``differences`` (M, K, K) are upper bounds over the ball, ``logits`` (M, K) those of the outliers themselves.
+
+    >>> import torch
+    >>> differences = torch.zeros(2, 2, 2)
+    >>> differences[:, 0, 1] = torch.tensor([4.0, 2.0])
+    >>> quantile_loss(differences, torch.zeros(2, 2), 0.5)  # 2.0 is the easier one: (log 3 + log 1) / 2
+    tensor(0.5493)
+    """
+    order = largest_difference(differences.detach()).argsort(stable=True)
+    easy, hard = order.tensor_split([certified_count(len(order), quantile)])
+    losses = confidence_loss(differences[easy]).sum() + confidence_loss(point_differences(logits[hard])).sum()
+    return losses / len(order)

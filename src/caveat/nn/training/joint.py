@@ -9,12 +9,13 @@ $$ \tfrac1N \sum_i \log(1 + e^{-g(x_i)}) + \tfrac{\kappa}{M} \sum_j \log(1 + e^{
 trains the detector, with an interval bound of g over the ball; cross-entropy and, on outliers, cross-entropy to the
 uniform distribution train the classifier. Meinke, Bitterwolf and Hein, "Provably Adversarially Robust Detection of
 Out-of-Distribution Data", NeurIPS 2022, arXiv:2106.04260. Unlike theirs, the detector's last layer is free: with
-negative weights, which buy low confidence far away along every ray, short training at a large radius finds nothing.
+negative weights, which buy low confidence far away along every ray, short training at a large radius does not succeed.
 """
 
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -26,13 +27,14 @@ from caveat._internal.params import number
 from caveat.errors import InputError
 from caveat.nn.bounds import Box, gated_log_confidence, input_box, joint_log_probabilities, propagate, register_rule
 from caveat.nn.bounds.rules import linear
-from caveat.nn.training.batch import Batch
+from caveat.nn.training.exposure import uniform_cross_entropy
 from caveat.nn.training.ibp_init import interval_init_
-from caveat.nn.training.oe import uniform_cross_entropy
-from caveat.nn.training.paradigm import Loss, Paradigm
-from caveat.nn.training.ramps import Ramp, Share
+from caveat.nn.training.paradigm import Batch, Loss, Paradigm
+from caveat.nn.training.ramps import Share
 
-__all__ = ["Joint", "JointModel", "NegativeLinear", "with_head"]
+__all__ = ["GatedModel", "GatedParadigm", "Joint", "JointModel", "NegativeLinear", "with_head"]
+
+Clip = tuple[float, float] | None
 
 
 class NegativeLinear(nn.Module):
@@ -60,26 +62,70 @@ def _negative_linear(module: NegativeLinear, box: Box, slack: bool) -> Box:
 
 
 def with_head(model: nn.Module, head: type[nn.Module] | None = None) -> nn.Module:
-    """A copy of a network with its last linear layer exchanged for one with a single output.
+    """A copy of a network whose last linear layer is replaced by one with a single output.
 
     Examples
     --------
     >>> with_head(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 10)))[2]
     Linear(in_features=3, out_features=1, bias=True)
     """
-    made = copy.deepcopy(model)
-    found = [name for name, module in made.named_modules() if isinstance(module, nn.Linear)]
-    if not found or not found[-1]:
+    detector = copy.deepcopy(model)
+    layers = {name: module for name, module in detector.named_modules() if isinstance(module, nn.Linear)}
+    if not layers or "" in layers:
         raise InputError("the model must contain a linear layer to make a detector from it, got none inside it.")
-    parent, _, name = found[-1].rpartition(".")
-    width = made.get_submodule(found[-1]).in_features
-    setattr(made.get_submodule(parent), name, nn.Linear(int(width), 1) if head is None else head(int(width)))  # type: ignore[arg-type]
-    return made
+    last, layer = layers.popitem()
+    parent, _, name = last.rpartition(".")
+    new = nn.Linear(layer.in_features, 1) if head is None else head(layer.in_features)
+    setattr(detector.get_submodule(parent), name, new)
+    return detector
+
+
+class GatedModel(nn.Module, ABC):
+    """Log-probabilities (n, K) of a classifier whose confidence a gate g limits; they serve as logits."""
+
+    def __init__(self, classifier: nn.Module, n_classes: int) -> None:
+        super().__init__()
+        self.classifier, self.n_classes = classifier, n_classes
+
+    @abstractmethod
+    def gate(self, x: Tensor) -> Tensor:
+        """g (n,): the larger, the more like training data."""
+
+    @abstractmethod
+    def gate_upper(self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0)) -> Tensor:
+        """Upper bounds (n,) of the gate over the ball."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return joint_log_probabilities(self.classifier(x.clone()), self.gate(x))  # either may write into its input
+
+    def log_confidence_bounds(
+        self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0)
+    ) -> tuple[Tensor, Tensor]:
+        """Bounds (n,) of the log-confidence over the ball, from bounds of the gate alone.
+
+        The lower bound is that of 1/K: a better one would need bounds of the classifier.
+        """
+        upper = self.gate_upper(x, epsilon, clip)
+        lowest = gated_log_confidence(torch.full_like(upper, -torch.inf), self.n_classes)
+        return lowest, gated_log_confidence(upper, self.n_classes)
+
+
+class GatedParadigm(Paradigm):
+    """A paradigm whose network is a ``GatedModel``."""
+
+    needs_outliers: ClassVar[bool] = True
+
+    def classifier(self, net: nn.Module) -> nn.Module:
+        return net.classifier if isinstance(net, GatedModel) else net
+
+    def confidence(self, net: nn.Module, inputs: Tensor) -> Any:
+        """The confidence of the gated classifier (n,)."""
+        return net(inputs).amax(dim=1).exp()
 
 
 @final
-class JointModel(nn.Module):
-    """Log-probabilities (n, K) of a classifier that a detector gates; they serve as logits.
+class JointModel(GatedModel):
+    """A classifier that a detector gates.
 
     Parameters
     ----------
@@ -96,32 +142,20 @@ class JointModel(nn.Module):
     shift: Tensor
 
     def __init__(self, classifier: nn.Module, detector: nn.Module, n_classes: int, *, shift: float = 0.0) -> None:
-        super().__init__()
-        self.classifier, self.detector, self.n_classes = classifier, detector, n_classes
+        super().__init__(classifier, n_classes)
+        self.detector = detector
         self.register_buffer("shift", torch.tensor(float(shift)))
 
     def gate(self, x: Tensor) -> Tensor:
-        """g (n,), the shift included."""
         return self.detector(x).squeeze(1) + self.shift  # type: ignore[no-any-return]
 
-    def forward(self, x: Tensor) -> Tensor:
-        return joint_log_probabilities(self.classifier(x.clone()), self.gate(x))  # either may write into its input
-
-    def log_confidence_bounds(
-        self, x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)
-    ) -> tuple[Tensor, Tensor]:
-        """Bounds (n,) of the log-confidence over the ball, from bounds of the detector alone.
-
-        Below, nothing but 1/K is promised: that would need bounds of the classifier.
-        """
-        upper = propagate(self.detector, input_box(x, epsilon, clip), slack=True).upper.squeeze(1) + self.shift
-        highest = gated_log_confidence(upper, self.n_classes)
-        return gated_log_confidence(torch.full_like(upper, -torch.inf), self.n_classes), highest
+    def gate_upper(self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0)) -> Tensor:
+        return propagate(self.detector, input_box(x, epsilon, clip), slack=True).upper.squeeze(1) + self.shift
 
 
 @final
 @dataclass(frozen=True)
-class Joint(Paradigm):
+class Joint(GatedParadigm):
     """A classifier and a certified detector of the same shape, trained side by side.
 
     Parameters
@@ -158,12 +192,7 @@ class Joint(Paradigm):
     bias_shift: float = number(0.0)
 
     name: ClassVar[str] = "joint"
-    needs_outliers: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        Ramp(self.kappa, *self.kappa_ramp, name="kappa")
-        Ramp(self.epsilon, *self.epsilon_ramp, name="epsilon")
+    ramps: ClassVar[dict[str, str]] = {"kappa": "kappa_ramp", "epsilon": "epsilon_ramp"}
 
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:
         detector = with_head(model, NegativeLinear if self.negative_last_layer else None)
@@ -177,21 +206,12 @@ class Joint(Paradigm):
     def loss(self, net: nn.Module, batch: Batch) -> Loss:
         assert batch.outliers is not None
         assert isinstance(net, JointModel)
-        kappa = Ramp(self.kappa, *self.kappa_ramp)(batch.progress)
-        epsilon = Ramp(self.epsilon, *self.epsilon_ramp)(batch.progress)
-        logits, said = batch.both(net.classifier)
-        inside = F.cross_entropy(logits, batch.labels)
-        uniform = uniform_cross_entropy(said)
-        known = F.softplus(-net.detector(batch.inputs)).mean()
-        strange = F.softplus(propagate(net.detector, input_box(batch.outliers, epsilon)).upper).mean()
+        kappa, epsilon = self.ramped(batch.progress)
+        inlier, outlier = batch.both(net.classifier)
+        inside, uniform = F.cross_entropy(inlier, batch.labels), uniform_cross_entropy(outlier).mean()
+        accepted = F.softplus(-net.detector(batch.inputs)).mean()
+        rejected = F.softplus(propagate(net.detector, input_box(batch.outliers, epsilon)).upper).mean()
         parts: dict[str, float] = {
-            "in": inside.item(), "out": uniform.item(), "known": known.item(), "strange": strange.item(),
+            "in": inside.item(), "out": uniform.item(), "known": accepted.item(), "strange": rejected.item(),
         }  # fmt: skip
-        return inside + self.outlier_weight * uniform + known + kappa * strange, parts
-
-    def classifier(self, net: nn.Module) -> nn.Module:
-        return net.classifier if isinstance(net, JointModel) else net
-
-    def confidence(self, net: nn.Module, inputs: Tensor) -> Any:
-        """The confidence of the gated classifier (n,)."""
-        return net(inputs).amax(dim=1).exp()
+        return inside + self.outlier_weight * uniform + accepted + kappa * rejected, parts

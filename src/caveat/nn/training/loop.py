@@ -14,12 +14,11 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
 from caveat.errors import TrainingError
-from caveat.nn.training.batch import Batch
+from caveat.nn._progress import Tell
 from caveat.nn.training.chance import Chance
 from caveat.nn.training.checkpoint import Position, read_checkpoint, write_checkpoint
-from caveat.nn.training.display import Tell
 from caveat.nn.training.early_stopping import EarlyStopping
-from caveat.nn.training.paradigm import Paradigm, Phase
+from caveat.nn.training.paradigm import Batch, Paradigm, Phase
 from caveat.nn.training.rows import Draw, Rows
 from caveat.nn.training.schedule import Schedule
 from caveat.nn.training.validation import validate

@@ -1,28 +1,28 @@
-"""What a way of training must say: which network it trains, in which phases, and by which loss."""
+"""What a way of training defines: the network it trains, its phases and its loss. The plain one is cross-entropy."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from caveat._internal.params import check_params
+from caveat.nn._heads import head_of, tap
 from caveat.nn._modes import at_rest
-from caveat.nn._walk import place_of
+from caveat.nn._walk import inputs_of, place_of
 from caveat.nn.extract import extract
-from caveat.nn.training.batch import Batch
-from caveat.nn.training.own_confidence import Watched, with_confidence
+from caveat.nn.training.ramps import Ramp
 from caveat.nn.training.rows import Draw, Rows
-from caveat.nn.training.tap import head_of, tap
 from caveat.outputs import Outputs
 
-__all__ = ["Loss", "Paradigm", "Phase"]
+__all__ = ["Batch", "CrossEntropy", "Loss", "Paradigm", "Phase", "with_confidence"]
 
-Loss = tuple[Tensor, dict[str, float]]  # what is minimised, and its named parts for the display and the history
+Loss = tuple[Tensor, dict[str, float]]  # what is minimized, and its named parts for the display and the history
 
 
 def _nothing(net: nn.Module) -> Iterable[nn.Module]:
@@ -30,9 +30,46 @@ def _nothing(net: nn.Module) -> Iterable[nn.Module]:
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows of training data, outliers if the paradigm learns from them, the progress of the run, and a generator.
+
+    Parameters
+    ----------
+    inputs, labels
+        (n, ...) and (n,).
+    outliers
+        (m, ...) where the paradigm ``needs_outliers``, else None.
+    progress
+        From 0 at the first step to 1 at the last one of all phases: for ramps.
+    generator
+        The only source of randomness for the loss itself; on the CPU, seeded and saved by the trainer.
+
+    Examples
+    --------
+    >>> batch = Batch(torch.zeros(3, 2), torch.tensor([0, 1, 0]), torch.ones(4, 2))
+    >>> inlier, outlier = batch.both(nn.Identity())
+    >>> inlier.shape, outlier.shape
+    (torch.Size([3, 2]), torch.Size([4, 2]))
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    outliers: Tensor | None = None
+    progress: float = 1.0
+    generator: torch.Generator = field(default_factory=torch.Generator)
+
+    def both(self, net: nn.Module) -> tuple[Tensor, Tensor]:
+        """What a network gives for inliers and for outliers, by one pass: batch statistics are of both together."""
+        assert self.outliers is not None
+        inlier, outlier = net(torch.cat([self.inputs, self.outliers])).tensor_split([len(self.inputs)])
+        return inlier, outlier
+
+
+@final
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of training with its own loss, optimiser and trained parameters.
+    """One stretch of training with its own loss, optimizer and trained parameters.
 
     Parameters
     ----------
@@ -47,19 +84,19 @@ class Phase:
     at_rest
         Gives further modules that are in eval mode although they are trained (no dropout, fixed batch statistics).
     begin
-        Called once, before the first step of the phase and never again when a stopped run goes on.
+        Called once, before the first step of the phase; not called again when a stopped run is resumed.
     rate
         The learning rate of this phase is ``learning_rate * rate``.
     monitor
-        What early stopping looks at in this phase; None: what the caller asked for.
+        What early stopping looks at in this phase; None: the caller's choice.
     """
 
     name: str = "training"
     share: float = 1.0
     loss: Callable[[nn.Module, Batch], Loss] | None = None
-    frozen: Callable[[nn.Module], Iterable[nn.Module]] = _nothing
-    at_rest: Callable[[nn.Module], Iterable[nn.Module]] = _nothing
-    begin: Callable[[nn.Module], None] | None = None
+    frozen: Callable[[Any], Iterable[nn.Module]] = _nothing
+    at_rest: Callable[[Any], Iterable[nn.Module]] = _nothing
+    begin: Callable[[Any], Any] | None = None
     rate: float = 1.0
     monitor: str | None = None
 
@@ -67,19 +104,27 @@ class Phase:
 class Paradigm(ABC):
     """A way to train a classifier. A subclass is a dataclass of its parameters, each with its check, and a loss.
 
-    Losses are means over the batch, never sums: published rates for summed losses are to be converted.
+    Losses are means over the batch, never sums: convert published learning rates for summed losses.
     """
 
     name: ClassVar[str]
     needs_outliers: ClassVar[bool] = False
+    # A parameter that grows during training, and the parameter that holds the start and stop of its ramp.
+    ramps: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
         check_params(self)
+        self.ramped(0.0)
+
+    def ramped(self, progress: float) -> list[float]:
+        """The values of the growing parameters after this share of all steps."""
+        return [Ramp(getattr(self, name), *_ends(getattr(self, ends)), name=name)(progress)
+                for name, ends in self.ramps.items()]  # fmt: skip
 
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:
         """The network that is trained. Its forward pass gives class logits (n, K), whatever else it has.
 
-        The default is the model itself. A paradigm that needs a branch more wraps it. New weights are drawn from
+        The default is the model itself. A paradigm that needs another branch wraps it. New weights are drawn from
         torch's global generator, which the trainer has seeded.
         """
         return model
@@ -87,18 +132,18 @@ class Paradigm(ABC):
     def prepare(self, net: nn.Module, rows: Rows, draw: Draw | None, generator: torch.Generator) -> None:
         """Learn from the training data what is not learned by steps, such as a density. Default: nothing.
 
-        Called once, before the first step, and not when a stopped run goes on: what is learned belongs into buffers.
+        Called once, before the first step, and not when a stopped run is resumed: store what is learned in buffers.
 
         Parameters
         ----------
         net
-            What :meth:`build` gave.
+            The result of :meth:`build`.
         rows
             The training data.
         draw
             Gives outliers where ``needs_outliers``, else None.
         generator
-            The source of chance.
+            The source of randomness.
         """
         return
 
@@ -113,7 +158,7 @@ class Paradigm(ABC):
         Parameters
         ----------
         net
-            What :meth:`build` gave, in train mode.
+            The result of :meth:`build`, in train mode.
         batch
             Its rows, outliers where ``needs_outliers``, the progress for ramps, and the generator.
         """
@@ -127,19 +172,71 @@ class Paradigm(ABC):
         return net
 
     def look(self, net: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Logits (n, K), features (n, D) and confidence (n,) of one pass, in whatever mode the network is."""
+        """Logits (n, K), features (n, D) and confidence (n,) of one pass, in the current mode of the network."""
         model = self.classifier(net)
         logits, features = tap(model, head_of(model), inputs)
         return logits, features, self.confidence(net, inputs)
 
     def outputs(self, net: nn.Module, loader: Iterable[Any], **how: Any) -> Outputs:
-        """What the trained network said about everything the loader gives, its own confidence included.
+        """Outputs of the trained network on all batches of the loader, its own confidence included.
 
         ``how`` goes to ``nn.extract``. The default asks the network for its confidence batch by batch.
         """
         if type(self).confidence is Paradigm.confidence:
             return extract(self.classifier(net), loader, **how)
-        watched = Watched(loader, lambda inputs: self.confidence(net, inputs), place_of(net, None))
+        watched = _Watched(loader, lambda inputs: self.confidence(net, inputs), place_of(net, None))
         with at_rest(net):
-            said = extract(self.classifier(net), watched, **how)
-        return with_confidence(said, torch.cat(watched.seen))
+            outputs = extract(self.classifier(net), watched, **how)
+        return with_confidence(outputs, torch.cat(watched.confidences))
+
+
+def _ends(ramp: float | tuple[float, float]) -> tuple[float, float]:
+    """Start and stop of a ramp; a single number is a step."""
+    return ramp if isinstance(ramp, tuple) else (ramp, ramp)
+
+
+@final
+class _Watched:
+    """A loader that measures every batch as it passes, so that a shuffled or one-way loader is read only once."""
+
+    def __init__(self, loader: Any, measure: Callable[[Tensor], Tensor | None], device: torch.device) -> None:
+        self._loader, self._measure, self._device = loader, measure, device
+        self.confidences: list[Tensor] = []
+
+    def __len__(self) -> int:  # for the progress display
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self._loader:
+            with torch.inference_mode():
+                confidence = self._measure(inputs_of(batch).to(self._device, copy=True))  # the model may change it
+            assert confidence is not None
+            self.confidences.append(confidence.double().cpu())
+            yield batch
+
+
+def with_confidence(outputs: Outputs, confidence: Tensor) -> Outputs:
+    """The same outputs with a column of confidence. In float64: a sigmoid in float32 has only ties above 17."""
+    fields = ("logits", "features", "labels", "mc_logits", "embeddings", "ease_probs")
+    stored = {name: getattr(outputs, name) for name in fields if outputs.has(name)}
+    return Outputs(
+        **stored, head=outputs.head, layers=outputs.layers, confidence=confidence.double().cpu().numpy(), check=False
+    )
+
+
+@final
+@dataclass(frozen=True)
+class CrossEntropy(Paradigm):
+    r"""Plain training by the negative log-probability of the true class: $-\frac1n \sum_i \log p_{y_i}(x_i)$.
+
+    Examples
+    --------
+    >>> loss, parts = CrossEntropy().loss(nn.Identity(), Batch(torch.zeros(2, 4), torch.tensor([0, 3])))
+    >>> round(float(loss), 4), parts  # log 4
+    (1.3863, {})
+    """
+
+    name: ClassVar[str] = "cross_entropy"
+
+    def loss(self, net: nn.Module, batch: Batch) -> Loss:
+        return F.cross_entropy(net(batch.inputs), batch.labels), {}

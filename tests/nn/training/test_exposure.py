@@ -1,13 +1,107 @@
+from __future__ import annotations
+
 import math
 
+import numpy as np
 import pytest
+
+from caveat import InputError
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat import InputError  # noqa: E402
-from caveat.nn.training.acet import ACET, worst_in_ball  # noqa: E402
-from caveat.nn.training.batch import Batch  # noqa: E402
+from caveat.nn import fit_classifier  # noqa: E402
+from caveat.nn.training.exposure import (  # noqa: E402
+    ACET,
+    CEDA,
+    OutlierExposure,
+    log_confidence,
+    uniform_cross_entropy,
+    worst_in_ball,
+)
+from caveat.nn.training.paradigm import Batch  # noqa: E402
+
+
+def test_the_uniform_loss_by_hand():
+    # p = (3/4, 1/4): -(log 3/4 + log 1/4) / 2
+    assert float(uniform_cross_entropy(torch.tensor([[math.log(3), 0.0]]))) == pytest.approx(-math.log(3 / 16) / 2)
+
+
+def test_oe_adds_a_mean_and_a_mean_whatever_the_numbers():
+    inputs = torch.tensor([[math.log(3), 0.0]] * 3)  # as logits: p_0 = 3/4
+    outliers = torch.tensor([[0.0, 0.0]] * 7)
+    loss, parts = OutlierExposure(kappa=0.3).loss(nn.Identity(), Batch(inputs, torch.zeros(3).long(), outliers))
+    assert float(loss) == pytest.approx(math.log(4 / 3) + 0.3 * math.log(2))
+    assert parts == {"in": pytest.approx(math.log(4 / 3)), "out": pytest.approx(math.log(2)), "kappa": 0.3}
+
+
+def test_the_gradient_is_that_of_the_divergence_from_uniform():
+    torch.manual_seed(0)
+    logits = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
+    (found,) = torch.autograd.grad(uniform_cross_entropy(logits).mean(), logits)
+    torch.testing.assert_close(found, (logits.softmax(dim=1).detach() - 0.25) / 6)  # d/df of CE(uniform, p) is p - 1/K
+
+
+def test_kappa_follows_its_ramp():
+    x, y = torch.zeros(2, 3), torch.tensor([0, 1])
+    paradigm = OutlierExposure(kappa=0.4, ramp=(0.2, 0.6))
+    found = [
+        paradigm.loss(nn.Identity(), Batch(x, y, x, progress=progress))[1]["kappa"] for progress in (0.1, 0.4, 0.9)
+    ]
+    assert found == pytest.approx([0.0, 0.2, 0.4])
+
+
+@pytest.mark.parametrize("paradigm", [OutlierExposure(), CEDA()])
+def test_outliers_become_uncertain(blobs, small_net, paradigm):
+    def far(n, generator):
+        return 15 + torch.randn(n, 4, generator=generator)
+
+    strange = far(200, torch.Generator().manual_seed(9))
+    plain = fit_classifier(small_net(), blobs(), epochs=30, learning_rate=0.01)
+    exposed = fit_classifier(small_net(), blobs(), paradigm, outliers=far, epochs=30, learning_rate=0.01)
+    tops = [trained.outputs(strange).probs.max(axis=1).mean() for trained in (plain, exposed)]
+    assert tops[1] < tops[0] - 0.2
+    assert exposed.outputs(blobs(seed=4)).correct.mean() > 0.9
+
+
+def test_outliers_may_be_an_array_of_bytes_or_numbers(small_net):
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=64)
+    x = (rng.random((64, 6, 6)) * 100 + 120 * y[:, None, None]).astype(np.uint8)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(36, 2))
+    bytes_ = rng.integers(0, 256, size=(30, 6, 6)).astype(np.uint8)
+    one = fit_classifier(model, (x, y), "oe", outliers=bytes_, epochs=5, learning_rate=0.05)
+    assert len(one.history) == 5
+    with pytest.raises(InputError, match="paradigm 'oe' learns from outliers"):
+        fit_classifier(model, (x, y), "oe")
+
+
+def test_the_log_confidence_by_hand():
+    # p = (3/4, 1/4) and (1/2, 1/2)
+    found = log_confidence(torch.tensor([[math.log(3), 0.0], [0.0, 0.0]]))
+    assert float(found.mean()) == pytest.approx((math.log(3 / 4) + math.log(1 / 2)) / 2)
+
+
+def test_ceda_adds_a_mean_and_a_mean_whatever_the_numbers():
+    inputs, outliers = torch.tensor([[math.log(3), 0.0]] * 3), torch.tensor([[0.0, math.log(4)]] * 7)
+    loss, _ = CEDA(kappa=0.5).loss(nn.Identity(), Batch(inputs, torch.zeros(3).long(), outliers))
+    assert float(loss) == pytest.approx(math.log(4 / 3) + 0.5 * math.log(4 / 5))
+
+
+def test_the_gradient_is_that_of_the_chosen_class():
+    torch.manual_seed(0)
+    logits = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
+    (found,) = torch.autograd.grad(log_confidence(logits).mean(), logits)
+    p = logits.detach().softmax(dim=1)
+    chosen = nn.functional.one_hot(p.argmax(dim=1), 4)
+    torch.testing.assert_close(found, (chosen - p) / 6)
+
+
+def test_wrong_ramps_are_named():
+    with pytest.raises(InputError, match="kappa must be a finite number, at least 0, got -1"):
+        CEDA(kappa=-1)
+    with pytest.raises(InputError, match="the ramp of kappa must start"):
+        CEDA(ramp=(0.6, 0.2))
 
 
 def line():
@@ -21,10 +115,6 @@ class Bump(nn.Module):
 
     def forward(self, x):
         return torch.cat([10 - 100 * (x - 0.6).square(), torch.zeros_like(x)], dim=1)
-
-
-def log_confidence(logits):
-    return logits.log_softmax(dim=1).amax(dim=1)
 
 
 def test_the_steps_of_the_appendix():
@@ -117,7 +207,7 @@ def test_the_objective_by_hand():
     loss, parts = ACET(epsilon=0.2).loss(line(), Batch(x, y, out))
     uniform = math.log(1 + math.exp(0.7)) - 0.35
     assert loss.item() == pytest.approx(math.log(2) + uniform)
-    assert parts == pytest.approx({"in": math.log(2), "out": uniform})
+    assert parts == pytest.approx({"in": math.log(2), "out": uniform, "kappa": 1.0})
     # The original objective: log-confidence, 0.7 - log(1 + e^0.7).
     paradigm = ACET(epsilon=0.2, objective="confidence")
     loss, _ = paradigm.loss(line(), Batch(x, y, out))
