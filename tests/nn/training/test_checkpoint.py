@@ -90,7 +90,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path, blobs, small_net):
     fit_classifier(small_net(), blobs(), **HOW, checkpoint=tmp_path)
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputError, match="is damaged or no safetensors file"):
+    with pytest.raises(InputError, match="is damaged or not a safetensors file"):
         fit_classifier(small_net(), blobs(), **HOW, checkpoint=tmp_path)
 
 

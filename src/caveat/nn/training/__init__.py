@@ -5,7 +5,6 @@ from caveat.nn.training.catalogue import PARADIGMS, make_paradigm
 from caveat.nn.training.ccu import CCU
 from caveat.nn.training.confidnet import ConfidNet
 from caveat.nn.training.dropout_mean import dropout_mean
-from caveat.nn.training.early_stopping import EarlyStopping
 from caveat.nn.training.exposure import ACET, CEDA, OutlierExposure
 from caveat.nn.training.fit import fit_classifier
 from caveat.nn.training.good import GOOD
@@ -14,7 +13,7 @@ from caveat.nn.training.model_folder import load_model, save_model
 from caveat.nn.training.outlier_mix import OutlierMix
 from caveat.nn.training.paradigm import Batch, CrossEntropy, Loss, Paradigm, Phase
 from caveat.nn.training.presets import PRESETS, Preset, fit_preset
-from caveat.nn.training.ramps import Ramp
+from caveat.nn.training.schedule import EarlyStopping, Ramp
 from caveat.nn.training.trained import Epoch, Trained
 
 __all__ = [

@@ -27,7 +27,7 @@ from caveat._internal.params import choice, count
 from caveat.nn._modes import at_rest
 from caveat.nn.bounds.box import check_range
 from caveat.nn.training.paradigm import Batch, Loss, Paradigm
-from caveat.nn.training.ramps import Share
+from caveat.nn.training.schedule import Share
 
 __all__ = ["ACET", "CEDA", "OutlierExposure", "log_confidence", "uniform_cross_entropy", "worst_in_ball"]
 

@@ -1,9 +1,10 @@
-"""Train a classifier: one call, any paradigm, a run that survives being killed."""
+"""Train a classifier: one call, any paradigm, a run that can be killed and resumed."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,22 +13,20 @@ import torch
 from torch import nn
 
 from caveat._internal.checks import as_count, as_kind, as_positive, check_known
-from caveat.errors import InputError
+from caveat.errors import CaveatWarning, InputError
 from caveat.nn._progress import training_bar
 from caveat.nn._walk import place_of
 from caveat.nn.training.catalogue import make_paradigm
-from caveat.nn.training.chance import settled
-from caveat.nn.training.early_stopping import EarlyStopping
-from caveat.nn.training.loop import OPTIMISERS, Loop
+from caveat.nn.training.checkpoint import settled
+from caveat.nn.training.loop import OPTIMISERS, Loop, validate
 from caveat.nn.training.paradigm import Paradigm
 from caveat.nn.training.rows import Rows, as_draw, draw_fingerprint
-from caveat.nn.training.schedule import as_schedule
+from caveat.nn.training.schedule import EarlyStopping, as_schedule
 from caveat.nn.training.trained import Epoch, Trained
-from caveat.nn.training.validation import validate, warn_of_collapse
 
 __all__ = ["fit_classifier"]
 
-_LOOK = 1000  # training rows that are looked at for a collapse where there is no validation set
+_LOOK = 1000  # training rows that are measured for a collapse where there is no validation set
 
 
 def fit_classifier(
@@ -62,7 +61,7 @@ def fit_classifier(
     Parameters
     ----------
     model
-        Gives class logits (n, K). Paradigms with a branch more wrap it; ``Trained.model`` is then the whole.
+        Gives class logits (n, K). Paradigms with another branch wrap it; ``Trained.model`` is then the whole network.
     data
         ``(x, y)`` as arrays or tensors, or a ``torch.utils.data.Dataset``. ``uint8`` arrays are images and are scaled
         to [0, 1]. Labels are class numbers of any number type, or one-hot rows.
@@ -73,7 +72,7 @@ def fit_classifier(
         For paradigms that learn from them: an array, tensor or ``Dataset`` to draw rows from, its labels ignored, or
         ``draw(n, generator)`` that gives a tensor of n inputs.
     validation
-        ``(x, y)``: looked at after every epoch. Needed for early stopping.
+        ``(x, y)``: measured after every epoch. Needed for early stopping.
     n_classes
         K; default: the largest label plus one.
     epochs, batch_size, learning_rate, momentum, weight_decay, clip
@@ -85,13 +84,11 @@ def fit_classifier(
     early_stopping
         A rule, or a patience in epochs for the validation loss.
     checkpoint
-        Folder for the state of the run. A run that finds one goes on from there; one that finds the state of another
-        run refuses.
+        Folder for the state of the run. A run that finds one resumes from there; the state of another run is an error.
     checkpoint_seconds
         At least this long between two writes; 0 writes after every step.
     seed
-        Of everything that is drawn: order, outliers, hints, dropout, new weights. The model's own first weights are the
-        caller's.
+        Seed of the order, outliers, hints, dropout and new weights. The model's own first weights are the caller's.
     threads, device
         Default: as torch has them; where the model is.
     progress
@@ -109,8 +106,8 @@ def fit_classifier(
     as_kind(chosen, Paradigm, "paradigm", what="a name or a Paradigm")
     rows = Rows.of(data, "data")
     held_out = None if validation is None else Rows.of(validation, "validation")
-    for name, given in (("data", rows), ("validation", held_out)):
-        if given is not None and given.labels is None:
+    for name, part in (("data", rows), ("validation", held_out)):
+        if part is not None and part.labels is None:
             raise InputError(f"{name} must be (inputs, labels), got inputs alone.")
     assert rows.labels is not None
     seen = max(2, int(rows.labels.max()) + 1)
@@ -123,91 +120,60 @@ def fit_classifier(
     rule = EarlyStopping(patience=early_stopping) if isinstance(early_stopping, int) else early_stopping
     if rule is not None and held_out is None:
         raise InputError("early_stopping looks at the validation set. Pass validation=(x, y).")
-    rate = as_positive(learning_rate, "learning_rate")
     where = place_of(model, device)
+    options: dict[str, Any] = {
+        "epochs": as_count(epochs, "epochs"), "batch_size": as_count(batch_size, "batch_size"),
+        "learning_rate": as_positive(learning_rate, "learning_rate"), "optimiser": optimiser, "momentum": momentum,
+        "weight_decay": weight_decay, "clip": clip,
+    }  # fmt: skip
 
     with settled(seed, where, threads) as chance:
         net = chosen.build(model, classes).to(where)
         _check_logits(net, rows, classes, where)
+        settings = {} if checkpoint is None else options | {
+            "paradigm": repr(chosen), "n_classes": classes, "schedule": repr(schedule), "early_stopping": repr(rule),
+            "seed": seed, "network": _shapes(net), "data": rows.fingerprint(), "outliers": draw_fingerprint(outliers),
+            "validation": None if held_out is None else held_out.fingerprint(),
+        }  # fmt: skip
         loop = Loop(
-            net=net,
-            paradigm=chosen,
-            rows=rows,
-            draw=as_draw(outliers) if chosen.needs_outliers else None,
-            validation=held_out,
-            epochs=as_count(epochs, "epochs"),
-            batch_size=as_count(batch_size, "batch_size"),
-            learning_rate=rate,
-            optimiser=optimiser,
-            momentum=momentum,
-            weight_decay=weight_decay,
-            schedule=as_schedule(schedule),
-            clip=clip,
-            early_stopping=rule,
-            chance=chance,
-            device=where,
-            settings={},
-            folder=None if checkpoint is None else Path(checkpoint),
-            checkpoint_seconds=checkpoint_seconds,
-        )
-        if loop.folder is not None:
-            loop.settings = {
-                "paradigm": repr(chosen),
-                "n_classes": classes,
-                "epochs": epochs,
-                "batch_size": batch_size,
-                "learning_rate": rate,
-                "optimiser": optimiser,
-                "momentum": momentum,
-                "weight_decay": weight_decay,
-                "schedule": repr(schedule),
-                "clip": clip,
-                "early_stopping": repr(rule),
-                "seed": seed,
-                "network": _shapes(net),
-                "data": rows.fingerprint(),
-                "outliers": draw_fingerprint(outliers),
-                "validation": None if held_out is None else held_out.fingerprint(),
-            }
-            loop.resume()
+            net=net, paradigm=chosen, rows=rows, draw=as_draw(outliers) if chosen.needs_outliers else None,
+            validation=held_out, schedule=as_schedule(schedule), early_stopping=rule, chance=chance, device=where,
+            settings=settings, folder=None if checkpoint is None else Path(checkpoint),
+            checkpoint_seconds=checkpoint_seconds, **options,
+        )  # fmt: skip
+        loop.resume()
         if not loop.resumed:
             chosen.prepare(net, rows, loop.draw, chance.loss)
         with training_bar(loop.steps, progress) as tell:
             loop.run(tell)
         net.eval()
-        looked_at = held_out or _some(rows)
-        found = validate(net, chosen, looked_at, where)
-    assert looked_at.labels is not None
-    warn_of_collapse(found, looked_at.labels, "the training data" if held_out is None else "the validation set")
+        measured_rows = held_out or _some(rows)
+        measured = validate(net, chosen, measured_rows, where)
+    assert measured_rows.labels is not None
+    _warn_of_collapse(measured, measured_rows.labels, "the training data" if held_out is None else "the validation set")
     return Trained(
-        model=net,
-        paradigm=chosen,
-        n_classes=classes,
-        history=tuple(Epoch(**line) for line in loop.at.history),
-        seconds=loop.at.seconds,
-        seed=seed,
-        stopped_early=loop.at.stopped_early,
-        resumed=loop.resumed,
-    )
+        model=net, paradigm=chosen, n_classes=classes, history=tuple(Epoch(**line) for line in loop.at.history),
+        seconds=loop.at.seconds, seed=seed, stopped_early=loop.at.stopped_early, resumed=loop.resumed,
+    )  # fmt: skip
 
 
 def _check_logits(net: nn.Module, rows: Rows, classes: int, device: torch.device) -> None:
-    """One look at two rows, so that a model of the wrong shape is named before an epoch is spent on it."""
+    """Run two rows, so that a model of the wrong shape is an error before an epoch is spent on it."""
     inputs = rows.first(2).to(device)
     net.eval()
     try:
         with torch.no_grad():
-            said = net(inputs)
+            logits = net(inputs)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"the model cannot take inputs of shape {tuple(inputs.shape)}: {reason}.") from None
-    if said.ndim != 2 or said.shape != (len(inputs), classes):
+    if logits.shape != (len(inputs), classes):
         raise InputError(f"the model must give one logit per class, shape ({len(inputs)}, {classes}), "
-                         f"got {tuple(said.shape)}.")  # fmt: skip
+                         f"got {tuple(logits.shape)}.")  # fmt: skip
 
 
 def _some(rows: Rows) -> Rows:
-    """At most a few thousand rows, evenly spread."""
+    """At most a thousand rows, evenly spread."""
     if rows.n <= _LOOK:
         return rows
     chosen = torch.linspace(0, rows.n - 1, _LOOK).long()
@@ -216,5 +182,26 @@ def _some(rows: Rows) -> Rows:
 
 
 def _shapes(net: nn.Module) -> str:
-    listed = "; ".join(f"{name} {tuple(value.shape)}" for name, value in net.state_dict().items())
-    return hashlib.sha256(listed.encode()).hexdigest()
+    shapes = "; ".join(f"{name} {tuple(value.shape)}" for name, value in net.state_dict().items())
+    return hashlib.sha256(shapes.encode()).hexdigest()
+
+
+def _warn_of_collapse(measured: dict[str, float], labels: torch.Tensor, where: str) -> None:
+    """Warn when the network learned nothing, or gives near-uniform answers to everything."""
+    n = len(labels)
+    chance = float(torch.bincount(labels).max()) / n
+    margin = 2 * (chance * (1 - chance) / n) ** 0.5
+    if measured["accuracy"] <= min(chance + margin, 1 - 1e-9):  # one class, always right, is not a collapse
+        warnings.warn(
+            f"training collapsed: accuracy {measured['accuracy']:.3f} on {where} is not better than always "
+            f"predicting the most frequent class ({chance:.3f}). Lower learning_rate, or the weight of the outliers' loss.",
+            CaveatWarning,
+            stacklevel=3,
+        )
+    elif measured["confidence"] < 0.5:
+        warnings.warn(
+            f"training collapsed towards uniform answers: mean confidence {measured['confidence']:.3f} on {where} is "
+            "below 0.5. Train longer, or lower the weight of the outliers' loss.",
+            CaveatWarning,
+            stacklevel=3,
+        )

@@ -22,7 +22,7 @@ from caveat._internal.params import number
 from caveat.nn.bounds import confidence_loss, difference_bounds, largest_difference
 from caveat.nn.training.ibp_init import interval_init_
 from caveat.nn.training.paradigm import Batch, Loss, Paradigm
-from caveat.nn.training.ramps import Share
+from caveat.nn.training.schedule import Share
 
 __all__ = ["GOOD", "certified_count", "point_differences", "quantile_loss"]
 

@@ -30,7 +30,7 @@ from caveat.nn.bounds.rules import linear
 from caveat.nn.training.exposure import uniform_cross_entropy
 from caveat.nn.training.ibp_init import interval_init_
 from caveat.nn.training.paradigm import Batch, Loss, Paradigm
-from caveat.nn.training.ramps import Share
+from caveat.nn.training.schedule import Share
 
 __all__ = ["GatedModel", "GatedParadigm", "Joint", "JointModel", "NegativeLinear", "with_head"]
 

@@ -1,4 +1,4 @@
-"""The training loop: phases, epochs, steps; it can be killed anywhere and goes on to the same weights."""
+"""The training loop: phases, epochs, steps; a run that was killed anywhere resumes to the same weights."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.optim import SGD, Adam, Optimizer
 
+from caveat._internal import ranking
 from caveat.errors import TrainingError
+from caveat.nn._modes import at_rest
 from caveat.nn._progress import Tell
-from caveat.nn.training.chance import Chance
-from caveat.nn.training.checkpoint import Position, read_checkpoint, write_checkpoint
-from caveat.nn.training.early_stopping import EarlyStopping
+from caveat.nn.training.checkpoint import Chance, Position, read_checkpoint, write_checkpoint
 from caveat.nn.training.paradigm import Batch, Paradigm, Phase
 from caveat.nn.training.rows import Draw, Rows
-from caveat.nn.training.schedule import Schedule
-from caveat.nn.training.validation import validate
+from caveat.nn.training.schedule import EarlyStopping, Schedule
 
-__all__ = ["OPTIMISERS", "Loop", "epochs_of"]
+__all__ = ["OPTIMISERS", "Loop", "epochs_of", "validate"]
 
 OPTIMISERS = ("adam", "sgd")
+_BATCH = 256  # rows in one pass of the validation
 
 
 def epochs_of(phases: tuple[Phase, ...], epochs: int) -> list[int]:
@@ -88,9 +90,9 @@ class Loop:
 
     def resume(self) -> None:
         """Take up the run where its checkpoint stands."""
-        if self.folder is None or (found := read_checkpoint(self.folder, self.settings)) is None:
+        if self.folder is None or (state := read_checkpoint(self.folder, self.settings)) is None:
             return
-        self.at, tensors, self._loaded = found
+        self.at, tensors, self._loaded = state
         self.net.load_state_dict(tensors["net"])
         self.chance.restore(tensors["chance"])
         self._best = tensors["best"] or None
@@ -133,7 +135,7 @@ class Loop:
         self._write_now_and_then()
 
     def _stop(self, phase: Phase) -> bool:
-        """Look at the last epoch; keep its weights if they are the best so far; True when patience is at its end."""
+        """Keep the weights of the last epoch if they are the best so far; True when the patience is used up."""
         rule, at = self.early_stopping, self.at
         if rule is None:
             return False
@@ -175,12 +177,11 @@ class Loop:
             if at.step < self._steps:
                 self._write_now_and_then()
         means = {name: total / self._steps for name, total in at.sums.items()}
-        found: dict[str, float] = {}
-        if self.validation is not None:
-            found = validate(self.net, self.paradigm, self.validation, self.device)
+        rows = self.validation
+        measured = {} if rows is None else validate(self.net, self.paradigm, rows, self.device)
         at.history.append({
             "number": before + at.epoch + 1, "phase": phase.name, "loss": means.pop("loss"), "parts": means,
-            "learning_rate": rate, "seconds": at.epoch_seconds, "validation": found,
+            "learning_rate": rate, "seconds": at.epoch_seconds, "validation": measured,
         })  # fmt: skip
         at.epoch, at.step, at.sums, at.epoch_seconds = at.epoch + 1, 0, {}, 0.0
         self._order_before = self.chance.order.get_state()
@@ -230,14 +231,9 @@ class Loop:
         # In the middle of an epoch its order is drawn again from the state before it.
         chance = self.chance.states() | {"order": self._order_before}
         write_checkpoint(
-            self.folder,
-            settings=self.settings,
-            position=self.at,
-            net=self.net,
-            optimiser=self._optimiser,
-            chance=chance,
-            best=self._best,
-        )
+            self.folder, settings=self.settings, position=self.at, net=self.net, optimiser=self._optimiser,
+            chance=chance, best=self._best,
+        )  # fmt: skip
         self._written = time.monotonic()
 
 
@@ -257,3 +253,28 @@ def _frozen(net: nn.Module, phase: Phase) -> Iterator[None]:
         for parameter in fixed:
             parameter.requires_grad_(True)
         net.eval()
+
+
+def validate(net: nn.Module, paradigm: Paradigm, rows: Rows, device: torch.device) -> dict[str, float]:
+    """Cross-entropy, accuracy, mean largest probability, and AUGRC of the network's own confidence where it has one.
+
+    The network is in eval mode meanwhile, and its modes are restored.
+    """
+    losses, right, tops, surest = [], [], [], []
+    with at_rest(net), torch.inference_mode():
+        for inputs, labels in rows.batches(_BATCH):
+            assert labels is not None
+            x, y = inputs.to(device), labels.to(device)
+            logits = net(x.clone()).double()  # the model may write into its input, and runs twice
+            losses.append(F.cross_entropy(logits, y, reduction="none"))
+            right.append(logits.argmax(dim=1) == y)
+            tops.append(logits.softmax(dim=1).amax(dim=1))
+            own = paradigm.confidence(net, x)
+            surest.append(tops[-1] if own is None else own.double())
+    correct = torch.cat(right).cpu().numpy().astype(np.bool_)
+    return {
+        "loss": float(torch.cat(losses).mean()),
+        "accuracy": float(correct.mean()),
+        "confidence": float(torch.cat(tops).mean()),
+        "augrc": ranking.augrc(-torch.cat(surest).cpu().numpy(), correct),
+    }

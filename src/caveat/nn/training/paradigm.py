@@ -16,8 +16,8 @@ from caveat.nn._heads import head_of, tap
 from caveat.nn._modes import at_rest
 from caveat.nn._walk import inputs_of, place_of
 from caveat.nn.extract import extract
-from caveat.nn.training.ramps import Ramp
 from caveat.nn.training.rows import Draw, Rows
+from caveat.nn.training.schedule import Ramp
 from caveat.outputs import Outputs
 
 __all__ = ["Batch", "CrossEntropy", "Loss", "Paradigm", "Phase", "with_confidence"]
