@@ -23,14 +23,14 @@ def at_rest(model: nn.Module) -> Iterator[None]:
     The flags are set one by one: ``model.eval()`` runs code of the model, which may change more than a flag (adapters
     that merge their weights do).
     """
-    awake = [module for module in model.modules() if module.training]
-    for module in awake:
-        module.training = False
+    modes = [(module, module.training) for module in model.modules()]
     try:
+        for module, _ in modes:
+            module.training = False
         yield
     finally:
-        for module in awake:
-            module.training = True
+        for module, mode in modes:
+            module.training = mode
 
 
 @contextmanager

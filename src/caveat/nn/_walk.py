@@ -183,7 +183,8 @@ def place_of(model: nn.Module, device: str | torch.device | None) -> torch.devic
     """The device to run on: ``device``, or that of the model's first parameter or buffer."""
     if device is not None:
         return torch.device(device)
-    return next(chain(model.parameters(), model.buffers()), torch.zeros(())).device
+    first = next(chain(model.parameters(), model.buffers()), None)
+    return torch.device("cpu") if first is None else first.device
 
 
 def as_batches(inputs: Any, *, size: int = 256) -> Iterable[Any]:

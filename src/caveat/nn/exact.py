@@ -1,4 +1,4 @@
-"""What a network says in float64, where confidences near 1 can still be told apart."""
+"""Outputs of a network in float64, where confidences near 1 still differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["exact_gate", "exact_log_confidence", "exact_logits"]
 
 
 def exact_logits(model: nn.Module, x: ArrayLike | Tensor, *, batch_size: int = 512) -> NDArray[np.float64]:
-    """Logits (n, K) of a copy of the model in float64 and at rest: the network that certificates speak of.
+    """Logits (n, K) of a copy of the model in float64 and at rest: the network that certificates are about.
 
     Examples
     --------
@@ -58,10 +58,10 @@ def _in_parts(
 
 
 def exact_log_confidence(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log-confidence (n,) of logits (n, K), by the very operations of bounds and attacks.
+    """Log-confidence (n,) of logits (n, K), by the same operations as bounds and attacks.
 
-    It does not saturate at 0 for very sure answers. Flat networks give the same logits to inliers and outliers: these
-    must tie, and another formula would let rounding decide.
+    It does not saturate at 0 for very sure answers. Flat networks give the same logits to inliers and outliers, which
+    must tie; another formula would let rounding decide.
 
     Examples
     --------

@@ -271,7 +271,7 @@ def test_a_model_with_its_own_bounds_may_have_no_hooks_and_must_leave_its_input_
     assert confidence_bounds(Gated(), x, 0.1).upper == pytest.approx(np.log(0.9))
     hooked = Gated()
     hooked.register_forward_hook(lambda module, args, out: 4 * out)
-    with pytest.raises(InputError, match="do not speak of its hooks"):
+    with pytest.raises(InputError, match="do not cover its hooks"):
         confidence_bounds(hooked, x, 0.1)
     with pytest.raises(InputError, match="changes its input in place"):
         confidence_bounds(Gated(lambda z: z.mul_(0.5)), x, 0.1)

@@ -1,4 +1,4 @@
-"""Attack the confidence of a classifier: what an attacker really reaches, sample by sample the worst of many tries.
+"""Attack the confidence of a classifier: the worst of many tries for each sample.
 
 The objective is the log-confidence, because confidence itself saturates at 1 in float32 and has no slope there. Values
 are computed again in float64 at points that lie exactly inside the ball, so that each of them is at or below its
@@ -20,10 +20,8 @@ from torch import Tensor, nn
 from caveat._internal.checks import Rng, as_count, as_number, as_rng, check_known
 from caveat.errors import InputError
 from caveat.nn._progress import tracked
-from caveat.nn._walk import place_of
-from caveat.nn.attacks.apgd import apgd
-from caveat.nn.attacks.ball import Ball, Objective, climber
-from caveat.nn.attacks.monotone import monotone
+from caveat.nn._walk import place_of, to_numpy
+from caveat.nn.attacks.ascent import Ball, Objective, apgd, climber, each_row, monotone
 from caveat.nn.attacks.starts import RANDOM, make_start
 from caveat.nn.bounds.certify import certifiable, checked_inputs
 from caveat.nn.bounds.confidence import log_confidence
@@ -203,10 +201,12 @@ def attack_confidence(
         reached[f"monotone from transfer {i}"] = runner.run("monotone", first, *runner.look(first), budget["monotone"])
     if (zero_share := zero.get("point")) is None:
         zero_share = _share_without(runner.look(runner.ball.x)[1])
-    return _worst(
-        certifiable(model), measure, Ball(inputs, float(epsilon), clip), reached, sign, batch_size, zero_share, zero,
-        direction,
-    )  # fmt: skip
+    net = certifiable(model)
+    ball = Ball(inputs.to(place_of(net, None)), float(epsilon), clip)
+    worst = _worst(net, measure, ball, reached, sign, batch_size)
+    return Attacked(
+        **worst, zero_gradient_share=zero_share, zero_gradients=zero, epsilon=float(epsilon), direction=direction
+    )
 
 
 @final
@@ -228,64 +228,57 @@ class _Runner:
     def starts(self, name: str, rng: np.random.Generator, others: Tensor | None, tries: int, copies: int) -> Tensor:
         """Starts (copies * n, ...), one copy of the batch after the other."""
         others = None if others is None else others.to(self.ball.x)
-        made = [
+        points = [
             make_start(name, self.ball, self.objective, rng, candidates=others, tries=tries, batch_size=self.batch_size)
             for _ in range(copies)
         ]
-        return torch.cat(made)
+        return torch.cat(points)
 
     def look(self, start: Tensor) -> tuple[Tensor, Tensor]:
         """Values at the start, and which samples have a slope there at all."""
-        seen = [self.climb(part) for part in torch.split(start, self.batch_size)]
-        slope = torch.cat([gradient.flatten(1).abs().amax(dim=1) for _, gradient in seen])
-        return torch.cat([value for value, _ in seen]), slope > 0
+        values, gradients = zip(*map(self.climb, torch.split(start, self.batch_size)), strict=True)
+        slope = torch.cat([gradient.flatten(1).abs().amax(dim=1) for gradient in gradients])
+        return torch.cat(values), slope > 0
 
     def run(self, optimiser: str, start: Tensor, value: Tensor, moving: Tensor, steps: int) -> Tensor:
-        """The best point (n, ...) that the optimiser reaches from any copy of the start.
-
-        Where the slope is zero it would stay for ever, so it is not asked.
-        """
+        """The best point (n, ...) that the optimizer reaches from any copy of the start; rows without slope stay."""
         n, points, values = self.ball.x.shape[0], start.clone(), value.clone()
         for rows in torch.split(moving.nonzero()[:, 0], self.batch_size):
             if rows.numel():
-                part = Ball(self.ball.x[rows % n], self.ball.epsilon, self.ball.clip)
+                part = self.ball.rows(rows % n)
                 points[rows], values[rows] = OPTIMISERS[optimiser](self.climb, start[rows], part, steps=steps)
         which = values.reshape(-1, n).argmax(dim=0)
         return points.reshape(-1, *self.ball.x.shape)[which, torch.arange(n, device=which.device)]
 
 
 def _worst(
-    net: nn.Module, measure: Measure, ball: Ball, reached: Mapping[str, Tensor], sign: float, batch_size: int,
-    zero_share: float, zero: Mapping[str, float], direction: str,
-) -> Attacked:  # fmt: skip
-    """Every point judged in float64, and for each sample the worst, the clean point included."""
+    net: nn.Module, measure: Measure, ball: Ball, reached: Mapping[str, Tensor], sign: float, batch_size: int
+) -> dict[str, Any]:
+    """Every point evaluated in float64, and for each sample the worst, the clean point included."""
 
-    def value(judge: Objective, points: Tensor) -> Tensor:
+    def value(objective: Objective, points: Tensor) -> Tensor:
         with torch.no_grad():
-            values = torch.cat([judge(part) for part in torch.split(points, batch_size)])
+            values = torch.cat([objective(part) for part in torch.split(points, batch_size)])
         if bool(torch.isnan(values).any()):
             raise InputError("the model gives NaN. Look for huge or NaN weights.")
         return values
 
-    climbed, asked = _climbed(net, measure, sign), _asked(net, measure, sign)
+    climbed, requested = _climbed(net, measure, sign), _requested(net, measure, sign)
     gated = _gated(net, measure)
-    ball = Ball(ball.x.to(place_of(net, None)), ball.epsilon, ball.clip)
-    each = (-1, *[1] * (ball.x.ndim - 1))
     clean = best = value(climbed, ball.x)
-    plain = value(asked, ball.x) if gated else clean
+    plain = value(requested, ball.x) if gated else clean
     points, per_attack = ball.x, {}
     for name, ends in reached.items():
-        there = ball.project(ends.to(ball.x))
-        here = value(climbed, there)
-        up = here > best
-        points, best = torch.where(up.reshape(each), there, points), torch.where(up, here, best)
-        per_attack[name] = _numpy(sign * torch.maximum(value(asked, there) if gated else here, plain))
-    worst = torch.maximum(value(asked, points), plain) if gated else best
-    return Attacked(
-        points=_numpy(points), log_confidence=_numpy(sign * worst), clean=_numpy(sign * plain),
-        zero_gradient_share=zero_share, zero_gradients=dict(zero), per_attack=per_attack, epsilon=ball.epsilon,
-        direction=direction, gate=_numpy(sign * best) if gated else None,
-    )  # fmt: skip
+        end = ball.project(ends.to(ball.x))
+        height = value(climbed, end)
+        up = height > best
+        points, best = torch.where(each_row(up, end), end, points), torch.where(up, height, best)
+        per_attack[name] = to_numpy(sign * torch.maximum(value(requested, end) if gated else height, plain))
+    worst = torch.maximum(value(requested, points), plain) if gated else best
+    return {
+        "points": to_numpy(points), "log_confidence": to_numpy(sign * worst), "clean": to_numpy(sign * plain),
+        "per_attack": per_attack, "gate": to_numpy(sign * best) if gated else None,
+    }  # fmt: skip
 
 
 def _inputs_like(
@@ -298,10 +291,6 @@ def _inputs_like(
         raise InputError(f"{name} must be inputs of the shape of x {tuple(inputs.shape[skip:])}, "
                          f"got {tuple(more.shape[skip:])}.")  # fmt: skip
     return more
-
-
-def _numpy(tensor: Tensor) -> NDArray[np.float64]:
-    return np.asarray(tensor.cpu().numpy(), dtype=np.float64)
 
 
 def _share_without(moving: Tensor) -> float:
@@ -319,11 +308,11 @@ def _gated(net: nn.Module, measure: Measure) -> bool:
     return measure is log_confidence and hasattr(net, "effective_gate")
 
 
-def _asked(net: nn.Module, measure: Measure, sign: float) -> Objective:
-    return lambda z: sign * measure(net(z.clone()))  # the model may write into what it is given
+def _requested(net: nn.Module, measure: Measure, sign: float) -> Objective:
+    return lambda z: sign * measure(net(z.clone()))  # the model may write into its input
 
 
 def _climbed(net: nn.Module, measure: Measure, sign: float) -> Objective:
-    """What is climbed: what was asked for, or what rises with it and does not saturate."""
+    """The objective that is climbed: the requested one, or one that rises with it and does not saturate."""
     gate: Any = getattr(net, "effective_gate", None)
-    return (lambda z: sign * gate(z.clone())) if _gated(net, measure) else _asked(net, measure, sign)
+    return (lambda z: sign * gate(z.clone())) if _gated(net, measure) else _requested(net, measure, sign)

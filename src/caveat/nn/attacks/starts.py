@@ -1,4 +1,4 @@
-"""Where an attack begins. Certified networks are flat at the point itself, so the start decides what is found.
+"""Where an attack begins. Certified networks are flat at the point itself, so the start decides how far it gets.
 
 ``toward_id`` is the strongest against them: project samples of the other side (training images, where confidence
 is raised) into the ball, and begin at the one that scores best.
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from caveat._internal.checks import Rng, as_rng, check_known
 from caveat.errors import InputError
-from caveat.nn.attacks.ball import Ball, Objective
+from caveat.nn.attacks.ascent import Ball, Objective, each_row
 
 __all__ = ["RANDOM", "STARTS", "make_start"]
 
@@ -23,18 +23,9 @@ SMALL = 0.01
 Start = Callable[[Ball, np.random.Generator], Tensor]
 
 
-def _point(ball: Ball, rng: np.random.Generator) -> Tensor:
-    return ball.x
-
-
-def _small(ball: Ball, rng: np.random.Generator) -> Tensor:
-    return ball.x + _uniform(ball.x, rng) * min(SMALL, ball.epsilon)
-
-
 def _full(ball: Ball, rng: np.random.Generator) -> Tensor:
     noise = _uniform(ball.x, rng)
-    largest = noise.abs().flatten(1).amax(dim=1).reshape(-1, *[1] * (noise.ndim - 1))
-    return ball.x + ball.epsilon * noise / largest
+    return ball.x + ball.epsilon * noise / each_row(noise.abs().flatten(1).amax(dim=1), noise)
 
 
 def _contrast(ball: Ball, rng: np.random.Generator) -> Tensor:
@@ -43,21 +34,21 @@ def _contrast(ball: Ball, rng: np.random.Generator) -> Tensor:
 
 
 def _decontrast(ball: Ball, rng: np.random.Generator) -> Tensor:
-    mean = ball.x.flatten(1).mean(dim=1).reshape(-1, *[1] * (ball.x.ndim - 1))
+    mean = each_row(ball.x.flatten(1).mean(dim=1), ball.x)
     return ball.x + (mean - ball.x).clamp(-ball.epsilon, ball.epsilon)
 
 
-def _lower(ball: Ball, rng: np.random.Generator) -> Tensor:
-    return ball.x - ball.epsilon
+def _uniform(like: Tensor, rng: np.random.Generator) -> Tensor:
+    return torch.as_tensor(rng.uniform(-1, 1, size=tuple(like.shape))).to(like)
 
 
 STARTS: dict[str, Start] = {
-    "point": _point,
-    "small": _small,
+    "point": lambda ball, rng: ball.x,
+    "small": lambda ball, rng: ball.x + _uniform(ball.x, rng) * min(SMALL, ball.epsilon),
     "full": _full,
     "contrast": _contrast,
     "decontrast": _decontrast,
-    "lower": _lower,
+    "lower": lambda ball, rng: ball.x - ball.epsilon,
 }
 
 
@@ -74,7 +65,7 @@ def make_start(
     """The start of that name for every sample, inside the ball.
 
     ``point``: the input. ``small``: up to 0.01 away. ``full``: random, its largest change exactly epsilon.
-    ``contrast``: what is nearly white becomes white, the rest as dark as the ball allows (GOOD appendix A).
+    ``contrast``: nearly white pixels become white, the rest as dark as the ball allows (GOOD appendix A).
     ``decontrast``: towards the mean of the image (ProoD). ``lower``: everything darker. ``toward_id``: of ``tries``
     candidates drawn and projected into the ball, the best for each sample.
     """
@@ -93,14 +84,10 @@ def make_start(
         every = torch.arange(ball.x.shape[0], device=ball.x.device)
         for rows in torch.split(every, max(1, batch_size // drawn.shape[0])):
             part = ball.rows(slice(int(rows[0]), int(rows[-1]) + 1))
-            m = part.x.shape[0]
+            m = len(part.x)
             moved = part.project(drawn[:, None])  # (candidates, samples, ...)
             values, which = objective(moved.flatten(0, 1)).reshape(-1, m).max(dim=0)
             chosen = moved[which, torch.arange(m, device=which.device)]
-            up = (values > best_value[rows]).reshape(-1, *[1] * (best.ndim - 1))
+            up = each_row(values > best_value[rows], best)
             best = best.index_copy(0, rows, torch.where(up, chosen, best[rows]))
     return best
-
-
-def _uniform(like: Tensor, rng: np.random.Generator) -> Tensor:
-    return torch.as_tensor(rng.uniform(-1, 1, size=tuple(like.shape))).to(like)

@@ -1,9 +1,12 @@
-"""Bounds of what a network can say about any input near a given one: boxes, logit differences, confidence."""
+"""Bounds of the outputs of a network for all inputs near one: boxes, logit differences, confidence."""
 
 from caveat.nn.bounds.box import Box, input_box
 from caveat.nn.bounds.certify import confidence_bounds, epsilon_star, label_bounds
 from caveat.nn.bounds.confidence import (
     confidence_loss,
+    effective_gate,
+    gated_log_confidence,
+    joint_log_probabilities,
     largest_difference,
     log_confidence,
     log_confidence_lower,
@@ -15,7 +18,6 @@ from caveat.nn.bounds.confidence import (
 from caveat.nn.bounds.differences import difference_bounds
 from caveat.nn.bounds.export import export_network
 from caveat.nn.bounds.interval import propagate
-from caveat.nn.bounds.joint import effective_gate, gated_log_confidence, joint_log_probabilities
 from caveat.nn.bounds.rules import register_rule
 
 __all__ = [

@@ -1,16 +1,16 @@
-"""Whether the graph that bounds follow does what the network does.
+"""Check that the graph that bounds follow does what the network does.
 
-Both are run once, and each elementary operation that torch really carries out is noted, with changes in place rewritten
-as new values (functionalisation). The network is called as its users call it, hooks and all; the graph is run as bounds
-understand it, each layer by the forward pass of its type and each operation on values of its own. If the two answers
-are not made from the input by the same operations, nothing is certified: a hook has a part in it, or a tensor that is
-read after another name of it was written to, or a constant that is another one each time.
+Both are run once, and each elementary operation that torch carries out is recorded, with changes in place rewritten as
+new values (functionalization). The network is called as its users call it, with its hooks; the graph is run as bounds
+read it, each layer by the forward pass of its type and each operation on copies. If the two answers are not made from
+the input by the same operations, nothing is certified: a hook takes part, or a tensor is read after another name of it
+was written to, or a constant changes from call to call.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, final
 
 import torch
@@ -18,9 +18,11 @@ from torch import Tensor, fx, nn
 from torch.func import functionalize
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from caveat.errors import InputError
-from caveat.nn.bounds.tracing import Reading, at_rest, first_line
+from caveat.nn._modes import at_rest
+from caveat.nn.bounds.tracing import Reading, first_line
 
 __all__ = ["demand_agreement"]
 
@@ -32,22 +34,22 @@ _KEEPS_VALUES = {_aten.clone, _aten.detach, _aten.alias, _aten.lift_fresh, _aten
 _GIVES_VALUES = {"numpy", "__array__", "__dlpack__", "tolist", "data_ptr", "untyped_storage"}
 
 
-def demand_agreement(model: nn.Module, known: Reading, like: Tensor) -> None:
+def demand_agreement(model: nn.Module, reading: Reading, like: Tensor) -> None:
     """Raise unless a model does what its graph says, for inputs such as ``like`` (n, ...)."""
     kind = (like.shape[1:], like.dtype, like.device)
-    if kind in known.agreed:
+    if kind in reading.agreed:
         return
     for n, gradients in _RUNS:
         example = torch.rand((n, *like.shape[1:]), dtype=like.dtype, generator=torch.Generator().manual_seed(n))
         with torch.set_grad_enabled(gradients), at_rest(model):
-            _compare(model, known, example.to(like.device))
-    known.agreed.add(kind)
+            _compare(model, reading, example.to(like.device))
+    reading.agreed.add(kind)
 
 
-def _compare(model: nn.Module, known: Reading, example: Tensor) -> None:
+def _compare(model: nn.Module, reading: Reading, example: Tensor) -> None:
     name, terms = type(model).__name__, _Terms()
     done, error = _answer(terms, model, example)
-    read, other_error = _answer(terms, lambda x: known.run(model, x, _step(model, known)), example)
+    read, other_error = _answer(terms, lambda x: reading.run(model, x, _step(model, reading)), example)
     if done is None and read is None and example.shape[0] == 1:
         return  # squeeze() without an axis, for example: the model does not take a batch of one
     if done is None or read is None:
@@ -59,23 +61,23 @@ def _compare(model: nn.Module, known: Reading, example: Tensor) -> None:
 
 
 def _answer(terms: _Terms, call: Callable[[Tensor], Any], example: Tensor) -> tuple[int | None, str]:
-    """The term that a call answers with, or None and the reason why there is none."""
+    """The term that a call answers with, or None and the reason."""
     example = example.clone()
     try:
         with _ValuesStayInside(), _Recorder(terms, example) as recorder:
             answer = functionalize(call)(example)
         return recorder.term_of(answer), "the answer does not come from the input by operations of torch"
-    except Exception as error:  # whatever a forward pass may raise
+    except Exception as error:  # a forward pass may raise anything
         return None, first_line(error)
 
 
-def _step(model: nn.Module, known: Reading) -> Callable[[fx.Node, Any, Any], Any]:
-    """One node of the graph on tensors, as bounds understand it: values in, values out, no memory shared."""
+def _step(model: nn.Module, reading: Reading) -> Callable[[fx.Node, Any, Any], Any]:
+    """One node of the graph on tensors, as bounds read it: values in, values out, no memory shared."""
 
     def step(node: fx.Node, args: Any, kwargs: Any) -> Any:
-        args, kwargs = (_mapped(part, torch.clone) for part in (args, kwargs))
+        args, kwargs = tree_map_only(Tensor, torch.clone, (args, kwargs))
         target: Any = node.target
-        if (module := known.module(model, node)) is not None:
+        if (module := reading.module(model, node)) is not None:
             return type(module).forward(module, *args, **kwargs)
         return target(*args, **kwargs) if node.op == "call_function" else getattr(args[0], target)(*args[1:], **kwargs)
 
@@ -84,7 +86,7 @@ def _step(model: nn.Module, known: Reading) -> Callable[[fx.Node, Any, Any], Any
 
 @final
 class _ValuesStayInside(TorchFunctionMode):
-    """No value of a tensor may leave torch: what is made of it would be taken for a constant."""
+    """No value of a tensor may leave torch: results made from it would count as constants."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in _GIVES_VALUES and torch._is_functional_tensor(args[0]):
@@ -94,11 +96,11 @@ class _ValuesStayInside(TorchFunctionMode):
 
 @final
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes how each tensor was made from the input; a tensor that was not is a constant."""
+    """Records how each tensor was made from the input; a tensor that was not is a constant."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # newer torch would import its compiler to keep away from this class: more than a second
+        return False  # newer torch would import its compiler to skip this class, which takes more than a second
 
     def __init__(self, terms: _Terms, example: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -108,23 +110,24 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def term_of(self, value: Any) -> int | None:
         return self.made[id(value)][1] if id(value) in self.made else None
 
+    def _uses_input(self, values: Any) -> bool:
+        return any(id(part) in self.made for part in _tensors(values))
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         if torch.Tag.nondeterministic_seeded in func.tags:
             raise InputError(f"it draws random numbers with {func}")
-        used = {id(part) for part in _tensors((args, kwargs))} & self.made.keys()
-        if not used:
+        if not self._uses_input((args, kwargs)):
             return result
-        # An index is data-dependent only if the places to look at come from the input.
-        places = _tensors(args[1:] if func is _aten.index.Tensor else (args, kwargs))
-        if {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags) and any(
-            id(part) in self.made for part in places
-        ):
+        # An index is data-dependent only if its positions come from the input.
+        positions = args[1:] if func is _aten.index.Tensor else (args, kwargs)
+        varying = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags)
+        if varying and self._uses_input(positions):
             raise InputError(f"it depends on values through {func}")
-        key = _mapped(
-            (args, kwargs), lambda part: self.made.get(id(part), (None, None))[1] or self.terms.constant(part)
-        )
+        key = tree_map_only(
+            Tensor, lambda part: self.term_of(part) or self.terms.constant(part), (args, kwargs)
+        )  # fmt: skip
         for place, part in enumerate(_tensors(result)):
             if func.overloadpacket in _KEEPS_VALUES and part.dtype == args[0].dtype:
                 term = self.terms.reshaped(self.made[id(args[0])][1], args[0].shape, part.shape)
@@ -155,33 +158,18 @@ class _Terms:
         base, shape = self.bases.get(term, (term, before))
         if shape == after:
             return base
-        made = self.number(("reshape", base, tuple(after)))
-        self.bases[made] = base, shape
-        return made
+        new = self.number(("reshape", base, tuple(after)))
+        self.bases[new] = base, shape
+        return new
 
     def constant(self, value: Tensor) -> _Term:
-        """A constant by what it holds now: it may be made anew, or written to, from one use to the next."""
-        held = value.detach().reshape(-1).contiguous().view(torch.uint8).cpu().numpy()
-        return self.number((tuple(value.shape), value.dtype, value.device, hashlib.blake2b(held.data).digest()))
+        """A constant by its current content, which may change from one use to the next."""
+        content = value.detach().reshape(-1).contiguous().view(torch.uint8).cpu().numpy()
+        return self.number((tuple(value.shape), value.dtype, value.device, hashlib.blake2b(content.data).digest()))
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for part in value:
-            yield from _tensors(part)
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
-
-
-def _mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
-    """A nested value with its tensors changed."""
-    if isinstance(value, (tuple, list)):
-        return type(value)(_mapped(part, change) for part in value)
-    if isinstance(value, dict):
-        return {name: _mapped(part, change) for name, part in value.items()}
-    return change(value) if isinstance(value, Tensor) else value
+def _tensors(value: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 def _frozen(value: Any) -> Any:

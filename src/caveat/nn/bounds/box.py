@@ -53,18 +53,18 @@ class Box:
         return self.centre.shape
 
     def widened(self, terms: int) -> Box:
-        """A box that also holds what rounding does to a sum of ``terms`` products with entries of this box.
+        """A box that also holds the rounding of a sum of ``terms`` products with entries of this box.
 
         A sum of k products is off by at most k u (|W| |c| + |b|), u the unit roundoff. Because the radius goes through
         |W| as well, moving k u |c| into it pays for the sum before it is made. Four times that pays for the bound and
-        for whoever evaluates the network in the same precision.
+        for an evaluation of the network in the same precision.
         """
         slack = rounding(terms, self.centre.dtype)
         return Box(self.centre, torch.abs(self.centre).add_(self.radius).mul_(slack).add_(self.radius))
 
 
 def rounding(terms: int, dtype: torch.dtype) -> float:
-    """What a sum of ``terms`` products may be off by, for the bound and for who evaluates, relative to its parts."""
+    """Relative rounding error of a sum of ``terms`` products, for the bound and for an evaluation."""
     return 2 * (terms + 4) * torch.finfo(dtype).eps
 
 
@@ -103,7 +103,7 @@ def check_range(x: Tensor, clip: tuple[float, float]) -> None:
     least, most = (float(end) for end in torch.aminmax(x.detach()))
     if not clip[0] <= least <= most <= clip[1]:
         raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values from {least:g} to {most:g}. "
-                         "Put the normalisation into the model, or pass clip=None.")  # fmt: skip
+                         "Put the normalization into the model, or pass clip=None.")  # fmt: skip
 
 
 def per_sample(epsilon: float | Tensor, x: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""Certified bounds of confidence: what no attacker within the radius can pass.
+"""Certified bounds of confidence, which no attacker within the radius can pass.
 
-Computed in float64 and widened by what rounding can do. A number that is not finite is an error, never a guarantee.
+Computed in float64 and widened by the possible rounding. A number that is not finite is an error, never a guarantee.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from torch.nn.parameter import is_lazy
 from caveat._internal.checks import as_count, as_number, as_positive, check_finite, check_known
 from caveat.errors import CaveatError, InputError
 from caveat.nn._heads import per_sample
-from caveat.nn.bounds.box import Box, check_range, input_box
+from caveat.nn._walk import place_of, to_numpy
+from caveat.nn.bounds.box import check_range, input_box
 from caveat.nn.bounds.confidence import log_confidence, log_confidence_lower, log_confidence_upper, log_one_plus
 from caveat.nn.bounds.crown import crown_differences
 from caveat.nn.bounds.differences import log_probability_bounds
@@ -72,7 +73,7 @@ def confidence_bounds(
         At most this many samples get linear bounds after interval bounds left them open: those on one side of the
         threshold whose bound is on the other, the nearest first.
     threshold
-        The log-confidence that decides, such as the 5 % quantile of the inliers'. Needed with ``refine``.
+        The log-confidence that decides, such as the 5 % quantile of the inliers. Needed with ``refine``.
     batch_size
         Samples in one pass.
 
@@ -101,7 +102,7 @@ def confidence_bounds(
         _demand_enclosed(value, lower, upper, "the unchanged input of")
         _demand_agreement(net, inputs, reach, clip, lower, upper)
     return ScoreBounds(
-        value=_numpy(value), lower=_numpy(lower), upper=_numpy(upper), epsilon=float(epsilon),
+        value=to_numpy(value), lower=to_numpy(lower), upper=to_numpy(upper), epsilon=float(epsilon),
         method=method if method == "crown" or not chosen.numel() else "ibp, crown", refined=int(chosen.numel()),
     )  # fmt: skip
 
@@ -136,7 +137,7 @@ def label_bounds(
         _demand_enclosed(value, lower, upper, "the unchanged input of")
         _demand_agreement(net, inputs, reach, clip)
     return ScoreBounds(
-        value=_numpy(value), lower=_numpy(lower), upper=_numpy(upper), epsilon=float(epsilon), method="ibp"
+        value=to_numpy(value), lower=to_numpy(lower), upper=to_numpy(upper), epsilon=float(epsilon), method="ibp"
     )
 
 
@@ -160,7 +161,7 @@ def epsilon_star(
     model, x, clip, batch_size
         As in ``confidence_bounds``.
     threshold
-        A log-confidence, such as the 5 % quantile of the inliers'.
+        A log-confidence, such as the 5 % quantile of the inliers.
     largest
         Where to stop looking.
     steps
@@ -197,7 +198,7 @@ def epsilon_star(
             sound = holds(middle)
             good, bad = torch.where(sound, middle, good), torch.where(sound, bad, middle)
         good = torch.where(everywhere, torch.full_like(good, float(largest)), good)
-        return _numpy(torch.where(at_rest, good, torch.full_like(good, torch.nan)))
+        return to_numpy(torch.where(at_rest, good, torch.full_like(good, torch.nan)))
 
 
 def _prepared(model: nn.Module, x: ArrayLike | Tensor, clip: Clip, batch_size: int) -> tuple[nn.Module, Tensor]:
@@ -210,7 +211,7 @@ def bounds_of(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip, batch_s
     """Lower and upper bounds of the log-confidence of a model made ``certifiable``."""
     own: Any = getattr(net, "log_confidence_bounds", None)
     if own is not None and does_more(net):
-        raise InputError(f"{type(net).__name__} brings its own bounds, which do not speak of its hooks. Remove them.")
+        raise InputError(f"{type(net).__name__} brings its own bounds, which do not cover its hooks. Remove the hooks.")
     lower, upper = [], []
     for x, epsilon in zip(torch.split(inputs, batch_size), torch.split(reach, batch_size), strict=True):
         if own is not None:
@@ -225,12 +226,9 @@ def bounds_of(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip, batch_s
 
 def _log_probabilities(logits: Tensor) -> Tensor:
     """log p_y (n, K) that does not saturate at 0, as log-softmax does; one class at a time."""
-    each = [log_one_plus((logits - logits[:, k, None])[:, _others(logits, k)], dim=1) for k in range(logits.shape[1])]
+    classes = torch.arange(logits.shape[1], device=logits.device)
+    each = [log_one_plus((logits - logits[:, k, None])[:, classes != k], dim=1) for k in classes]
     return -torch.stack(each, dim=1)
-
-
-def _others(logits: Tensor, k: int) -> Tensor:
-    return torch.arange(logits.shape[1], device=logits.device) != k
 
 
 def _open(value: Tensor, lower: Tensor, upper: Tensor, threshold: float) -> Tensor:
@@ -243,13 +241,9 @@ def _open(value: Tensor, lower: Tensor, upper: Tensor, threshold: float) -> Tens
 def _linear(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip) -> Pair:
     if hasattr(net, "log_confidence_bounds"):
         raise InputError(f"{type(net).__name__} brings its own bounds, which CROWN cannot refine. Use method 'ibp'.")
-    box, sides = input_box(inputs, reach, clip).widened(1), list[Pair]()
-    for centre, radius in zip(torch.split(box.centre, 1), torch.split(box.radius, 1), strict=True):
-        differences = crown_differences(net, Box(centre, radius))
-        _demand_finite(differences)
-        sides.append((log_confidence_lower(differences), log_confidence_upper(differences)))
-    lower, upper = (torch.cat(side) for side in zip(*sides, strict=True))
-    return lower * (1 + _LAST), upper * (1 - _LAST)
+    differences = crown_differences(net, input_box(inputs, reach, clip).widened(1))
+    _demand_finite(differences)
+    return log_confidence_lower(differences) * (1 + _LAST), log_confidence_upper(differences) * (1 - _LAST)
 
 
 def _reach(epsilon: float, inputs: Tensor) -> Tensor:
@@ -274,12 +268,12 @@ def _demand_enclosed(value: Tensor, lower: Tensor, upper: Tensor, where: str) ->
 def _demand_agreement(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip, *bounds: Tensor) -> None:
     """Compare the network with its bounds at random points of the balls: at radius 0 there, and in the ball.
 
-    The unchanged input alone would not do: where logits are uniform, a factor that was overlooked does not show. Points
+    The unchanged input alone is not enough: where logits are uniform, an overlooked factor does not show. Points
     are given to the network two by two and to the bounds at once, so an answer that depends on the batch shows too.
     """
-    chance = torch.Generator().manual_seed(0)
-    rows = torch.randint(inputs.shape[0], (_POINTS,), generator=chance).to(inputs.device)
-    moves = 2 * torch.rand((_POINTS, *inputs.shape[1:]), dtype=inputs.dtype, generator=chance) - 1
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randint(inputs.shape[0], (_POINTS,), generator=generator).to(inputs.device)
+    moves = 2 * torch.rand((_POINTS, *inputs.shape[1:]), dtype=inputs.dtype, generator=generator) - 1
     moves[::2] = moves[::2].sign()  # every other point is a corner
     box = input_box(inputs[rows], reach[rows], clip)
     points = torch.clamp(box.centre + moves.to(inputs.device) * box.radius, box.lower, box.upper)
@@ -289,9 +283,9 @@ def _demand_agreement(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip,
     none, where = torch.zeros_like(reach[rows]), "a random point of the ball of"
     if hasattr(net, "log_confidence_bounds"):
         _demand_enclosed(log_confidence(logits), *bounds_of(net, points, none, clip, _POINTS), where)
-        given = points.clone()
-        net(given)
-        if not torch.equal(given, points):  # bounds of its parts speak of the input as it came
+        copies = points.clone()
+        net(copies)
+        if not torch.equal(copies, points):  # bounds of its parts are for the unchanged input
             raise InputError(f"{type(net).__name__} brings its own bounds and changes its input in place.")
     else:
         lower, upper = log_probability_bounds(net, points, none, clip, elide=False)  # at radius 0 as tight
@@ -330,16 +324,14 @@ def certifiable(model: nn.Module) -> nn.Module:
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where the first parameter or buffer lies; the CPU for a model without any, and where float64 is unknown."""
-    first = next(chain(model.parameters(), model.buffers()), None)
-    return torch.device("cpu") if first is None or first.device.type == "mps" else first.device
+    """The device of the first parameter or buffer; the CPU where that has no float64."""
+    device = place_of(model, None)
+    return torch.device("cpu") if device.type == "mps" else device
 
 
 def as_double(x: ArrayLike | Tensor, device: torch.device | None = None) -> Tensor:
-    """A float64 tensor, on the CPU by default. Torch takes no read-only array (a memory map) and none that runs
-    backwards.
-    """
-    if not isinstance(x, Tensor):
+    """A float64 tensor, on the CPU by default."""
+    if not isinstance(x, Tensor):  # torch takes no read-only array (a memory map) and no negative strides
         x = torch.from_numpy(np.require(x, dtype=np.float64, requirements=["C", "W"]))
     return x.detach().to(torch.device("cpu") if device is None else device, torch.float64)
 
@@ -362,15 +354,11 @@ def logits_of(net: nn.Module, inputs: Tensor, *, size: int) -> Tensor:
 
 
 def in_batches(call: Callable[[Tensor], Tensor], inputs: Tensor, *, size: int) -> Tensor:
-    """What a network gives for all inputs, some at a time. It gets copies: it may write into what it is given."""
+    """The outputs of a network for all inputs, in batches of copies: it may write into its input."""
     try:
         return torch.cat([call(part.clone()) for part in torch.split(inputs, size)])
     except CaveatError:
         raise
-    except Exception as error:  # whatever a forward pass may raise
+    except Exception as error:  # a forward pass may raise anything
         shape = tuple(inputs.shape[1:])
         raise InputError(f"the model cannot take inputs of shape {shape}: {first_line(error)}.") from error
-
-
-def _numpy(tensor: Tensor) -> NDArray[np.float64]:
-    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)

@@ -65,7 +65,7 @@ def crown_differences(net: nn.Module, box: Box) -> Tensor:
     Parameters
     ----------
     net
-        In float64 and at rest; a chain of linear layers, convolutions, batch normalisations, average pools, ReLUs.
+        In float64 and at rest; a chain of linear layers, convolutions, batch normalizations, average pools, ReLUs.
     box
         Inputs (n, ...).
 
@@ -79,10 +79,8 @@ def crown_differences(net: nn.Module, box: Box) -> Tensor:
     """
     blocks = _blocks(net, box.centre)
     with torch.no_grad():
-        one = [
-            _differences(blocks, Box(box.centre[i : i + 1], box.radius[i : i + 1])) for i in range(box.centre.shape[0])
-        ]
-    return torch.stack(one)
+        rows = zip(torch.split(box.centre, 1), torch.split(box.radius, 1), strict=True)
+        return torch.stack([_differences(blocks, Box(*row)) for row in rows])
 
 
 def _differences(blocks: list[_Chain], box: Box) -> Tensor:
@@ -97,8 +95,8 @@ def _differences(blocks: list[_Chain], box: Box) -> Tensor:
     classes = logits.shape[1]
     eye = torch.eye(classes, dtype=logits.dtype, device=logits.device)
     pairs = (eye[:, None] - eye).flatten(0, 1)
-    found = _carried_back(blocks, starts, inner, pairs, blocks[-1].size(size)).reshape(classes, classes)
-    return found * (1 - eye)
+    upper = _carried_back(blocks, starts, inner, pairs, blocks[-1].size(size)).reshape(classes, classes)
+    return upper * (1 - eye)
 
 
 def _tightened(blocks: list[_Chain], starts: list[Box], inner: list[Box], before: Box, size: Tensor) -> Box:
@@ -118,8 +116,8 @@ def _tightened(blocks: list[_Chain], starts: list[Box], inner: list[Box], before
 
 def _carried_back(blocks: list[_Chain], starts: list[Box], inner: list[Box], rows: Tensor, size: Tensor) -> Tensor:
     """Upper bounds (S,) of linear functions, rows (S, ...), of what the last block gives, which adds up to ``size``."""
-    found = torch.cat([_carry(blocks, starts, inner, part) for part in torch.split(rows, _ROWS)])
-    return found + _LOST * (rows.flatten(1).abs() @ size.flatten())
+    upper = torch.cat([_carry(blocks, starts, inner, part) for part in torch.split(rows, _ROWS)])
+    return upper + _LOST * (rows.flatten(1).abs() @ size.flatten())
 
 
 def _carry(blocks: list[_Chain], starts: list[Box], inner: list[Box], rows: Tensor) -> Tensor:
@@ -156,10 +154,10 @@ def _pull(block: _Chain, shape: torch.Size, rows: Tensor) -> tuple[Tensor, Tenso
 
 def _blocks(net: nn.Module, like: Tensor) -> list[_Chain]:
     """The network as affine blocks with a ReLU between each two."""
-    known, blocks = traced(net), [_Chain([])]
-    demand_agreement(net, known, like)
-    for node in known.chain("CROWN"):
-        module = known.module(net, node)
+    reading, blocks = traced(net), [_Chain([])]
+    demand_agreement(net, reading, like)
+    for node in reading.chain("CROWN"):
+        module = reading.module(net, node)
         if isinstance(module, nn.ReLU) or node.target in _RELU:
             blocks.append(_Chain([]))
         elif isinstance(module, _AFFINE):

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from caveat.errors import InputError
+from caveat.nn._walk import to_numpy
 from caveat.nn.bounds.agreement import demand_agreement
 from caveat.nn.bounds.tracing import Reading, does_more, traced
 
@@ -24,10 +25,10 @@ Fields = dict[str, NDArray[Any]]
 
 
 def export_network(model: nn.Module, like: ArrayLike | Tensor | None = None) -> dict[str, NDArray[Any]]:
-    """Weights of a chain of layers under the names that ``robust.Network`` reads; the precision is kept.
+    """Weights of a chain of layers under the names that ``robust.Network`` reads, in their precision.
 
-    Linear, Conv2d, ReLU, Flatten, AvgPool2d, AdaptiveAvgPool2d(1), MaxPool2d, batch normalisation at rest; dropout and
-    identity vanish. Anything else, and residual additions, are an error that names them. Save the result with
+    Linear, Conv2d, ReLU, Flatten, AvgPool2d, AdaptiveAvgPool2d(1), MaxPool2d, batch normalization at rest; dropout and
+    identity are left out. Anything else, and residual additions, are an error that names them. Save the result with
     ``numpy.savez(path, **arrays)`` or ``safetensors.numpy.save_file(arrays, path)``.
 
     Parameters
@@ -43,12 +44,12 @@ def export_network(model: nn.Module, like: ArrayLike | Tensor | None = None) -> 
     >>> list(export_network(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))))
     ['0.dense.weight', '0.dense.bias', '1.relu.args', '2.dense.weight', '2.dense.bias']
     """
-    known, steps = traced(model), list[tuple[str, Fields]]()
-    _compare_at(model, known, like)
-    for node in known.chain("the export"):
-        module = known.module(model, node)
+    reading, steps = traced(model), list[tuple[str, Fields]]()
+    _compare_at(model, reading, like)
+    for node in reading.chain("the export"):
+        module = reading.module(model, node)
         if module is not None:
-            step = _step(module, known.name(node))
+            step = _step(module, reading.name(node))
         elif node.target in _RELU:
             step = "relu", {"args": _EMPTY}
         elif node.target in (torch.flatten, "flatten") and node.args[1:] in ((1,), (1, -1)):
@@ -61,15 +62,15 @@ def export_network(model: nn.Module, like: ArrayLike | Tensor | None = None) -> 
     return {f"{i}.{kind}.{field}": value for i, (kind, fields) in enumerate(steps) for field, value in fields.items()}
 
 
-def _compare_at(model: nn.Module, known: Reading, like: ArrayLike | Tensor | None) -> None:
+def _compare_at(model: nn.Module, reading: Reading, like: ArrayLike | Tensor | None) -> None:
     weights = next(chain(model.parameters(), model.buffers()), torch.zeros(()))
     if like is None:
-        layers = ((node, known.module(model, node)) for node in known.graph.nodes)
+        layers = ((node, reading.module(model, node)) for node in reading.graph.nodes)
         first = next(layer for node, layer in layers if not (node.op == "placeholder" or node.target in _FUNCTIONS
                                                              or isinstance(layer, _PLAIN)))  # fmt: skip
         like = torch.zeros(1, first.in_features) if isinstance(first, nn.Linear) else None
     if like is not None:
-        demand_agreement(model, known, torch.as_tensor(like).to(weights))
+        demand_agreement(model, reading, torch.as_tensor(like).to(weights))
     elif any(does_more(module) for module in model.modules()):
         raise InputError("a model with hooks needs like, some inputs to compare it with its layers, to be exported.")
 
@@ -79,16 +80,15 @@ def _step(module: nn.Module, name: str) -> tuple[str, Fields] | None:
         case nn.Identity() | nn.Dropout() | nn.Dropout1d() | nn.Dropout2d():
             return None
         case nn.Linear():
-            return "dense", {"weight": _numpy(module.weight), "bias": _bias(module.bias, module.weight)}
+            return "dense", _weights(module)
         case nn.Conv2d() if module.padding_mode == "zeros" and not isinstance(module.padding, str):
             how = (*_pair(module.stride), *_pair(module.padding), *_pair(module.dilation), module.groups)
-            fields = {"weight": _numpy(module.weight), "bias": _bias(module.bias, module.weight), "args": np.array(how)}
-            return "conv", fields
+            return "conv", {**_weights(module), "args": np.array(how)}
         case nn.BatchNorm1d() | nn.BatchNorm2d() if module.running_mean is not None and module.running_var is not None:
             scale = (module.running_var.double() + module.eps).rsqrt()
             scale = scale if module.weight is None else scale * module.weight
             shift = -module.running_mean * scale if module.bias is None else module.bias - module.running_mean * scale
-            return "affine", {"scale": _numpy(scale), "shift": _numpy(shift)}
+            return "affine", {"scale": to_numpy(scale), "shift": to_numpy(shift)}
         case nn.ReLU():
             return "relu", {"args": _EMPTY}
         case nn.Flatten(start_dim=1, end_dim=-1):
@@ -110,10 +110,7 @@ def _pair(value: Any) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else (int(value[0]), int(value[1]))
 
 
-def _bias(bias: Tensor | None, weight: Tensor) -> NDArray[Any]:
-    return np.zeros(weight.shape[0], dtype=_numpy(weight).dtype) if bias is None else _numpy(bias)
-
-
-def _numpy(tensor: Tensor) -> NDArray[Any]:
-    kept = tensor.detach().cpu()
-    return np.array((kept.float() if kept.dtype == torch.bfloat16 else kept).numpy())  # numpy has no bfloat16
+def _weights(module: nn.Linear | nn.Conv2d) -> Fields:
+    weight = to_numpy(module.weight.clone())
+    bias = np.zeros(len(weight), dtype=weight.dtype) if module.bias is None else to_numpy(module.bias.clone())
+    return {"weight": weight, "bias": bias}

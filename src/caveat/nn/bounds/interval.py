@@ -7,10 +7,10 @@ arXiv:1810.12715. Sound: whatever the network can give on the box lies between t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from torch import fx, nn
+from torch.utils._pytree import tree_leaves
 
 from caveat.errors import InputError
 from caveat.nn.bounds.agreement import demand_agreement
@@ -43,49 +43,49 @@ def propagate(model: nn.Module, box: Box, *, slack: bool = False) -> Box:
     >>> out.lower.item(), out.upper.item()
     (0.0, 2.5)
     """
-    known = traced(model)
-    return _boxed(model, known, box, slack, known.output)
+    reading = traced(model)
+    return _boxed(model, reading, box, slack, reading.output)
 
 
 def before_head(model: nn.Module, box: Box, *, slack: bool = False) -> tuple[Box, nn.Linear | None]:
     """The box of what the last linear layer sees, and that layer; the box of outputs and None if it is not linear."""
-    known = traced(model)
-    last = known.output
-    while isinstance(known.module(model, last), (nn.Identity, nn.Dropout)):
+    reading = traced(model)
+    last = reading.output
+    while isinstance(reading.module(model, last), (nn.Identity, nn.Dropout)):
         last = last.all_input_nodes[0]
-    head = known.module(model, last)
+    head = reading.module(model, last)
     if not isinstance(head, nn.Linear):
         return propagate(model, box, slack=slack), None
-    return _boxed(model, known, box, slack, last.all_input_nodes[0]), head
+    return _boxed(model, reading, box, slack, last.all_input_nodes[0]), head
 
 
-def _boxed(model: nn.Module, known: Reading, box: Box, slack: bool, last: fx.Node) -> Box:
+def _boxed(model: nn.Module, reading: Reading, box: Box, slack: bool, last: fx.Node) -> Box:
     """The box of a node of the graph, once the graph is known to do what the model does."""
 
     def step(node: fx.Node, args: Any, kwargs: Any) -> Any:
-        result = _step(model, known, node, args, kwargs, slack)
+        result = _step(model, reading, node, args, kwargs, slack)
         if isinstance(result, Box) and (result.shape[:1] != box.shape[:1] or result.centre.dtype != box.centre.dtype):
             raise InputError(f"no bound is known for '{node.name}', which mixes the samples of a batch or changes "
                              "their float type.")  # fmt: skip
         return result
 
     # A box between two ends has a rounded centre.
-    result = known.run(model, box.widened(1) if slack else box, step, last)
-    demand_agreement(model, known, box.centre)
+    result = reading.run(model, box.widened(1) if slack else box, step, last)
+    demand_agreement(model, reading, box.centre)
     if not isinstance(result, Box):
         raise InputError(f"{type(model).__name__} must return one tensor to have a bound, got {type(result).__name__}.")
     return result
 
 
-def _step(model: nn.Module, known: Reading, node: fx.Node, args: Any, kwargs: Any, slack: bool) -> Any:
+def _step(model: nn.Module, reading: Reading, node: fx.Node, args: Any, kwargs: Any, slack: bool) -> Any:
     target: Any = node.target
-    module = known.module(model, node)
+    module = reading.module(model, node)
     rules: Any = FUNCTION_RULES if node.op == "call_function" else METHOD_RULES
-    if not any(isinstance(value, Box) for value in _leaves([args, kwargs])):
+    if not any(isinstance(value, Box) for value in tree_leaves([args, kwargs])):
         if module is not None:
             return module(*args, **kwargs)
         return target(*args, **kwargs) if node.op == "call_function" else getattr(args[0], target)(*args[1:], **kwargs)
-    what = known.name(node) if module is not None else getattr(target, "__name__", target)
+    what = reading.name(node) if module is not None else getattr(target, "__name__", target)
     rule: Any = None if module is None else module_rule(module, what)
     if rule is None and target not in rules:
         raise InputError(f"no bound is known for the operation '{what}' in the forward pass (node '{node.name}').")
@@ -97,13 +97,3 @@ def _step(model: nn.Module, known: Reading, node: fx.Node, args: Any, kwargs: An
         raise InputError(
             f"no bound is known for '{what}' with these arguments (node '{node.name}'): {error}."
         ) from error
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (tuple, list)):
-        for part in value:
-            yield from _leaves(part)
-    elif isinstance(value, dict):
-        yield from _leaves(list(value.values()))
-    else:
-        yield value

@@ -1,6 +1,6 @@
 """How a box goes through each kind of layer. A layer without a rule has no bound, and the error names it.
 
-Dropout is the identity and batch normalisation uses its running statistics: bounds speak of the network at rest, also
+Dropout is the identity and batch normalization uses its running statistics: bounds are of the network at rest, also
 while it is being trained. ``slack`` widens each box by what rounding can do; certificates use it, training does not.
 """
 
@@ -22,11 +22,9 @@ __all__ = ["FUNCTION_RULES", "METHOD_RULES", "MODULE_RULES", "has_rule", "module
 
 Rule = Callable[[Any, Box, bool], Box]
 
-MODULE_RULES: dict[type[nn.Module], Rule] = {}
-
 
 def register_rule(*kinds: type[nn.Module]) -> Callable[[Rule], Rule]:
-    """Teach the bounds a module of your own: ``rule(module, box, slack) -> Box`` must enclose all it can give.
+    """Add a rule for a module of your own: ``rule(module, box, slack) -> Box`` must enclose all it can give.
 
     Examples
     --------
@@ -56,7 +54,7 @@ def module_rule(module: nn.Module, name: str) -> Rule:
     if rule is None:
         known = ", ".join(sorted(kind.__name__ for kind in MODULE_RULES))
         raise InputError(f"no bound is known for layer '{name}' of type {type(module).__name__}. "
-                         f"Known: {known}, and additions; teach it another with nn.bounds.register_rule.")  # fmt: skip
+                         f"Known: {known}, and additions; add others with nn.bounds.register_rule.")  # fmt: skip
     return rule
 
 
@@ -103,7 +101,7 @@ def affine(
         return Box(point(box.centre), size(box.radius))
     box = box.widened(terms)
     centre, radius = point(box.centre), size(box.radius)
-    if constant is not None:  # whoever begins a sum with it rounds at its size in every step
+    if constant is not None:  # a sum that begins with it is rounded at its size in every step
         radius = radius + rounding(terms, centre.dtype) * constant.abs()
     return Box(centre, radius).widened(1)
 
@@ -115,12 +113,6 @@ def linear(box: Box, weight: Tensor, bias: Tensor | None, slack: bool) -> Box:
     )  # fmt: skip
 
 
-@register_rule(nn.Linear)
-def _linear(module: nn.Linear, box: Box, slack: bool) -> Box:
-    return linear(box, module.weight, module.bias, slack)
-
-
-@register_rule(nn.Conv2d)
 def _conv2d(module: nn.Conv2d, box: Box, slack: bool) -> Box:
     if module.padding_mode != "zeros":
         raise InputError(f"a Conv2d must pad with zeros to have a bound, got padding_mode {module.padding_mode!r}.")
@@ -133,10 +125,9 @@ def _conv2d(module: nn.Conv2d, box: Box, slack: bool) -> Box:
     )  # fmt: skip
 
 
-@register_rule(nn.BatchNorm1d, nn.BatchNorm2d)
 def _batch_norm(module: nn.BatchNorm2d, box: Box, slack: bool) -> Box:
     if module.running_mean is None or module.running_var is None:
-        raise InputError("a batch normalisation needs running statistics to have a bound, this one keeps none.")
+        raise InputError("a batch normalization needs running statistics to have a bound, this one keeps none.")
     scale = (module.running_var + module.eps).rsqrt()
     if module.weight is not None:
         scale = scale * module.weight
@@ -151,32 +142,10 @@ def _batch_norm(module: nn.BatchNorm2d, box: Box, slack: bool) -> Box:
     return affine(box, 4, slack, lambda c: c * scale + shift, lambda r: r * scale.abs())
 
 
-@register_rule(nn.ReLU)
-def _relu(module: nn.ReLU, box: Box, slack: bool) -> Box:
-    return relu(box, slack)
-
-
-@register_rule(nn.Flatten)
-def _flatten(module: nn.Flatten, box: Box, slack: bool) -> Box:
-    return _reshaped(module, box)
-
-
-@register_rule(nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d)
 def _identity(module: nn.Module, box: Box, slack: bool) -> Box:
     return box
 
 
-@register_rule(nn.AvgPool2d)
-def _avg_pool(module: nn.AvgPool2d, box: Box, slack: bool) -> Box:
-    return affine(box, _area(module.kernel_size), slack, module, module)
-
-
-@register_rule(nn.AdaptiveAvgPool2d)
-def _adaptive_avg_pool(module: nn.AdaptiveAvgPool2d, box: Box, slack: bool) -> Box:
-    return affine(box, math.prod(box.shape[-2:]), slack, module, module)
-
-
-@register_rule(nn.MaxPool2d)
 def _max_pool(module: nn.MaxPool2d, box: Box, slack: bool) -> Box:
     if slack:
         box = box.widened(1)
@@ -184,8 +153,9 @@ def _max_pool(module: nn.MaxPool2d, box: Box, slack: bool) -> Box:
     return box.widened(1) if slack else box
 
 
-def _area(size: Any) -> int:
-    return size * size if isinstance(size, int) else math.prod(size)
+def _avg_pool(module: nn.AvgPool2d, box: Box, slack: bool) -> Box:
+    size = module.kernel_size
+    return affine(box, size * size if isinstance(size, int) else math.prod(size), slack, module, module)
 
 
 def _reshaped(how: Callable[[Tensor], Tensor], box: Box) -> Box:
@@ -249,13 +219,18 @@ def _demand_samples_apart(what: str, mixed: bool) -> None:
 
 
 def _attribute(box: Box, name: str, slack: bool) -> Any:
-    if name not in ("shape", "ndim", "dtype", "device"):  # others, such as data, hold values and would be constants
+    if name not in (
+        "shape",
+        "ndim",
+        "dtype",
+        "device",
+    ):  # others hold values and would be constants
         raise InputError(f"no bound is known for the attribute '{name}' of a part of the network.")
     return getattr(box.centre, name)
 
 
 def _dropout(box: Box, p: float = 0.5, training: bool = True, inplace: bool = False, *, slack: bool) -> Box:
-    if training:  # bounds are of the network at rest, and this one never rests
+    if training:  # bounds are of the network at rest, where this one still drops
         raise InputError("a dropout that is on at rest has no bound. Write F.dropout(x, p, training=self.training).")
     return box
 
@@ -268,6 +243,22 @@ def _functional(kind: type[nn.Module]) -> Callable[..., Box]:
     """The rule of a module type for the function of the same arguments."""
     return lambda box, *args, slack, **kwargs: MODULE_RULES[kind](kind(*args, **kwargs), box, slack)
 
+
+MODULE_RULES: dict[type[nn.Module], Rule] = {
+    nn.Linear: lambda module, box, slack: linear(box, module.weight, module.bias, slack),
+    nn.Conv2d: _conv2d,
+    nn.BatchNorm1d: _batch_norm,
+    nn.BatchNorm2d: _batch_norm,
+    nn.ReLU: lambda module, box, slack: relu(box, slack),
+    nn.Flatten: lambda module, box, slack: _reshaped(module, box),
+    nn.Identity: _identity,
+    nn.Dropout: _identity,
+    nn.Dropout1d: _identity,
+    nn.Dropout2d: _identity,
+    nn.AvgPool2d: _avg_pool,
+    nn.AdaptiveAvgPool2d: lambda module, box, slack: affine(box, math.prod(box.shape[-2:]), slack, module, module),
+    nn.MaxPool2d: _max_pool,
+}
 
 METHOD_RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("add", "add_"), _add), **dict.fromkeys(("sub", "sub_"), _subtract),

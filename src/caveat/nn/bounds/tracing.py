@@ -2,14 +2,13 @@
 
 ``torch.fx`` runs the forward pass with a stand-in for the input and notes what happens to it, so residual additions and
 reshapes written in ``forward`` are seen, and so are hooks. The graph is of the network at rest, also while it is being
-trained. Whether it says all that the network does is checked by ``caveat.nn.bounds.agreement``.
+trained. ``caveat.nn.bounds.agreement`` checks that it covers all that the network does.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, final
 from weakref import WeakKeyDictionary
@@ -18,9 +17,10 @@ from torch import Tensor, fx, nn
 from torch.nn.modules import module as torch_module
 
 from caveat.errors import InputError
+from caveat.nn._modes import at_rest
 from caveat.nn.bounds.rules import has_rule
 
-__all__ = ["Reading", "at_rest", "does_more", "first_line", "state_of", "traced"]
+__all__ = ["Reading", "does_more", "first_line", "state_of", "traced"]
 
 _ROOT = "model"
 _PLAIN = (bool, int, float, str, type(None))
@@ -52,24 +52,12 @@ class _Tracer(fx.Tracer):
 @final
 @dataclass(eq=False)
 class Reading:
-    """A forward pass as a graph.
-
-    Parameters
-    ----------
-    graph
-        Operations in order.
-    constants
-        What was made during the forward pass and did not depend on the input, by name.
-    state
-        What the model was like when it was read.
-    agreed
-        Shapes and types of inputs for which the graph was compared with the model.
-    """
+    """A forward pass as a graph."""
 
     graph: fx.Graph
-    constants: dict[str, Any]
-    state: tuple[Any, ...]
-    agreed: set[Any] = field(default_factory=set)
+    constants: dict[str, Any]  # made during the forward pass, independent of the input
+    state: tuple[Any, ...]  # ``state_of`` the model when it was read
+    agreed: set[Any] = field(default_factory=set)  # shapes and types of inputs for which it was compared with the model
 
     def chain(self, who: str) -> Iterator[Any]:
         """The nodes between input and output, each of which must read the one before it alone."""
@@ -94,7 +82,7 @@ class Reading:
 
     @staticmethod
     def name(node: fx.Node) -> str:
-        """The name of a layer or a parameter as the model's owner knows it; empty for the model itself."""
+        """The name of a layer or a parameter in the model; empty for the model itself."""
         return str(node.target).removeprefix(_ROOT).removeprefix(".")
 
     def run(self, model: nn.Module, first: Any, step: Step, last: fx.Node | None = None) -> Any:
@@ -108,32 +96,28 @@ class Reading:
             if node.op == "placeholder":
                 values[node] = first
             elif node.op == "get_attr":
-                values[node] = self._attribute(model, node)
+                own = str(node.target) not in self.constants
+                values[node] = operator.attrgetter(self.name(node))(model) if own else self.constants[str(node.target)]
             else:
                 args, kwargs = (fx.map_arg(part, values.__getitem__) for part in (node.args, node.kwargs))
                 values[node] = step(node, args, kwargs)
-            for used in node.all_input_nodes:  # what nobody waits for any more is freed
+            for used in node.all_input_nodes:  # free what no later node reads
                 waiting[used] -= 1
                 if not waiting[used]:
                     del values[used]
         return values[last]
 
-    def _attribute(self, model: nn.Module, node: fx.Node) -> Any:
-        if str(node.target) in self.constants:
-            return self.constants[str(node.target)]
-        return operator.attrgetter(self.name(node))(model)
-
 
 def traced(model: nn.Module) -> Reading:
     """The forward pass of a model at rest. Kept until a submodule, a hook or a plain attribute changes."""
     state = state_of(model)
-    known = _READ.get(model)
-    if known is None or known.state != state:
+    reading = _READ.get(model)
+    if reading is None or reading.state != state:
         root = _Call(model)
         try:
             with at_rest(model):
                 graph = _Tracer().trace(root)
-        except Exception as error:  # whatever a forward pass may raise when it is given a stand-in
+        except Exception as error:  # a forward pass may raise anything on a stand-in
             raise InputError(f"the forward pass of {type(model).__name__} cannot be read ({first_line(error)}). "
                              "Write it without branches on values, or from nn.Sequential.") from error  # fmt: skip
         names = (str(node.target) for node in graph.nodes if node.op == "get_attr")
@@ -141,8 +125,8 @@ def traced(model: nn.Module) -> Reading:
         if any(getattr(value, "grad_fn", None) is not None for value in constants.values()):
             raise InputError(f"{type(model).__name__} uses weights that are not its parameters, which bounds would "
                              "take for constants. Register them as parameters.")  # fmt: skip
-        known = _READ[model] = Reading(graph, constants, state)
-    return known
+        reading = _READ[model] = Reading(graph, constants, state)
+    return reading
 
 
 def does_more(module: nn.Module) -> bool:
@@ -161,28 +145,14 @@ def state_of(model: nn.Module) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-@contextmanager
-def at_rest(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode for a while, each module by its flag alone."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        for module, _ in modes:
-            module.training = False
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
-
-
 def reaching(last: fx.Node) -> set[fx.Node]:
     """The nodes that a node depends on, and itself."""
-    found, open_ = {last}, [last]
-    while open_:
-        for node in open_.pop().all_input_nodes:
-            if node not in found:
-                found.add(node)
-                open_.append(node)
-    return found
+    nodes, waiting = {last}, [last]
+    while waiting:
+        new = set(waiting.pop().all_input_nodes) - nodes
+        nodes |= new
+        waiting += new
+    return nodes
 
 
 def _plain_attributes(module: nn.Module) -> Iterable[tuple[str, Any]]:

@@ -194,7 +194,8 @@ def _warn_of_collapse(measured: dict[str, float], labels: torch.Tensor, where: s
     if measured["accuracy"] <= min(chance + margin, 1 - 1e-9):  # one class, always right, is not a collapse
         warnings.warn(
             f"training collapsed: accuracy {measured['accuracy']:.3f} on {where} is not better than always "
-            f"predicting the most frequent class ({chance:.3f}). Lower learning_rate, or the weight of the outliers' loss.",
+            f"predicting the most frequent class ({chance:.3f}). Lower learning_rate, or the weight of the "
+            "outliers' loss.",
             CaveatWarning,
             stacklevel=3,
         )

@@ -1,0 +1,153 @@
+r"""Ascent inside a ball around each input: APGD and monotone PGD.
+
+**APGD**, projected gradient ascent with momentum whose step size halves itself where it stops paying:
+
+$$ z = P(x_k + \eta\, \mathrm{sign} \nabla f(x_k)), \qquad x_{k+1} = P(x_k + a(z - x_k) + (1 - a)(x_k - x_{k-1})) $$
+
+with a = 0.75 (1 in the first step) and eta = 2 epsilon at first. Croce and Hein, "Reliable Evaluation of Adversarial
+Robustness with an Ensemble of Diverse Parameter-free Attacks", ICML 2020, arXiv:2003.01690, algorithm 1. No early stop
+and no class bookkeeping: each sample keeps the largest value of all its iterates, the last one included.
+
+**Monotone PGD**, heavy-ball ascent along the raw gradient that never accepts a fall:
+
+$$ v \leftarrow 0.9\, v + \nabla f(x), \qquad x \leftarrow P(x + \eta v) $$
+
+If the objective did not fall, the step is kept and eta grows by 1.1; otherwise point and velocity go back to the last
+accepted ones and eta halves. Each sample has its own eta. Bitterwolf, Meinke and Hein, NeurIPS 2020, appendix A. Where
+gradients are tiny but not zero, their sign is noise and their direction is not: this finds what APGD misses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+__all__ = ["Ball", "Climb", "Objective", "apgd", "checkpoints", "climber", "each_row", "monotone"]
+
+Objective = Callable[[Tensor], Tensor]  # inputs (n, ...) to values (n,), which the attack makes large
+Climb = Callable[[Tensor], tuple[Tensor, Tensor]]  # inputs to values and their gradient by the inputs
+MOMENTUM = 0.75
+ENOUGH = 0.75  # share of steps since the last checkpoint that must have gone up
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """All inputs within epsilon of x in every entry, and inside the range of inputs."""
+
+    x: Tensor
+    epsilon: float
+    clip: tuple[float, float] | None = (0.0, 1.0)
+
+    def project(self, z: Tensor) -> Tensor:
+        """The nearest input in the ball."""
+        z = torch.minimum(torch.maximum(z, self.x - self.epsilon), self.x + self.epsilon)
+        return z if self.clip is None else z.clamp(*self.clip)
+
+    def rows(self, part: slice | Tensor) -> Ball:
+        return Ball(self.x[part], self.epsilon, self.clip)
+
+
+def climber(objective: Objective) -> Climb:
+    """Value and gradient of an objective in one forward and one backward pass."""
+
+    def climb(z: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            z = z.detach().requires_grad_()
+            values = objective(z)
+            if not values.requires_grad:  # the objective does not depend on the input at all
+                return values, torch.zeros_like(z)
+            (gradient,) = torch.autograd.grad(values.sum(), z)
+        return values.detach(), gradient
+
+    return climb
+
+
+def each_row(values: Tensor, like: Tensor) -> Tensor:
+    """Values (n,) in a shape that broadcasts over ``like`` (n, ...)."""
+    return values.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def checkpoints(steps: int) -> list[int]:
+    """The numbers of steps, out of ``steps``, after which the step size is revised.
+
+    w_j = ceil(p_j N) with p_0 = 0, p_1 = 0.22, p_{j+1} = p_j + max(p_j - p_{j-1} - 0.03, 0.06); in whole percent, since
+    0.57 * 100 is more than 57 in floating point.
+
+    >>> checkpoints(100)
+    [22, 41, 57, 70, 80, 87, 93, 99]
+    """
+    before, now, marks = 0, 22, []
+    while now <= 100:
+        marks.append(-(-now * steps // 100))
+        before, now = now, now + max(now - before - 3, 6)
+    return sorted(set(marks))
+
+
+def apgd(climb: Climb, start: Tensor, ball: Ball, *, steps: int = 100) -> tuple[Tensor, Tensor]:
+    """The best points found from a start (m, ...) inside the ball, and their values (m,).
+
+    Examples
+    --------
+    >>> ball = Ball(torch.tensor([[0.5, 0.5]]), 0.25)
+    >>> points, values = apgd(climber(lambda z: z[:, 0] - z[:, 1]), ball.x, ball, steps=10)
+    >>> points.tolist(), values.tolist()
+    ([[0.75, 0.25]], [0.5])
+    """
+    marks = checkpoints(steps)
+    x = before = start
+    value, gradient = climb(x)
+    best, best_value, best_gradient = x, value, gradient
+    step = torch.full_like(value, 2 * ball.epsilon)
+    rises = torch.zeros_like(value)
+    seen_value, halved, last = best_value, torch.zeros_like(value, dtype=torch.bool), 0
+    for k in range(1, steps + 1):
+        target = ball.project(x + each_row(step, x) * gradient.sign())
+        moved = target if k == 1 else ball.project(x + MOMENTUM * (target - x) + (1 - MOMENTUM) * (x - before))
+        before, x, old = x, moved, value
+        value, gradient = climb(x)
+        rises += value > old
+        up = value > best_value
+        best = torch.where(each_row(up, x), x, best)
+        best_gradient = torch.where(each_row(up, x), gradient, best_gradient)
+        best_value = torch.where(up, value, best_value)
+        if k in marks:
+            stuck = ~halved & (best_value <= seen_value)
+            halved = (rises < ENOUGH * (k - last)) | stuck
+            step = torch.where(halved, step / 2, step)
+            back = each_row(halved, x)
+            x, before = torch.where(back, best, x), torch.where(back, best, before)
+            gradient, value = torch.where(back, best_gradient, gradient), torch.where(halved, best_value, value)
+            rises, seen_value, last = torch.zeros_like(rises), best_value, k
+    return best, best_value
+
+
+def monotone(
+    climb: Climb, start: Tensor, ball: Ball, *, steps: int = 200, rate: float = 0.1, momentum: float = 0.9
+) -> tuple[Tensor, Tensor]:
+    """The points reached from a start (m, ...) inside the ball, and their values (m,): never below the start's.
+
+    Examples
+    --------
+    >>> ball = Ball(torch.tensor([[0.5, 0.5]]), 0.25)
+    >>> points, values = monotone(climber(lambda z: z[:, 0] - z[:, 1]), ball.x, ball, steps=10)
+    >>> points.tolist(), values.tolist()
+    ([[0.75, 0.25]], [0.5])
+    """
+    x, velocity = start, torch.zeros_like(start)
+    value, gradient = climb(x)
+    size = torch.full_like(value, rate)
+    for _ in range(steps):
+        pushed = momentum * velocity + gradient
+        moved = ball.project(x + each_row(size, x) * pushed)
+        new_value, new_gradient = climb(moved)
+        good = new_value >= value  # a tie is a success
+        kept = each_row(good, x)
+        x, velocity = torch.where(kept, moved, x), torch.where(kept, pushed, velocity)
+        gradient, value = torch.where(kept, new_gradient, gradient), torch.where(good, new_value, value)
+        size = torch.where(good, size * 1.1, size * 0.5)
+    return x, value
