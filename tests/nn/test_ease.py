@@ -51,7 +51,7 @@ def test_saturation_keeps_the_grey_image(images):
     changed = ease.Saturation(0.4)(images, generator())
     torch.testing.assert_close((changed * weights).sum(dim=1), (images * weights).sum(dim=1), atol=1e-5, rtol=0)
     assert (changed - images).abs().max() > 0.01
-    with pytest.raises(InputError, match=r"Saturation needs colour images .* got \(2, 1, 4, 4\)"):
+    with pytest.raises(InputError, match=r"Saturation needs color images .* got \(2, 1, 4, 4\)"):
         ease.Saturation()(torch.zeros(2, 1, 4, 4), generator())
 
 

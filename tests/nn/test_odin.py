@@ -106,7 +106,7 @@ def test_outliers_of_a_trained_model_are_stranger():
 def test_bad_models_inputs_and_parameters_are_explained(cnn):
     with pytest.raises(InputError, match="temperature must be a positive number"):
         ODIN(cnn, temperature=0)
-    with pytest.raises(InputError, match="noise must be a positive number"):
+    with pytest.raises(InputError, match="noise must be a finite number"):
         ODIN(cnn, noise=-0.1)
     with pytest.raises(InputError, match=r"must return logits \(n, C\), got \(2, 4, 6, 6\)"):
         ODIN(cnn[:3]).score(torch.zeros(2, 1, 8, 8))

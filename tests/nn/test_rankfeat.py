@@ -101,7 +101,7 @@ def test_wrong_layers_are_explained(cnn):
         RankFeat(cnn, layer="conv")
     with pytest.raises(InputError, match=r"layer '6' must give maps .* got \(2, 3\)"):
         RankFeat(cnn, layer="6").score(torch.zeros(2, 1, 8, 8))
-    with pytest.raises(InputError, match=r"no feature map to reduce. Pass layer="):
+    with pytest.raises(InputError, match=r"gives images of more than one position. Pass layer="):
         RankFeat(nn.Sequential(nn.Linear(3, 2))).score(torch.zeros(2, 3))
     with pytest.raises(InputError, match="iterations must be a whole number"):
         RankFeat(cnn, iterations=0)

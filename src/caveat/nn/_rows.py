@@ -32,14 +32,10 @@ PASSES = ("mc_logits", "ease_probs")
 
 @final
 class Rows:
-    """A place for parts of Outputs. Use it as a context, ``add`` the parts, then ``finish``.
+    """Collects parts of Outputs. Use it as a context, ``add`` the parts, then ``finish``.
 
-    Parameters
-    ----------
-    bound
-        Bytes kept in memory; beyond this everything moves to files.
-    out
-        Folder for the files, written from the first row on; without it a temporary one that goes with the arrays.
+    Beyond ``bound`` bytes everything moves to files in a temporary folder that is removed with the arrays. The folder
+    ``out`` is written from the first row on.
     """
 
     def __init__(self, *, bound: float, out: Path | None) -> None:

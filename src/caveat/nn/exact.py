@@ -31,18 +31,9 @@ def exact_logits(model: nn.Module, x: ArrayLike | Tensor, *, batch_size: int = 5
 def exact_gate(
     model: nn.Module, x: ArrayLike | Tensor, epsilon: float | None = None, *, batch_size: int = 512
 ) -> NDArray[np.float64]:
-    """Effective gate (n,) of a gated classifier in float64; with a radius, its certified upper bound.
+    """Effective gate (n,) of a gated classifier in float64 on inputs in [0, 1]; with a radius, its certified upper end.
 
-    Parameters
-    ----------
-    model
-        With methods ``effective_gate(x)`` and ``gate_upper(x, epsilon)``, as CCU has them.
-    x
-        Inputs (n, ...), inside [0, 1].
-    epsilon
-        None: at the inputs themselves.
-    batch_size
-        Inputs in one pass.
+    The model has methods ``effective_gate(x)`` and ``gate_upper(x, epsilon)``, as CCU has.
     """
     net: Any = certifiable(model)
     gate = net.effective_gate if epsilon is None else lambda part: net.gate_upper(part, epsilon)

@@ -1,4 +1,4 @@
-r"""ODIN: the softmax at a high temperature, after a small step that makes the model surer.
+r"""ODIN: the softmax at a high temperature, after a small step that raises the confidence of the model.
 
 $$ \tilde x = x - \varepsilon \operatorname{sign}\big(\nabla_x\, \mathrm{CE}(f(x)/T, \hat y)\big), \qquad
    s(x) = -\max_k \operatorname{softmax}_k(f(\tilde x) / T) $$
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-from caveat._internal.checks import as_list, as_positive, check_result
+from caveat._internal.checks import as_list, check_result
+from caveat._internal.params import check_params, number, positive
 from caveat.errors import InputError
 from caveat.nn._modes import at_rest
 from caveat.nn._walk import as_batches, inputs_of, logits_of, place_of
@@ -33,7 +34,7 @@ __all__ = ["ODIN"]
 class ODIN:
     """Minus the largest probability at temperature T after a step against the gradient. The larger, the stranger.
 
-    It asks the model, so it scores inputs, not ``Outputs``. The model is left as it was.
+    It runs the model, so it scores inputs, not ``Outputs``. The model is left unchanged.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class ODIN:
         Length of the step in every input value, in the units of the model's input; the paper uses 0.0014 on pixels from
         0 to 1. For inputs divided by a standard deviation divide the noise by it. 0 takes no step.
     device
-        Where the inputs go, which is where the model must be; default: where its first parameter is.
+        Device of the model, to which inputs are moved; default: that of its first parameter.
 
     Examples
     --------
@@ -57,8 +58,8 @@ class ODIN:
     """
 
     model: nn.Module
-    temperature: float = 1000.0
-    noise: float = 0.0014
+    temperature: float = positive(1000.0)
+    noise: float = number(0.0014, least=0)
     device: str | torch.device | None = None
 
     name: ClassVar[str] = "odin"
@@ -66,12 +67,10 @@ class ODIN:
     paper: ClassVar[str] = "Liang et al. 2018"
 
     def __post_init__(self) -> None:
-        as_positive(self.temperature, "temperature")
-        if self.noise != 0:
-            as_positive(self.noise, "noise")
+        check_params(self)
 
     def score(self, inputs: Tensor | NDArray[Any] | Iterable[Any]) -> NDArray[np.float64]:
-        """Strangeness (n,) of inputs: a tensor or array (n, ...), or a loader of batches whose labels are ignored."""
+        """Scores (n,) of inputs: a tensor or array (n, ...), or a loader of batches whose labels are ignored."""
         return np.asarray(-np.exp(-self.class_scores(inputs).min(axis=1)))
 
     def class_scores(self, inputs: Tensor | NDArray[Any] | Iterable[Any]) -> NDArray[np.float64]:
@@ -80,10 +79,9 @@ class ODIN:
         "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction with Illustrations of Its
         Benefits", appendix C.2.
         """
-        where = place_of(self.model, self.device)
-        parts = []
+        device, parts = place_of(self.model, self.device), []
         for batch in as_batches(inputs):
-            moved = self.step(inputs_of(batch).to(where))
+            moved = self.step(inputs_of(batch).to(device))
             with at_rest(self.model), torch.no_grad():
                 # In float64: at T = 1000 the probabilities differ in their sixth digit.
                 logits = logits_of(self.model, moved).double().cpu().numpy()

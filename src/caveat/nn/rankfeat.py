@@ -1,4 +1,4 @@
-r"""RankFeat: the energy of what the model says once the strongest direction of its feature map is taken out.
+r"""RankFeat: the energy of the model's logits without the strongest direction of its feature map.
 
 $$ X' = X - \sigma_1 u_1 v_1^\top, \qquad s(x) = -\log \sum_k \exp f_k(X') $$
 
@@ -11,6 +11,7 @@ arXiv:2209.08590.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -35,7 +36,7 @@ _TINY = 1e-30
 class RankFeat:
     """Energy without the rank-one part of a feature map. The larger, the stranger.
 
-    It asks the model, so it scores inputs, not ``Outputs``. The model is left as it was.
+    It runs the model, so it scores inputs, not ``Outputs``. The model is left unchanged.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class RankFeat:
     iterations
         Steps of the power iteration; the code of the authors takes 20. None asks for the exact decomposition, slower.
     device
-        Where the inputs go, which is where the model must be; default: where its first parameter is.
+        Device of the model, to which inputs are moved; default: that of its first parameter.
 
     Examples
     --------
@@ -73,15 +74,13 @@ class RankFeat:
             check_known(self.layer, (name for name, _ in self.model.named_modules() if name), "layer")
 
     def score(self, inputs: Tensor | NDArray[Any] | Iterable[Any]) -> NDArray[np.float64]:
-        """Strangeness (n,) of inputs: a tensor or array (n, ...), or a loader of batches whose labels are ignored."""
-        where = place_of(self.model, self.device)
-        parts = []
-        name = self.layer
+        """Scores (n,) of inputs: a tensor or array (n, ...), or a loader of batches whose labels are ignored."""
+        device, name, parts = place_of(self.model, self.device), self.layer, []
         for batch in as_batches(inputs):
-            asked = inputs_of(batch).to(where)
+            x = inputs_of(batch).to(device)
             with at_rest(self.model), torch.no_grad():
-                name = last_map(self.model, asked) if name == "auto" else name
-                logits = self._logits(asked, name)
+                name = last_map(self.model, x) if name == "auto" else name
+                logits = self._logits(x, name)
             parts.append(-torch.logsumexp(logits.double(), dim=1).cpu().numpy())
         return check_result(np.concatenate(as_list(parts, "inputs")), "the energy")
 
@@ -91,16 +90,12 @@ class RankFeat:
         def replace(_: nn.Module, __: Any, output: Any) -> Tensor:
             nonlocal times
             times += 1
-            per_sample(
-                output, len(inputs), f"layer {name!r} must give maps (n, channels, positions...)", axes=3, most=None
-            )
+            must = f"layer {name!r} must give maps (n, channels, positions...)"
+            per_sample(output, len(inputs), must, axes=3, most=None)
             return without_rank_one(output.flatten(2), self.iterations).reshape(output.shape)
 
-        handle = dict(self.model.named_modules())[name].register_forward_hook(replace)
-        try:
+        with self.model.get_submodule(name).register_forward_hook(replace):
             logits = logits_of(self.model, inputs)
-        finally:
-            handle.remove()
         demand_once(f"layer {name!r}", times)
         return logits
 
@@ -119,39 +114,35 @@ def without_rank_one(maps: Tensor, iterations: int | None = 20) -> Tensor:
         return without_rank_one(maps.float(), iterations).to(maps.dtype)
     if iterations is None:
         u, s, v = torch.linalg.svd(maps, full_matrices=False)
-        exact: Tensor = maps - s[:, :1, None] * u[:, :, :1] * v[:, :1]
-        return exact
-    numbers = torch.Generator().manual_seed(0)
-    start = torch.randn(maps.shape[2], 1, generator=numbers, dtype=torch.float32).to(maps)
+        return maps - s[:, :1, None] * u[:, :, :1] * v[:, :1]  # type: ignore[no-any-return]
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(maps.shape[2], 1, generator=generator, dtype=torch.float32).to(maps)
     scale = maps.abs().amax(dim=(1, 2), keepdim=True).clamp_min(_TINY)  # keeps squares of squares in range
     unit = maps / scale
     right = (start / start.norm()).expand(maps.shape[0], -1, -1)
     for _ in range(iterations):
         right = unit.transpose(1, 2) @ (unit @ right)
         right = right / right.norm(dim=1, keepdim=True).clamp_min(_TINY)
-    rest: Tensor = maps - (maps @ right) @ right.transpose(1, 2)
-    return rest
+    return maps - (maps @ right) @ right.transpose(1, 2)  # type: ignore[no-any-return]
 
 
 def last_map(model: nn.Module, inputs: Tensor) -> str:
     """Name of the last module, of those that run once, whose output is images of more than one position."""
-    found: dict[str, int] = {}
+    runs: dict[str, int] = {}
 
     def catcher(name: str) -> Any:
         def catch(_: nn.Module, __: Any, output: Any) -> None:
             if isinstance(output, Tensor) and output.ndim == 4 and output.shape[2] * output.shape[3] > 1:
-                found[name] = found.pop(name, 0) + 1  # the order is that of the last run
+                runs[name] = runs.pop(name, 0) + 1  # in the order of the last run
 
         return catch
 
-    handles = [module.register_forward_hook(catcher(name)) for name, module in model.named_modules() if name]
-    try:
+    with ExitStack() as hooks:
+        for name, module in model.named_modules():
+            if name:
+                hooks.enter_context(module.register_forward_hook(catcher(name)))
         model(inputs[:1].clone())
-    finally:
-        for handle in handles:
-            handle.remove()
-    for name, times in reversed(found.items()):
+    for name, times in reversed(runs.items()):
         if times == 1:
             return name
-    raise InputError("no module that runs once gives images of more than one position, so there is no feature map to "
-                     "reduce. Pass layer=<name>.")  # fmt: skip
+    raise InputError("no module that runs once gives images of more than one position. Pass layer=<name>.")

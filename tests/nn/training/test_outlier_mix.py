@@ -91,7 +91,7 @@ def test_the_mix_is_seeded():
 def test_a_wrong_mix_is_explained():
     with pytest.raises(InputError, match="Did you mean 'permuted'"):
         OutlierMix(torch.rand(2, 1, 8, 8), kinds=["permutation"])
-    with pytest.raises(InputError, match="at least one kind"):
+    with pytest.raises(InputError, match="at least one entry"):
         OutlierMix(torch.rand(2, 1, 8, 8), kinds=[])
     with pytest.raises(InputError, match=r"\(N, channels, height, width\), got \(2, 64\)"):
         OutlierMix(torch.rand(2, 64))

@@ -1,9 +1,7 @@
 """Networks of the papers, each readable on a page, for images of 28 x 28 and 32 x 32."""
 
-from caveat.nn.architectures._parts import Normalise
-from caveat.nn.architectures.catalogue import ARCHITECTURES, make
-from caveat.nn.architectures.convolutional import l, small_cnn, vgg13, xl, xs
-from caveat.nn.architectures.residual import resnet18, resnet20
+from caveat.nn.architectures.catalogue import ARCHITECTURES, Normalise, make
+from caveat.nn.architectures.convolutional import l, resnet18, resnet20, small_cnn, vgg13, xl, xs
 from caveat.nn.architectures.small_vit import small_vit
 
 __all__ = [

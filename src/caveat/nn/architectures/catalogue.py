@@ -1,23 +1,21 @@
-"""Architectures by name."""
+"""Architectures by name, and normalization as their first layer."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from caveat._internal.checks import as_count, check_known
+from caveat._internal.checks import as_count, as_positive, as_vector, check_known
 from caveat.errors import InputError
-from caveat.nn.architectures._parts import Normalise
-from caveat.nn.architectures.convolutional import l, small_cnn, vgg13, xl, xs
-from caveat.nn.architectures.residual import resnet18, resnet20
+from caveat.nn.architectures.convolutional import l, resnet18, resnet20, small_cnn, vgg13, xl, xs
 from caveat.nn.architectures.small_vit import small_vit
 
-__all__ = ["ARCHITECTURES", "make"]
+__all__ = ["ARCHITECTURES", "Normalise", "make"]
 
 ARCHITECTURES: dict[str, Callable[..., nn.Sequential]] = {
     build.__name__: build for build in (l, resnet18, resnet20, small_cnn, small_vit, vgg13, xl, xs)
@@ -59,9 +57,8 @@ def make(
     torch.Size([2, 5])
     """
     build = ARCHITECTURES[check_known(name, ARCHITECTURES, "architecture")]
-    known = set(inspect.signature(build).parameters) - {"in_shape", "classes"}
     for option in options:
-        check_known(option, known, f"option of {name}")
+        check_known(option, set(inspect.signature(build).parameters) - {"in_shape", "classes"}, f"option of {name}")
     shape = tuple(in_shape)
     if len(shape) != 3 or not all(isinstance(size, int) and size > 0 for size in shape) or min(shape[1:]) < 8:
         raise InputError(f"in_shape must be channels, height, width with at least 8 x 8 pixels, got {tuple(in_shape)}.")
@@ -78,3 +75,29 @@ def make(
     if len(mean) != shape[0]:
         raise InputError(f"normalise must have one mean per channel ({shape[0]}), got {len(mean)}.")
     return nn.Sequential(Normalise(mean, std), *network)
+
+
+@final
+class Normalise(nn.Module):
+    """(x - mean) / std, per channel.
+
+    Examples
+    --------
+    >>> Normalise([0.5], [0.25])(torch.ones(1, 1, 1, 1)).item()
+    2.0
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        if len(mean) != len(std):
+            raise InputError(f"mean and std must have one number per channel each, got {len(mean)} and {len(std)}.")
+        for value in std:
+            as_positive(value, "std")
+        for name, values in (("mean", mean), ("std", std)):
+            self.register_buffer(name, torch.tensor(as_vector(values, name)).float()[:, None, None])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean) / self.std

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from caveat.errors import InputError
-from caveat.nn.architectures._parts import Shape, dropped
+from caveat.nn.architectures.convolutional import Shape, dropped
 
 __all__ = ["small_vit"]
 
 
 class Patches(nn.Module):
-    """Cut the image, embed every patch, say where it was."""
+    """Cut the image, embed every patch, add its position."""
 
     def __init__(self, in_shape: Shape, patch: int, width: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Patches(nn.Module):
 
 
 class Attention(nn.Module):
-    """Every patch looks at every other."""
+    """Self-attention over the patches."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -42,21 +42,19 @@ class Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         n, length, width = x.shape
         q, k, v = self.project(x).view(n, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        seen = F.scaled_dot_product_attention(q, k, v)
-        mixed: Tensor = self.out(seen.transpose(1, 2).reshape(n, length, width))
-        return mixed
+        mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, length, width)
+        return self.out(mixed)  # type: ignore[no-any-return]
 
 
 class Around(nn.Module):
-    """A residual branch behind a layer norm."""
+    """A residual branch that starts with a layer norm."""
 
     def __init__(self, width: int, *branch: nn.Module) -> None:
         super().__init__()
         self.branch = nn.Sequential(nn.LayerNorm(width), *branch)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.branch(x)
-        return x + found
+        return x + self.branch(x)  # type: ignore[no-any-return]
 
 
 class Mean(nn.Module):
@@ -78,7 +76,7 @@ def small_vit(
 ) -> nn.Sequential:
     """Patches of 4 x 4, width 64, four blocks of four heads, hidden layers twice the width.
 
-    Dropout, where wanted, is a layer of its own at the end of every branch, so that dropout passes find it.
+    Dropout is a separate layer at the end of every branch, so that dropout passes can switch it on.
 
     Examples
     --------

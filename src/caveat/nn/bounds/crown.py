@@ -60,17 +60,11 @@ class _Chain:
 
 
 def crown_differences(net: nn.Module, box: Box) -> Tensor:
-    """Upper bounds (n, K, K) of all logit differences for each input box of the batch.
+    """Upper bounds (n, K, K) of all logit differences for each input box (n, ...) of the batch.
 
-    Parameters
-    ----------
-    net
-        In float64 and at rest; a chain of linear layers, convolutions, batch normalizations, average pools, ReLUs.
-    box
-        Inputs (n, ...).
+    The network is in float64, at rest, a chain of linear layers, convolutions, batch normalizations, average pools and
+    ReLUs.
 
-    Examples
-    --------
     >>> net = nn.Sequential(nn.Linear(1, 2, bias=False), nn.ReLU(), nn.Linear(2, 2, bias=False)).double()
     >>> net[0].weight.data[:], net[2].weight.data[:] = torch.tensor([[1.0], [1.0]]), torch.tensor([[1.0, -1.0], [0, 0]])
     >>> one = torch.ones(1, 1, dtype=torch.float64)

@@ -25,13 +25,14 @@ __all__ = ["difference_bounds", "log_probability_bounds"]
 _BLOCK = 2**20  # entries of |W_k - W_l| held at once: they stay in the cache
 _ROWS = 128  # samples in one go: the many light steps of a box are made while it is still in the cache
 Pair = tuple[Tensor, Tensor]
+Clip = tuple[float, float] | None
 
 
 def difference_bounds(
     model: nn.Module,
     x: Tensor,
     epsilon: float | Tensor,
-    clip: tuple[float, float] | None = (0.0, 1.0),
+    clip: Clip = (0.0, 1.0),
     *,
     elide: bool = True,
     slack: bool = False,
@@ -67,27 +68,15 @@ def difference_bounds(
 
 
 def log_probability_bounds(
-    model: nn.Module,
-    x: Tensor,
-    epsilon: float | Tensor,
-    clip: tuple[float, float] | None = (0.0, 1.0),
-    *,
-    elide: bool = True,
+    model: nn.Module, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0), *, elide: bool = True
 ) -> Pair:
     r"""Lower and upper bounds (n, K) of each log p_k over the ball around each input, widened by rounding.
 
     $$ -\log \sum_l e^{u_{lk}} \le \log p_k \le -\log \sum_l e^{-u_{kl}} $$
 
-    As ``log_probability_lower`` and ``log_probability_upper`` of ``difference_bounds``, but without an array of all
-    pairs of classes. Not differentiable.
+    As ``log_probability_lower`` and ``log_probability_upper`` of ``difference_bounds`` with the same parameters, but
+    without an array of all pairs of classes. Not differentiable.
 
-    Parameters
-    ----------
-    model, x, epsilon, clip, elide
-        As in ``difference_bounds``.
-
-    Examples
-    --------
     >>> head = nn.Linear(1, 2, bias=False).double()
     >>> _ = head.weight.data.copy_(torch.tensor([[2.0], [1.0]]))
     >>> lower, upper = log_probability_bounds(head, torch.tensor([[0.5]]).double(), 0.5)  # f_0 - f_1 = x, 0 to 1

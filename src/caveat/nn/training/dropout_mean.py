@@ -1,4 +1,4 @@
-r"""What a network says on average over dropout passes: the prediction of Monte-Carlo dropout.
+r"""Mean outputs over dropout passes: the prediction of Monte-Carlo dropout.
 
 $$ \bar z = \frac1T \sum_t z_t, \quad \bar h = \frac1T \sum_t h_t, \quad \bar c = \frac1T \sum_t c_t $$
 
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from caveat._internal.checks import Rng, as_count, as_rng
 from caveat.nn._heads import head_of
 from caveat.nn._modes import dropout_awake, seeded
-from caveat.nn._walk import place_of
+from caveat.nn._walk import place_of, to_numpy
 from caveat.nn.training.rows import Rows
 from caveat.nn.training.trained import Trained
 from caveat.outputs import Head, Outputs
@@ -30,7 +30,7 @@ __all__ = ["dropout_mean"]
 def dropout_mean(trained: Trained, data: Any, *, passes: int = 50, batch_size: int = 512, rng: Rng) -> Outputs:
     """Mean logits, features and confidence over dropout passes, and the logits of each pass.
 
-    Only dropout is at work; batch normalisation rests. Layers of an ``nn.Sequential`` before its first dropout say the
+    Only dropout is active; batch normalization rests. Layers of an ``nn.Sequential`` before its first dropout give the
     same in every pass and are run once a batch.
 
     Parameters
@@ -44,37 +44,32 @@ def dropout_mean(trained: Trained, data: Any, *, passes: int = 50, batch_size: i
     batch_size
         Rows per forward pass.
     rng
-        Of the dropout masks.
+        Randomness of the dropout masks.
     """
     count, net, paradigm = as_count(passes, "passes"), trained.model, trained.paradigm
     rows = Rows.of(data, "data")
     device = place_of(net, None)
     model = paradigm.classifier(net)
-    found: dict[str, list[Tensor]] = {"logits": [], "features": [], "confidence": [], "mc_logits": []}
+    means: dict[str, list[Tensor]] = {"logits": [], "features": [], "confidence": []}
+    passed: list[Tensor] = []
     seed = int(as_rng(rng).integers(2**63))
     with torch.no_grad(), dropout_awake(net), seeded(seed, device), _prefixes_once(net):
         for inputs, _ in rows.batches(as_count(batch_size, "batch_size")):
             x = inputs.to(device)
-            seen = [paradigm.look(net, x) for _ in range(count)]
-            logits, features, sure = (
-                None if part[0] is None else torch.stack(part) for part in zip(*seen, strict=True)
-            )  # fmt: skip
-            assert logits is not None
-            assert features is not None
-            found["mc_logits"].append(logits.cpu())
-            found["logits"].append(logits.mean(dim=0).cpu())
-            found["features"].append(features.mean(dim=0).cpu())
-            if sure is not None:
-                found["confidence"].append(sure.double().mean(dim=0).cpu())
-    head = model.get_submodule(head_of(model, trained.n_classes))
-    assert isinstance(head, nn.Linear)
+            each_pass = zip(*(paradigm.look(net, x) for _ in range(count)), strict=True)
+            for name, values in zip(means, each_pass, strict=True):
+                if values[0] is not None:
+                    stacked = torch.stack(values)
+                    means[name].append((stacked.double() if name == "confidence" else stacked).mean(dim=0).cpu())
+                    if name == "logits":
+                        passed.append(stacked.cpu())
+    head: Any = model.get_submodule(head_of(model, trained.n_classes))
+    fields: dict[str, Any] = {name: torch.cat(parts).numpy() for name, parts in means.items() if parts}
     return Outputs(
-        logits=torch.cat(found["logits"]).numpy(),
-        features=torch.cat(found["features"]).numpy(),
+        **fields,
         labels=None if rows.labels is None else rows.labels.numpy(),
-        head=Head(_numpy(head.weight), None if head.bias is None else _numpy(head.bias)),
-        confidence=torch.cat(found["confidence"]).numpy() if found["confidence"] else None,
-        mc_logits=torch.cat(found["mc_logits"], dim=1).numpy(),
+        head=Head(to_numpy(head.weight), None if head.bias is None else to_numpy(head.bias)),
+        mc_logits=torch.cat(passed, dim=1).numpy(),
     )
 
 
@@ -94,7 +89,7 @@ def _prefixes_once(net: nn.Module) -> Iterator[None]:
 
 
 def _remembering(module: nn.Sequential, first: int) -> Any:
-    fixed, chancy = list(module)[:first], list(module)[first:]
+    fixed, random = list(module)[:first], list(module)[first:]
     before: Tensor | None = None
     after: Tensor | None = None
 
@@ -104,13 +99,9 @@ def _remembering(module: nn.Sequential, first: int) -> Any:
             before, after = inputs.clone(), inputs
             for layer in fixed:
                 after = layer(after)
-        said = after.clone()  # a layer may write into what it is given
-        for layer in chancy:
-            said = layer(said)
-        return said
+        outputs = after.clone()  # a layer may write into its input
+        for layer in random:
+            outputs = layer(outputs)
+        return outputs
 
     return forward
-
-
-def _numpy(tensor: Tensor) -> Any:
-    return tensor.detach().cpu().numpy()

@@ -37,8 +37,6 @@ Objective = Callable[[Tensor], Tensor]  # logits (n, K) -> loss of each outlier 
 def uniform_cross_entropy(logits: Tensor) -> Tensor:
     """-(1/K) sum_k log p_k of each row; log K where the network is undecided, more elsewhere.
 
-    Examples
-    --------
     >>> uniform_cross_entropy(torch.zeros(2, 4))  # log 4
     tensor([1.3863, 1.3863])
     """
@@ -48,8 +46,6 @@ def uniform_cross_entropy(logits: Tensor) -> Tensor:
 def log_confidence(logits: Tensor) -> Tensor:
     """max_k log p_k of each row; -log K where the network is undecided, 0 where it is sure.
 
-    Examples
-    --------
     >>> log_confidence(torch.zeros(2, 4))  # -log 4
     tensor([-1.3863, -1.3863])
     """
@@ -175,25 +171,10 @@ class ACET(Paradigm):
 
 
 def worst_in_ball(net: nn.Module, x: Tensor, epsilon: float, objective: Objective, *, steps: int = 40) -> Tensor:
-    """The iterate of the highest confidence of a sign-gradient ascent from x, start and last one included.
+    """The iterate of the highest confidence of a sign-gradient ascent from x, within epsilon of it and [0, 1].
 
     The quick attack of training: fixed steps of 2 epsilon / (steps + 1), no restarts. To measure, see ``nn.attacks``.
 
-    Parameters
-    ----------
-    net
-        Gives logits; used at rest and left in its modes.
-    x
-        Inputs in [0, 1], (n, ...). Every iterate stays within epsilon of them and within [0, 1].
-    epsilon
-        Radius in the largest entry.
-    objective
-        What is climbed, from logits (n, K) to (n,).
-    steps
-        Gradient steps.
-
-    Examples
-    --------
     >>> net = nn.Linear(1, 2, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[1.0], [0.0]]))  # the confidence rises with x
     >>> worst_in_ball(net, torch.tensor([[0.5], [0.9]]), 0.2, log_confidence)

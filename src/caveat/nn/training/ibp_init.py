@@ -23,15 +23,8 @@ __all__ = ["interval_init_"]
 def interval_init_(model: nn.Module, *, last: bool = True, generator: torch.Generator | None = None) -> nn.Module:
     """Draw the weights of every linear and convolutional layer anew, biases zero; returns the model.
 
-    Parameters
-    ----------
-    last
-        False leaves the last such layer as it is.
-    generator
-        Where the randomness comes from; default: torch's own.
+    ``last=False`` leaves the last such layer as it is. The default generator is torch's own.
 
-    Examples
-    --------
     >>> layer = interval_init_(nn.Sequential(nn.Linear(400, 300)), generator=torch.Generator().manual_seed(0))[0]
     >>> round(layer.weight.std().item() * 400 / math.sqrt(2 * math.pi), 2)
     1.0

@@ -127,16 +127,8 @@ class GatedParadigm(Paradigm):
 class JointModel(GatedModel):
     """A classifier that a detector gates.
 
-    Parameters
-    ----------
-    classifier
-        Gives logits (n, K).
-    detector
-        Gives g (n, 1): the larger, the more like training data. Made of layers that have interval bounds.
-    n_classes
-        K.
-    shift
-        Added to g: more gives inliers back their confidence, and outliers more room.
+    The detector gives g (n, 1) and is made of layers that have interval bounds. ``shift`` is added to g: more restores
+    the confidence of inliers, and loosens the bounds of outliers.
     """
 
     shift: Tensor

@@ -111,8 +111,6 @@ class Loop:
         self.at.done = True
         self._write()
 
-    # -- phases -----------------------------------------------------------------------------------------------------
-
     def _run_phase(self, phase: Phase, tell: Tell) -> None:
         at, net = self.at, self.net
         if phase.begin is not None and at.epoch == at.step == 0:
@@ -154,8 +152,6 @@ class Loop:
             return Adam(trained, lr=self.learning_rate, weight_decay=self.weight_decay)
         return SGD(trained, lr=self.learning_rate, weight_decay=self.weight_decay,
                    momentum=self.momentum, nesterov=self.momentum > 0)  # fmt: skip
-
-    # -- epochs and steps -------------------------------------------------------------------------------------------
 
     def _run_epoch(self, phase: Phase, tell: Tell) -> None:
         at, size = self.at, self.batch_size
@@ -218,8 +214,6 @@ class Loop:
             nn.utils.clip_grad_norm_(self.net.parameters(), self.clip)
         self._optimiser.step()
         return value, parts
-
-    # -- checkpoints ------------------------------------------------------------------------------------------------
 
     def _write_now_and_then(self) -> None:
         if self.folder is not None and time.monotonic() - self._written >= self.checkpoint_seconds:

@@ -1,7 +1,7 @@
-"""A trained network on disk: one file with the weights and everything that is needed to use them, and a copy to read.
+"""A trained network on disk: ``model.safetensors`` with weights and description, ``model.json`` with the description.
 
-``model.safetensors`` is replaced in one step, so that a reader gets the weights and the description of one training.
-``model.json`` holds the same description for people and other programs; it decides only for weights that hold none.
+The weights and their description are replaced in one step, so that a reader gets those of one training. ``model.json``
+is for people and other programs; it is read only for weights without a description.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = ["load_model", "load_start", "save_model"]
 
 _WEIGHTS, _ABOUT = "model.safetensors", "model.json"
 _FORMAT, _VERSION = "caveat-model", 1
+_NUMBERS = ("n_classes", "seed", "seconds", "stopped_early")  # fields of Trained that are stored as they are
 
 
 def save_model(
@@ -42,11 +43,11 @@ def save_model(
     trained
         Its network must come from ``architectures.make``.
     folder
-        Is made if it is not there.
+        Created if it does not exist.
     architecture
         The arguments of ``architectures.make``.
     about
-        What else is to be known: names of the classes, where the data came from.
+        Further facts: names of the classes, source of the data.
     """
     path = Path(folder)
     _check_ours(path)
@@ -58,11 +59,8 @@ def save_model(
         "version": _VERSION,
         "architecture": {key: value for key, value in architecture.items() if key != "seed"},
         "paradigm": paradigm,
-        "n_classes": trained.n_classes,
-        "seed": trained.seed,
-        "seconds": trained.seconds,
-        "stopped_early": trained.stopped_early,
-        "history": [epoch.as_dict() for epoch in trained.history],
+        **{key: getattr(trained, key) for key in _NUMBERS},
+        "history": [dataclasses.asdict(epoch) for epoch in trained.history],
         "about": dict(about or {}),
     }
     write_tensors(path / _WEIGHTS, trained.model.state_dict(), {"format": _FORMAT, "about": json.dumps(content)})
@@ -77,11 +75,11 @@ def _check_ours(folder: Path) -> None:
             if path.exists():
                 try:
                     formats[path] = (read_json(path) if path.name == _ABOUT else read_tensors(path)[1]).get("format")
-                except InputError:  # damaged: it is ours if the other one is
+                except InputError:  # damaged: it is ours if the other file is
                     formats[path] = None
-    strange = [path for path, found in formats.items() if found not in (None, _FORMAT)]
-    if formats and (strange or _FORMAT not in formats.values()):
-        path = (strange or list(formats))[0]
+    foreign = [path for path, name in formats.items() if name not in (None, _FORMAT)]
+    if formats and (foreign or _FORMAT not in formats.values()):
+        path = (foreign or list(formats))[0]
         raise InputError(f"{path} exists and does not belong to a model of Caveat, so it is left alone. "
                          "Choose another folder.")  # fmt: skip
 
@@ -100,16 +98,9 @@ def load_model(folder: str | os.PathLike[str]) -> Trained:
     try:
         paradigm = make_paradigm(**content["paradigm"])
         net = paradigm.build(make(**content["architecture"]), content["n_classes"])
-        trained = Trained(
-            model=net,
-            paradigm=paradigm,
-            n_classes=content["n_classes"],
-            history=tuple(Epoch(**line) for line in content["history"]),
-            seconds=content["seconds"],
-            seed=content["seed"],
-            stopped_early=content["stopped_early"],
-            resumed=False,
-        )
+        numbers = {key: content[key] for key in _NUMBERS}
+        history = tuple(Epoch(**line) for line in content["history"])
+        trained = Trained(model=net, paradigm=paradigm, history=history, resumed=False, **numbers)
     except (KeyError, TypeError) as error:
         raise InputError(f"{path / _ABOUT} is damaged: {error}. Train the model again.") from None
     _fill(net, weights, f"{path / _WEIGHTS} does not fit {path / _ABOUT}")
@@ -118,15 +109,10 @@ def load_model(folder: str | os.PathLike[str]) -> Trained:
 
 
 def load_start(model: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Give a network the weights of a trained one, to be trained further.
+    """Give a network the weights of a trained one with the same layers, to be trained further.
 
-    Parameters
-    ----------
-    model
-        Takes the weights; it must have the same layers.
-    path
-        A folder that ``caveat train`` or :func:`save_model` wrote, of which the classifier is taken (without the branch
-        or gate of its paradigm), or a ``.safetensors`` file with the weights of such a network.
+    ``path`` is a folder that ``caveat train`` or :func:`save_model` wrote, whose classifier is read without the branch
+    or gate of its paradigm, or a ``.safetensors`` file with the weights of such a network.
     """
     place = Path(path)
     if place.is_dir():

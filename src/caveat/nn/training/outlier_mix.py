@@ -1,8 +1,8 @@
-"""Outliers made during training from noise and from the training images themselves: no second data set is needed.
+"""Outliers made during training from noise and from the training images themselves, without a second data set.
 
 Four kinds, in equal shares: uniform noise, smooth noise (Bitterwolf, Meinke and Hein, NeurIPS 2020, appendix H), images
 with permuted pixels, images with shuffled blocks. Uniform noise alone gives tight bounds around uniform noise and
-nowhere else; the mix gives them around clothes, which it has never seen.
+nowhere else; the mix gives them around clothes too, which it does not contain.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from caveat._internal.checks import check_known
+from caveat._internal.checks import as_list, check_known
 from caveat.errors import InputError
 
 __all__ = ["OutlierMix", "permuted_pixels", "shuffled_blocks", "smooth_noise", "uniform_noise"]
@@ -32,13 +32,8 @@ def smooth_noise(
 ) -> Tensor:
     """Uniform noise under a Gaussian filter, each image rescaled to run from 0 to 1.
 
-    Parameters
-    ----------
-    widths
-        The filter's standard deviation is drawn uniformly between these, one per image, in pixels.
+    The filter's standard deviation is drawn uniformly between ``widths``, one per image, in pixels.
 
-    Examples
-    --------
     >>> images = smooth_noise(2, (1, 8, 8), torch.Generator().manual_seed(0))
     >>> images.shape, images.amin(dim=(1, 2, 3)), images.amax(dim=(1, 2, 3))
     (torch.Size([2, 1, 8, 8]), tensor([0., 0.]), tensor([1., 1.]))
@@ -80,10 +75,7 @@ def permuted_pixels(images: Tensor, generator: torch.Generator) -> Tensor:
 def shuffled_blocks(images: Tensor, generator: torch.Generator, *, block: int | None = None) -> Tensor:
     """Each image cut into square blocks, put together in a random order of its own.
 
-    Parameters
-    ----------
-    block
-        Side of a block in pixels, a divisor of height and width; default: a quarter of the height.
+    ``block`` is the side of a block in pixels, a divisor of height and width; default: a quarter of the height.
     """
     n, channels, height, width = images.shape
     side = height // 4 if block is None else block
@@ -119,34 +111,21 @@ class OutlierMix:
     torch.Size([6, 1, 8, 8])
     """
 
-    def __init__(
-        self,
-        images: ArrayLike | Tensor,
-        kinds: Sequence[str] = _KINDS,
-        *,
-        block: int | None = None,
-    ) -> None:
+    def __init__(self, images: ArrayLike | Tensor, kinds: Sequence[str] = _KINDS, *, block: int | None = None) -> None:
         pool = torch.as_tensor(images, dtype=torch.float32)
         if pool.ndim != 4 or not len(pool):
             raise InputError(f"images must have the shape (N, channels, height, width), got {tuple(pool.shape)}.")
-        if not kinds:
-            raise InputError("kinds must name at least one kind of outlier, got none.")
-        self.kinds = tuple(check_known(kind, _KINDS, "kind of outlier") for kind in kinds)
-        self.images = pool
-        self.block = block
+        self.kinds = [check_known(kind, _KINDS, "kind of outlier") for kind in as_list(kinds, "kinds")]
+        self.images, self.block = pool, block
         channels, height, width = pool.shape[1:]
         self.shape: Shape = (channels, height, width)
-
-    def sample(self, n: int, generator: torch.Generator) -> Tensor:
-        """n training images, drawn with replacement."""
-        return self.images[torch.randint(len(self.images), (n,), generator=generator)]
 
     def _make(self, kind: str, n: int, generator: torch.Generator) -> Tensor:
         if kind == "uniform":
             return uniform_noise(n, self.shape, generator)
         if kind == "smooth":
             return smooth_noise(n, self.shape, generator)
-        images = self.sample(n, generator)
+        images = self.images[torch.randint(len(self.images), (n,), generator=generator)]
         if kind == "permuted":
             return permuted_pixels(images, generator)
         return shuffled_blocks(images, generator, block=self.block)

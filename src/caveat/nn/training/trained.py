@@ -1,9 +1,9 @@
-"""What training leaves behind: the network, and how it got there."""
+"""The result of training: the network and its history."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import torch
@@ -33,16 +33,13 @@ class Epoch:
     seconds: float
     validation: Mapping[str, float] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @final
 @dataclass(frozen=True, eq=False)
 class Trained:
     """A trained network. ``model`` is in eval mode and gives class logits.
 
-    ``seconds`` counts training only, over all starts of a run that was stopped and went on.
+    ``seconds`` counts training only, over all starts of a resumed run.
     """
 
     model: nn.Module
@@ -55,7 +52,7 @@ class Trained:
     resumed: bool
 
     def outputs(self, data: Any, *, batch_size: int = 512, **how: Any) -> Outputs:
-        """What the network said about ``data``: logits, features, labels, head, and its confidence where it has one.
+        """Outputs of the network on ``data``: logits, features, labels, head, and its confidence where it has one.
 
         Parameters
         ----------
