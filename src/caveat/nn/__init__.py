@@ -1,4 +1,4 @@
-"""The torch edge: from a model to what it said. Nothing below this package knows torch."""
+"""The torch edge: from a model to its outputs. No other package below imports torch."""
 
 from caveat.errors import MissingExtraError
 
@@ -10,11 +10,10 @@ except ImportError as error:
 from caveat.nn import architectures, ease
 from caveat.nn.attacks import attack_confidence
 from caveat.nn.bounds import confidence_bounds, epsilon_star, export_network
-from caveat.nn.extract import extract
+from caveat.nn.extract import extract, stream
 from caveat.nn.extract_onnx import extract_onnx
 from caveat.nn.odin import ODIN
 from caveat.nn.rankfeat import RankFeat
-from caveat.nn.stream import stream
 from caveat.nn.training import fit_classifier, load_model
 
 __all__ = [

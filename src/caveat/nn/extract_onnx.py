@@ -188,11 +188,12 @@ class _Graph:
         if weight is None or settings.get("transA"):
             return None
         weight = (weight if settings.get("transB") else weight.T) * weight.dtype.type(settings.get("alpha", 1.0))
-        bias = self._constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-        if bias is None and len(node.input) > 2 and node.input[2]:
-            return None  # a bias that is computed is not a bias of the head
-        if bias is not None:
-            bias = _per_class(bias * bias.dtype.type(settings.get("beta", 1.0)), len(weight))
+        bias = None
+        if len(node.input) > 2 and node.input[2]:
+            stored = self._constant(node.input[2])
+            if stored is None:
+                return None  # a bias that is computed is not a bias of the head
+            bias = _per_class(stored * stored.dtype.type(settings.get("beta", 1.0)), len(weight))
             if bias is None:
                 return None
         return _Layer(node.input[0], node.output[0], weight, bias)
@@ -233,7 +234,8 @@ class _Graph:
         fixed = kind.shape.dim[0].dim_value if len(kind.shape.dim) else 0
         wanted = [name for name in (layer.features, layer.logits) if name != self._input.name]
         parts: list[dict[str, Array]] = []
-        for piece in _pieces(inputs, fixed):
+        step = fixed or len(inputs)
+        for piece in (inputs[start : start + step] for start in range(0, len(inputs), step)):
             n = len(piece)
             fed = np.concatenate([piece, np.repeat(piece[-1:], fixed - n, axis=0)]) if n < fixed else piece
             try:
@@ -250,15 +252,8 @@ class _Graph:
 
 def _per_class(bias: Array, classes: int) -> Array | None:
     """One bias for each class; None if it is added along the samples instead."""
-    single = bias.size == 1
-    if not single and (bias.size != classes or bias.shape[-1] != classes):
-        return None
-    return np.broadcast_to(bias.ravel(), (classes,))
-
-
-def _pieces(inputs: Array, size: int) -> Iterator[Array]:
-    step = size or max(1, len(inputs))
-    return (inputs[start : start + step] for start in range(0, len(inputs), step))
+    fits = bias.size == 1 or (bias.size == classes == bias.shape[-1])
+    return np.broadcast_to(bias.ravel(), (classes,)) if fits else None
 
 
 def _split(batch: Any) -> tuple[Array, Any]:

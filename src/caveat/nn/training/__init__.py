@@ -9,12 +9,11 @@ from caveat.nn.training.exposure import ACET, CEDA, OutlierExposure
 from caveat.nn.training.fit import fit_classifier
 from caveat.nn.training.good import GOOD
 from caveat.nn.training.joint import Joint
-from caveat.nn.training.model_folder import load_model, save_model
+from caveat.nn.training.model_folder import Epoch, Trained, load_model, save_model
 from caveat.nn.training.outlier_mix import OutlierMix
 from caveat.nn.training.paradigm import Batch, CrossEntropy, Loss, Paradigm, Phase
 from caveat.nn.training.presets import PRESETS, Preset, fit_preset
 from caveat.nn.training.schedule import EarlyStopping, Ramp
-from caveat.nn.training.trained import Epoch, Trained
 
 __all__ = [
     "ACET",

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from caveat._internal.files import from_json, path_errors, replacing_file
@@ -85,18 +85,11 @@ class Position:
 
 
 def write_checkpoint(
-    folder: Path,
-    *,
-    settings: Mapping[str, Any],
-    position: Position,
-    net: nn.Module,
+    folder: Path, kinds: Mapping[str, Mapping[str, Tensor]], *, settings: Mapping[str, Any], position: Position,
     optimiser: Optimizer | None,
-    chance: Mapping[str, Tensor],
-    best: Mapping[str, Tensor] | None,
-) -> None:
-    tensors = {f"net.{name}": value for name, value in net.state_dict().items()}
-    tensors |= {f"chance.{name}": value for name, value in chance.items()}
-    tensors |= {f"best.{name}": value for name, value in (best or {}).items()}
+) -> None:  # fmt: skip
+    """Write the tensors by kind (net, chance, best), the position and the optimizer's state."""
+    tensors = {f"{kind}.{name}": value for kind, named in kinds.items() for name, value in named.items()}
     about: dict[str, Any] = {"settings": dict(settings), "position": vars(position)}
     if optimiser is not None:
         state = optimiser.state_dict()

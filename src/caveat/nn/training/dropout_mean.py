@@ -20,8 +20,8 @@ from caveat._internal.checks import Rng, as_count, as_rng
 from caveat.nn._heads import head_of
 from caveat.nn._modes import dropout_awake, seeded
 from caveat.nn._walk import place_of, to_numpy
+from caveat.nn.training.model_folder import Trained
 from caveat.nn.training.rows import Rows
-from caveat.nn.training.trained import Trained
 from caveat.outputs import Head, Outputs
 
 __all__ = ["dropout_mean"]

@@ -19,10 +19,10 @@ from caveat.nn._walk import place_of
 from caveat.nn.training.catalogue import make_paradigm
 from caveat.nn.training.checkpoint import settled
 from caveat.nn.training.loop import OPTIMISERS, Loop, validate
+from caveat.nn.training.model_folder import Epoch, Trained
 from caveat.nn.training.paradigm import Paradigm
 from caveat.nn.training.rows import Rows, as_draw, draw_fingerprint
 from caveat.nn.training.schedule import EarlyStopping, as_schedule
-from caveat.nn.training.trained import Epoch, Trained
 
 __all__ = ["fit_classifier"]
 

@@ -224,9 +224,9 @@ class Loop:
             return
         # In the middle of an epoch its order is drawn again from the state before it.
         chance = self.chance.states() | {"order": self._order_before}
+        kinds = {"net": self.net.state_dict(), "chance": chance, "best": self._best or {}}
         write_checkpoint(
-            self.folder, settings=self.settings, position=self.at, net=self.net, optimiser=self._optimiser,
-            chance=chance, best=self._best,
+            self.folder, kinds, settings=self.settings, position=self.at, optimiser=self._optimiser
         )  # fmt: skip
         self._written = time.monotonic()
 

@@ -1,6 +1,6 @@
-"""A trained network on disk: ``model.safetensors`` with weights and description, ``model.json`` with the description.
+"""A trained network, in memory and on disk.
 
-The weights and their description are replaced in one step, so that a reader gets those of one training. ``model.json``
+``model.safetensors`` holds weights and description, ``model.json`` the description. The weights and their description are replaced in one step, so that a reader gets those of one training. ``model.json``
 is for people and other programs; it is read only for weights without a description.
 """
 
@@ -10,23 +10,81 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
+import torch
 from torch import Tensor, nn
 
+from caveat._internal.checks import as_count
 from caveat._internal.files import from_json, path_errors, read_json, write_json
 from caveat.errors import InputError
 from caveat.nn.architectures import make
 from caveat.nn.training.catalogue import make_paradigm
 from caveat.nn.training.checkpoint import read_tensors, write_tensors
-from caveat.nn.training.trained import Epoch, Trained
+from caveat.nn.training.paradigm import Paradigm
+from caveat.nn.training.rows import Rows
+from caveat.outputs import Outputs
 
-__all__ = ["load_model", "load_start", "save_model"]
+__all__ = ["Epoch", "Trained", "load_model", "load_start", "save_model"]
 
 _WEIGHTS, _ABOUT = "model.safetensors", "model.json"
 _FORMAT, _VERSION = "caveat-model", 1
 _NUMBERS = ("n_classes", "seed", "seconds", "stopped_early")  # fields of Trained that are stored as they are
+
+
+@final
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch: mean training loss and its parts, the last learning rate, and the validation set where there is one.
+
+    ``validation`` has ``loss`` (cross-entropy), ``accuracy``, ``confidence`` (mean largest probability) and ``augrc``.
+    """
+
+    number: int
+    phase: str
+    loss: float
+    parts: Mapping[str, float]
+    learning_rate: float
+    seconds: float
+    validation: Mapping[str, float] = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained network. ``model`` is in eval mode and gives class logits.
+
+    ``seconds`` counts training only, over all starts of a resumed run.
+    """
+
+    model: nn.Module
+    paradigm: Paradigm
+    n_classes: int
+    history: tuple[Epoch, ...]
+    seconds: float
+    seed: int
+    stopped_early: bool
+    resumed: bool
+
+    def outputs(self, data: Any, *, batch_size: int = 512, **how: Any) -> Outputs:
+        """Outputs of the network on ``data``: logits, features, labels, head, and its confidence where it has one.
+
+        Parameters
+        ----------
+        data
+            As for :func:`fit_classifier`: ``(x, y)``, ``x`` alone, a ``Dataset``; or a ``DataLoader`` or an iterator of
+            batches.
+        batch_size
+            Rows per forward pass, where ``data`` is not a loader.
+        how
+            Further arguments of ``nn.extract``: ``mc=50`` for dropout passes, ``layers=[...]``.
+        """
+        if isinstance(data, torch.utils.data.DataLoader) or hasattr(data, "__next__"):
+            return self.paradigm.outputs(self.model, data, **how)
+        batches = Rows.of(data, "data").loader(as_count(batch_size, "batch_size"))
+        return self.paradigm.outputs(self.model, batches, **how)
 
 
 def save_model(

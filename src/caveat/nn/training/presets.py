@@ -1,7 +1,7 @@
 """Whole recipes for certified training, by name: network, paradigm, outliers, schedule.
 
 ``tiny``, ``quick``, ``standard`` and ``good`` are made for two CPU cores, ``paper`` is what Bitterwolf, Meinke and Hein
-(NeurIPS 2020, appendix D) ran for MNIST on a GPU. All but ``paper`` learn from outliers that are made on the way.
+(NeurIPS 2020, appendix D) ran for MNIST on a GPU. All but ``paper`` learn from outliers that are made during training.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from caveat.nn import architectures
 from caveat.nn.training.fit import fit_classifier
 from caveat.nn.training.good import GOOD
 from caveat.nn.training.joint import Joint
-from caveat.nn.training.model_folder import load_start
+from caveat.nn.training.model_folder import Trained, load_start
 from caveat.nn.training.outlier_mix import OutlierMix
 from caveat.nn.training.paradigm import Paradigm
 from caveat.nn.training.rows import as_inputs, scaled
-from caveat.nn.training.trained import Trained
 
 __all__ = ["PRESETS", "Preset", "fit_preset"]
 
 _STEPS_DOWN = {0.7: 0.2, 0.9: 0.04}
+_OPTIONS = ("epochs", "batch_size", "learning_rate", "optimiser", "weight_decay", "schedule")  # of fit_classifier
 
 
 @final
@@ -50,9 +50,9 @@ class Preset:
     epochs, batch_size, learning_rate, optimiser, weight_decay, schedule
         As in ``fit_classifier``.
     rows
-        At most so many training images, evenly spread over those given; None: all.
+        Maximum number of training images, evenly spread over the data; None: all.
     outliers
-        Kinds of the mix; empty: outliers must be given.
+        Kinds of the mix; empty: the caller passes outliers.
     """
 
     what: str
@@ -143,7 +143,7 @@ def fit_preset(
         A network to train further, which is copied; or a folder that ``caveat train`` wrote or a ``.safetensors`` file,
         whose weights must fit the recipe's network. No weight is drawn anew then. None: a new network.
     seed
-        Of the network's first weights and of everything that is drawn.
+        Seed of the network's first weights and of training.
     how
         Further arguments of ``fit_classifier``: ``validation``, ``checkpoint``, ``threads``, ``progress``.
 
@@ -179,20 +179,15 @@ def fit_preset(
         if start is not None:
             load_start(model, start)
     if start is not None and isinstance(paradigm, GOOD):
-        paradigm = replace(paradigm, interval_init=False)  # the recipe's way to begin, and this is another
+        paradigm = replace(paradigm, interval_init=False)  # the weights of start are kept
     return fit_classifier(
         model,
         (inputs, labels),
         paradigm,
         outliers=outliers,
         n_classes=classes,
-        epochs=recipe.epochs,
-        batch_size=recipe.batch_size,
-        learning_rate=recipe.learning_rate,
-        optimiser=recipe.optimiser,
-        weight_decay=recipe.weight_decay,
-        schedule=dict(recipe.schedule),
         seed=seed,
+        **{name: getattr(recipe, name) for name in _OPTIONS},
         **how,
     )
 
