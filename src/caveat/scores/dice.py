@@ -19,8 +19,7 @@ from caveat._internal.params import percent
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, log_sum_exp
-from caveat.scores._stat_mean import FeatureMean
-from caveat.scores._statistics import Gathered, Statistic
+from caveat.scores._statistics import FeatureMean, Gathered, Statistic
 
 __all__ = ["DICE"]
 

@@ -9,18 +9,17 @@ Real-World Settings", ICML 2022, arXiv:1911.11132.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, final
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
-from caveat._internal.checks import check_same
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import log_probabilities, logits_of
-from caveat.scores._statistics import Gathered, Statistic, class_sums
+from caveat.scores._statistics import Gathered, Merge, Statistic, class_totals, total
 
 __all__ = ["KLMatching", "PredictedProbabilities"]
 
@@ -34,24 +33,10 @@ class PredictedProbabilities(Statistic):
     """Sum of the probabilities, and count, of the samples predicted as each class."""
 
     reads: ClassVar[tuple[str, ...]] = ("probs",)
+    merge: ClassVar[Merge] = {"counts": total, "sums": total}
 
-    def begin(self, train: Outputs) -> None:
-        classes = train.n_classes
-        assert classes is not None
-        self.counts = np.zeros(classes)
-        self.sums = np.zeros((classes, classes))
-
-    def update(self, block: Outputs) -> None:
-        log_p = log_probabilities(block)
-        predicted = block.predictions
-        self.counts += np.bincount(predicted, minlength=self.counts.size)
-        self.sums += class_sums(np.exp(log_p), predicted, self.counts.size)
-
-    def __add__(self, other: Self) -> Self:
-        check_same("shape to be added", one=self.counts.shape, other=other.counts.shape)
-        both = replace(self)
-        both.counts, both.sums = self.counts + other.counts, self.sums + other.sums
-        return both
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        return class_totals(np.exp(log_probabilities(block)), block.predictions, self.n_classes)
 
 
 @final

@@ -23,14 +23,37 @@ from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._nearest import kth_nearest, nearest_by_group
-from caveat.scores._stat_rows import RowLengths, RowPredictions
-from caveat.scores._statistics import Gathered, Statistic, unit_rows
+from caveat.scores._statistics import Gathered, Merge, Statistic, total, unit_rows
 
-__all__ = ["KNN"]
+__all__ = ["KNN", "RowLengths", "RowPredictions"]
 
 _FARTHEST = 2.0  # two points of the unit sphere are never further apart
 _NEAR = 0.01  # squared distance below which the product has lost too many digits in float32
 _CLOSE = 0.03  # distance below which that rounding also decides which neighbour is taken: found again in float64
+
+
+@final
+@dataclass
+class RowLengths(Statistic):
+    """Euclidean length of the features of each row, in float64: rounding would show where rows are close together."""
+
+    reads: ClassVar[tuple[str, ...]] = ("features",)
+    merge: ClassVar[Merge] = {"parts": total}
+
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        return {"parts": [np.sqrt(np.einsum("ij,ij->i", block.features, block.features, dtype=np.float64))]}
+
+
+@final
+@dataclass
+class RowPredictions(Statistic):
+    """The predicted class of each row, where the outputs have predictions."""
+
+    reads: ClassVar[tuple[str, ...]] = ("predictions",)
+    merge: ClassVar[Merge] = {"parts": total}
+
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        return {"parts": [block.predictions] if block.has("predictions") else []}
 
 
 @final
@@ -76,8 +99,9 @@ class KNN(Score):
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         as_count(self.k, "k", most=train.n)
         self.bank_ = train.features
-        self.lengths_ = gathered[RowLengths()].lengths
-        self.predicted_ = gathered[RowPredictions()].predictions
+        self.lengths_ = np.concatenate(gathered[RowLengths()].parts)
+        predictions = gathered[RowPredictions()].parts
+        self.predicted_ = np.concatenate(predictions) if predictions else None
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return _close_ones_again(self._kth, block.features)

@@ -20,12 +20,14 @@ its extension "Non-Linear Kernel Selections and Approximations", 2025, arXiv:250
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from caveat._internal.blocks import by_row_blocks, row_blocks
 from caveat._internal.params import check_params, choice, count, level, positive
@@ -34,13 +36,12 @@ from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
 from caveat.scores._base import Score
 from caveat.scores._pca import components_for, principal_directions
-from caveat.scores._stat_least_confident import LeastConfident, size_for
-from caveat.scores._stat_mean import FeatureMean
-from caveat.scores._statistics import ClassMoments, Gathered, Statistic, unit_rows
+from caveat.scores._statistics import ClassMoments, FeatureMean, Gathered, Merge, Statistic, unit_rows
 
-__all__ = ["KernelPCAError", "MappedMoments"]
+__all__ = ["KernelPCAError", "LeastConfident", "MappedMoments"]
 
 _NARROWEST = 1e-3  # kernel: features that all point the same way differ by rounding alone
+_LEAST, _MOST = 128, 2048  # landmarks or Fourier features, unless the caller says how many
 _SMALLEST_EIGENVALUE = 1e-7  # of the landmark kernel, as a share of its largest: below it float32 has only rounding
 
 
@@ -179,6 +180,7 @@ class MappedMoments(Statistic):
     score: KernelPCAError = field(compare=False, repr=False)  # knows the map that follows from these
 
     reads: ClassVar[tuple[str, ...]] = ("features",)
+    merge: ClassVar[Merge] = {"moments": operator.add}
 
     def begin(self, train: Outputs) -> None:
         self.moments = ClassMoments()
@@ -189,7 +191,52 @@ class MappedMoments(Statistic):
             part = self.score._map(block.features[rows])
             self.moments.add_rows(part, np.zeros(part.shape[0], dtype=np.intp))
 
+
+@final
+@dataclass
+class LeastConfident(Statistic):
+    """The features with the smallest log-sum-exp of their logits, least confident first; the first seen on a tie.
+
+    Parameters
+    ----------
+    size
+        How many rows to keep; all of them where there are fewer. None: as many as ``size_for`` says.
+    """
+
+    size: int | None
+
+    reads: ClassVar[tuple[str, ...]] = ("features", "logits")
+
+    def begin(self, train: Outputs) -> None:
+        self._most = self.size or size_for(train.features.shape[1])
+        kind = np.result_type(train.features.dtype, np.float32)
+        self.rows: NDArray[Any] = np.empty((0, train.features.shape[1]), dtype=kind)
+        self.confidence: NDArray[np.float64] = np.empty(0)
+
+    def update(self, block: Outputs) -> None:
+        self._keep(block.features, np.asarray(logsumexp(block.logits.astype(np.float64), axis=1)))
+
     def __add__(self, other: Self) -> Self:
         both = replace(self)
-        both.moments = self.moments + other.moments
+        both._most = self._most
+        both.rows, both.confidence = self.rows, self.confidence
+        both._keep(other.rows, other.confidence)
         return both
+
+    def _keep(self, rows: NDArray[Any], confidence: NDArray[np.float64]) -> None:
+        everyone = np.concatenate([self.confidence, confidence])
+        least = np.argsort(everyone, kind="stable")[: self._most]
+        known = least < self.confidence.size
+        merged = np.empty((least.size, rows.shape[1]), dtype=self.rows.dtype)
+        merged[known] = self.rows[least[known]]
+        merged[~known] = rows[least[~known] - self.confidence.size]
+        self.rows, self.confidence = merged, everyone[least]
+
+
+def size_for(width: int) -> int:
+    """Landmarks or frequencies for features of this width: two for each feature, from 128 to 2048.
+
+    >>> [size_for(width) for width in (12, 64, 512, 2048)]
+    [128, 128, 1024, 2048]
+    """
+    return min(max(_LEAST, 2 * width), _MOST)

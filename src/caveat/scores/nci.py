@@ -18,8 +18,7 @@ from caveat._internal.params import number
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, lengths
-from caveat.scores._stat_mean import FeatureMean
-from caveat.scores._statistics import Gathered, Statistic
+from caveat.scores._statistics import FeatureMean, Gathered, Statistic
 
 __all__ = ["NCI"]
 

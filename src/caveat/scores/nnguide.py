@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, final
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from caveat._internal.params import count, share
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._head import head_logits, log_sum_exp
-from caveat.scores._statistics import Gathered, Statistic, unit_rows
+from caveat.scores._statistics import Gathered, Merge, Statistic, unit_rows
 
 __all__ = ["LowestEvidence", "NNGuide"]
 
@@ -79,7 +79,7 @@ class NNGuide(Score):
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         as_count(self.k, "k", most=train.n)
         self.head_weight_, self.head_bias_ = train.head.weight, train.head.bias
-        self.shift_ = min(0.0, gathered[LowestEvidence()].lowest)
+        self.shift_ = float(min(0.0, gathered[LowestEvidence()].lowest))
         size = min(train.n, max(self.k, math.ceil(self.share * train.n)))
         drawn = np.sort(np.random.default_rng(self.seed).choice(train.n, size=size, replace=False))
         parts = []
@@ -110,14 +110,7 @@ class LowestEvidence(Statistic):
     """The smallest logsumexp of the logits over all training rows."""
 
     reads: ClassVar[tuple[str, ...]] = ("logits",)
+    merge: ClassVar[Merge] = {"lowest": min}
 
-    def begin(self, train: Outputs) -> None:
-        self.lowest = math.inf
-
-    def update(self, block: Outputs) -> None:
-        self.lowest = min(self.lowest, float(log_sum_exp(block.logits.astype(np.float64)).min()))
-
-    def __add__(self, other: Self) -> Self:
-        both = replace(self)
-        both.lowest = min(self.lowest, other.lowest)
-        return both
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        return {"lowest": float(log_sum_exp(block.logits.astype(np.float64)).min())}

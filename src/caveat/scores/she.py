@@ -16,10 +16,22 @@ from numpy.typing import NDArray
 
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._stat_right_answers import RightAnswers
-from caveat.scores._statistics import Gathered, Statistic
+from caveat.scores._statistics import Gathered, Merge, Statistic, class_totals, total
 
-__all__ = ["SHE"]
+__all__ = ["SHE", "RightAnswers"]
+
+
+@final
+@dataclass
+class RightAnswers(Statistic):
+    """Count and sum of the features of the rightly classified rows, by class."""
+
+    reads: ClassVar[tuple[str, ...]] = ("features", "labels", "predictions")
+    merge: ClassVar[Merge] = {"counts": total, "sums": total}
+
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        right = block.predictions == block.labels
+        return class_totals(block.features[right], block.labels[right], self.n_classes)
 
 
 @final

@@ -9,8 +9,8 @@ Wang, Li, Feng and Zhang, "ViM: Out-Of-Distribution with Virtual-logit Matching"
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, final
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from caveat._internal.params import count
 from caveat.errors import CaveatWarning
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._statistics import ClassMoments, Gathered, Statistic
+from caveat.scores._statistics import ClassMoments, Gathered, Merge, Statistic, total
 from caveat.scores.residual import outside_principal_space, residual_length
 
 __all__ = ["ViM"]
@@ -38,20 +38,15 @@ class VirtualScale(Statistic):
     outside: NDArray[Any] = field(compare=False, repr=False)
 
     reads: ClassVar[tuple[str, ...]] = ("features", "logits")
+    merge: ClassVar[Merge] = {"evidence": total, "residual": total, "length": total}
 
-    def begin(self, train: Outputs) -> None:
-        self.evidence = self.residual = self.length = 0.0
-
-    def update(self, block: Outputs) -> None:
-        self.evidence += float(block.logits.max(axis=1).sum(dtype=np.float64))
-        self.residual += float(residual_length(block.features, self.origin, self.outside).sum(dtype=np.float64))
-        self.length += float(np.linalg.norm(block.features, axis=1).sum(dtype=np.float64))
-
-    def __add__(self, other: Self) -> Self:
-        both = replace(self)
-        both.evidence, both.residual = self.evidence + other.evidence, self.residual + other.residual
-        both.length = self.length + other.length
-        return both
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        rows = {
+            "evidence": block.logits.max(axis=1),
+            "residual": residual_length(block.features, self.origin, self.outside),
+            "length": np.linalg.norm(block.features, axis=1),
+        }
+        return {name: float(values.sum(dtype=np.float64)) for name, values in rows.items()}
 
 
 @final
