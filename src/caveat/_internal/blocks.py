@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["by_row_blocks", "row_blocks", "worth_threads"]
-
 BLOCK_BYTES = 8 * 2**20  # with twice as much, formulas that make a few arrays of a block take a fifth more time
 _LEAST_BYTES = 2 * 2**20  # of a block that shares the room with others
 _BLOCKS_WORTH_THREADS = 4

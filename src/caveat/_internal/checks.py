@@ -16,42 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._internal.blocks import row_blocks
 from caveat.errors import InputError
 
-__all__ = [
-    "Rng",
-    "are_probabilities",
-    "as_able",
-    "as_array",
-    "as_boundary",
-    "as_comparable",
-    "as_count",
-    "as_flag",
-    "as_kind",
-    "as_labels",
-    "as_level",
-    "as_list",
-    "as_mask",
-    "as_matrix",
-    "as_number",
-    "as_pair",
-    "as_positive",
-    "as_real_array",
-    "as_rng",
-    "as_rows",
-    "as_share",
-    "as_shares",
-    "as_vector",
-    "check_each",
-    "check_finite",
-    "check_inside",
-    "check_known",
-    "check_probabilities",
-    "check_result",
-    "check_same",
-    "check_shape",
-    "exact_level",
-    "same_length",
-]
-
 _PROBS_SLACK = 1e-2  # how far a row of probabilities may be from summing to one (float16 needs this much)
 
 Rng = np.random.Generator | int  # what every function with a random step takes: a generator, or the seed of a new one

@@ -42,8 +42,6 @@ from caveat._internal.files import (
 )
 from caveat.errors import InputError
 
-__all__ = ["PAGE_KEY", "ArrayFolder", "plain_files", "staging"]
-
 T = TypeVar("T")
 Page = dict[str, Any]
 

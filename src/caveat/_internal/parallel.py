@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
-__all__ = ["map_in_threads", "map_parts_in_threads"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

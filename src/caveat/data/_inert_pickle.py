@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from caveat._internal.files import read_bytes
 from caveat.errors import InputError
 
-__all__ = ["read_inert"]
-
 _ARRAY = {"numpy.core.multiarray _reconstruct", "numpy._core.multiarray _reconstruct"}
 _TYPES = {"u1", "i1", "i2", "i4", "i8", "f4", "f8"}
 _VALUES = {

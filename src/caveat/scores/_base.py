@@ -19,8 +19,6 @@ from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
 from caveat.scores._statistics import Gathered, Statistic, gather
 
-__all__ = ["Score"]
-
 
 class Score(ABC):
     """Maps outputs to one number per sample. The larger, the stranger.

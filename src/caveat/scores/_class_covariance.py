@@ -24,8 +24,6 @@ from caveat._internal.parallel import map_in_threads
 from caveat.outputs import Outputs
 from caveat.scores._statistics import ClassMoments, unit_rows
 
-__all__ = ["ClassCovariances", "class_covariances"]
-
 _SWEEPS = 3  # of orthogonal iteration: whitened spectra are flat, one sweep would find little more than chance
 _SPARE = 8  # directions carried along beyond the rank, so that the last ones kept are good too
 _PROBES = 16  # random directions for the variance outside the subspace

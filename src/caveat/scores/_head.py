@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["head_logits", "lengths", "log_sum_exp"]
-
 
 def head_logits(rows: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any]) -> NDArray[Any]:
     """``rows @ weight.T + bias``, shape (n, C), in the float type of the rows."""

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from caveat.errors import InputError
 
-__all__ = ["channel_means", "known_layers"]
-
 
 def known_layers(
     layers: Mapping[str, NDArray[Any]], names: NDArray[np.str_], channels: NDArray[np.intp]

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from caveat._internal.blocks import row_blocks
 from caveat._internal.parallel import map_in_threads
 
-__all__ = ["kth_nearest", "nearest_by_group"]
-
 _QUERIES = 1024  # of a chunk: many enough that scaling a tile of the bank costs little beside multiplying it
 _TILE = 1024  # bank rows: chunk x tile in float32 is 4 MiB
 

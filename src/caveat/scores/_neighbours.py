@@ -17,8 +17,6 @@ from caveat._internal.blocks import row_blocks
 from caveat._internal.parallel import map_in_threads
 from caveat.errors import InputError
 
-__all__ = ["distances_between", "nearest_rows"]
-
 Array = NDArray[np.float64]
 _MORE = 12  # rows proposed beyond those asked for
 _BLOCK = 4 * 2**20  # bytes of one tile of distances: it is written once and read twice

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from caveat._internal.checks import check_result
 from caveat.errors import InputError
 
-__all__ = ["components_for", "principal_directions"]
-
 
 def principal_directions(scatter: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Eigenvalues, largest first and none below zero, and the eigenvectors as columns, of a symmetric matrix."""

@@ -25,8 +25,6 @@ from caveat._internal.folders import PAGE_KEY, ArrayFolder
 from caveat.errors import InputError, NotFittedError
 from caveat.scores._base import Score
 
-__all__ = ["load", "save"]
-
 _FOLDER = ArrayFolder(
     page="score.json", format="caveat-score", version=2, what="a saved score",
     owned=lambda page, name: f'"file": {json.dumps(name)}' in json.dumps(page),

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from caveat.outputs import Outputs
 
-__all__ = ["below_largest", "log_mean_exp", "log_probabilities", "log_softmax", "logits_of", "with_complement"]
-
 _TINY = np.finfo(np.float64).tiny  # log(0) would make every class of a hard 0/1 row infinitely strange
 
 

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from caveat._internal.checks import check_known
 
-__all__ = ["NONE", "TABLE", "Row", "projections_of"]
-
 
 class Row(NamedTuple):
     """What of a score is projected, and by which projections."""

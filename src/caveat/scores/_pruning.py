@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["how_many", "kept_shares", "sum_ratio"]
-
 
 def how_many(width: int, percentile: float) -> int:
     """Number of activations kept of ``width`` when ``percentile`` percent are dropped: at least one.

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from caveat.outputs import Outputs
 from caveat.scores._statistics import Statistic
 
-__all__ = ["ActivationQuantiles"]
-
 _DROPPED_BITS = 11  # of 23 in a float32 mantissa: bins 2^-12 wide, 2^21 of them
 _BINS = 2 ** (32 - _DROPPED_BITS)
 _ZERO_BIN = _BINS // 2

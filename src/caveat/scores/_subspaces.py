@@ -20,16 +20,6 @@ from caveat._internal.parallel import map_in_threads
 from caveat.outputs import Outputs
 from caveat.scores._statistics import ClassMoments, demand_every_class
 
-__all__ = [
-    "class_subspaces",
-    "kept_share",
-    "nearest_subspace",
-    "principal_axes",
-    "squared_coordinates",
-    "stacked",
-    "within",
-]
-
 _TILE_BYTES = 32 * 2**20  # of the coordinates, rows x axes
 _AT_ONCE = 16  # classes handed to the threads together, so that few results wait to be used
 

@@ -11,8 +11,6 @@ from caveat._internal.blocks import by_row_blocks
 from caveat._internal.checks import check_result
 from caveat.errors import InputError
 
-__all__ = ["nearest_mean", "squared_distances", "whitener"]
-
 
 def whitener(covariance: NDArray[np.float64], *, ridge: float, what: str = "features") -> NDArray[np.float64]:
     """A matrix W with W W^T = (covariance + ridge * its mean variance * I)^-1."""
