@@ -17,6 +17,7 @@ from caveat._internal.arrays import widened
 from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import check_result
 from caveat._internal.parallel import map_in_threads
+from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import ClassMoments, demand_every_class
 
@@ -24,13 +25,31 @@ _TILE_BYTES = 32 * 2**20  # of the coordinates, rows x axes
 _AT_ONCE = 16  # classes handed to the threads together, so that few results wait to be used
 
 
+def principal_directions(scatter: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Eigenvalues, largest first and none below zero, and the eigenvectors as columns, of a symmetric matrix."""
+    values, vectors = np.linalg.eigh(check_result(scatter, "the scatter of the training rows"))
+    return np.maximum(values[::-1], 0), vectors[:, ::-1]
+
+
+def components_for(values: NDArray[np.float64], variance: float) -> int:
+    """The fewest components that hold this share of the variance, but at least one direction fewer than there are.
+
+    >>> components_for(np.array([6.0, 3.0, 1.0]), 0.9), components_for(np.array([1.0, 1.0]), 0.9)
+    (2, 1)
+    """
+    enough = kept_share(values, variance)
+    if not enough:
+        raise InputError("features must vary, but every training row is the same.")
+    return min(enough, values.size - 1)
+
+
 def principal_axes(scatter: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
     """Fewest eigenvectors of a scatter matrix that hold this share of its trace, as rows (k, D), largest first.
 
     No variance at all: no axis.
     """
-    values, vectors = np.linalg.eigh(check_result(scatter, "the scatter of the features"))
-    return np.ascontiguousarray(vectors[:, ::-1][:, : kept_share(values[::-1], variance)].T)
+    values, vectors = principal_directions(scatter)
+    return np.ascontiguousarray(vectors[:, : kept_share(values, variance)].T)
 
 
 def kept_share(values: NDArray[np.float64], variance: float) -> int:
@@ -43,6 +62,7 @@ def kept_share(values: NDArray[np.float64], variance: float) -> int:
     if not real.size:
         return 0
     held = np.cumsum(real)
+    # A share reached to the last digit counts as reached.
     return min(real.size, int(np.searchsorted(held, variance * held[-1] * (1 - 1e-12))) + 1)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from caveat._internal.params import percent
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._head import head_logits, log_sum_exp
+from caveat.scores._probabilities import head_logits, log_sum_exp
 from caveat.scores._statistics import FeatureMean, Gathered, Statistic
 
 __all__ = ["DICE"]

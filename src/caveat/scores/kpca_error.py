@@ -35,8 +35,8 @@ from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
 from caveat.scores._base import Score
-from caveat.scores._pca import components_for, principal_directions
 from caveat.scores._statistics import ClassMoments, FeatureMean, Gathered, Merge, Statistic, unit_rows
+from caveat.scores._subspaces import components_for, principal_directions
 
 __all__ = ["KernelPCAError", "LeastConfident", "MappedMoments"]
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from caveat._internal.params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
+from caveat.scores._covariance import nearest_mean, whitener
 from caveat.scores._layers import channel_means, known_layers
 from caveat.scores._statistics import ClassMoments, Gathered, Merge, Statistic, total
-from caveat.scores._whitening import nearest_mean, whitener
 
 __all__ = ["LayerMoments", "LayerSpread", "MDSEnsemble"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from caveat._internal.params import number
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._head import head_logits, lengths
+from caveat.scores._probabilities import head_logits, lengths
 from caveat.scores._statistics import FeatureMean, Gathered, Statistic
 
 __all__ = ["NCI"]

@@ -19,8 +19,8 @@ from caveat._internal.checks import as_count
 from caveat._internal.params import check_params, count, flag, level
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._pca import components_for, principal_directions
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic
+from caveat.scores._subspaces import components_for, principal_directions
 
 __all__ = ["NECO"]
 

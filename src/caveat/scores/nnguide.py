@@ -22,7 +22,7 @@ from caveat._internal.checks import as_count
 from caveat._internal.params import count, share
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._head import head_logits, log_sum_exp
+from caveat.scores._probabilities import head_logits, log_sum_exp
 from caveat.scores._statistics import Gathered, Merge, Statistic, unit_rows
 
 __all__ = ["LowestEvidence", "NNGuide"]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from caveat._internal.params import level
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._pca import components_for, principal_directions
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic
+from caveat.scores._subspaces import components_for, principal_directions
 
 __all__ = ["PCAError"]
 

@@ -22,8 +22,7 @@ from scipy.special import expit
 from caveat._internal.params import flag
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._head import head_logits
-from caveat.scores._probabilities import log_softmax
+from caveat.scores._probabilities import head_logits, log_softmax
 from caveat.scores._statistics import Gathered, Merge, Statistic, total, unit_rows
 
 __all__ = ["PNML", "AugmentedGram"]

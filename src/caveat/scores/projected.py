@@ -27,7 +27,7 @@ from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.scores import _subspaces
 from caveat.scores._base import Score
-from caveat.scores._head import head_logits, lengths
+from caveat.scores._probabilities import head_logits, lengths
 from caveat.scores._projections import NONE, TABLE
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic
 

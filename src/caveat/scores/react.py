@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from caveat._internal.params import choice, percent
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._head import head_logits, log_sum_exp
-from caveat.scores._probabilities import log_softmax
+from caveat.scores._probabilities import head_logits, log_softmax, log_sum_exp
 from caveat.scores._stat_quantile import ActivationQuantiles
 from caveat.scores._statistics import Gathered, Statistic
 
