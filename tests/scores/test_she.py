@@ -8,7 +8,7 @@ import pytest
 from caveat import Head, InputError, Outputs
 from caveat.scores import SHE
 from caveat.scores._statistics import gather
-from caveat.scores.she import RightAnswers
+from caveat.scores.ctm import RightAnswers
 
 SHAPES = [
     {"n": 200, "width": 8, "classes": 4},

@@ -23,14 +23,15 @@ from caveat.scores._statistics import Gathered, Statistic, gather
 class Score(ABC):
     """Maps outputs to one number per sample. The larger, the stranger.
 
-    A subclass states what it reads and where it comes from as class variables, asks for the training statistics it
-    learns from in ``statistics`` (and in ``_further`` for those that need others first), turns them into attributes
-    that end in ``_`` in ``_fit``, and gives its formula for one block of rows in ``_score``.
+    A subclass declares what it reads, learns from and comes from as class variables, turns the training statistics
+    into attributes that end in ``_`` in ``_fit``, and gives its formula for one block of rows in ``_score``. Statistics
+    that depend on parameters come from ``statistics``, those that need others first from ``_further``.
     """
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]  # fields of Outputs that score reads
     fits_on: ClassVar[tuple[str, ...]] = ()  # fields that fit reads; empty: nothing to learn
+    learns: ClassVar[tuple[Statistic, ...]] = ()  # training statistics that fit reads
     cost: ClassVar[str]  # per sample, with D features, C classes, N training rows
     paper: ClassVar[str]
     in_threads: ClassVar[bool] = True  # blocks may be scored at once; not where code of others does the work
@@ -41,22 +42,19 @@ class Score(ABC):
         check_params(self)
 
     def fit(self, train: Outputs) -> Self:
-        """Learn from training outputs, in one walk over their row blocks, or in two. Nothing to learn: none."""
+        """Learn from training outputs, in at most two walks over their row blocks."""
         self.can_fit(train)
-        return self.fit_from(train, gather(train, self.statistics()))
-
-    def fit_from(self, train: Outputs, gathered: Gathered) -> Self:
-        """Learn from statistics that were gathered already."""
+        gathered = gather(train, self.statistics())
         return self.complete(train, gathered | gather(train, self.prepare(train, gathered)))
 
     def prepare(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
-        """First half of ``fit_from``: what to gather in a further walk, which many scores can share."""
+        """Statistics to gather in a second walk, which many scores can share."""
         self.n_classes_ = train.n_classes
         self.n_features_ = None if train.features is None else int(train.features.shape[1])
         return self._further(train, gathered)
 
     def complete(self, train: Outputs, gathered: Gathered) -> Self:
-        """Second half of ``fit_from``: learn from both walks."""
+        """Learn from the statistics of both walks."""
         self._fit(train, gathered)
         self.fitted_ = True
         return self
@@ -113,8 +111,8 @@ class Score(ABC):
     # -- what a subclass fills in -------------------------------------------------------------------------------------
 
     def statistics(self) -> tuple[Statistic, ...]:
-        """Training statistics that ``_further`` and ``_fit`` read."""
-        return ()
+        """Training statistics that ``_further`` and ``_fit`` read, where they depend on parameters."""
+        return self.learns
 
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         """Training statistics that depend on others; what they depend on may be derived and kept here."""

@@ -11,11 +11,10 @@ from caveat.errors import InputError
 from caveat.scores._base import Score
 from caveat.scores.ash import ASH, Scale
 from caveat.scores.confidence import Confidence
-from caveat.scores.ctm import CTM, CTMMean
-from caveat.scores.dice import DICE
+from caveat.scores.ctm import CTM, SHE, CTMMean
 from caveat.scores.energy import Energy, MaxLogit
 from caveat.scores.entropy import GEN, Collision, Entropy, Guessing, Renyi
-from caveat.scores.fdbd import FDBD
+from caveat.scores.fdbd import FDBD, NCI
 from caveat.scores.gradnorm import GradNorm
 from caveat.scores.gram import Gram
 from caveat.scores.kl_matching import KLMatching
@@ -25,14 +24,11 @@ from caveat.scores.mahalanobis import Mahalanobis, RelativeMahalanobis
 from caveat.scores.mds_ensemble import MDSEnsemble
 from caveat.scores.monte_carlo import MCMSP, MCEntropy, MCExpectedEntropy, MCMutualInformation, MCVariance
 from caveat.scores.msp import MSP
-from caveat.scores.nci import NCI
-from caveat.scores.neco import NECO
 from caveat.scores.nnguide import NNGuide
 from caveat.scores.openmax import OpenMax
-from caveat.scores.pca_error import PCAError
+from caveat.scores.pca_error import NECO, PCAError
 from caveat.scores.pnml import PNML
-from caveat.scores.react import ReAct
-from caveat.scores.she import SHE
+from caveat.scores.react import DICE, ReAct
 from caveat.scores.temperature import TempScale
 from caveat.scores.vim import Residual, ViM
 

@@ -56,11 +56,9 @@ class KLMatching(Score):
     name: ClassVar[str] = "kl_matching"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
     fits_on: ClassVar[tuple[str, ...]] = ("probs",)
+    learns: ClassVar[tuple[Statistic, ...]] = (PredictedProbabilities(),)
     cost: ClassVar[str] = "C²"
     paper: ClassVar[str] = "Hendrycks et al. 2022"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (PredictedProbabilities(),)
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         seen = gathered[PredictedProbabilities()]

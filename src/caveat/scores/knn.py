@@ -84,6 +84,7 @@ class KNN(Score):
     name: ClassVar[str] = "knn"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
+    learns: ClassVar[tuple[Statistic, ...]] = (RowLengths(), RowPredictions())
     cost: ClassVar[str] = "ND"
     paper: ClassVar[str] = "Sun et al. 2022"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"k": (1, 5, 10, 20, 50, 100, 200)}
@@ -92,9 +93,6 @@ class KNN(Score):
         if train is not None and train.n < self.k:
             return f"needs at least k = {self.k} training rows, got {train.n}"
         return super().missing(train=train, outputs=outputs)
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return RowLengths(), RowPredictions()
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         as_count(self.k, "k", most=train.n)

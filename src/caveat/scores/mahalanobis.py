@@ -140,11 +140,9 @@ class RelativeMahalanobis(Score):
     name: ClassVar[str] = "relative_mahalanobis"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "labels")
+    learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
     cost: ClassVar[str] = "D² + CD"
     paper: ClassVar[str] = "Ren et al. 2021"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (ClassMoments(),)
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments()]

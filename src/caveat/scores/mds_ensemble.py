@@ -34,6 +34,25 @@ _SMALLEST_SPREAD = 1e-3
 
 
 @final
+@dataclass
+class LayerMoments(Statistic):
+    """:class:`ClassMoments` of the channel means, by name of the layer."""
+
+    reads: ClassVar[tuple[str, ...]] = ("layers", "labels")
+    merge: ClassVar[Merge] = {"of": lambda one, other: {name: moments + other[name] for name, moments in one.items()}}
+
+    def begin(self, train: Outputs) -> None:
+        assert train.n_classes is not None
+        self.of = {name: ClassMoments() for name in train.layers}
+        for name, moments in self.of.items():
+            moments.make_room(train.n_classes, train.layers[name].shape[1])
+
+    def update(self, block: Outputs) -> None:
+        for name, moments in self.of.items():
+            moments.add_rows(channel_means(block.layers[name]), block.labels)
+
+
+@final
 @dataclass(eq=False)
 class MDSEnsemble(Score):
     """Weighted mean of the standardised Mahalanobis distances of all layers. The larger, the stranger.
@@ -58,11 +77,9 @@ class MDSEnsemble(Score):
     name: ClassVar[str] = "mds_ensemble"
     needs: ClassVar[tuple[str, ...]] = ("layers",)
     fits_on: ClassVar[tuple[str, ...]] = ("layers", "labels")
+    learns: ClassVar[tuple[Statistic, ...]] = (LayerMoments(),)
     cost: ClassVar[str] = "sum of D² + CD over layers"
     paper: ClassVar[str] = "Lee et al. 2018, alg. 1"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (LayerMoments(),)
 
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         of = gathered[LayerMoments()].of
@@ -121,25 +138,6 @@ class MDSEnsemble(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return np.asarray((self.layer_distances(block) - self.shift_) / self.spread_ @ self.weights_)
-
-
-@final
-@dataclass
-class LayerMoments(Statistic):
-    """:class:`ClassMoments` of the channel means, by name of the layer."""
-
-    reads: ClassVar[tuple[str, ...]] = ("layers", "labels")
-    merge: ClassVar[Merge] = {"of": lambda one, other: {name: moments + other[name] for name, moments in one.items()}}
-
-    def begin(self, train: Outputs) -> None:
-        assert train.n_classes is not None
-        self.of = {name: ClassMoments() for name in train.layers}
-        for name, moments in self.of.items():
-            moments.make_room(train.n_classes, train.layers[name].shape[1])
-
-    def update(self, block: Outputs) -> None:
-        for name, moments in self.of.items():
-            moments.add_rows(channel_means(block.layers[name]), block.labels)
 
 
 @final

@@ -31,6 +31,18 @@ _TILE_BYTES = 32 * 2**20  # of the similarity tile, queries x bank rows
 
 
 @final
+@dataclass
+class LowestEvidence(Statistic):
+    """The smallest logsumexp of the logits over all training rows."""
+
+    reads: ClassVar[tuple[str, ...]] = ("logits",)
+    merge: ClassVar[Merge] = {"lowest": min}
+
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        return {"lowest": float(log_sum_exp(block.logits.astype(np.float64)).min())}
+
+
+@final
 @dataclass(eq=False)
 class NNGuide(Score):
     """Minus the evidence times its support by the nearest bank samples. The larger, the stranger.
@@ -64,6 +76,7 @@ class NNGuide(Score):
     name: ClassVar[str] = "nnguide"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
+    learns: ClassVar[tuple[Statistic, ...]] = (LowestEvidence(),)
     cost: ClassVar[str] = "CD + MD, M bank rows"
     paper: ClassVar[str] = "Park et al. 2023"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"k": (1, 5, 10, 20, 50, 100)}
@@ -72,9 +85,6 @@ class NNGuide(Score):
         if train is not None and train.n < self.k:
             return f"needs at least k = {self.k} training rows, got {train.n}"
         return super().missing(train=train, outputs=outputs)
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (LowestEvidence(),)
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         as_count(self.k, "k", most=train.n)
@@ -102,15 +112,3 @@ class NNGuide(Score):
 
     def _evidence(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         return log_sum_exp(head_logits(rows, self.head_weight_, self.head_bias_)) - self.shift_
-
-
-@final
-@dataclass
-class LowestEvidence(Statistic):
-    """The smallest logsumexp of the logits over all training rows."""
-
-    reads: ClassVar[tuple[str, ...]] = ("logits",)
-    merge: ClassVar[Merge] = {"lowest": min}
-
-    def of_block(self, block: Outputs) -> dict[str, Any]:
-        return {"lowest": float(log_sum_exp(block.logits.astype(np.float64)).min())}

@@ -105,11 +105,9 @@ class OpenMax(Score):
     name: ClassVar[str] = "openmax"
     needs: ClassVar[tuple[str, ...]] = ("logits",)
     fits_on: ClassVar[tuple[str, ...]] = ("logits", "labels")
+    learns: ClassVar[tuple[Statistic, ...]] = (CorrectLogits(),)
     cost: ClassVar[str] = "AC"
     paper: ClassVar[str] = "Bendale & Boult 2016, alg. 2"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (CorrectLogits(),)
 
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         self.means_ = gathered[CorrectLogits()].means

@@ -72,11 +72,9 @@ class PNML(Score):
     name: ClassVar[str] = "pnml"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
+    learns: ClassVar[tuple[Statistic, ...]] = (AugmentedGram(),)
     cost: ClassVar[str] = "D² + CD"
     paper: ClassVar[str] = "Bibas et al. 2021, thm. 1"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (AugmentedGram(),)
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         second_moments = gathered[AugmentedGram()]

@@ -58,11 +58,9 @@ class Residual(Score):
     name: ClassVar[str] = "residual"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
+    learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
     cost: ClassVar[str] = "D²"
     paper: ClassVar[str] = "Wang et al. 2022"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (ClassMoments(),)
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.origin_, self.outside_ = outside_principal_space(gathered[ClassMoments()], train.head, self.dimension)
@@ -152,11 +150,9 @@ class ViM(Score):
     name: ClassVar[str] = "vim"
     needs: ClassVar[tuple[str, ...]] = ("features", "logits")
     fits_on: ClassVar[tuple[str, ...]] = ("features", "logits", "head")
+    learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
     cost: ClassVar[str] = "D² + C"
     paper: ClassVar[str] = "Wang et al. 2022"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (ClassMoments(),)
 
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         self.origin_, self.outside_ = outside_principal_space(gathered[ClassMoments()], train.head, self.dimension)
