@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError, Outputs
-from caveat.scores._statistics import ClassMoments, class_sums, gather, unit_rows
+from caveat.scores._statistics import ClassMoments, class_sums, demand_every_class, gather, unit_rows
 
 
 def literal_scatter(features, labels):
@@ -64,7 +64,7 @@ def test_an_empty_class_is_named():
     outputs = Outputs(features=[[1.0], [2.0]], labels=[0, 2])
     moments = gather(outputs, [ClassMoments()])[ClassMoments()]
     with pytest.raises(InputError, match="no sample of class 1, and Mahalanobis needs every class"):
-        moments.demand_every_class("Mahalanobis")
+        demand_every_class(moments.counts, "Mahalanobis")
 
 
 def test_statistics_of_other_shapes_do_not_add(make_outputs):

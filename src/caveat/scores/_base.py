@@ -32,9 +32,7 @@ class Score(ABC):
     needs: ClassVar[tuple[str, ...]]  # fields of Outputs that score reads
     fits_on: ClassVar[tuple[str, ...]] = ()  # fields that fit reads; empty: nothing to learn
     learns: ClassVar[tuple[Statistic, ...]] = ()  # training statistics that fit reads
-    cost: ClassVar[str]  # per sample, with D features, C classes, N training rows
-    paper: ClassVar[str]
-    in_threads: ClassVar[bool] = True  # blocks may be scored at once; not where code of others does the work
+    in_threads: ClassVar[bool] = True  # blocks may be scored in parallel; not where another library does the work
     held_out: ClassVar[bool] = False  # learns from held-out inliers, where there are some, rather than training data
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameter -> values that tune tries, where papers tune it
 
@@ -64,12 +62,12 @@ class Score(ABC):
         return self
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Strangeness of each sample, shape (n,)."""
+        """Score of each sample, shape (n,). The larger, the stranger."""
         self._can_score(outputs)
         return self._by_blocks(self._score, outputs)
 
     def class_scores(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Strangeness of each sample as a member of each class, shape (n, C), where the score has such a thing."""
+        """Score of each sample as a member of each class, shape (n, C), if the score has class scores."""
         if type(self)._class_scores is Score._class_scores:
             raise InputError(f"{type(self).__name__} has no class scores: it judges a sample as a whole. "
                              "Use msp or another score whose class_scores is listed in the catalogue.")  # fmt: skip
@@ -82,11 +80,18 @@ class Score(ABC):
 
         save(self, folder)
 
+    @property
+    def least_rows(self) -> int:
+        """How many training rows the score needs."""
+        return 1
+
     def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
         """Why this score cannot be computed from these outputs, as a phrase; empty if it can."""
         if self.fits_on and train is None:
             return "needs training outputs"
         if train is not None:
+            if train.n < self.least_rows:
+                return f"needs at least k = {self.least_rows} training rows, got {train.n}"
             lacking = [field for field in self.fits_on if not train.has(field)]
             if lacking:
                 return f"needs {' and '.join(lacking)} of the training outputs"
@@ -94,21 +99,19 @@ class Score(ABC):
         return f"needs {' and '.join(lacking)}" if lacking else ""
 
     def _by_blocks(self, formula: Callable[[Outputs], NDArray[Any]], outputs: Outputs) -> NDArray[np.float64]:
-        """The formula block by block, with room for a number per class beside the fields: most formulas make one."""
-        beside = 8 * (outputs.n_classes or getattr(self, "n_classes_", None) or 0)
+        """The formula block by block, with room for one more number per class: most formulas make one."""
+        extra = 8 * (outputs.n_classes or getattr(self, "n_classes_", None) or 0)
 
         def compute(block: Outputs) -> NDArray[np.float64]:
-            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is named below
+            with np.errstate(over="ignore", invalid="ignore"):  # check_result reports overflow
                 return np.asarray(formula(block), dtype=np.float64)
 
         def blocks(at_once: int) -> Iterator[Outputs]:
-            return outputs.blocks(self.needs, beside=beside, at_once=at_once)
+            return outputs.blocks(self.needs, beside=extra, at_once=at_once)
 
-        threads = self.in_threads and worth_threads(outputs.room(self.needs, beside=beside))
+        threads = self.in_threads and worth_threads(outputs.room(self.needs, beside=extra))
         parts = map_parts_in_threads(compute, blocks) if threads else [compute(block) for block in blocks(1)]
         return check_result(np.concatenate(parts), f"the score {self.name}")
-
-    # -- what a subclass fills in -------------------------------------------------------------------------------------
 
     def statistics(self) -> tuple[Statistic, ...]:
         """Training statistics that ``_further`` and ``_fit`` read, where they depend on parameters."""
@@ -127,8 +130,6 @@ class Score(ABC):
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         raise NotImplementedError  # never reached: class_scores asks first
 
-    # -- checks -------------------------------------------------------------------------------------------------------
-
     def can_fit(self, train: Outputs) -> None:
         """Raise InputError naming the first field of ``train`` that is missing."""
         demand(train, *self.fits_on, who=type(self).__name__, name="train", verb="learns from")
@@ -139,13 +140,12 @@ class Score(ABC):
                 f"{type(self).__name__} has not seen training data. Call fit(train) before score(...)."
             )
         demand(outputs, *self.needs, who=type(self).__name__)
-        if not self.fits_on or not hasattr(self, "fitted_"):
+        if not self.fits_on:
             return
         if "features" in self.needs and self.n_features_ is not None:
             width = int(outputs.features.shape[1])
             if width != self.n_features_:
                 raise InputError(f"features must have {self.n_features_} columns as in training, got {width}.")
         if {"logits", "probs", "predictions"} & set(self.needs) and self.n_classes_ is not None:
-            classes = outputs.n_classes
-            if classes != self.n_classes_:
-                raise InputError(f"outputs must have {self.n_classes_} classes as in training, got {classes}.")
+            if outputs.n_classes != self.n_classes_:
+                raise InputError(f"outputs must have {self.n_classes_} classes as in training, got {outputs.n_classes}.")

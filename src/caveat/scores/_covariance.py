@@ -1,7 +1,7 @@
 r"""One covariance for all classes, applied by whitening, and one for every class in bounded memory.
 
 In whitened coordinates a Mahalanobis distance is a plain distance, and one matrix product. There the common covariance
-is the identity, and the covariance of class c is modelled by a few directions, the rest equally wide:
+is the identity, and the covariance of class c is modeled by a few directions, the rest equally wide:
 
 $$ \Sigma_c = U_c \operatorname{diag}(v_c)\, U_c^\top + r_c\,(I - U_c U_c^\top), $$
 
@@ -90,18 +90,8 @@ def class_covariances(
 ) -> ClassCovariances:
     """The covariance of each class about its mean, with one class per thread in memory.
 
-    Parameters
-    ----------
-    train
-        Features and labels; the rows of a class are read in blocks.
-    moments
-        Of the same rows.
-    whitener
-        Shape (D, D), as made by :func:`whitener`.
-    rank
-        Directions kept; with D or more the covariances are exact.
-    seed
-        Of the first directions tried, and of the probes.
+    ``moments`` are those of ``train``. With a ``rank`` of D or more the covariances are exact. ``seed`` draws the first
+    directions and the probes.
     """
     classes, width = moments.means.shape
     kind = np.result_type(train.features.dtype, np.float32)
@@ -115,7 +105,7 @@ def class_covariances(
 
     def fill(c: int) -> None:
         n = members[c].size
-        rows: Iterable[NDArray[Any]] = _CentredRows(train.features, members[c], moments.means[c], moments.normalize)
+        rows: Iterable[NDArray[Any]] = _CenteredRows(train.features, members[c], moments.means[c], moments.normalize)
         small = n <= _SMALL * start.shape[1]
         if small:
             rows = [block @ white for block in rows]
@@ -146,7 +136,7 @@ def class_covariances(
 
 @final
 @dataclass(frozen=True)
-class _CentredRows:
+class _CenteredRows:
     """The rows of one class minus its mean; every walk reads them again, in blocks."""
 
     features: NDArray[Any]

@@ -139,18 +139,14 @@ class FeatureMean(Statistic):
 class ClassMoments(Statistic):
     """Count, mean and pooled within-class scatter of the features, by label.
 
-    Rows are centred on the first row seen of their class before they are multiplied: the scatter then has no
+    Rows are centered on the first row seen of their class before they are multiplied: the scatter then has no
     cancellation however far the classes lie from the origin, and the block product may stay in float32. Not so with too
     few rows to fill the space: a ridge then stands in for the variances that are zero, and the rounding of float32 is
     nearly as large as the ridge. There the product is taken in float64, which costs little for so few rows.
 
     Outputs without labels count as one class. The global mean and the total scatter are the same either way, so a
     score that reads only these asks for this statistic too and shares it with those that need the classes.
-
-    Parameters
-    ----------
-    normalize
-        Scale each row to length one first.
+    ``normalize``: rows are scaled to length one first.
     """
 
     normalize: bool = False
@@ -187,10 +183,10 @@ class ClassMoments(Statistic):
         seen, first = np.unique(labels, return_index=True)
         new = self.counts[seen] == 0
         self._anchors[seen[new]] = rows[first[new]]
-        centred = rows - self._anchors.astype(rows.dtype)[labels]
+        centered = rows - self._anchors.astype(rows.dtype)[labels]
         self.counts += np.bincount(labels, minlength=self.counts.size)
-        self._sums += class_sums(centred, labels, self.counts.size)
-        self._scatter += centred.T @ centred
+        self._sums += class_sums(centered, labels, self.counts.size)
+        self._scatter += centered.T @ centered
 
     def __add__(self, other: Self) -> Self:
         check_same("shape to be added", one=self._sums.shape, other=other._sums.shape)
@@ -235,10 +231,6 @@ class ClassMoments(Statistic):
         between = (self.means - self.global_mean) * np.sqrt(self.counts)[:, None]
         scatter: NDArray[np.float64] = self.within_scatter + between.T @ between
         return scatter
-
-    def demand_every_class(self, who: str) -> None:
-        """Raise InputError if a class has no row."""
-        demand_every_class(self.counts, who)
 
 
 def demand_every_class(counts: NDArray[Any], who: str) -> None:

@@ -141,19 +141,19 @@ def within(
     starts: NDArray[np.intp],
 ) -> NDArray[Any]:
     """Each row projected onto the subspace that ``which`` names: P P^T (h - mu) + mu. One product per subspace."""
-    found = np.empty_like(rows)
+    projected = np.empty_like(rows)
     order = np.argsort(which, kind="stable")
     present, first = np.unique(which[order], return_index=True)
     for c, members in zip(present, np.split(order, first[1:]), strict=True):
         mean = means[c].astype(rows.dtype)
         basis = axes[starts[c] : starts[c + 1]].astype(rows.dtype, copy=False)
-        found[members] = (rows[members] - mean) @ basis.T @ basis + mean
-    return found
+        projected[members] = (rows[members] - mean) @ basis.T @ basis + mean
+    return projected
 
 
 def squared_coordinates(rows: NDArray[Any], axes: NDArray[Any], starts: NDArray[np.intp]) -> NDArray[np.float64]:
     """||P_c^T h||^2 of every row in every subspace, shape (n, C)."""
-    found = np.zeros((rows.shape[0], starts.size - 1))
+    lengths = np.zeros((rows.shape[0], starts.size - 1))
     room = max(1, _TILE_BYTES // max(1, rows.shape[0] * rows.itemsize))
     c = 0
     while c < starts.size - 1:
@@ -162,9 +162,9 @@ def squared_coordinates(rows: NDArray[Any], axes: NDArray[Any], starts: NDArray[
         tile *= tile
         for each in range(c, end):
             part = tile[:, starts[each] - starts[c] : starts[each + 1] - starts[c]]
-            found[:, each] = part.sum(axis=1, dtype=np.float64)
+            lengths[:, each] = part.sum(axis=1, dtype=np.float64)
         c = end
-    return found
+    return lengths
 
 
 def nearest_subspace(
@@ -172,10 +172,10 @@ def nearest_subspace(
 ) -> NDArray[np.intp]:
     """The subspace that each row is nearest to: argmin over c of ||(I - P_c P_c^T)(h - mu_c)||, shape (n,)."""
     centre = means.mean(axis=0)
-    centred, offsets = rows - centre.astype(rows.dtype), means - centre
+    centered, offsets = rows - centre.astype(rows.dtype), means - centre
     coordinates = [axes[starts[c] : starts[c + 1]] @ offsets[c] for c in range(starts.size - 1)]
     # ||h - mu||^2 - ||P^T (h - mu)||^2 without ||h||^2, which is the same for every c.
     pulls = np.stack([offsets[c] - axes[starts[c] : starts[c + 1]].T @ coordinates[c] for c in range(starts.size - 1)])
     fixed = np.array([offset @ pull for offset, pull in zip(offsets, pulls, strict=True)])
-    distance = fixed - 2 * (centred @ pulls.T.astype(rows.dtype)) - squared_coordinates(centred, axes, starts)
+    distance = fixed - 2 * (centered @ pulls.T.astype(rows.dtype)) - squared_coordinates(centered, axes, starts)
     return np.asarray(distance.argmin(axis=1))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.params import choice, percent
-from caveat.outputs import Outputs
+from caveat.outputs import Head, Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import head_logits, log_sum_exp
 
@@ -62,25 +62,17 @@ class ASH(Score):
 
     name: ClassVar[str] = "ash"
     needs: ClassVar[tuple[str, ...]] = ("features", "head")
-    cost: ClassVar[str] = "CD"
-    paper: ClassVar[str] = "Djurisic et al. 2023, alg. 1-3"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"percentile": (None, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0)}
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = block.features
         k = how_many(rows.shape[1], _PERCENTILES[self.variant] if self.percentile is None else self.percentile)
         shares = kept_shares(rows, k)
-        weight, none = block.head.weight, np.zeros(1)  # a factor on the row is one on its logits, less the bias
         if self.variant == "b":
-            level = rows.sum(axis=1) / k
-            logits = head_logits(shares, weight, none).astype(np.float64)
-            logits *= level[:, None]
-        else:
-            pruned = shares * rows
-            logits = head_logits(pruned, weight, none).astype(np.float64)
-            if self.variant == "s":
-                logits *= np.exp(sum_ratio(rows, pruned, k))[:, None]
-        return -log_sum_exp(logits + block.head.bias)
+            return _scaled_energy(shares, rows.sum(axis=1) / k, block.head)
+        pruned = shares * rows
+        factor = np.exp(sum_ratio(rows, pruned, k)) if self.variant == "s" else np.ones(block.n)
+        return _scaled_energy(pruned, factor, block.head)
 
 
 @final
@@ -108,17 +100,20 @@ class Scale(Score):
 
     name: ClassVar[str] = "scale"
     needs: ClassVar[tuple[str, ...]] = ("features", "head")
-    cost: ClassVar[str] = "CD"
-    paper: ClassVar[str] = "Xu et al. 2024"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"percentile": (65.0, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0)}
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = block.features
         k = how_many(rows.shape[1], self.percentile)
         top = np.partition(rows, rows.shape[1] - k, axis=1)[:, rows.shape[1] - k :]
-        logits = head_logits(rows, block.head.weight, np.zeros(1)).astype(np.float64)
-        logits *= np.exp(sum_ratio(rows, top, k))[:, None]
-        return -log_sum_exp(logits + block.head.bias)
+        return _scaled_energy(rows, np.exp(sum_ratio(rows, top, k)), block.head)
+
+
+def _scaled_energy(rows: NDArray[Any], factor: NDArray[Any], head: Head) -> NDArray[np.float64]:
+    """Energy of ``factor * rows``. A factor on a row is one on its logits, less the bias."""
+    logits = head_logits(rows, head.weight, np.zeros(1)).astype(np.float64)
+    logits *= factor[:, None]
+    return -log_sum_exp(logits + head.bias)
 
 
 def how_many(width: int, percentile: float) -> int:

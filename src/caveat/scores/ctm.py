@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 from caveat._internal.blocks import by_row_blocks
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._statistics import ClassMoments, Gathered, Merge, Statistic, class_totals, total, unit_rows
+from caveat.scores._statistics import (
+    ClassMoments,
+    Gathered,
+    Merge,
+    Statistic,
+    class_totals,
+    demand_every_class,
+    total,
+    unit_rows,
+)
 
 __all__ = ["CTM", "SHE", "CTMMean", "RightAnswers"]
 
@@ -42,8 +51,6 @@ class CTM(Score):
 
     name: ClassVar[str] = "ctm"
     needs: ClassVar[tuple[str, ...]] = ("features", "head")
-    cost: ClassVar[str] = "CD"
-    paper: ClassVar[str] = "Ngoc-Hieu et al. 2023"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return _nearest(block.features, unit_rows(block.head.weight))
@@ -69,12 +76,10 @@ class CTMMean(Score):
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "labels")
     learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
-    cost: ClassVar[str] = "CD"
-    paper: ClassVar[str] = "Ngoc-Hieu et al. 2023"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments()]
-        moments.demand_every_class("CTMMean")
+        demand_every_class(moments.counts, "CTMMean")
         self.prototypes_ = unit_rows(moments.means)
 
     def _score(self, block: Outputs) -> NDArray[Any]:
@@ -131,8 +136,6 @@ class SHE(Score):
     needs: ClassVar[tuple[str, ...]] = ("features", "predictions")
     fits_on: ClassVar[tuple[str, ...]] = ("features", "labels", "predictions")
     learns: ClassVar[tuple[Statistic, ...]] = (RightAnswers(),)
-    cost: ClassVar[str] = "D + C"
-    paper: ClassVar[str] = "Zhang et al. 2023"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         right = gathered[RightAnswers()]

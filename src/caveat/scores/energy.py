@@ -44,8 +44,6 @@ class Energy(Score):
 
     name: ClassVar[str] = "energy"
     needs: ClassVar[tuple[str, ...]] = ("logits",)
-    cost: ClassVar[str] = "C"
-    paper: ClassVar[str] = "Liu et al. 2020, eq. 4"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         t = self.temperature
@@ -70,8 +68,6 @@ class MaxLogit(Score):
 
     name: ClassVar[str] = "max_logit"
     needs: ClassVar[tuple[str, ...]] = ("logits",)
-    cost: ClassVar[str] = "C"
-    paper: ClassVar[str] = "Hendrycks et al. 2022"
     in_threads: ClassVar[bool] = False  # one pass over the memory
 
     def _score(self, block: Outputs) -> NDArray[Any]:

@@ -49,8 +49,6 @@ class Entropy(Score):
 
     name: ClassVar[str] = "entropy"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
-    cost: ClassVar[str] = "C"
-    paper: ClassVar[str] = "Shannon 1948; Ovadia et al. 2019"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return entropy_of(logits_of(block))
@@ -77,14 +75,11 @@ class Collision(Score):
 
     name: ClassVar[str] = "collision"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
-    cost: ClassVar[str] = "C"
-    paper: ClassVar[str] = "Granese et al. 2021"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         p, rest = with_complement(log_probabilities(block))
-        return np.asarray(
-            -np.log1p(-np.einsum("ij,ij->i", p, rest))
-        )  # sum p^2 = 1 - sum p (1 - p), without cancellation
+        # sum p^2 = 1 - sum p (1 - p), without cancellation
+        return np.asarray(-np.log1p(-np.einsum("ij,ij->i", p, rest)))
 
 
 @final
@@ -111,8 +106,6 @@ class Renyi(Score):
 
     name: ClassVar[str] = "renyi"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
-    cost: ClassVar[str] = "C"
-    paper: ClassVar[str] = "Renyi 1961"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "order": (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9),
         "top": (10, 50, 100, 500),
@@ -126,7 +119,7 @@ class Renyi(Score):
 @final
 @dataclass(eq=False)
 class GEN(Score):
-    """Generalised entropy, summed (not averaged) over the M largest probabilities. The larger, the stranger.
+    """Generalized entropy, summed (not averaged) over the M largest probabilities. The larger, the stranger.
 
     Parameters
     ----------
@@ -147,8 +140,6 @@ class GEN(Score):
 
     name: ClassVar[str] = "gen"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
-    cost: ClassVar[str] = "C"
-    paper: ClassVar[str] = "Liu et al. 2023"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "gamma": (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9),
         "top": (10, 50, 100, 500),
@@ -184,8 +175,6 @@ class Guessing(Score):
 
     name: ClassVar[str] = "guessing"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
-    cost: ClassVar[str] = "C log C"
-    paper: ClassVar[str] = "Massey 1994"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rising = np.sort(np.exp(log_probabilities(block)), axis=1)

@@ -48,8 +48,6 @@ class FDBD(Score):
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
     learns: ClassVar[tuple[Statistic, ...]] = (FeatureMean(),)
-    cost: ClassVar[str] = "CD"
-    paper: ClassVar[str] = "Liu & Qin 2024"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.mean_ = gathered[FeatureMean()].mean
@@ -91,7 +89,7 @@ def reciprocal_distances(weight: NDArray[Any]) -> NDArray[np.float64]:
 @final
 @dataclass(eq=False)
 class NCI(Score):
-    """Minus the alignment of the centred feature with its class weight, less its norm. The larger, the stranger.
+    """Minus the alignment of the centered feature with its class weight, less its norm. The larger, the stranger.
 
     Parameters
     ----------
@@ -113,8 +111,6 @@ class NCI(Score):
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
     learns: ClassVar[tuple[Statistic, ...]] = (FeatureMean(),)
-    cost: ClassVar[str] = "CD"
-    paper: ClassVar[str] = "Liu & Qin 2025"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"strength": (0.0, 1e-4, 1e-3, 1e-2, 1e-1)}
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:

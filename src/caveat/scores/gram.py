@@ -17,6 +17,7 @@ appendix C.5.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, final
 
@@ -25,9 +26,9 @@ from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
 from caveat._internal.params import count
+from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._layers import known_layers
 from caveat.scores._statistics import Gathered, Statistic
 
 __all__ = ["ClassRanges", "Gram", "correlations"]
@@ -38,13 +39,7 @@ _SMALLEST_BOUND = 1e-6  # as a share of the layer's largest: a bound of zero has
 @final
 @dataclass
 class ClassRanges(Statistic):
-    """The two smallest and two largest correlations of each class: its range, and its range without any one row.
-
-    Parameters
-    ----------
-    orders
-        Largest order of the correlations.
-    """
+    """The two smallest and two largest correlations of each class: its range, and its range without any one row."""
 
     orders: int
 
@@ -86,8 +81,7 @@ class ClassRanges(Statistic):
 class Gram(Score):
     """Deviation of the layers' channel correlations from their training range. The larger, the stranger.
 
-    A class that was never predicted in training has no range: a sample is as strange in it as in the class that fits
-    the sample worst.
+    A class that was never predicted in training has no range: a sample scores in it as in the class that fits it worst.
 
     Parameters
     ----------
@@ -108,8 +102,6 @@ class Gram(Score):
     name: ClassVar[str] = "gram"
     needs: ClassVar[tuple[str, ...]] = ("layers", "predictions")
     fits_on: ClassVar[tuple[str, ...]] = ("layers", "predictions")
-    cost: ClassVar[str] = "10 passes over the layers"
-    paper: ClassVar[str] = "Sastry & Oore 2020"
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassRanges(self.orders),)
@@ -132,34 +124,34 @@ class Gram(Score):
         self.weights_ = (1 / np.where(expected > 0, expected, 1))[of_layer]
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        found = np.empty(block.n)
+        scores = np.empty(block.n)
         predicted = block.predictions
         for part, values in self._values(block):
             classes = predicted[part]
             row = np.minimum(np.searchsorted(self.seen_, classes), self.seen_.size - 1)
-            known = self.seen_[row] == classes
+            trained = self.seen_[row] == classes
             result = np.empty(classes.size)
-            result[known] = self._deviation(values[known], row[known])
-            if not known.all():
-                result[~known] = self._every_class(values[~known]).max(axis=1)
-            found[part] = result
-        return found
+            result[trained] = self._deviation(values[trained], row[trained])
+            if not trained.all():
+                result[~trained] = self._every_class(values[~trained]).max(axis=1)
+            scores[part] = result
+        return scores
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         assert self.n_classes_ is not None
-        found = np.empty((block.n, self.n_classes_))
+        scores = np.empty((block.n, self.n_classes_))
         for part, values in self._values(block):
             seen = self._every_class(values)
-            found[part] = seen.max(axis=1, keepdims=True)
-            found[part, self.seen_] = seen
-        return found
+            scores[part] = seen.max(axis=1, keepdims=True)
+            scores[part, self.seen_] = seen
+        return scores
 
-    def _values(self, block: Outputs) -> Any:
+    def _values(self, block: Outputs) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """(rows, their correlations) in blocks that leave room for the comparison."""
         for part in row_blocks(block.n, row_bytes=32 * self.floor_.size):
             layers = {name: layer[part] for name, layer in block.layers.items()}
-            known = known_layers(layers, self.layers_, self.channels_)
-            yield part, np.hstack([correlations(layer, self.orders) for layer in known])
+            in_order = known_layers(layers, self.layers_, self.channels_)
+            yield part, np.hstack([correlations(layer, self.orders) for layer in in_order])
 
     def _every_class(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Deviation from each class that was seen, shape (n, seen)."""
@@ -186,13 +178,13 @@ def correlations(layer: NDArray[Any], orders: int) -> NDArray[np.float64]:
     # Scaled to a largest value of one, no power overflows; the root makes the scale come out squared at every order.
     peak = np.abs(channels).max(axis=(1, 2), keepdims=True)
     channels /= np.where(peak > 0, peak, 1)
-    found = []
+    by_order = []
     power = np.ones_like(channels)
     for order in range(1, orders + 1):
         power *= channels
         sums = np.matmul(power, power.sum(axis=1)[:, :, None])[:, :, 0]
-        found.append(np.sign(sums) * np.abs(sums) ** (1 / order))
-    return np.asarray(np.hstack(found) * np.square(peak[:, 0]))
+        by_order.append(np.sign(sums) * np.abs(sums) ** (1 / order))
+    return np.asarray(np.hstack(by_order) * np.square(peak[:, 0]))
 
 
 def _two_smallest(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -202,3 +194,15 @@ def _two_smallest(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     others = rows.copy()
     np.put_along_axis(others, first, np.inf, axis=0)
     return np.concatenate([smallest, others.min(axis=0, keepdims=True)])
+
+
+def known_layers(
+    layers: Mapping[str, NDArray[Any]], names: NDArray[np.str_], channels: NDArray[np.intp]
+) -> Iterator[NDArray[Any]]:
+    """The layers seen in training, in that order. One that is missing or has other channels is an error."""
+    for name, width in zip(names.tolist(), channels.tolist(), strict=True):
+        if name not in layers:
+            raise InputError(f"outputs must have layers[{name!r}] as in training, got {', '.join(sorted(layers))}.")
+        if (got := layers[name].shape[1]) != width:
+            raise InputError(f"layers[{name!r}] must have {width} channels as in training, got {got}.")
+        yield layers[name]

@@ -1,4 +1,4 @@
-r"""KL matching: distance of the predicted probabilities from what the network usually says.
+r"""KL matching: distance of the predicted probabilities from the typical ones of each class.
 
 $$ s(x) = \min_k \operatorname{KL}(p(x) \,\|\, d_k), \qquad
    d_k = \text{mean of } p \text{ over the ID samples predicted as } k $$
@@ -44,7 +44,7 @@ class PredictedProbabilities(Statistic):
 class KLMatching(Score):
     """Divergence from the nearest typical posterior; classes never predicted have none. The larger, the stranger.
 
-    The paper takes the typical posteriors from validation data; whatever ``fit`` is given serves.
+    The paper takes the typical posteriors from validation data; ``fit`` accepts any in-distribution data.
 
     Examples
     --------
@@ -57,13 +57,11 @@ class KLMatching(Score):
     needs: ClassVar[tuple[str, ...]] = ("probs",)
     fits_on: ClassVar[tuple[str, ...]] = ("probs",)
     learns: ClassVar[tuple[Statistic, ...]] = (PredictedProbabilities(),)
-    cost: ClassVar[str] = "C²"
-    paper: ClassVar[str] = "Hendrycks et al. 2022"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         seen = gathered[PredictedProbabilities()]
-        said = np.flatnonzero(seen.counts)
-        typical = seen.sums[said] / seen.counts[said, None]
+        predicted = np.flatnonzero(seen.counts)
+        typical = seen.sums[predicted] / seen.counts[predicted, None]
         self.log_typical_ = np.log(np.maximum(typical, _TINY))  # a class no sample ever favoured: far, not infinite
 
     def _score(self, block: Outputs) -> NDArray[Any]:
@@ -77,9 +75,9 @@ class KLMatching(Score):
         ones = np.ones(log_typical.shape[1], dtype=kind)
         surplus = np.empty(block.n)
         for rows in row_blocks(block.n, row_bytes=8 * sum(log_typical.shape), block_bytes=_IN_CACHE):
-            given: NDArray[Any] = logits[rows].astype(kind, copy=False)
-            largest, line = np.argmax(given, axis=1), np.arange(given.shape[0])
-            z = given - given[line, largest, None]
+            part: NDArray[Any] = logits[rows].astype(kind, copy=False)
+            largest, line = np.argmax(part, axis=1), np.arange(part.shape[0])
+            z = part - part[line, largest, None]
             weights = np.exp(z)
             nearest = np.argmax(weights @ log_typical.T, axis=1)
             weights[line, largest] = 0

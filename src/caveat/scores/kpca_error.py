@@ -84,8 +84,6 @@ class KernelPCAError(Score):
     name: ClassVar[str] = "kpca_error"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
-    cost: ClassVar[str] = "DM + M²"
-    paper: ClassVar[str] = "Fang et al. 2024"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "width": (None, 0.3, 0.5, 0.7, 1.0, 1.5),
         "variance": (0.5, 0.9, 0.99, 0.999),
@@ -195,13 +193,7 @@ class MappedMoments(Statistic):
 @final
 @dataclass
 class LeastConfident(Statistic):
-    """The features with the smallest log-sum-exp of their logits, least confident first; the first seen on a tie.
-
-    Parameters
-    ----------
-    size
-        How many rows to keep; all of them where there are fewer. None: as many as ``size_for`` says.
-    """
+    """The ``size`` features with the smallest log-sum-exp of their logits, ascending; the first seen on a tie."""
 
     size: int | None
 
@@ -226,10 +218,10 @@ class LeastConfident(Statistic):
     def _keep(self, rows: NDArray[Any], confidence: NDArray[np.float64]) -> None:
         everyone = np.concatenate([self.confidence, confidence])
         least = np.argsort(everyone, kind="stable")[: self._most]
-        known = least < self.confidence.size
+        old = least < self.confidence.size
         merged = np.empty((least.size, rows.shape[1]), dtype=self.rows.dtype)
-        merged[known] = self.rows[least[known]]
-        merged[~known] = rows[least[~known] - self.confidence.size]
+        merged[old] = self.rows[least[old]]
+        merged[~old] = rows[least[~old] - self.confidence.size]
         self.rows, self.confidence = merged, everyone[least]
 
 

@@ -32,7 +32,7 @@ from caveat._internal.params import count, flag, positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._covariance import class_covariances, nearest_mean, squared_distances, whitener
-from caveat.scores._statistics import ClassMoments, Gathered, Statistic, unit_rows
+from caveat.scores._statistics import ClassMoments, Gathered, Statistic, demand_every_class, unit_rows
 
 __all__ = ["Mahalanobis", "RelativeMahalanobis"]
 
@@ -76,8 +76,6 @@ class Mahalanobis(Score):
     name: ClassVar[str] = "mahalanobis"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "labels")
-    cost: ClassVar[str] = "D² + CD"
-    paper: ClassVar[str] = "Lee et al. 2018, eq. 2"
 
     def without_class_scores(self) -> Score:
         return replace(self, class_rank=0)
@@ -87,7 +85,7 @@ class Mahalanobis(Score):
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments(self.normalize)]
-        moments.demand_every_class("Mahalanobis")
+        demand_every_class(moments.counts, "Mahalanobis")
         self.centre_ = moments.global_mean
         self.whitener_ = whitener(moments.within_scatter / moments.n, ridge=self.ridge)
         self.means_ = (moments.means - self.centre_) @ self.whitener_
@@ -141,12 +139,10 @@ class RelativeMahalanobis(Score):
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "labels")
     learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
-    cost: ClassVar[str] = "D² + CD"
-    paper: ClassVar[str] = "Ren et al. 2021"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments()]
-        moments.demand_every_class("RelativeMahalanobis")
+        demand_every_class(moments.counts, "RelativeMahalanobis")
         self.centre_ = moments.global_mean
         self.whitener_ = whitener(moments.within_scatter / moments.n, ridge=self.ridge)
         self.background_ = whitener(moments.total_scatter / moments.n, ridge=self.ridge)

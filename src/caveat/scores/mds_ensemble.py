@@ -23,8 +23,8 @@ from caveat._internal.params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._covariance import nearest_mean, whitener
-from caveat.scores._layers import channel_means, known_layers
-from caveat.scores._statistics import ClassMoments, Gathered, Merge, Statistic, total
+from caveat.scores._statistics import ClassMoments, Gathered, Merge, Statistic, demand_every_class, total
+from caveat.scores.gram import known_layers
 
 __all__ = ["LayerMoments", "LayerSpread", "MDSEnsemble"]
 
@@ -55,7 +55,7 @@ class LayerMoments(Statistic):
 @final
 @dataclass(eq=False)
 class MDSEnsemble(Score):
-    """Weighted mean of the standardised Mahalanobis distances of all layers. The larger, the stranger.
+    """Weighted mean of the standardized Mahalanobis distances of all layers. The larger, the stranger.
 
     Parameters
     ----------
@@ -78,8 +78,6 @@ class MDSEnsemble(Score):
     needs: ClassVar[tuple[str, ...]] = ("layers",)
     fits_on: ClassVar[tuple[str, ...]] = ("layers", "labels")
     learns: ClassVar[tuple[Statistic, ...]] = (LayerMoments(),)
-    cost: ClassVar[str] = "sum of D² + CD over layers"
-    paper: ClassVar[str] = "Lee et al. 2018, alg. 1"
 
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         of = gathered[LayerMoments()].of
@@ -87,7 +85,7 @@ class MDSEnsemble(Score):
         self.channels_ = np.array([moments.means.shape[1] for moments in of.values()], dtype=np.intp)
         centres, whiteners, means = [], [], []
         for name, moments in of.items():
-            moments.demand_every_class("MDSEnsemble")
+            demand_every_class(moments.counts, "MDSEnsemble")
             white = whitener(moments.within_scatter / moments.n, ridge=self.ridge, what=f"layers[{name!r}]")
             centres.append(moments.global_mean)
             whiteners.append(white.ravel())
@@ -112,7 +110,7 @@ class MDSEnsemble(Score):
         """
         from sklearn.linear_model import LogisticRegression
 
-        rows = [self._standardised(outputs) for outputs in (inlier, outlier)]
+        rows = [self._standardized(outputs) for outputs in (inlier, outlier)]
         model = LogisticRegression(class_weight="balanced", max_iter=1000)
         model.fit(np.concatenate(rows), np.repeat([0, 1], [inlier.n, outlier.n]))
         self.weights_ = np.asarray(model.coef_[0], dtype=np.float64)
@@ -131,7 +129,7 @@ class MDSEnsemble(Score):
             columns.append(nearest_mean(white, self.means_[:, span]))
         return np.stack(columns, axis=1).astype(np.float64)
 
-    def _standardised(self, outputs: Outputs) -> NDArray[np.float64]:
+    def _standardized(self, outputs: Outputs) -> NDArray[np.float64]:
         self._can_score(outputs)
         parts = [self.layer_distances(block) for block in outputs.blocks(self.needs)]
         return np.asarray((np.concatenate(parts) - self.shift_) / self.spread_)
@@ -154,3 +152,11 @@ class LayerSpread(Statistic):
     def of_block(self, block: Outputs) -> dict[str, Any]:
         distances = self.score.layer_distances(block)
         return {"n": block.n, "sum": distances.sum(axis=0), "squares": (distances**2).sum(axis=0)}
+
+
+def channel_means(layer: NDArray[Any]) -> NDArray[Any]:
+    """Mean over the positions of each channel, shape (n, channels), in the float type of the layer."""
+    if layer.ndim == 2:
+        return layer
+    means = layer.reshape(*layer.shape[:2], -1).mean(axis=2, dtype=np.float64)
+    return np.asarray(means.astype(layer.dtype))

@@ -106,8 +106,6 @@ class OpenMax(Score):
     needs: ClassVar[tuple[str, ...]] = ("logits",)
     fits_on: ClassVar[tuple[str, ...]] = ("logits", "labels")
     learns: ClassVar[tuple[Statistic, ...]] = (CorrectLogits(),)
-    cost: ClassVar[str] = "AC"
-    paper: ClassVar[str] = "Bendale & Boult 2016, alg. 2"
 
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         self.means_ = gathered[CorrectLogits()].means
@@ -129,9 +127,9 @@ class OpenMax(Score):
             distance = np.linalg.norm(logits - self.means_[chosen], axis=1)
             with np.errstate(over="ignore"):  # far beyond a steep tail the power is infinite, and F is 1
                 beyond = -np.expm1(-((distance / self.scale_[chosen]) ** self.shape_[chosen]))  # Weibull F
-            given = (top - rank) / top * beyond * np.take_along_axis(logits, chosen[:, None], axis=1)[:, 0]
-            kept[np.arange(kept.shape[0]), chosen] -= given
-            unknown += given
+            moved = (top - rank) / top * beyond * np.take_along_axis(logits, chosen[:, None], axis=1)[:, 0]
+            kept[np.arange(kept.shape[0]), chosen] -= moved
+            unknown += moved
         highest = np.maximum(kept.max(axis=1), unknown)
         odds = np.exp(unknown - highest)
         return np.asarray(odds / (odds + np.exp(kept - highest[:, None]).sum(axis=1)))

@@ -55,8 +55,6 @@ class PCAError(Score):
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
     learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
-    cost: ClassVar[str] = "D²"
-    paper: ClassVar[str] = "Guan et al. 2023"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments()]
@@ -74,7 +72,7 @@ class PCAError(Score):
 @final
 @dataclass(eq=False)
 class NECO(Score):
-    """Minus the share of the standardised feature's length inside the principal subspace. The larger, the stranger.
+    """Minus the share of the standardized feature's length inside the principal subspace. The larger, the stranger.
 
     A feature at the training mean has no direction, and scores 0.
 
@@ -83,7 +81,7 @@ class NECO(Score):
     dimension
         d, the number of components; the authors' ImageNet runs use 100. None: as many as ``variance`` takes.
     variance
-        Share of the variance of the standardised training features that the components hold. Not read where
+        Share of the variance of the standardized training features that the components hold. Not read where
         ``dimension`` is given.
     times_max_logit
         Multiply by the largest logit, which brings the scale of the classes back; the outputs then need logits.
@@ -103,8 +101,6 @@ class NECO(Score):
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
     learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
-    cost: ClassVar[str] = "Dd"
-    paper: ClassVar[str] = "Ben Ammar et al. 2024"
 
     def __post_init__(self) -> None:
         check_params(self)

@@ -1,4 +1,4 @@
-r"""Predictive normalised maximum likelihood: the regret against a learner that had seen the answer.
+r"""Predictive normalized maximum likelihood: the regret against a learner that had seen the answer.
 
 $$ s(x) = \frac{1}{\log C} \log \sum_c \frac{p_c}{p_c + p_c^{g} (1 - p_c)}, \qquad
    g = \max\Bigl( x^\top P_\perp x,\ \frac{s}{1 + s} \Bigr), \quad s = x^\top (X^\top X)^{+} x, \quad
@@ -73,8 +73,6 @@ class PNML(Score):
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
     learns: ClassVar[tuple[Statistic, ...]] = (AugmentedGram(),)
-    cost: ClassVar[str] = "D² + CD"
-    paper: ClassVar[str] = "Bibas et al. 2021, thm. 1"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         second_moments = gathered[AugmentedGram()]

@@ -59,8 +59,6 @@ class Residual(Score):
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
     learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
-    cost: ClassVar[str] = "D²"
-    paper: ClassVar[str] = "Wang et al. 2022"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.origin_, self.outside_ = outside_principal_space(gathered[ClassMoments()], train.head, self.dimension)
@@ -151,8 +149,6 @@ class ViM(Score):
     needs: ClassVar[tuple[str, ...]] = ("features", "logits")
     fits_on: ClassVar[tuple[str, ...]] = ("features", "logits", "head")
     learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
-    cost: ClassVar[str] = "D² + C"
-    paper: ClassVar[str] = "Wang et al. 2022"
 
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         self.origin_, self.outside_ = outside_principal_space(gathered[ClassMoments()], train.head, self.dimension)
