@@ -135,17 +135,16 @@ class Score(ABC):
         demand(train, *self.fits_on, who=type(self).__name__, name="train", verb="learns from")
 
     def _can_score(self, outputs: Outputs) -> None:
+        who = type(self).__name__
         if self.fits_on and not hasattr(self, "fitted_"):
-            raise NotFittedError(
-                f"{type(self).__name__} has not seen training data. Call fit(train) before score(...)."
-            )
-        demand(outputs, *self.needs, who=type(self).__name__)
+            raise NotFittedError(f"{who} has not seen training data. Call fit(train) before score(...).")
+        demand(outputs, *self.needs, who=who)
         if not self.fits_on:
             return
         if "features" in self.needs and self.n_features_ is not None:
             width = int(outputs.features.shape[1])
             if width != self.n_features_:
                 raise InputError(f"features must have {self.n_features_} columns as in training, got {width}.")
-        if {"logits", "probs", "predictions"} & set(self.needs) and self.n_classes_ is not None:
-            if outputs.n_classes != self.n_classes_:
-                raise InputError(f"outputs must have {self.n_classes_} classes as in training, got {outputs.n_classes}.")
+        classes, reads_classes = outputs.n_classes, {"logits", "probs", "predictions"} & set(self.needs)
+        if reads_classes and self.n_classes_ not in (None, classes):
+            raise InputError(f"outputs must have {self.n_classes_} classes as in training, got {classes}.")

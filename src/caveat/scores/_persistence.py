@@ -29,7 +29,6 @@ _FOLDER = ArrayFolder(
     page="score.json", format="caveat-score", version=2, what="a saved score",
     owned=lambda page, name: f'"file": {json.dumps(name)}' in json.dumps(page),
 )  # fmt: skip
-_PROJECTED = "projected"
 _DAMAGED = "Save the score again."
 _SMALL = 16 * 2**20  # bytes; a smaller array is read, a larger one stays in its file
 
@@ -209,4 +208,4 @@ def _classes() -> dict[str, type[Score]]:
     from caveat.scores.catalogue import catalogue
     from caveat.scores.projected import Projected
 
-    return {entry.name: entry.score for entry in catalogue()} | {_PROJECTED: Projected}
+    return {entry.name: entry.score for entry in catalogue()} | {"projected": Projected}

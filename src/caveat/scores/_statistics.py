@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, final
@@ -29,14 +30,12 @@ total = operator.iadd  # adds numbers, arrays (in place) and lists
 
 
 @dataclass
-class Statistic:
+class Statistic(ABC):
     """A recipe (the dataclass fields) and, once rows have passed, what was learned from them.
 
-    ``merge`` declares what is learned and how the values of two sets of rows become one; ``of_block`` gives the values
-    of one block. Only a statistic that needs what earlier blocks left writes ``begin`` and ``update`` itself.
-
-    Two scores that ask for equal recipes share one statistic. A field with ``compare=False`` is not part of the recipe:
-    it holds what follows from the recipe and from statistics of the same rows.
+    ``merge`` declares what is learned and how the values of two sets of rows become one. Two scores that ask for equal
+    recipes share one statistic. A field with ``compare=False`` is not part of the recipe: it holds what follows from
+    the recipe and from statistics of the same rows.
     """
 
     reads: ClassVar[tuple[str, ...]]
@@ -46,26 +45,19 @@ class Statistic:
     def recipe(self) -> tuple[Any, ...]:
         return (type(self), *(getattr(self, field.name) for field in fields(self) if field.compare))
 
-    if TYPE_CHECKING:  # what ``merge`` declares
-
-        def __getattr__(self, name: str) -> Any: ...
-
+    @abstractmethod
     def begin(self, train: Outputs) -> None:
         """Make room, knowing shapes but no rows."""
-        self.n_classes = train.n_classes or 1
 
+    @abstractmethod
     def update(self, block: Outputs) -> None:
         """Take in one block of rows."""
-        self._take(self.of_block(block))
-
-    def of_block(self, block: Outputs) -> dict[str, Any]:
-        """Values of one block by name, in float64, not shared with anything."""
-        raise NotImplementedError
 
     def __add__(self, other: Self) -> Self:
         """The statistic of both sets of rows together."""
-        both = replace(self)
-        both._take({name: copy.copy(getattr(self, name)) for name in self.merge})
+        both = copy.copy(self)
+        for name in self.merge:
+            setattr(both, name, copy.copy(getattr(self, name)))  # merged in place
         both._take({name: getattr(other, name) for name in self.merge})
         return both
 
@@ -76,6 +68,24 @@ class Statistic:
                 check_same("shape to be added", one=getattr(old, "shape", ()), other=getattr(value, "shape", ()))
                 value = self.merge[name](old, value)  # noqa: PLW2901
             setattr(self, name, value)
+
+
+class Accumulator(Statistic):
+    """A statistic whose blocks merge as its parts do: a subclass declares ``merge`` and gives the values of a block."""
+
+    if TYPE_CHECKING:  # what ``merge`` declares
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def begin(self, train: Outputs) -> None:
+        self.n_classes = train.n_classes or 1
+
+    def update(self, block: Outputs) -> None:
+        self._take(self.of_block(block))
+
+    @abstractmethod
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        """Values of one block by name, in float64, not shared with anything."""
 
 
 S = TypeVar("S", bound=Statistic)
@@ -115,7 +125,7 @@ def gather(train: Outputs, wanted: Iterable[Statistic]) -> Gathered:
 
 @final
 @dataclass
-class FeatureMean(Statistic):
+class FeatureMean(Accumulator):
     """Number of rows and their mean, without labels; ``normalize``: of the rows scaled to length one."""
 
     normalize: bool = False
@@ -231,6 +241,10 @@ class ClassMoments(Statistic):
         between = (self.means - self.global_mean) * np.sqrt(self.counts)[:, None]
         scatter: NDArray[np.float64] = self.within_scatter + between.T @ between
         return scatter
+
+    def demand_every_class(self, who: str) -> None:
+        """Raise InputError if a class has no row."""
+        demand_every_class(self.counts, who)
 
 
 def demand_every_class(counts: NDArray[Any], who: str) -> None:

@@ -21,12 +21,12 @@ from caveat._internal.blocks import by_row_blocks
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import (
+    Accumulator,
     ClassMoments,
     Gathered,
     Merge,
     Statistic,
     class_totals,
-    demand_every_class,
     total,
     unit_rows,
 )
@@ -79,7 +79,7 @@ class CTMMean(Score):
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments()]
-        demand_every_class(moments.counts, "CTMMean")
+        moments.demand_every_class("CTMMean")
         self.prototypes_ = unit_rows(moments.means)
 
     def _score(self, block: Outputs) -> NDArray[Any]:
@@ -104,7 +104,7 @@ def _cosines(rows: NDArray[Any], prototypes: NDArray[Any]) -> NDArray[Any]:
 
 @final
 @dataclass
-class RightAnswers(Statistic):
+class RightAnswers(Accumulator):
     """Count and sum of the features of the rightly classified rows, by class."""
 
     reads: ClassVar[tuple[str, ...]] = ("features", "labels", "predictions")

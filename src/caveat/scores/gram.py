@@ -18,8 +18,8 @@ appendix C.5.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, final
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +29,21 @@ from caveat._internal.params import count
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._statistics import Gathered, Statistic
+from caveat.scores._statistics import Gathered, Merge, Statistic, total
 
 __all__ = ["ClassRanges", "Gram", "correlations"]
 
 _SMALLEST_BOUND = 1e-6  # as a share of the layer's largest: a bound of zero has no relative deviation
+
+
+def _lower(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The smallest and the second smallest value of each column of both; infinity where there is none."""
+    rows = np.concatenate([one, other])
+    first = np.argmin(rows, axis=0)[None]
+    smallest = np.take_along_axis(rows, first, axis=0)
+    others = rows.copy()
+    np.put_along_axis(others, first, np.inf, axis=0)
+    return np.concatenate([smallest, others.min(axis=0, keepdims=True)])
 
 
 @final
@@ -44,6 +54,7 @@ class ClassRanges(Statistic):
     orders: int
 
     reads: ClassVar[tuple[str, ...]] = ("layers", "predictions")
+    merge: ClassVar[Merge] = {"counts": total, "low": _lower, "high": lambda one, other: -_lower(-one, -other)}
 
     def begin(self, train: Outputs) -> None:
         assert train.n_classes is not None
@@ -61,19 +72,8 @@ class ClassRanges(Statistic):
             values = np.hstack([correlations(block.layers[name][part], self.orders) for name in self.names])
             for c in np.unique(predicted[part]):
                 rows = values[predicted[part] == c]
-                self._widen(int(c), _two_smallest(rows), -_two_smallest(-rows))
-
-    def __add__(self, other: Self) -> Self:
-        both = replace(self)
-        both.names, both.channels, both.counts = self.names, self.channels, self.counts + other.counts
-        both.low, both.high = self.low.copy(), self.high.copy()
-        for c in np.flatnonzero(other.counts):
-            both._widen(int(c), other.low[:, c], other.high[:, c])
-        return both
-
-    def _widen(self, c: int, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
-        self.low[:, c] = _two_smallest(np.concatenate([self.low[:, c], low]))
-        self.high[:, c] = -_two_smallest(-np.concatenate([self.high[:, c], high]))
+                self.low[:, c] = _lower(self.low[:, c], rows)
+                self.high[:, c] = -_lower(-self.high[:, c], -rows)
 
 
 @final
@@ -185,15 +185,6 @@ def correlations(layer: NDArray[Any], orders: int) -> NDArray[np.float64]:
         sums = np.matmul(power, power.sum(axis=1)[:, :, None])[:, :, 0]
         by_order.append(np.sign(sums) * np.abs(sums) ** (1 / order))
     return np.asarray(np.hstack(by_order) * np.square(peak[:, 0]))
-
-
-def _two_smallest(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The smallest and the second smallest value of each column; infinity where there is none."""
-    first = np.argmin(rows, axis=0)[None]
-    smallest = np.take_along_axis(rows, first, axis=0)
-    others = rows.copy()
-    np.put_along_axis(others, first, np.inf, axis=0)
-    return np.concatenate([smallest, others.min(axis=0, keepdims=True)])
 
 
 def known_layers(

@@ -19,7 +19,7 @@ from caveat._internal.blocks import row_blocks
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import log_probabilities, logits_of
-from caveat.scores._statistics import Gathered, Merge, Statistic, class_totals, total
+from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, class_totals, total
 
 __all__ = ["KLMatching", "PredictedProbabilities"]
 
@@ -29,7 +29,7 @@ _TINY = np.finfo(np.float64).tiny
 
 @final
 @dataclass
-class PredictedProbabilities(Statistic):
+class PredictedProbabilities(Accumulator):
     """Sum of the probabilities, and count, of the samples predicted as each class."""
 
     reads: ClassVar[tuple[str, ...]] = ("probs",)

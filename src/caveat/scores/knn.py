@@ -30,7 +30,7 @@ from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._nearest import kth_nearest, nearest_by_group
 from caveat.scores._probabilities import head_logits, log_sum_exp
-from caveat.scores._statistics import Gathered, Merge, Statistic, total, unit_rows
+from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, total, unit_rows
 
 __all__ = ["KNN", "LowestEvidence", "NNGuide", "RowLengths", "RowPredictions"]
 
@@ -42,7 +42,7 @@ _CLOSE = 0.03  # distance below which that rounding also decides which neighbor 
 
 @final
 @dataclass
-class RowLengths(Statistic):
+class RowLengths(Accumulator):
     """Euclidean length of the features of each row, in float64: rounding would show where rows are close together."""
 
     reads: ClassVar[tuple[str, ...]] = ("features",)
@@ -54,7 +54,7 @@ class RowLengths(Statistic):
 
 @final
 @dataclass
-class RowPredictions(Statistic):
+class RowPredictions(Accumulator):
     """The predicted class of each row, where the outputs have predictions."""
 
     reads: ClassVar[tuple[str, ...]] = ("predictions",)
@@ -154,7 +154,7 @@ def _close_ones_again(search: Callable[[NDArray[Any]], NDArray[np.float64]], row
 
 @final
 @dataclass
-class LowestEvidence(Statistic):
+class LowestEvidence(Accumulator):
     """The smallest logsumexp of the logits over all training rows."""
 
     reads: ClassVar[tuple[str, ...]] = ("logits",)

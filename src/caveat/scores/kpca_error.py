@@ -20,9 +20,10 @@ its extension "Non-Linear Kernel Selections and Approximations", 2025, arXiv:250
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
@@ -209,9 +210,7 @@ class LeastConfident(Statistic):
         self._keep(block.features, np.asarray(logsumexp(block.logits.astype(np.float64), axis=1)))
 
     def __add__(self, other: Self) -> Self:
-        both = replace(self)
-        both._most = self._most
-        both.rows, both.confidence = self.rows, self.confidence
+        both = copy.copy(self)
         both._keep(other.rows, other.confidence)
         return both
 

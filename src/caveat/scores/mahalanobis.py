@@ -32,7 +32,7 @@ from caveat._internal.params import count, flag, positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._covariance import class_covariances, nearest_mean, squared_distances, whitener
-from caveat.scores._statistics import ClassMoments, Gathered, Statistic, demand_every_class, unit_rows
+from caveat.scores._statistics import ClassMoments, Gathered, Statistic, unit_rows
 
 __all__ = ["Mahalanobis", "RelativeMahalanobis"]
 
@@ -85,7 +85,7 @@ class Mahalanobis(Score):
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments(self.normalize)]
-        demand_every_class(moments.counts, "Mahalanobis")
+        moments.demand_every_class("Mahalanobis")
         self.centre_ = moments.global_mean
         self.whitener_ = whitener(moments.within_scatter / moments.n, ridge=self.ridge)
         self.means_ = (moments.means - self.centre_) @ self.whitener_
@@ -142,7 +142,7 @@ class RelativeMahalanobis(Score):
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments()]
-        demand_every_class(moments.counts, "RelativeMahalanobis")
+        moments.demand_every_class("RelativeMahalanobis")
         self.centre_ = moments.global_mean
         self.whitener_ = whitener(moments.within_scatter / moments.n, ridge=self.ridge)
         self.background_ = whitener(moments.total_scatter / moments.n, ridge=self.ridge)

@@ -23,7 +23,7 @@ from caveat._internal.params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._covariance import nearest_mean, whitener
-from caveat.scores._statistics import ClassMoments, Gathered, Merge, Statistic, demand_every_class, total
+from caveat.scores._statistics import Accumulator, ClassMoments, Gathered, Merge, Statistic, total
 from caveat.scores.gram import known_layers
 
 __all__ = ["LayerMoments", "LayerSpread", "MDSEnsemble"]
@@ -85,7 +85,7 @@ class MDSEnsemble(Score):
         self.channels_ = np.array([moments.means.shape[1] for moments in of.values()], dtype=np.intp)
         centres, whiteners, means = [], [], []
         for name, moments in of.items():
-            demand_every_class(moments.counts, "MDSEnsemble")
+            moments.demand_every_class("MDSEnsemble")
             white = whitener(moments.within_scatter / moments.n, ridge=self.ridge, what=f"layers[{name!r}]")
             centres.append(moments.global_mean)
             whiteners.append(white.ravel())
@@ -140,7 +140,7 @@ class MDSEnsemble(Score):
 
 @final
 @dataclass
-class LayerSpread(Statistic):
+class LayerSpread(Accumulator):
     """Sums of the layers' distances over the training rows, and of their squares."""
 
     ridge: float

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from caveat._internal.params import count
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._statistics import Gathered, Merge, Statistic, class_totals, total
+from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, class_totals, total
 
 __all__ = ["CorrectLogits", "LargestDistances", "OpenMax", "fit_weibull"]
 
@@ -34,7 +34,7 @@ _MOST_SHAPE = 1e4  # equal distances would have an infinite one
 
 @final
 @dataclass
-class CorrectLogits(Statistic):
+class CorrectLogits(Accumulator):
     """Sum of the logits, and count, of the correctly classified samples of each class."""
 
     reads: ClassVar[tuple[str, ...]] = ("logits", "labels")
@@ -52,7 +52,7 @@ class CorrectLogits(Statistic):
 
 @final
 @dataclass
-class LargestDistances(Statistic):
+class LargestDistances(Accumulator):
     """The largest distances to the mean logits among the correctly classified samples of each class.
 
     ``tails`` has shape (C, tail), largest first; zeros fill short rows.

@@ -23,14 +23,14 @@ from caveat._internal.params import flag
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import head_logits, log_softmax
-from caveat.scores._statistics import Gathered, Merge, Statistic, total, unit_rows
+from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, total, unit_rows
 
 __all__ = ["PNML", "AugmentedGram"]
 
 
 @final
 @dataclass
-class AugmentedGram(Statistic):
+class AugmentedGram(Accumulator):
     """X^T X of the rows x = (1, h / ||h||), in float64: its small eigenvalues matter, and float32 would drown them.
 
     ``resolution`` is the machine epsilon of the coarsest features seen.

@@ -27,7 +27,7 @@ from caveat._internal.params import count
 from caveat.errors import CaveatWarning
 from caveat.outputs import Head, Outputs
 from caveat.scores._base import Score
-from caveat.scores._statistics import ClassMoments, Gathered, Merge, Statistic, total
+from caveat.scores._statistics import Accumulator, ClassMoments, Gathered, Merge, Statistic, total
 from caveat.scores._subspaces import principal_directions
 
 __all__ = ["Residual", "ViM"]
@@ -102,7 +102,7 @@ _SMALLEST_RESIDUAL = 1e-6  # as a share of the training features' length: below 
 
 @final
 @dataclass
-class VirtualScale(Statistic):
+class VirtualScale(Accumulator):
     """Sums over the training rows: largest logit, length outside the principal space, whole length."""
 
     dimension: int | None
