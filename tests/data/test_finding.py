@@ -48,7 +48,7 @@ def test_the_debian_package_is_found_without_the_variable(folder, monkeypatch):
     assert data.find("fashion_mnist") == {}
     put_idx(folder / "debian" / "fashion-mnist", "train")
     assert data.find("fashion_mnist")["train"].parent == folder / "debian" / "fashion-mnist"
-    with pytest.raises(InputError, match="name that in the environment variable CAVEAT_DATA"):
+    with pytest.raises(InputError, match="folder in the environment variable CAVEAT_DATA"):
         data.load("fashion_mnist", "test")
 
 

@@ -51,7 +51,7 @@ def test_unknown_names_get_a_suggestion():
 
 
 def test_scores_that_ask_the_model_are_named_with_their_place():
-    with pytest.raises(InputError, match=r"score 'odin' asks the model itself.* Use caveat.nn.ODIN\(model\)"):
+    with pytest.raises(InputError, match=r"score 'odin' runs the model itself.* Use caveat.nn.ODIN\(model\)"):
         scores.make("odin")
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from caveat import InputError, Outputs
 from caveat.scores import Gram
-from caveat.scores._stat_class_ranges import ClassRanges, correlations
 from caveat.scores._statistics import gather
+from caveat.scores.gram import ClassRanges, correlations
 
 SHAPES = [
     {"n": 120, "width": 8, "classes": 4},

@@ -11,6 +11,8 @@ from hypothesis.extra.numpy import arrays
 from caveat import InputError, Outputs
 from caveat.scores import KNN
 from caveat.scores import _nearest as nearest
+from caveat.scores._statistics import gather
+from caveat.scores.knn import RowLengths, RowPredictions
 
 SHAPES = [
     {"n": 200, "width": 8, "classes": 4},
@@ -183,3 +185,19 @@ def test_class_scores_without_predictions_say_what_to_do(train, inlier):
     assert np.isfinite(score.score(inlier)).all()
     with pytest.raises(InputError, match="class scores of KNN need the predictions of the training outputs"):
         score.class_scores(inlier)
+
+
+def test_rows_keep_their_order_over_blocks_and_parts(train, monkeypatch):
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 1000)
+    wanted = [RowLengths(), RowPredictions()]
+    both = gather(train[:7], wanted) + gather(train[7:], wanted)
+    for found in (gather(train, wanted), both):
+        np.testing.assert_allclose(
+            np.concatenate(found[RowLengths()].parts), [np.sqrt(sum(row**2)) for row in train.features]
+        )
+        np.testing.assert_array_equal(np.concatenate(found[RowPredictions()].parts), np.argmax(train.logits, axis=1))
+
+
+def test_outputs_without_predictions_have_none():
+    found = gather(Outputs(features=np.eye(3)), [RowPredictions()])
+    assert found[RowPredictions()].parts == []

@@ -7,8 +7,8 @@ import pytest
 
 from caveat import InputError, Outputs
 from caveat.scores import KernelPCAError
-from caveat.scores._stat_least_confident import LeastConfident
 from caveat.scores._statistics import gather
+from caveat.scores.kpca_error import LeastConfident
 
 SHAPES = [
     {"n": 200, "width": 8, "classes": 4},

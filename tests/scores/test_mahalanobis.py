@@ -7,7 +7,7 @@ import pytest
 
 from caveat import InputError, Outputs
 from caveat.scores import Mahalanobis
-from caveat.scores import _class_covariance as own
+from caveat.scores import _covariance as own
 
 SHAPES = [
     {"n": 200, "width": 8, "classes": 4},

@@ -8,8 +8,8 @@ import pytest
 from caveat import InputError, Outputs
 from caveat.metrics import auroc
 from caveat.scores import Mahalanobis, MDSEnsemble
-from caveat.scores._stat_layer_moments import LayerMoments
 from caveat.scores._statistics import gather
+from caveat.scores.mds_ensemble import LayerMoments
 
 SHAPES = [
     {"n": 200, "width": 8, "classes": 4},

@@ -5,7 +5,7 @@ import pytest
 
 from caveat import Head, InputError, Outputs
 from caveat.scores import NNGuide
-from caveat.scores.nnguide import LowestEvidence
+from caveat.scores.knn import LowestEvidence
 
 SHAPES = [(200, 12, 4), (40, 70, 4), (120, 9, 2), (400, 16, 100)]  # n, D, C: D < N, D > N, two and many classes
 shapes = pytest.mark.parametrize(("n", "width", "classes"), SHAPES)
@@ -85,7 +85,7 @@ def test_a_small_share_still_gives_k_rows(train):
 def test_many_tiles_give_the_same(train, inlier, monkeypatch):
     score = NNGuide(k=5, share=1.0).fit(train)
     whole = score.score(inlier)
-    monkeypatch.setattr("caveat.scores.nnguide._TILE_BYTES", 1)  # one bank row at a time
+    monkeypatch.setattr("caveat.scores.knn._TILE_BYTES", 1)  # one bank row at a time
     np.testing.assert_allclose(score.score(inlier), whole, rtol=1e-12)
 
 

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from caveat import Head, Outputs
 from caveat.scores import PNML
-from caveat.scores._stat_gram import AugmentedGram
+from caveat.scores.pnml import AugmentedGram
 
 SHAPES = [(200, 12, 4), (40, 70, 4), (120, 9, 2), (400, 16, 100)]  # n, D, C: D < N, D > N, two and many classes
 shapes = pytest.mark.parametrize(("n", "width", "classes"), SHAPES)
@@ -106,4 +106,4 @@ def test_the_gram_matrix_merges(train, inlier):
     together = Outputs(features=np.concatenate([train.features, inlier.features]))
     both, once = gathered(train) + gathered(inlier), gathered(together)
     np.testing.assert_allclose(both.gram, once.gram, rtol=1e-12)
-    assert both.n == once.n == together.n
+    assert both.resolution == once.resolution

@@ -26,7 +26,7 @@ from caveat.scores import (
     projections_of,
     score_all,
 )
-from caveat.scores._projections import TABLE
+from caveat.scores.projected import TABLE
 from caveat.scores.together import fit_all
 
 SHAPES = [(200, 12, 4), (60, 70, 4), (120, 9, 2), (600, 16, 100)]  # n, D, C: D < N, D > N, two and many classes

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from caveat.scores._pruning import how_many, kept_shares, sum_ratio
+from caveat.scores.ash import how_many, kept_shares, sum_ratio
 
 rows = arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 8)), elements=st.sampled_from([0.0, 1.0, 2.0]))
 

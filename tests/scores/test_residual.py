@@ -7,7 +7,7 @@ import pytest
 
 from caveat import Head, InputError, Outputs
 from caveat.scores import Residual
-from caveat.scores.residual import principal_dimension
+from caveat.scores.vim import principal_dimension
 
 SHAPES = [
     {"n": 200, "width": 8, "classes": 4},

@@ -7,8 +7,8 @@ import pytest
 
 from caveat import Head, InputError, Outputs
 from caveat.scores import SHE
-from caveat.scores._stat_right_answers import RightAnswers
 from caveat.scores._statistics import gather
+from caveat.scores.ctm import RightAnswers
 
 SHAPES = [
     {"n": 200, "width": 8, "classes": 4},

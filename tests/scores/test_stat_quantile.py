@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from caveat import Outputs
-from caveat.scores._stat_quantile import ActivationQuantiles
 from caveat.scores._statistics import gather
+from caveat.scores.react import ActivationQuantiles
 
 LEVELS = (0.0, 0.1, 0.5, 0.9, 0.99, 1.0)
 

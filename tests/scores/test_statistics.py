@@ -5,6 +5,7 @@ import pytest
 
 from caveat import InputError, Outputs
 from caveat.scores._statistics import ClassMoments, class_sums, gather, unit_rows
+from caveat.scores.ctm import RightAnswers
 
 
 def literal_scatter(features, labels):
@@ -85,3 +86,12 @@ def test_rows_in_parts_are_one_class(train):
     moments = ClassMoments.of_rows([train.features[:10], train.features[10:11], train.features[11:]])
     np.testing.assert_allclose(moments.total_scatter, train.n * np.cov(train.features.T, bias=True), rtol=1e-10)
     np.testing.assert_allclose(moments.global_mean, train.features.mean(axis=0), rtol=1e-12)
+
+
+def test_a_merged_statistic_goes_on_and_leaves_its_parts_alone(train):
+    first, second, third = (gather(part, [RightAnswers()])[RightAnswers()] for part in (train[:9], train[9:30], train))
+    kept = first.sums.copy()
+    both = first + second
+    both.update(train[30:])
+    np.testing.assert_allclose(both.sums, third.sums, rtol=1e-12)
+    np.testing.assert_array_equal(first.sums, kept)

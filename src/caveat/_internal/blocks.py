@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["by_row_blocks", "row_blocks", "worth_threads"]
-
 BLOCK_BYTES = 8 * 2**20  # with twice as much, formulas that make a few arrays of a block take a fifth more time
 _LEAST_BYTES = 2 * 2**20  # of a block that shares the room with others
 _BLOCKS_WORTH_THREADS = 4
@@ -18,7 +16,7 @@ _BLOCKS_WORTH_THREADS = 4
 def row_blocks(n: int, *, row_bytes: int, block_bytes: int | None = None, at_once: int = 1) -> Iterator[slice]:
     """Slices that cover ``range(n)`` in blocks of about ``block_bytes`` (default 8 MiB).
 
-    Where several are worked on ``at_once``, they share that room, and are so many and so even that nobody waits.
+    Blocks that are worked on ``at_once`` share that room, and are evened out so that all workers finish together.
 
     >>> [(b.start, b.stop) for b in row_blocks(5, row_bytes=8, block_bytes=16)]
     [(0, 2), (2, 4), (4, 5)]
@@ -48,7 +46,7 @@ def by_row_blocks(
 
 
 def worth_threads(total_bytes: int) -> bool:
-    """Whether the rows fill so many blocks that threads are worth their start.
+    """Whether the rows fill enough blocks to be worth starting threads.
 
     >>> worth_threads(10 * 2**20), worth_threads(100 * 2**20)
     (False, True)

@@ -17,8 +17,6 @@ from pathlib import Path
 from caveat._internal.files import read_json, write_json
 from caveat.errors import InputError
 
-__all__ = ["cache_folder", "remembered"]
-
 
 def cache_folder() -> Path:
     """Where remembered numbers are kept."""

@@ -16,42 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._internal.blocks import row_blocks
 from caveat.errors import InputError
 
-__all__ = [
-    "Rng",
-    "are_probabilities",
-    "as_able",
-    "as_array",
-    "as_boundary",
-    "as_comparable",
-    "as_count",
-    "as_flag",
-    "as_kind",
-    "as_labels",
-    "as_level",
-    "as_list",
-    "as_mask",
-    "as_matrix",
-    "as_number",
-    "as_pair",
-    "as_positive",
-    "as_real_array",
-    "as_rng",
-    "as_rows",
-    "as_share",
-    "as_shares",
-    "as_vector",
-    "check_each",
-    "check_finite",
-    "check_inside",
-    "check_known",
-    "check_probabilities",
-    "check_result",
-    "check_same",
-    "check_shape",
-    "exact_level",
-    "same_length",
-]
-
 _PROBS_SLACK = 1e-2  # how far a row of probabilities may be from summing to one (float16 needs this much)
 
 Rng = np.random.Generator | int  # what every function with a random step takes: a generator, or the seed of a new one
@@ -133,7 +97,7 @@ def check_probabilities(array: NDArray[Any], name: str) -> None:
             row = int(np.argmax(wrong))
             what = "a negative value" if np.isnan(total[row]) else f"the sum {total[row]:.4g}"
             raise InputError(f"{name} must be rows of probabilities that sum to 1, got {what} at row "
-                             f"{block.start + row}. Pass unnormalised values as logits.")  # fmt: skip
+                             f"{block.start + row}. Pass unnormalized values as logits.")  # fmt: skip
 
 
 def are_probabilities(array: NDArray[Any]) -> bool:
@@ -292,7 +256,7 @@ def as_number(value: float, name: str, *, least: float = -_LARGEST, most: float 
 
 
 def _number_where(value: Any, name: str, what: str, holds: Callable[[float], bool]) -> float:
-    """``value`` as a float if it is one real number for which the condition holds; booleans and text are no numbers."""
+    """``value`` as a float if it is one real number, not a boolean or text, for which the condition holds."""
     number = isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
     try:
         if number and holds(float(value)):
@@ -396,15 +360,15 @@ def same_length(**arrays: Sized) -> int:
     return check_same("length", **{name: len(array) for name, array in arrays.items()})
 
 
-def check_same(what: str, /, **found: T) -> T:
+def check_same(what: str, /, **values_by_name: T) -> T:
     """The common value, else an InputError that names each.
 
     >>> check_same("width", train=3, test=4)
     Traceback (most recent call last):
     caveat.errors.InputError: train and test must have the same width, got 3 and 4.
     """
-    *names, last_name = found
-    *values, last = found.values()
+    *names, last_name = values_by_name
+    *values, last = values_by_name.values()
     if any(value != last for value in values):
         raise InputError(f"{', '.join(names)} and {last_name} must have the same {what}, got "
                          f"{', '.join(map(str, values))} and {last}.")  # fmt: skip
@@ -433,8 +397,8 @@ def check_result(values: ArrayLike, what: str) -> NDArray[Any]:
     if not (finite := np.isfinite(array)).all():
         place = np.unravel_index(int(np.argmin(finite)), array.shape)
         where = f", first at row {int(place[0])}" if array.ndim else ""
-        found = "NaN" if np.isnan(array[place]) else "infinite"
-        raise InputError(f"{what} is {found}{where}. Rescale the numbers that it is computed from.")
+        what_came = "NaN" if np.isnan(array[place]) else "infinite"
+        raise InputError(f"{what} is {what_came}{where}. Rescale the numbers that it is computed from.")
     return array
 
 

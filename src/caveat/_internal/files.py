@@ -24,11 +24,6 @@ from numpy.typing import NDArray
 
 from caveat.errors import InputError
 
-__all__ = [
-    "from_json", "from_toml", "is_folder", "is_temporary", "npz_names", "npz_shapes", "path_errors", "read_bytes",
-    "read_json", "read_npy", "read_npz", "read_toml", "replacing_file", "sync", "temporary_name", "write_json",
-]  # fmt: skip
-
 _TEMPORARY = re.compile(r"\.caveat-[0-9a-f]{16}(\..+)?")
 _DEEPEST = 100  # tables within tables of a JSON or TOML file
 _HEADER = 16_384  # bytes; numpy writes headers of at most 10,000

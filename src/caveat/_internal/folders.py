@@ -10,8 +10,8 @@ step; then the files that only the old page named are removed. So
   memory-mapped stay readable, because a removed file lives as long as it is open (POSIX);
 - files that Caveat did not write stay: only files that the page lists are removed, and links never.
 
-The other way, to exchange two folders in one step (``renameat2``), exists on Linux only, does not keep other people's
-files, and lets a reader open the old page and the new arrays.
+Exchanging two folders (``renameat2``) exists on Linux only, loses files that Caveat did not write, and lets a reader
+open the old page and the new arrays.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ from caveat._internal.files import (
     write_json,
 )
 from caveat.errors import InputError
-
-__all__ = ["PAGE_KEY", "ArrayFolder", "plain_files", "staging"]
 
 T = TypeVar("T")
 Page = dict[str, Any]
@@ -89,7 +87,8 @@ class ArrayFolder:
         target = Path(os.path.realpath(path))
         with path_errors(Path(path)):
             self._check_ours(target)
-            inside = is_folder(target) and (any(target.iterdir()) or not _can_be_replaced(target))
+            replaceable = os.access(target.parent, os.W_OK) and not target.is_mount()
+            inside = is_folder(target) and (any(target.iterdir()) or not replaceable)
             with staging(target if inside else target.parent) as staged:
                 yield staged
                 self._commit(staged, target, inside=inside)
@@ -108,7 +107,7 @@ class ArrayFolder:
                 self._checked(read_json(target / self.page), target / self.page)
             except InputError as error:
                 reason = str(error).rstrip(".")
-        elif any(not _is_unfinished(child.name) for child in target.iterdir()):
+        elif any(not is_temporary(file.name) and not _GENERATION.fullmatch(file.name) for file in target.iterdir()):
             reason = f"no {self.page} in it"
         if reason:
             raise InputError(f"{target} exists and was not written by Caveat ({reason}), so it is left alone. "
@@ -174,13 +173,13 @@ class ArrayFolder:
             raw = read_bytes(path)
             page = self._checked(from_json(raw, str(path)), path)
             try:
-                found = read(page, self._files(folder, page))
+                content = read(page, self._files(folder, page))
             except InputError:
                 if read_bytes(path) == raw:
                     raise
             else:
                 if read_bytes(path) == raw:
-                    return found
+                    return content
             if time.monotonic() - started > _PATIENCE:
                 raise InputError(f"{folder} is replaced faster than it can be read. Try again when it is at rest.")
 
@@ -238,7 +237,7 @@ def staging(parent: Path) -> Iterator[Path]:
 
 
 def _remove_if_dead(folder: Path) -> None:
-    """Remove a staging folder whose process is gone: nobody holds its lock, and it is not a moment old."""
+    """Remove a staging folder whose process is gone: its lock is free, and it is not new."""
     with suppress(OSError):
         if time.time() - folder.lstat().st_mtime > _YOUNG:
             with _locked(folder, wait=False) as dead:
@@ -271,15 +270,6 @@ def _remove_file(path: Path) -> None:
     with suppress(OSError):
         if stat.S_ISREG(path.lstat().st_mode):
             path.unlink()
-
-
-def _can_be_replaced(folder: Path) -> bool:
-    """Whether another folder can be renamed to this one."""
-    return os.access(folder.parent, os.W_OK) and not folder.is_mount()
-
-
-def _is_unfinished(name: str) -> bool:
-    return is_temporary(name) or _GENERATION.fullmatch(name) is not None
 
 
 def _is_plain(name: object) -> bool:

@@ -10,8 +10,6 @@ from caveat.errors import MissingExtraError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["to_frame"]
-
 
 def to_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """One row per mapping, columns in the order of the first."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-__all__ = ["small_table"]
-
 
 def small_table(caption: str, rows: Sequence[Sequence[str]], *, head: Sequence[str] = (), note: str = "") -> str:
     """A table whose first column names the row.

@@ -11,13 +11,11 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
-__all__ = ["map_in_threads", "map_parts_in_threads"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 
 _lock = threading.Lock()
-_holder_threads = 0  # how many threads BLAS had before the call that holds it at one now; 0: nobody holds it
+_holder_threads = 0  # how many threads BLAS had before the call that holds it at one now; 0: BLAS is free
 _this_thread = threading.local()  # has ``is_ours`` in the threads started here
 
 
@@ -49,12 +47,8 @@ def map_parts_in_threads(function: Callable[[T], R], parts: Callable[[int], Iter
     with _one_blas_thread() as workers:
         if workers == 1:
             return [function(part) for part in parts(1)]
-        with ThreadPoolExecutor(workers, initializer=_mark_this_thread) as pool:
+        with ThreadPoolExecutor(workers, initializer=setattr, initargs=(_this_thread, "is_ours", True)) as pool:
             return list(_in_order(pool, function, parts(workers), at_once=workers + 1))
-
-
-def _mark_this_thread() -> None:
-    _this_thread.is_ours = True
 
 
 def _in_order(pool: ThreadPoolExecutor, function: Callable[[T], R], parts: Iterable[T], at_once: int) -> Iterator[R]:

@@ -21,8 +21,6 @@ from caveat._internal.checks import (
     check_known,
 )
 
-__all__ = ["check_params", "choice", "count", "flag", "level", "number", "percent", "positive", "share"]
-
 T = TypeVar("T")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["augrc", "auroc", "wins"]
-
 Vector = NDArray[np.float64]
 
 
@@ -17,9 +15,9 @@ def wins(inlier: Vector, outlier: Vector) -> tuple[int, int]:
     (4, 1)
     """
     # Sorted queries keep the search in cache, and sorting is far cheaper than missing it.
-    known, asked = np.sort(inlier), np.sort(outlier)
-    above = int(np.searchsorted(known, asked, side="left").sum())
-    return above, int(np.searchsorted(known, asked, side="right").sum()) - above
+    inlier, outlier = np.sort(inlier), np.sort(outlier)
+    above = int(np.searchsorted(inlier, outlier, side="left").sum())
+    return above, int(np.searchsorted(inlier, outlier, side="right").sum()) - above
 
 
 def auroc(inlier: Vector, outlier: Vector) -> float:
@@ -33,7 +31,7 @@ def auroc(inlier: Vector, outlier: Vector) -> float:
 
 
 def augrc(score: Vector, correct: NDArray[np.bool_]) -> float:
-    """Area under generalised risk against coverage, by the trapezoid rule over distinct scores.
+    """Area under generalized risk against coverage, by the trapezoid rule over distinct scores.
 
     >>> augrc(np.array([0.1, 0.2, 0.3]), np.array([True, False, True])).__round__(4)
     0.1667

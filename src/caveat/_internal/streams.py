@@ -8,8 +8,6 @@ import numpy as np
 
 from caveat._internal.checks import Rng, as_count, as_rng
 
-__all__ = ["draws_for", "stream"]
-
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:
     """A generator of its own for (seed, purpose), the same on every machine and for any order of calls.

@@ -1,7 +1,6 @@
 """Data that is here without a download, readers for a user's own copies, and strange versions of both."""
 
 from caveat.data.cifar import read_cifar_binary, read_cifar_python
-from caveat.data.digits import digits
 from caveat.data.finding import data_folders, find, load, read
 from caveat.data.folder import read_folder
 from caveat.data.idx import read_idx
@@ -19,7 +18,7 @@ from caveat.data.strange import (
     smooth_noise,
 )
 from caveat.data.svhn import read_svhn
-from caveat.data.tables import Table, table
+from caveat.data.tables import Table, digits, table
 
 __all__ = [
     "KNOWN",

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from caveat._internal.files import read_bytes
 from caveat.errors import InputError
 
-__all__ = ["read_inert"]
-
 _ARRAY = {"numpy.core.multiarray _reconstruct", "numpy._core.multiarray _reconstruct"}
 _TYPES = {"u1", "i1", "i2", "i4", "i8", "f4", "f8"}
 _VALUES = {
@@ -61,7 +59,9 @@ def read_inert(path: Path) -> Any:
         raise InputError(f"{path}: {error}") from None
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
         reason = str(error)[:200]
-        raise InputError(f"{path} is damaged or not the pickle of plain arrays ({reason}). Fetch it again.") from None
+        raise InputError(
+            f"{path} is damaged or not the pickle of plain arrays ({reason}). Download it again."
+        ) from None
 
 
 def _run(raw: bytes) -> Any:
@@ -135,7 +135,7 @@ def _run(raw: bytes) -> Any:
                 return take(1)[0]
             case _:
                 raise InputError(f"it holds more than plain arrays (instruction {name}) and is not read.")
-    raise InputError("it ends too early. Fetch it again.")
+    raise InputError("it ends too early. Download it again.")
 
 
 def _pairs(items: list[Any]) -> Iterator[tuple[Any, Any]]:
@@ -153,16 +153,16 @@ class _Builder:
 
     def __init__(self, budget: int) -> None:
         self.arrays = self.texts = budget
-        self.known: dict[int, Any] = {}
+        self.made: dict[int, Any] = {}
 
     def value(self, item: Any, depth: int = 0) -> Any:
         if not isinstance(item, (dict, list, tuple, _Made)):
             return item
         if depth > _DEEPEST:
             raise ValueError(f"nested more than {_DEEPEST} deep")
-        if id(item) not in self.known:
-            self.known[id(item)] = self._new(item, depth + 1)
-        return self.known[id(item)]
+        if id(item) not in self.made:
+            self.made[id(item)] = self._new(item, depth + 1)
+        return self.made[id(item)]
 
     def _new(self, item: Any, depth: int) -> Any:
         if isinstance(item, dict):

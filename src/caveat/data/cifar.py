@@ -22,8 +22,8 @@ from caveat.errors import InputError
 
 __all__ = ["read_cifar_binary", "read_cifar_python"]
 
-_SIDE, _COLOURS = 32, 3
-_IMAGE = _COLOURS * _SIDE * _SIDE
+_SIDE, _COLORS = 32, 3
+_IMAGE = _COLORS * _SIDE * _SIDE
 
 
 def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: int = 1) -> Images:
@@ -36,7 +36,7 @@ def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: i
         raw = np.frombuffer(read_bytes(path), dtype=np.uint8)
         if raw.size == 0 or raw.size % (label_bytes + _IMAGE):
             raise InputError(f"{path} must hold records of {label_bytes} + {_IMAGE} bytes, has {raw.size} bytes. "
-                             "Fetch it again.")  # fmt: skip
+                             "Download it again.")  # fmt: skip
         rows.append(raw.reshape(-1, label_bytes + _IMAGE))
     records = np.concatenate(rows)
     return Images(_pixels(records[:, label_bytes:]), records[:, label_bytes - 1].astype(np.intp))
@@ -46,8 +46,8 @@ def read_cifar_python(paths: Sequence[str | os.PathLike[str]]) -> Images:
     """Images of the Python version, in the order given. Nothing in the files is run: they are read as data."""
     pixels, labels = [], []
     for path in map(Path, as_list(paths, "paths")):
-        found = read_inert(path)
-        batch = {_text(key): value for key, value in found.items()} if isinstance(found, dict) else {}
+        content = read_inert(path)
+        batch = {_text(key): value for key, value in content.items()} if isinstance(content, dict) else {}
         truth: Any = batch.get("fine_labels", batch.get("labels"))
         values: Any = batch.get("data")
         # Plain numbers only: numpy would write out a list of lists of the same list.
@@ -57,14 +57,14 @@ def read_cifar_python(paths: Sequence[str | os.PathLike[str]]) -> Images:
         whole = isinstance(values, np.ndarray) and values.dtype == np.uint8
         if not whole or not flat or values.shape != (np.size(truth), _IMAGE):
             raise InputError(f"{path} must hold data (n, {_IMAGE}) of bytes and labels or fine_labels, one per row; "
-                             f"found {', '.join(sorted(batch)) or type(found).__name__}.")  # fmt: skip
+                             f"found {', '.join(sorted(batch)) or type(content).__name__}.")  # fmt: skip
         pixels.append(values)
         labels.append(as_labels(truth, f"{path}: labels"))
     return Images(_pixels(np.concatenate(pixels)), np.concatenate(labels))
 
 
 def _pixels(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(rows.reshape(-1, _COLOURS, _SIDE, _SIDE).transpose(0, 2, 3, 1))
+    return np.ascontiguousarray(rows.reshape(-1, _COLORS, _SIDE, _SIDE).transpose(0, 2, 3, 1))
 
 
 def _text(key: object) -> str:

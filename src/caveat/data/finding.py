@@ -91,25 +91,22 @@ def load(name: str, split: str | None = None) -> Images:
     check_known(split, known.sizes, f"split of {name}")
     if known.inside is not None:
         return known.inside()
-    for here, form, files in places(known):
+    for here, form, paths in places(known):
         if here == split and form.read is not None:
-            return form.read(files, split)
-    raise InputError(_not_here(known, split))
-
-
-def _not_here(known: Known, split: str) -> str:
-    wanted = [" and ".join(form.files[split]) for form in known.forms if split in form.files]
-    where = f"the folder of CAVEAT_DATA ({os.environ['CAVEAT_DATA']})" if os.environ.get("CAVEAT_DATA") else (
-        "a folder and name that in the environment variable CAVEAT_DATA"
+            return form.read(paths, split)
+    files = [" and ".join(form.files[split]) for form in known.forms if split in form.files]
+    folders = os.environ.get("CAVEAT_DATA")
+    where = f"the folder of CAVEAT_DATA ({folders})" if folders else (
+        "a folder, and name that folder in the environment variable CAVEAT_DATA"
     )  # fmt: skip
-    return f"{known.name} ({split}) is not here. Get it from {known.home} and put {wanted[0]} into {where}."
+    raise InputError(f"{name} ({split}) is not here. Get it from {known.home} and put {files[0]} into {where}.")
 
 
 def read(path: str | os.PathLike[str], split: str | None = None, *, size: int | None = None) -> Images:
     """Images of a user's own file or folder, by what it is.
 
-    ``.npz`` with x and y (or ``x_<split>``, or JPEG streams), an IDX file of images with its labels beside it, ``.bin``
-    of CIFAR-10, ``.mat`` of SVHN, or a folder with one subfolder per class (``size``: side of its squares).
+    ``.npz`` with x and y (or ``x_<split>``, or JPEG streams), an IDX file of images with its labels in the same folder,
+    ``.bin`` of CIFAR-10, ``.mat`` of SVHN, or a folder with one subfolder per class (``size``: side of its squares).
     """
     source = Path(path)
     if is_folder(source):
@@ -122,8 +119,8 @@ def read(path: str | os.PathLike[str], split: str | None = None, *, size: int | 
         return read_cifar_binary([source])
     if "idx" in source.name:
         pixels = read_idx(source)
-        beside = source.with_name(source.name.replace("images", "labels").replace("idx3", "idx1"))
-        labelled = beside != source and beside.is_file()
-        return Images(pixels, read_idx(beside).astype(np.intp) if labelled else np.zeros(len(pixels), dtype=np.intp))
+        labels = source.with_name(source.name.replace("images", "labels").replace("idx3", "idx1"))
+        labeled = labels != source and labels.is_file()
+        return Images(pixels, read_idx(labels).astype(np.intp) if labeled else np.zeros(len(pixels), dtype=np.intp))
     raise InputError(f"{source} must be a folder of images or a file that ends in .npz, .mat or .bin, or an IDX file "
                      "with 'idx' in its name.")  # fmt: skip

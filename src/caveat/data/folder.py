@@ -23,7 +23,7 @@ def read_folder(path: str | os.PathLike[str], *, size: int | None = None, grey: 
 
     Every subfolder is a class, numbered in the order of the names. A folder without subfolders is one class, number 0.
     In ``val/`` of TinyImageNet as handed out, ``val_annotations.txt`` names the class of each image; the classes are
-    numbered as in ``train/`` beside it.
+    numbered as in the ``train/`` folder next to it.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ def _annotated(root: Path) -> tuple[list[tuple[Path, int]], list[str]]:
     class_of = {parts[0]: parts[1] for line in lines if len(parts := line.split("\t")) >= 2}
     names = root.parent / "wnids.txt"
     train = root.parent / "train"
-    known = set(names.read_text(encoding="utf-8").split()) if names.is_file() else set()
-    known |= {child.name for child in train.iterdir() if child.is_dir()} if train.is_dir() else set()
-    classes = sorted(known | set(class_of.values()))
+    listed = set(names.read_text(encoding="utf-8").split()) if names.is_file() else set()
+    listed |= {child.name for child in train.iterdir() if child.is_dir()} if train.is_dir() else set()
+    classes = sorted(listed | set(class_of.values()))
     number = {name: label for label, name in enumerate(classes)}
     files = _image_files(root)
     for file in files:

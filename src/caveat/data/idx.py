@@ -49,10 +49,10 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
         expected = int(np.prod(shape, dtype=object)) * dtype.itemsize
         values = stream.read(expected + 1) if expected < _LARGEST else b""  # no more than the header promises
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{source} cannot be read ({error}). Fetch it again.") from None
+        raise InputError(f"{source} cannot be read ({error}). Download it again.") from None
     if len(values) != expected:
         before = len(start) + len(sides)
         has = "more" if len(values) > expected else str(before + len(values))
         raise InputError(f"{source} is damaged: its header promises {before + expected} bytes, it has {has}. "
-                         "Fetch it again.")  # fmt: skip
+                         "Download it again.")  # fmt: skip
     return np.frombuffer(values, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))

@@ -71,8 +71,8 @@ class Images:
 def stratified_rows(labels: NDArray[Any], n: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """n rows drawn without replacement, every class in its share of all rows; all rows where there are no more than n.
 
-    Sorted. Where the shares are no whole numbers, the classes with the largest fractions get one row more, and chance
-    decides between equal ones.
+    Sorted. Where the shares are not whole numbers, the classes with the largest fractions get one row more; ties are
+    broken at random.
 
     Examples
     --------
@@ -83,13 +83,13 @@ def stratified_rows(labels: NDArray[Any], n: int, rng: np.random.Generator) -> N
     if n >= labels.size:
         return np.arange(labels.size)
     _, groups, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    wanted, fractions = np.divmod(sizes * n, labels.size)
-    rest = n - int(wanted.sum())
-    wanted[np.lexsort((rng.random(sizes.size), -fractions))[:rest]] += 1
+    counts, fractions = np.divmod(sizes * n, labels.size)
+    rest = n - int(counts.sum())
+    counts[np.lexsort((rng.random(sizes.size), -fractions))[:rest]] += 1
     order = np.argsort(rng.permutation(labels.size))  # a place for each row
     by_class = np.lexsort((order, groups))
     place = np.arange(labels.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # within its class
-    return np.sort(by_class[place < np.repeat(wanted, sizes)])
+    return np.sort(by_class[place < np.repeat(counts, sizes)])
 
 
 def unit(pixels: Pixels, dtype: type[np.floating[Any]] | None = None) -> Pixels:

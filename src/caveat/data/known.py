@@ -10,13 +10,12 @@ from typing import Literal, final
 import numpy as np
 
 from caveat.data.cifar import read_cifar_binary, read_cifar_python
-from caveat.data.digits import digits
 from caveat.data.folder import read_folder
 from caveat.data.idx import read_idx
 from caveat.data.images import Images
 from caveat.data.packed import read_packed
 from caveat.data.svhn import read_svhn
-from caveat.data.tables import TABLES
+from caveat.data.tables import TABLES, digits
 
 __all__ = ["KNOWN", "Form", "Known"]
 
@@ -88,7 +87,8 @@ def _cifar(folder: str, files: Mapping[str, tuple[str, ...]], *, label_bytes: in
     def read(paths: tuple[Path, ...], _: str) -> Images:
         return read_cifar_python(paths) if label_bytes is None else read_cifar_binary(paths, label_bytes=label_bytes)
 
-    return Form({split: tuple(f"{folder}/{name}" for name in names) for split, names in files.items()}, read)
+    end = "" if label_bytes is None else ".bin"
+    return Form({split: tuple(f"{folder}/{name}{end}" for name in names) for split, names in files.items()}, read)
 
 
 def _arrays(name: str, what: str, shape: str, home: str) -> Known:
@@ -98,13 +98,6 @@ def _arrays(name: str, what: str, shape: str, home: str) -> Known:
 _CIFAR10 = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
 _CIFAR100 = {"train": ("train",), "test": ("test",)}
 _JPEG = "JPEG copies, lossy"
-_BIN = ".bin"
-
-
-def _binary(files: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
-    return {split: tuple(name + _BIN for name in names) for split, names in files.items()}
-
-
 _SETS = (
     Known(
         "digits", "handwritten digits of scikit-learn", "images", "8 x 8", "Python package scikit-learn",
@@ -155,19 +148,19 @@ _SETS = (
         (_npz("usps.npz", "train", "test", full=2000.0),),
     ),
     Known(
-        "cifar10", "ten kinds of things in colour", "images", "32 x 32 x 3",
+        "cifar10", "ten kinds of things in color", "images", "32 x 32 x 3",
         "https://www.cs.toronto.edu/~kriz/cifar.html", {"train": 50_000, "test": 10_000},
         (
-            _cifar("cifar-10-batches-bin", _binary(_CIFAR10), label_bytes=1),
+            _cifar("cifar-10-batches-bin", _CIFAR10, label_bytes=1),
             _cifar("cifar-10-batches-py", _CIFAR10, label_bytes=None),
             _npz("cifar10_{split}_jpeg.npz", "train", "test", note=_JPEG),
         ),
     ),
     Known(
-        "cifar100", "a hundred kinds of things in colour", "images", "32 x 32 x 3",
+        "cifar100", "a hundred kinds of things in color", "images", "32 x 32 x 3",
         "https://www.cs.toronto.edu/~kriz/cifar.html", {"train": 50_000, "test": 10_000},
         (
-            _cifar("cifar-100-binary", _binary(_CIFAR100), label_bytes=2),
+            _cifar("cifar-100-binary", _CIFAR100, label_bytes=2),
             _cifar("cifar-100-python", _CIFAR100, label_bytes=None),
         ),
     ),

@@ -82,20 +82,20 @@ def decode(jpeg: NDArray[np.uint8], offsets: NDArray[Any], source: Path | str = 
     if edges.ndim != 1 or edges.size < 2 or (np.diff(edges) <= 0).any() or edges[0] < 0 or edges[-1] > jpeg.size:
         raise InputError(f"{source}: offsets must increase and stay inside jpeg.")
     stream = np.ascontiguousarray(jpeg, dtype=np.uint8)
-    found: NDArray[np.uint8] | None = None
+    decoded: NDArray[np.uint8] | None = None
     for i, (start, stop) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):
         try:
             with Image.open(io.BytesIO(stream[start:stop].tobytes()), formats=["JPEG"]) as image:
                 pixels = np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
         except (OSError, SyntaxError, Image.DecompressionBombError) as error:
             raise InputError(f"{source}: image {i} is not a readable JPEG ({error}).") from None
-        if found is None:
-            found = np.empty((edges.size - 1, *pixels.shape), dtype=np.uint8)
-        if pixels.shape != found.shape[1:]:
-            raise InputError(f"{source}: image {i} is {pixels.shape}, the first is {found.shape[1:]}.")
-        found[i] = pixels
-    assert found is not None
-    return found
+        if decoded is None:
+            decoded = np.empty((edges.size - 1, *pixels.shape), dtype=np.uint8)
+        if pixels.shape != decoded.shape[1:]:
+            raise InputError(f"{source}: image {i} is {pixels.shape}, the first is {decoded.shape[1:]}.")
+        decoded[i] = pixels
+    assert decoded is not None
+    return decoded
 
 
 def _scaled(values: NDArray[Any], full: float | None, source: Path) -> NDArray[Any]:

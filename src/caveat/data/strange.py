@@ -1,4 +1,4 @@
-"""Strange versions of images, and images of nothing: outliers that anyone can make from a seed.
+"""Outliers made from a seed: transformed images, and noise.
 
 Every function takes images (n, height, width) or (n, height, width, channels), bytes or values from 0 to 1, leaves
 them alone and gives new ones with values from 0 to 1. Near to far: a shift keeps what the image shows, a permutation
@@ -152,10 +152,10 @@ def _smoothed(images: Pixels, rng: np.random.Generator, sigma: tuple[float, floa
     if not 0 < low <= high:
         raise InputError(f"sigma must be two numbers, 0 < low <= high, got {sigma}.")
     widths = rng.uniform(low, high, size=len(images))
-    found = np.empty_like(images)
+    smooth = np.empty_like(images)
     for i, width in enumerate(widths):
-        gaussian_filter(images[i], width, mode="nearest", axes=(0, 1), output=found[i])
-    return found
+        gaussian_filter(images[i], width, mode="nearest", axes=(0, 1), output=smooth[i])
+    return smooth
 
 
 def _images(pixels: Pixels) -> Pixels:

@@ -25,10 +25,10 @@ def read_svhn(path: str | os.PathLike[str]) -> Images:
     source = Path(path)
     content = io.BytesIO(read_bytes(source))
     try:
-        found = loadmat(content, variable_names=["X", "y"])  # type: ignore[arg-type]
+        arrays = loadmat(content, variable_names=["X", "y"])  # type: ignore[arg-type]
     except Exception as error:  # damage makes scipy raise errors of a dozen kinds, zlib.error and IndexError among them
-        raise InputError(f"{source} is damaged or not a MATLAB file ({error}). Fetch it again.") from None
-    pixels, labels = found.get("X"), found.get("y")
+        raise InputError(f"{source} is damaged or not a MATLAB file ({error}). Download it again.") from None
+    pixels, labels = arrays.get("X"), arrays.get("y")
     if pixels is None or labels is None or pixels.ndim != 4 or labels.size != pixels.shape[3]:
         raise InputError(f"{source} must hold X (height, width, channels, n) and y (n, 1).")
     return Images(np.ascontiguousarray(np.moveaxis(pixels, 3, 0)), labels.ravel().astype(np.intp) % 10)

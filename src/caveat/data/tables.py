@@ -1,4 +1,7 @@
-"""Small tables that come with scikit-learn."""
+"""Data that come with scikit-learn: small tables, and 1,797 handwritten digits of 8 x 8 pixels.
+
+E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository, 1998.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.checks import check_known
+from caveat.data.images import Images
 
-__all__ = ["TABLES", "Table", "table"]
+__all__ = ["TABLES", "Table", "digits", "table"]
 
 TABLES = {
     "breast_cancer": "Wisconsin diagnostic breast cancer, UCI 1993",
@@ -52,3 +56,18 @@ def table(name: str) -> Table:
         tuple(map(str, loaded.feature_names)),
         tuple(map(str, loaded.target_names)),
     )
+
+
+def digits() -> Images:
+    """The ten digits, in the order of the file, with float64 values from 0 to 1.
+
+    Examples
+    --------
+    >>> images = digits()
+    >>> images.pixels.shape, images.labels[:5]
+    ((1797, 8, 8), array([0, 1, 2, 3, 4]))
+    """
+    from sklearn.datasets import load_digits
+
+    loaded = load_digits()
+    return Images(loaded.images / 16.0, loaded.target.astype(np.intp), tuple("0123456789"))

@@ -1,4 +1,4 @@
-"""What a model said about a data set, and its files."""
+"""Outputs of a model on a data set, and their files."""
 
 from caveat.outputs.head import Head
 from caveat.outputs.outputs import Outputs

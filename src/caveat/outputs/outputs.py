@@ -1,7 +1,6 @@
-"""What a model said about a data set: the one currency of the library.
+"""Outputs of a model on a data set: logits, features, labels and the last layer.
 
-A model is something that has already spoken. ``Outputs`` holds its logits, features, labels and last layer; every
-score, prediction set and metric starts from here and no other module asks where the arrays came from.
+Every score, prediction set and metric reads ``Outputs``; no other module depends on where the arrays came from.
 """
 
 from __future__ import annotations
@@ -41,21 +40,18 @@ Array = NDArray[Any]
 
 LAYER = "layer."  # prefix of an inner layer's key in a file
 # field -> axis that counts the samples
-SAMPLE_AXIS = {
-    "logits": 0,
-    "probs": 0,
-    "features": 0,
-    "labels": 0,
-    "confidence": 0,
-    "embeddings": 0,
-    "mc_logits": 1,
-    "ease_probs": 1,
-}
+SAMPLE_AXIS = dict.fromkeys(("logits", "probs", "features", "labels", "confidence", "embeddings"), 0)
+SAMPLE_AXIS |= dict.fromkeys(("mc_logits", "ease_probs"), 1)
+
+
+def _stored(field: str, doc: str) -> property:
+    """A property that reads a stored array."""
+    return property(lambda outputs: outputs._arrays.get(field), doc=doc)
 
 
 @final
 class Outputs:
-    """What a model said about n samples. Any subset of the fields will do; each score says which it needs.
+    """Outputs of a model on n samples. Any subset of the fields will do; each score says which it needs.
 
     Checked once, here, and read-only afterwards. Slicing gives views and checks nothing again.
 
@@ -163,15 +159,12 @@ class Outputs:
             return self._arrays.get("probs")
         return softmax(widened(self.logits), axis=1)
 
-    @property
-    def features(self) -> Any:
-        """Features (n, D)."""
-        return self._arrays.get("features")
-
-    @property
-    def labels(self) -> Any:
-        """True classes (n,)."""
-        return self._arrays.get("labels")
+    features = _stored("features", "Features (n, D).")
+    labels = _stored("labels", "True classes (n,).")
+    mc_logits = _stored("mc_logits", "Logits (T, n, C) of stochastic passes.")
+    confidence = _stored("confidence", "External confidence (n,); larger is surer.")
+    embeddings = _stored("embeddings", "Vectors (n, E) of a separate encoder.")
+    ease_probs = _stored("ease_probs", "Probabilities (L, n, C) of transformed copies.")
 
     @property
     def head(self) -> Any:
@@ -179,29 +172,9 @@ class Outputs:
         return self._head
 
     @property
-    def mc_logits(self) -> Any:
-        """Logits (T, n, C) of stochastic passes."""
-        return self._arrays.get("mc_logits")
-
-    @property
-    def confidence(self) -> Any:
-        """External confidence (n,); larger is surer."""
-        return self._arrays.get("confidence")
-
-    @property
     def layers(self) -> Mapping[str, Array]:
         """Activations of inner layers by name; empty where there are none."""
         return self._layers
-
-    @property
-    def embeddings(self) -> Any:
-        """Vectors (n, E) of a separate encoder."""
-        return self._arrays.get("embeddings")
-
-    @property
-    def ease_probs(self) -> Any:
-        """Probabilities (L, n, C) of transformed copies."""
-        return self._arrays.get("ease_probs")
 
     @property
     def predictions(self) -> Any:
@@ -227,10 +200,10 @@ class Outputs:
     @property
     def n_classes(self) -> int | None:
         """C, from the arrays that have one column per class, else from the largest label."""
-        known = _agree_on_classes(self._arrays, self._head)
-        if known is None and "labels" in self._arrays:
-            known = int(self._arrays["labels"].max()) + 1
-        return known
+        classes = _agree_on_classes(self._arrays, self._head)
+        if classes is None and "labels" in self._arrays:
+            classes = int(self._arrays["labels"].max()) + 1
+        return classes
 
     def has(self, field: str) -> bool:
         """Whether a field is there, stored or derivable, without computing it."""
@@ -347,7 +320,7 @@ _HOW_TO_GET = {
     "logits": "Store logits (n, C), or features with head_weight and head_bias.",
     "probs": "Store logits (n, C), or probs if the model gives only probabilities.",
     "predictions": "Store logits (n, C), or probs if the model gives only probabilities.",
-    "correct": "Store labels beside the logits.",
+    "correct": "Store labels with the logits.",
     "features": "Store the input of the last linear layer, shape (n, D); nn.extract does.",
     "labels": "Store the true classes, shape (n,).",
     "head": "Store head_weight (C, D) and head_bias (C,) of the last linear layer.",
@@ -406,7 +379,9 @@ def _as_cube(value: ArrayLike, name: str, *, check: bool) -> Array:
 def _as_layer(value: ArrayLike, name: str, *, check: bool) -> Array:
     array = as_real_array(value, f"layers[{name!r}]")
     if array.ndim < 2 or 0 in array.shape:
-        raise InputError(f"layers[{name!r}] must have samples as its first axis and values beside, got {array.shape}.")
+        raise InputError(
+            f"layers[{name!r}] must have samples as its first axis and at least one more axis, got {array.shape}."
+        )
     if check:
         check_finite(array, f"layers[{name!r}]")
     return array

@@ -22,6 +22,7 @@ from caveat.outputs import Outputs
 __all__ = ["SharedRows", "check_roles", "shared_rows"]
 
 Keys = NDArray[np.uint64]
+KeptKeys = dict[tuple[int, str, str], Keys]  # by identity of the set, field and float type
 
 # Fields that identify a row, by group; the first group that two sets have in common decides. Labels say too little,
 # and stochastic passes differ between two passes over the same input.
@@ -75,7 +76,7 @@ def check_roles(
     own = {name: outputs for name, outputs in roles.items() if outputs is not None and outputs.n}
     others = {f"outlier set '{name}'": outputs for name, outputs in (outliers or {}).items() if outputs.n}
     pairs = [*itertools.combinations(own, 2), *itertools.product(own, others)]
-    sets, keys = own | others, _KeptKeys()
+    sets, keys = own | others, KeptKeys()
     for first, second in pairs:
         shared = shared_rows(sets[first], sets[second], keys)
         if not shared.count and not shared.same:
@@ -89,7 +90,7 @@ def check_roles(
                           "of the two, unless they are different samples.", CaveatWarning, stacklevel=3)  # fmt: skip
 
 
-def shared_rows(first: Outputs, second: Outputs, keys: _KeptKeys | None = None) -> SharedRows:
+def shared_rows(first: Outputs, second: Outputs, keys: KeptKeys | None = None) -> SharedRows:
     """How many rows of the smaller set the other one holds too, by the fields that both have.
 
     Numbers are compared in the narrower of the two float types, so that a copy in half precision is found. Arrays are
@@ -101,15 +102,17 @@ def shared_rows(first: Outputs, second: Outputs, keys: _KeptKeys | None = None) 
     >>> shared_rows(said[:6], said[4:]).count
     2
     """
-    keys = keys or _KeptKeys()
+    keys = {} if keys is None else keys
     small, large = sorted((first, second), key=len)
     fields = _common_fields(small, large)
     if not fields:
         return SharedRows(0, 0, small.n, False, ())
     glance = min(fields, key=lambda name: _width(_array(small, name)))
-    types = [_narrower(_array(small, name), _array(large, name)) for name in fields]
-    looks = [keys.of(outputs, glance, types[fields.index(glance)]) for outputs in (small, large)]
-    alike = [_found_in(looks[0], looks[1]), _found_in(looks[1], looks[0])]
+    types = [
+        min(_array(small, name).dtype, _array(large, name).dtype, key=lambda kind: kind.itemsize) for name in fields
+    ]
+    looks = [_first_look(outputs, glance, types[fields.index(glance)], keys) for outputs in (small, large)]
+    alike = [np.flatnonzero(np.isin(look, other)) for look, other in (looks, looks[::-1])]
     names = tuple(dict.fromkeys("layers" if name.startswith("layer.") else name for name in fields))
     if not alike[0].size:
         return SharedRows(0, 0, small.n, False, names)
@@ -118,29 +121,20 @@ def shared_rows(first: Outputs, second: Outputs, keys: _KeptKeys | None = None) 
     return SharedRows(*_counts(*whole), small.n, same, names)
 
 
-class _KeptKeys:
-    """First looks at sets that are compared several times."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, str, str], Keys] = {}
-
-    def of(self, outputs: Outputs, field: str, dtype: np.dtype[Any]) -> Keys:
-        what = (id(outputs), field, dtype.str)
-        if what not in self._kept:
-            self._kept[what] = _row_keys(outputs, [field], [dtype], None, most=_GLANCE)
-        return self._kept[what]
+def _first_look(outputs: Outputs, field: str, dtype: np.dtype[Any], kept: KeptKeys) -> Keys:
+    """Keys from a few columns of each row, computed once for a set that is compared several times."""
+    what = (id(outputs), field, dtype.str)
+    if what not in kept:
+        kept[what] = _row_keys(outputs, [field], [dtype], None, most=_GLANCE)
+    return kept[what]
 
 
 def _counts(small: Keys, large: Keys) -> tuple[int, int]:
-    values, often = np.unique(small, return_counts=True)
-    others, there = np.unique(large, return_counts=True)
-    _, at, beside = np.intersect1d(values, others, assume_unique=True, return_indices=True)
-    mine, theirs = often[at], there[beside]
+    values, counts = np.unique(small, return_counts=True)
+    other_values, other_counts = np.unique(large, return_counts=True)
+    _, at, other_at = np.intersect1d(values, other_values, assume_unique=True, return_indices=True)
+    mine, theirs = counts[at], other_counts[other_at]
     return int(mine[(mine == 1) | (theirs == 1)].sum()), int(((mine == 1) & (theirs == 1)).sum())
-
-
-def _found_in(keys: Keys, others: Keys) -> NDArray[np.intp]:
-    return np.flatnonzero(np.isin(keys, others))
 
 
 def _common_fields(first: Outputs, second: Outputs) -> list[str]:
@@ -164,10 +158,6 @@ def _array(outputs: Outputs, field: str) -> NDArray[Any]:
 
 def _width(array: NDArray[Any]) -> int:
     return int(np.prod(array.shape[1:], dtype=np.int64))
-
-
-def _narrower(first: NDArray[Any], second: NDArray[Any]) -> np.dtype[Any]:
-    return min(first.dtype, second.dtype, key=lambda dtype: dtype.itemsize)
 
 
 def _row_keys(

@@ -19,23 +19,20 @@ from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
 from caveat.scores._statistics import Gathered, Statistic, gather
 
-__all__ = ["Score"]
-
 
 class Score(ABC):
     """Maps outputs to one number per sample. The larger, the stranger.
 
-    A subclass states what it reads and where it comes from as class variables, asks for the training statistics it
-    learns from in ``statistics`` (and in ``_further`` for those that need others first), turns them into attributes
-    that end in ``_`` in ``_fit``, and gives its formula for one block of rows in ``_score``.
+    A subclass declares what it reads, learns from and comes from as class variables, turns the training statistics
+    into attributes that end in ``_`` in ``_fit``, and gives its formula for one block of rows in ``_score``. Statistics
+    that depend on parameters come from ``statistics``, those that need others first from ``_further``.
     """
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]  # fields of Outputs that score reads
     fits_on: ClassVar[tuple[str, ...]] = ()  # fields that fit reads; empty: nothing to learn
-    cost: ClassVar[str]  # per sample, with D features, C classes, N training rows
-    paper: ClassVar[str]
-    in_threads: ClassVar[bool] = True  # blocks may be scored at once; not where code of others does the work
+    learns: ClassVar[tuple[Statistic, ...]] = ()  # training statistics that fit reads
+    in_threads: ClassVar[bool] = True  # blocks may be scored in parallel; not where another library does the work
     held_out: ClassVar[bool] = False  # learns from held-out inliers, where there are some, rather than training data
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameter -> values that tune tries, where papers tune it
 
@@ -43,22 +40,19 @@ class Score(ABC):
         check_params(self)
 
     def fit(self, train: Outputs) -> Self:
-        """Learn from training outputs, in one walk over their row blocks, or in two. Nothing to learn: none."""
+        """Learn from training outputs, in at most two walks over their row blocks."""
         self.can_fit(train)
-        return self.fit_from(train, gather(train, self.statistics()))
-
-    def fit_from(self, train: Outputs, gathered: Gathered) -> Self:
-        """Learn from statistics that were gathered already."""
+        gathered = gather(train, self.statistics())
         return self.complete(train, gathered | gather(train, self.prepare(train, gathered)))
 
     def prepare(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
-        """First half of ``fit_from``: what to gather in a further walk, which many scores can share."""
+        """Statistics to gather in a second walk, which many scores can share."""
         self.n_classes_ = train.n_classes
         self.n_features_ = None if train.features is None else int(train.features.shape[1])
         return self._further(train, gathered)
 
     def complete(self, train: Outputs, gathered: Gathered) -> Self:
-        """Second half of ``fit_from``: learn from both walks."""
+        """Learn from the statistics of both walks."""
         self._fit(train, gathered)
         self.fitted_ = True
         return self
@@ -68,12 +62,12 @@ class Score(ABC):
         return self
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Strangeness of each sample, shape (n,)."""
+        """Score of each sample, shape (n,). The larger, the stranger."""
         self._can_score(outputs)
         return self._by_blocks(self._score, outputs)
 
     def class_scores(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Strangeness of each sample as a member of each class, shape (n, C), where the score has such a thing."""
+        """Score of each sample as a member of each class, shape (n, C), if the score has class scores."""
         if type(self)._class_scores is Score._class_scores:
             raise InputError(f"{type(self).__name__} has no class scores: it judges a sample as a whole. "
                              "Use msp or another score whose class_scores is listed in the catalogue.")  # fmt: skip
@@ -86,11 +80,18 @@ class Score(ABC):
 
         save(self, folder)
 
+    @property
+    def least_rows(self) -> int:
+        """How many training rows the score needs."""
+        return 1
+
     def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
         """Why this score cannot be computed from these outputs, as a phrase; empty if it can."""
         if self.fits_on and train is None:
             return "needs training outputs"
         if train is not None:
+            if train.n < self.least_rows:
+                return f"needs at least k = {self.least_rows} training rows, got {train.n}"
             lacking = [field for field in self.fits_on if not train.has(field)]
             if lacking:
                 return f"needs {' and '.join(lacking)} of the training outputs"
@@ -98,25 +99,23 @@ class Score(ABC):
         return f"needs {' and '.join(lacking)}" if lacking else ""
 
     def _by_blocks(self, formula: Callable[[Outputs], NDArray[Any]], outputs: Outputs) -> NDArray[np.float64]:
-        """The formula block by block, with room for a number per class beside the fields: most formulas make one."""
-        beside = 8 * (outputs.n_classes or getattr(self, "n_classes_", None) or 0)
+        """The formula block by block, with room for one more number per class: most formulas make one."""
+        extra = 8 * (outputs.n_classes or getattr(self, "n_classes_", None) or 0)
 
         def compute(block: Outputs) -> NDArray[np.float64]:
-            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is named below
+            with np.errstate(over="ignore", invalid="ignore"):  # check_result reports overflow
                 return np.asarray(formula(block), dtype=np.float64)
 
         def blocks(at_once: int) -> Iterator[Outputs]:
-            return outputs.blocks(self.needs, beside=beside, at_once=at_once)
+            return outputs.blocks(self.needs, beside=extra, at_once=at_once)
 
-        threads = self.in_threads and worth_threads(outputs.room(self.needs, beside=beside))
+        threads = self.in_threads and worth_threads(outputs.room(self.needs, beside=extra))
         parts = map_parts_in_threads(compute, blocks) if threads else [compute(block) for block in blocks(1)]
         return check_result(np.concatenate(parts), f"the score {self.name}")
 
-    # -- what a subclass fills in -------------------------------------------------------------------------------------
-
     def statistics(self) -> tuple[Statistic, ...]:
-        """Training statistics that ``_further`` and ``_fit`` read."""
-        return ()
+        """Training statistics that ``_further`` and ``_fit`` read, where they depend on parameters."""
+        return self.learns
 
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         """Training statistics that depend on others; what they depend on may be derived and kept here."""
@@ -131,25 +130,21 @@ class Score(ABC):
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         raise NotImplementedError  # never reached: class_scores asks first
 
-    # -- checks -------------------------------------------------------------------------------------------------------
-
     def can_fit(self, train: Outputs) -> None:
         """Raise InputError naming the first field of ``train`` that is missing."""
         demand(train, *self.fits_on, who=type(self).__name__, name="train", verb="learns from")
 
     def _can_score(self, outputs: Outputs) -> None:
+        who = type(self).__name__
         if self.fits_on and not hasattr(self, "fitted_"):
-            raise NotFittedError(
-                f"{type(self).__name__} has not seen training data. Call fit(train) before score(...)."
-            )
-        demand(outputs, *self.needs, who=type(self).__name__)
-        if not self.fits_on or not hasattr(self, "fitted_"):
+            raise NotFittedError(f"{who} has not seen training data. Call fit(train) before score(...).")
+        demand(outputs, *self.needs, who=who)
+        if not self.fits_on:
             return
         if "features" in self.needs and self.n_features_ is not None:
             width = int(outputs.features.shape[1])
             if width != self.n_features_:
                 raise InputError(f"features must have {self.n_features_} columns as in training, got {width}.")
-        if {"logits", "probs", "predictions"} & set(self.needs) and self.n_classes_ is not None:
-            classes = outputs.n_classes
-            if classes != self.n_classes_:
-                raise InputError(f"outputs must have {self.n_classes_} classes as in training, got {classes}.")
+        classes, reads_classes = outputs.n_classes, {"logits", "probs", "predictions"} & set(self.needs)
+        if reads_classes and self.n_classes_ not in (None, classes):
+            raise InputError(f"outputs must have {self.n_classes_} classes as in training, got {classes}.")

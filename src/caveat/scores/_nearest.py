@@ -1,8 +1,7 @@
-"""Exact nearest neighbours on the sphere, as a matrix product that forgets almost everything it computes.
+"""Exact nearest neighbors on the unit sphere by a matrix product that keeps only the k best columns.
 
-Queries are searched in chunks, one thread each; the bank passes by in tiles that stay in the cache. A tile is compared
-with the worst neighbour kept so far, and only the few similarities above it are looked at again: of a bank in random
-order, a tile then holds k times its share of the rows seen so far.
+Queries are searched in chunks, one thread each; the bank is read in tiles that stay in the cache. A tile is compared
+with the worst neighbor kept so far, and only the few similarities above it are looked at again.
 """
 
 from __future__ import annotations
@@ -16,26 +15,12 @@ from numpy.typing import NDArray
 from caveat._internal.blocks import row_blocks
 from caveat._internal.parallel import map_in_threads
 
-__all__ = ["kth_nearest", "nearest_by_group"]
-
-_QUERIES = 1024  # of a chunk: many enough that scaling a tile of the bank costs little beside multiplying it
+_QUERIES = 1024  # of a chunk: enough that scaling a tile of the bank costs little compared with the product
 _TILE = 1024  # bank rows: chunk x tile in float32 is 4 MiB
 
 
 def kth_nearest(queries: NDArray[Any], bank: NDArray[Any], lengths: NDArray[Any], k: int) -> NDArray[np.intp]:
-    """Row of ``bank``, scaled to length one, that is the k-th nearest to each unit query.
-
-    Parameters
-    ----------
-    queries
-        Shape (n, D), rows of length one, or zero.
-    bank
-        Shape (N, D), as given; read tile by tile.
-    lengths
-        Shape (N,): Euclidean lengths of the rows of ``bank``.
-    k
-        At most N.
-    """
+    """Row of ``bank`` (N, D), scaled to length one by ``lengths`` (N,), that is the k-th nearest to each unit query."""
     chunks = row_blocks(queries.shape[0], row_bytes=1, block_bytes=_QUERIES)
     return np.concatenate(map_in_threads(lambda rows: _search(queries[rows], bank, lengths, k), chunks))
 

@@ -25,13 +25,10 @@ from caveat._internal.folders import PAGE_KEY, ArrayFolder
 from caveat.errors import InputError, NotFittedError
 from caveat.scores._base import Score
 
-__all__ = ["load", "save"]
-
 _FOLDER = ArrayFolder(
     page="score.json", format="caveat-score", version=2, what="a saved score",
     owned=lambda page, name: f'"file": {json.dumps(name)}' in json.dumps(page),
 )  # fmt: skip
-_PROJECTED = "projected"
 _DAMAGED = "Save the score again."
 _SMALL = 16 * 2**20  # bytes; a smaller array is read, a larger one stays in its file
 
@@ -39,7 +36,7 @@ _SMALL = 16 * 2**20  # bytes; a smaller array is read, a larger one stays in its
 def save(score: Score, folder: str | os.PathLike[str]) -> None:
     """Write a fitted score to a folder, whole or not at all.
 
-    A folder that ``save`` wrote before is replaced; other people's files in it stay.
+    A folder that ``save`` wrote before is replaced; files in it that are not Caveat's stay.
     """
     if score.fits_on and not hasattr(score, "fitted_"):
         raise NotFittedError(f"{type(score).__name__} has not seen training data. Call fit(train) before save(...).")
@@ -56,7 +53,7 @@ def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
     Parameters
     ----------
     folder
-        What was given to ``save``.
+        The folder that was passed to ``save``.
     check
         Compare every array with its checksum, which reads it once. ``False`` opens a large bank without reading it.
 
@@ -84,24 +81,21 @@ def _read(path: Path, page: Mapping[str, Any], files: Mapping[str, Path], *, che
     return score
 
 
-# -- writing --------------------------------------------------------------------------------------------------------
-
-
 def _describe(score: Score, folder: Path, *, prefix: str) -> dict[str, Any]:
     """Name, parameters and learned attributes of a score; its arrays go to files whose names start with ``prefix``."""
-    known = _classes()
-    kind = next((name for name, found in known.items() if found is type(score)), None)
+    kind = next((name for name, listed in _classes().items() if listed is type(score)), None)
     if kind is None:
         raise InputError(f"{type(score).__name__} is not in the catalogue of scores, so a saved copy could not be read "
                          "back.")  # fmt: skip
-    parameters = {field.name: getattr(score, field.name) for field in fields(score)}  # type: ignore[arg-type]
-    learned = {key: value for key, value in vars(score).items() if _is_learned(key)}
-    owner = type(score).__name__
-    return {
-        "score": kind,
-        "parameters": {key: _encode(v, f"{owner}.{key}", folder, prefix + key) for key, v in parameters.items()},
-        "learned": {key: _encode(v, f"{owner}.{key}", folder, prefix + key) for key, v in learned.items()},
+    names = {
+        "parameters": [field.name for field in fields(score)],  # type: ignore[arg-type]
+        "learned": [name for name in vars(score) if _is_learned(name)],
     }
+    pages = {
+        part: {key: _encode(getattr(score, key), f"{type(score).__name__}.{key}", folder, prefix + key) for key in keys}
+        for part, keys in names.items()
+    }
+    return {"score": kind, **pages}
 
 
 def _is_learned(name: str) -> bool:
@@ -120,15 +114,6 @@ def _encode(value: Any, what: str, folder: Path, stem: str) -> Any:
         return {"is": "number", "dtype": value.dtype.str, "value": value.tobytes().hex()}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
         return _write_array(value, folder, stem)
-    if isinstance(value, (list, tuple)):
-        items = [_encode(item, f"{what}[{i}]", folder, f"{stem}.{i}") for i, item in enumerate(value)]
-        return {"is": "tuple" if isinstance(value, tuple) else "list", "items": items}
-    if isinstance(value, Mapping):
-        items = [
-            [_encode(key, f"a key of {what}", folder, f"{stem}.{i}k"), _encode(item, what, folder, f"{stem}.{i}")]
-            for i, (key, item) in enumerate(value.items())
-        ]
-        return {"is": "dict", "items": items}
     if isinstance(value, Score):
         return {"is": "score", **_describe(value, folder, prefix=f"{stem}.")}
     raise InputError(f"{what} is a {type(value).__name__}, which cannot be saved without pickle; arrays, numbers, "
@@ -138,13 +123,8 @@ def _encode(value: Any, what: str, folder: Path, stem: str) -> Any:
 def _write_array(array: NDArray[Any], folder: Path, stem: str) -> dict[str, Any]:
     file = f"{stem}.npy"
     np.save(folder / file, array, allow_pickle=False)
-    return {
-        "is": "array",
-        "file": file,
-        "shape": list(array.shape),
-        "dtype": array.dtype.str,
-        "crc32": _checksum(read_npy(folder / file)),
-    }
+    crc = _checksum(read_npy(folder / file))
+    return {"is": "array", "file": file, "shape": list(array.shape), "dtype": array.dtype.str, "crc32": crc}
 
 
 def _checksum(array: NDArray[Any]) -> int:
@@ -162,11 +142,8 @@ def _page_checksum(page: Mapping[str, Any]) -> int:
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
-# -- reading --------------------------------------------------------------------------------------------------------
-
-
 class _Reader:
-    """Makes scores from a page of a folder, trusting neither."""
+    """Makes scores from the page and the files of a folder, and trusts neither."""
 
     def __init__(self, page: Path, files: Mapping[str, Path], *, check: bool) -> None:
         self.page, self.files, self.check = page, files, check
@@ -175,17 +152,17 @@ class _Reader:
         kind, parameters, learned = page.get("score"), page.get("parameters"), page.get("learned")
         if not isinstance(kind, str) or not isinstance(parameters, dict) or not isinstance(learned, dict):
             raise InputError(f"{self.page} is damaged (no score, parameters or learned in it). {_DAMAGED}")
-        known = _classes()
+        classes = _classes()
         try:
-            found = known[check_known(kind, known, "score")]
+            score_class = classes[check_known(kind, classes, "score")]
         except InputError as error:
             raise InputError(f"{self.page}: {error} It may come from a newer Caveat.") from None
-        allowed = {field.name for field in fields(found)}  # type: ignore[arg-type]
-        strange = sorted(set(parameters) - allowed) + sorted(key for key in learned if not _is_learned(key))
-        if strange:
-            raise InputError(f"{self.page} is damaged ({found.__name__} has no {strange[0]!r}). {_DAMAGED}")
+        allowed = {field.name for field in fields(score_class)}  # type: ignore[arg-type]
+        unknown = sorted(set(parameters) - allowed) + sorted(key for key in learned if not _is_learned(key))
+        if unknown:
+            raise InputError(f"{self.page} is damaged ({score_class.__name__} has no {unknown[0]!r}). {_DAMAGED}")
         try:
-            score = found(**{key: self.decode(value) for key, value in parameters.items()})
+            score = score_class(**{key: self.decode(value) for key, value in parameters.items()})
         except InputError as error:
             raise InputError(f"{self.page}: {error}") from None
         except TypeError as error:
@@ -203,12 +180,6 @@ class _Reader:
                 return float(value["value"])
             if kind == "number":
                 return np.frombuffer(bytes.fromhex(value["value"]), dtype=np.dtype(value["dtype"]))[0]
-            if kind == "list":
-                return [self.decode(item) for item in value["items"]]
-            if kind == "tuple":
-                return tuple(self.decode(item) for item in value["items"])
-            if kind == "dict":
-                return {self.decode(key): self.decode(item) for key, item in value["items"]}
             if kind == "array":
                 return self.array(str(value["file"]), tuple(value["shape"]), str(value["dtype"]), value["crc32"])
             if kind == "score":
@@ -237,4 +208,4 @@ def _classes() -> dict[str, type[Score]]:
     from caveat.scores.catalogue import catalogue
     from caveat.scores.projected import Projected
 
-    return {entry.name: entry.score for entry in catalogue()} | {_PROJECTED: Projected}
+    return {entry.name: entry.score for entry in catalogue()} | {"projected": Projected}

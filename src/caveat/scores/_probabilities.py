@@ -1,6 +1,8 @@
-"""Class probabilities in float64, precise at both ends, so that the rows of a saturated network do not tie.
+"""Logits of the head, sums of exponentials, and class probabilities that are precise at both ends.
 
-Neither 1 - p of a sure row nor log p of a hopeless class rounds to nothing.
+What comes from features and head stays in the float type of the features, where the logits have no more digits anyway;
+sums over the classes are taken in float64. Probabilities are float64: neither 1 - p of a sure row nor log p of a
+hopeless class rounds to nothing, so the rows of a saturated network do not tie.
 """
 
 from __future__ import annotations
@@ -12,7 +14,30 @@ from numpy.typing import NDArray
 
 from caveat.outputs import Outputs
 
-__all__ = ["below_largest", "log_mean_exp", "log_probabilities", "log_softmax", "logits_of", "with_complement"]
+
+def head_logits(rows: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any]) -> NDArray[Any]:
+    """``rows @ weight.T + bias``, shape (n, C), in the float type of the rows."""
+    product: NDArray[Any] = rows @ weight.astype(rows.dtype, copy=False).T
+    product += bias.astype(rows.dtype, copy=False)
+    return product
+
+
+def log_sum_exp(logits: NDArray[Any]) -> NDArray[np.float64]:
+    """Log of the sum of exponentials of each row, shape (n,). Plain numpy: scipy's costs more than the head itself.
+
+    >>> log_sum_exp(np.array([[1000.0, 1000.0]])).round(3)
+    array([1000.693])
+    """
+    top = logits.max(axis=1)
+    shifted = logits - top[:, None]
+    total = np.exp(shifted, out=shifted).sum(axis=1, dtype=np.float64)
+    return np.asarray(top + np.log(total))
+
+
+def lengths(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Euclidean length of each row, shape (n,)."""
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)), dtype=np.float64)
+
 
 _TINY = np.finfo(np.float64).tiny  # log(0) would make every class of a hard 0/1 row infinitely strange
 

@@ -9,10 +9,12 @@ partial results).
 
 from __future__ import annotations
 
+import copy
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +25,21 @@ from caveat._internal.checks import check_same
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 
-__all__ = ["ClassMoments", "Gathered", "Statistic", "class_sums", "gather", "unit_rows"]
+Merge = Mapping[str, Callable[[Any, Any], Any]]  # name of what is learned -> how two values of it become one
+total = operator.iadd  # adds numbers, arrays (in place) and lists
 
 
 @dataclass
 class Statistic(ABC):
     """A recipe (the dataclass fields) and, once rows have passed, what was learned from them.
 
-    Two scores that ask for equal recipes share one statistic. A field with ``compare=False`` is no part of the recipe:
-    it holds what follows from the recipe and from statistics of the same rows.
+    ``merge`` declares what is learned and how the values of two sets of rows become one. Two scores that ask for equal
+    recipes share one statistic. A field with ``compare=False`` is not part of the recipe: it holds what follows from
+    the recipe and from statistics of the same rows.
     """
 
     reads: ClassVar[tuple[str, ...]]
+    merge: ClassVar[Merge] = {}
 
     @property
     def recipe(self) -> tuple[Any, ...]:
@@ -48,9 +53,39 @@ class Statistic(ABC):
     def update(self, block: Outputs) -> None:
         """Take in one block of rows."""
 
-    @abstractmethod
     def __add__(self, other: Self) -> Self:
         """The statistic of both sets of rows together."""
+        both = copy.copy(self)
+        for name in self.merge:
+            setattr(both, name, copy.copy(getattr(self, name)))  # merged in place
+        both._take({name: getattr(other, name) for name in self.merge})
+        return both
+
+    def _take(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            if name in vars(self):
+                old = getattr(self, name)
+                check_same("shape to be added", one=getattr(old, "shape", ()), other=getattr(value, "shape", ()))
+                value = self.merge[name](old, value)  # noqa: PLW2901
+            setattr(self, name, value)
+
+
+class Accumulator(Statistic):
+    """A statistic whose blocks merge as its parts do: a subclass declares ``merge`` and gives the values of a block."""
+
+    if TYPE_CHECKING:  # what ``merge`` declares
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def begin(self, train: Outputs) -> None:
+        self.n_classes = train.n_classes or 1
+
+    def update(self, block: Outputs) -> None:
+        self._take(self.of_block(block))
+
+    @abstractmethod
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        """Values of one block by name, in float64, not shared with anything."""
 
 
 S = TypeVar("S", bound=Statistic)
@@ -90,21 +125,38 @@ def gather(train: Outputs, wanted: Iterable[Statistic]) -> Gathered:
 
 @final
 @dataclass
+class FeatureMean(Accumulator):
+    """Number of rows and their mean, without labels; ``normalize``: of the rows scaled to length one."""
+
+    normalize: bool = False
+
+    reads: ClassVar[tuple[str, ...]] = ("features",)
+    merge: ClassVar[Merge] = {"n": total, "sum": total}
+
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        rows = unit_rows(block.features) if self.normalize else block.features
+        return {"n": block.n, "sum": rows.sum(axis=0, dtype=np.float64)}
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Mean feature, shape (D,)."""
+        mean: NDArray[np.float64] = self.sum / self.n
+        return mean
+
+
+@final
+@dataclass
 class ClassMoments(Statistic):
     """Count, mean and pooled within-class scatter of the features, by label.
 
-    Rows are centred on the first row seen of their class before they are multiplied: the scatter then has no
+    Rows are centered on the first row seen of their class before they are multiplied: the scatter then has no
     cancellation however far the classes lie from the origin, and the block product may stay in float32. Not so with too
     few rows to fill the space: a ridge then stands in for the variances that are zero, and the rounding of float32 is
     nearly as large as the ridge. There the product is taken in float64, which costs little for so few rows.
 
     Outputs without labels count as one class. The global mean and the total scatter are the same either way, so a
     score that reads only these asks for this statistic too and shares it with those that need the classes.
-
-    Parameters
-    ----------
-    normalize
-        Scale each row to length one first.
+    ``normalize``: rows are scaled to length one first.
     """
 
     normalize: bool = False
@@ -141,19 +193,19 @@ class ClassMoments(Statistic):
         seen, first = np.unique(labels, return_index=True)
         new = self.counts[seen] == 0
         self._anchors[seen[new]] = rows[first[new]]
-        centred = rows - self._anchors.astype(rows.dtype)[labels]
+        centered = rows - self._anchors.astype(rows.dtype)[labels]
         self.counts += np.bincount(labels, minlength=self.counts.size)
-        self._sums += class_sums(centred, labels, self.counts.size)
-        self._scatter += centred.T @ centred
+        self._sums += class_sums(centered, labels, self.counts.size)
+        self._scatter += centered.T @ centered
 
     def __add__(self, other: Self) -> Self:
         check_same("shape to be added", one=self._sums.shape, other=other._sums.shape)
         both = replace(self)
         both.counts = self.counts + other.counts
-        total = np.maximum(both.counts, 1)
+        size = np.maximum(both.counts, 1)
         gap = self.means - other.means
-        mean = self.means - gap * (other.counts / total)[:, None]
-        weight = self.counts * other.counts / total
+        mean = self.means - gap * (other.counts / size)[:, None]
+        weight = self.counts * other.counts / size
         both._anchors, both._sums = mean, np.zeros_like(mean)
         both._scatter = self.within_scatter + other.within_scatter + (gap * weight[:, None]).T @ gap
         return both
@@ -200,6 +252,12 @@ def demand_every_class(counts: NDArray[Any], who: str) -> None:
     if (empty := np.flatnonzero(counts == 0)).size:
         raise InputError(f"labels has no sample of class {empty[0]}, and {who} needs every class. "
                          "Add training samples of it, or renumber the classes without it.")  # fmt: skip
+
+
+def class_totals(rows: NDArray[Any], labels: NDArray[np.intp], n_classes: int) -> dict[str, NDArray[np.float64]]:
+    """Number of rows of each class (C,) and their sum (C, D), in float64."""
+    counts = np.bincount(labels, minlength=n_classes).astype(np.float64)
+    return {"counts": counts, "sums": class_sums(rows, labels, n_classes).astype(np.float64)}
 
 
 def class_sums(rows: NDArray[Any], labels: NDArray[np.intp], n_classes: int) -> NDArray[Any]:

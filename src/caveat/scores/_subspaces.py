@@ -17,21 +17,30 @@ from caveat._internal.arrays import widened
 from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import check_result
 from caveat._internal.parallel import map_in_threads
+from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import ClassMoments, demand_every_class
 
-__all__ = [
-    "class_subspaces",
-    "kept_share",
-    "nearest_subspace",
-    "principal_axes",
-    "squared_coordinates",
-    "stacked",
-    "within",
-]
-
 _TILE_BYTES = 32 * 2**20  # of the coordinates, rows x axes
 _AT_ONCE = 16  # classes handed to the threads together, so that few results wait to be used
+
+
+def principal_directions(scatter: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Eigenvalues, largest first and none below zero, and the eigenvectors as columns, of a symmetric matrix."""
+    values, vectors = np.linalg.eigh(check_result(scatter, "the scatter of the training rows"))
+    return np.maximum(values[::-1], 0), vectors[:, ::-1]
+
+
+def components_for(values: NDArray[np.float64], variance: float) -> int:
+    """The fewest components that hold this share of the variance, but at least one direction fewer than there are.
+
+    >>> components_for(np.array([6.0, 3.0, 1.0]), 0.9), components_for(np.array([1.0, 1.0]), 0.9)
+    (2, 1)
+    """
+    enough = kept_share(values, variance)
+    if not enough:
+        raise InputError("features must vary, but every training row is the same.")
+    return min(enough, values.size - 1)
 
 
 def principal_axes(scatter: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
@@ -39,8 +48,8 @@ def principal_axes(scatter: NDArray[np.float64], variance: float) -> NDArray[np.
 
     No variance at all: no axis.
     """
-    values, vectors = np.linalg.eigh(check_result(scatter, "the scatter of the features"))
-    return np.ascontiguousarray(vectors[:, ::-1][:, : kept_share(values[::-1], variance)].T)
+    values, vectors = principal_directions(scatter)
+    return np.ascontiguousarray(vectors[:, : kept_share(values, variance)].T)
 
 
 def kept_share(values: NDArray[np.float64], variance: float) -> int:
@@ -53,6 +62,7 @@ def kept_share(values: NDArray[np.float64], variance: float) -> int:
     if not real.size:
         return 0
     held = np.cumsum(real)
+    # A share reached to the last digit counts as reached.
     return min(real.size, int(np.searchsorted(held, variance * held[-1] * (1 - 1e-12))) + 1)
 
 
@@ -131,19 +141,19 @@ def within(
     starts: NDArray[np.intp],
 ) -> NDArray[Any]:
     """Each row projected onto the subspace that ``which`` names: P P^T (h - mu) + mu. One product per subspace."""
-    found = np.empty_like(rows)
+    projected = np.empty_like(rows)
     order = np.argsort(which, kind="stable")
     present, first = np.unique(which[order], return_index=True)
     for c, members in zip(present, np.split(order, first[1:]), strict=True):
         mean = means[c].astype(rows.dtype)
         basis = axes[starts[c] : starts[c + 1]].astype(rows.dtype, copy=False)
-        found[members] = (rows[members] - mean) @ basis.T @ basis + mean
-    return found
+        projected[members] = (rows[members] - mean) @ basis.T @ basis + mean
+    return projected
 
 
 def squared_coordinates(rows: NDArray[Any], axes: NDArray[Any], starts: NDArray[np.intp]) -> NDArray[np.float64]:
     """||P_c^T h||^2 of every row in every subspace, shape (n, C)."""
-    found = np.zeros((rows.shape[0], starts.size - 1))
+    lengths = np.zeros((rows.shape[0], starts.size - 1))
     room = max(1, _TILE_BYTES // max(1, rows.shape[0] * rows.itemsize))
     c = 0
     while c < starts.size - 1:
@@ -152,9 +162,9 @@ def squared_coordinates(rows: NDArray[Any], axes: NDArray[Any], starts: NDArray[
         tile *= tile
         for each in range(c, end):
             part = tile[:, starts[each] - starts[c] : starts[each + 1] - starts[c]]
-            found[:, each] = part.sum(axis=1, dtype=np.float64)
+            lengths[:, each] = part.sum(axis=1, dtype=np.float64)
         c = end
-    return found
+    return lengths
 
 
 def nearest_subspace(
@@ -162,10 +172,10 @@ def nearest_subspace(
 ) -> NDArray[np.intp]:
     """The subspace that each row is nearest to: argmin over c of ||(I - P_c P_c^T)(h - mu_c)||, shape (n,)."""
     centre = means.mean(axis=0)
-    centred, offsets = rows - centre.astype(rows.dtype), means - centre
+    centered, offsets = rows - centre.astype(rows.dtype), means - centre
     coordinates = [axes[starts[c] : starts[c + 1]] @ offsets[c] for c in range(starts.size - 1)]
     # ||h - mu||^2 - ||P^T (h - mu)||^2 without ||h||^2, which is the same for every c.
     pulls = np.stack([offsets[c] - axes[starts[c] : starts[c + 1]].T @ coordinates[c] for c in range(starts.size - 1)])
     fixed = np.array([offset @ pull for offset, pull in zip(offsets, pulls, strict=True)])
-    distance = fixed - 2 * (centred @ pulls.T.astype(rows.dtype)) - squared_coordinates(centred, axes, starts)
+    distance = fixed - 2 * (centered @ pulls.T.astype(rows.dtype)) - squared_coordinates(centered, axes, starts)
     return np.asarray(distance.argmin(axis=1))

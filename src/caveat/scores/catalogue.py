@@ -3,90 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, final
 
 from caveat._internal.checks import check_known
 from caveat.errors import InputError
 from caveat.scores._base import Score
-from caveat.scores.ash import ASH
-from caveat.scores.collision import Collision
-from caveat.scores.confidence import Confidence
-from caveat.scores.ctm import CTM, CTMMean
-from caveat.scores.dice import DICE
-from caveat.scores.energy import Energy
-from caveat.scores.entropy import Entropy
-from caveat.scores.fdbd import FDBD
-from caveat.scores.gen import GEN
+from caveat.scores.ash import ASH, Scale
+from caveat.scores.ctm import CTM, SHE, CTMMean
+from caveat.scores.energy import Energy, MaxLogit
+from caveat.scores.entropy import GEN, Collision, Entropy, Guessing, Renyi
+from caveat.scores.fdbd import FDBD, NCI
 from caveat.scores.gradnorm import GradNorm
 from caveat.scores.gram import Gram
-from caveat.scores.guessing import Guessing
 from caveat.scores.kl_matching import KLMatching
-from caveat.scores.knn import KNN
+from caveat.scores.knn import KNN, NNGuide
 from caveat.scores.kpca_error import KernelPCAError
-from caveat.scores.mahalanobis import Mahalanobis
-from caveat.scores.max_logit import MaxLogit
+from caveat.scores.mahalanobis import Mahalanobis, RelativeMahalanobis
 from caveat.scores.mds_ensemble import MDSEnsemble
 from caveat.scores.monte_carlo import MCMSP, MCEntropy, MCExpectedEntropy, MCMutualInformation, MCVariance
-from caveat.scores.msp import MSP
-from caveat.scores.nci import NCI
-from caveat.scores.neco import NECO
-from caveat.scores.nnguide import NNGuide
+from caveat.scores.msp import MSP, Confidence, TempScale
 from caveat.scores.openmax import OpenMax
-from caveat.scores.pca_error import PCAError
+from caveat.scores.pca_error import NECO, PCAError
 from caveat.scores.pnml import PNML
-from caveat.scores.react import ReAct
-from caveat.scores.relative_mahalanobis import RelativeMahalanobis
-from caveat.scores.renyi import Renyi
-from caveat.scores.residual import Residual
-from caveat.scores.scale import Scale
-from caveat.scores.she import SHE
-from caveat.scores.temperature import TempScale
-from caveat.scores.vim import ViM
+from caveat.scores.react import DICE, ReAct
+from caveat.scores.vim import Residual, ViM
 
 __all__ = ["Entry", "catalogue", "make"]
 
-_SCORES: tuple[type[Score], ...] = (
-    MSP,
-    TempScale,
-    MaxLogit,
-    Energy,
-    Entropy,
-    GEN,
-    Renyi,
-    Guessing,
-    Collision,
-    KLMatching,
-    OpenMax,
-    Confidence,
-    MCMSP,
-    MCEntropy,
-    MCExpectedEntropy,
-    MCMutualInformation,
-    MCVariance,
-    Mahalanobis,
-    RelativeMahalanobis,
-    KNN,
-    CTM,
-    CTMMean,
-    PCAError,
-    KernelPCAError,
-    Residual,
-    ViM,
-    NECO,
-    SHE,
-    Gram,
-    MDSEnsemble,
-    FDBD,
-    NCI,
-    NNGuide,
-    GradNorm,
-    ReAct,
-    DICE,
-    ASH,
-    Scale,
-    PNML,
-)
+# Cost per sample, with D features, C classes, N training rows, T passes; and the paper.
+_SCORES: Mapping[type[Score], tuple[str, str]] = {
+    MSP: ("C", "Hendrycks & Gimpel 2017"),
+    TempScale: ("C", "Guo et al. 2017"),
+    MaxLogit: ("C", "Hendrycks et al. 2022"),
+    Energy: ("C", "Liu et al. 2020, eq. 4"),
+    Entropy: ("C", "Shannon 1948; Ovadia et al. 2019"),
+    GEN: ("C", "Liu et al. 2023"),
+    Renyi: ("C", "Renyi 1961"),
+    Guessing: ("C log C", "Massey 1994"),
+    Collision: ("C", "Granese et al. 2021"),
+    KLMatching: ("C²", "Hendrycks et al. 2022"),
+    OpenMax: ("AC", "Bendale & Boult 2016, alg. 2"),
+    Confidence: ("1", "DeVries & Taylor 2018; Corbiere et al. 2019; Liu et al. 2019"),
+    MCMSP: ("TC", "Gal & Ghahramani 2016"),
+    MCEntropy: ("TC", "Gal & Ghahramani 2016"),
+    MCExpectedEntropy: ("TC", "Gal & Ghahramani 2016"),
+    MCMutualInformation: ("TC", "Houlsby et al. 2011"),
+    MCVariance: ("TC", "Gal & Ghahramani 2016"),
+    Mahalanobis: ("D² + CD", "Lee et al. 2018, eq. 2"),
+    RelativeMahalanobis: ("D² + CD", "Ren et al. 2021"),
+    KNN: ("ND", "Sun et al. 2022"),
+    CTM: ("CD", "Ngoc-Hieu et al. 2023"),
+    CTMMean: ("CD", "Ngoc-Hieu et al. 2023"),
+    PCAError: ("D²", "Guan et al. 2023"),
+    KernelPCAError: ("DM + M²", "Fang et al. 2024"),
+    Residual: ("D²", "Wang et al. 2022"),
+    ViM: ("D² + C", "Wang et al. 2022"),
+    NECO: ("Dd", "Ben Ammar et al. 2024"),
+    SHE: ("D + C", "Zhang et al. 2023"),
+    Gram: ("10 passes over the layers", "Sastry & Oore 2020"),
+    MDSEnsemble: ("sum of D² + CD over layers", "Lee et al. 2018, alg. 1"),
+    FDBD: ("CD", "Liu & Qin 2024"),
+    NCI: ("CD", "Liu & Qin 2025"),
+    NNGuide: ("CD + MD, M bank rows", "Park et al. 2023"),
+    GradNorm: ("C + D", "Huang et al. 2021, eq. 5"),
+    ReAct: ("CD", "Sun et al. 2021"),
+    DICE: ("CD", "Sun & Li 2022"),
+    ASH: ("CD", "Djurisic et al. 2023, alg. 1-3"),
+    Scale: ("CD", "Xu et al. 2024"),
+    PNML: ("D² + CD", "Bibas et al. 2021, thm. 1"),
+}
 
 # Names that papers and other libraries use.
 ALIASES = {
@@ -96,7 +82,7 @@ ALIASES = {
     "mutual_information": "mc_mutual_information", "bald": "mc_mutual_information",
 }  # fmt: skip
 
-# They ask the model again, so they score inputs rather than Outputs and live at the torch edge.
+# These run the model again, so they score inputs rather than Outputs; they are in caveat.nn.
 MODEL_BOUND = {"odin": "caveat.nn.ODIN(model)", "rankfeat": "caveat.nn.RankFeat(model)"}
 
 
@@ -135,37 +121,33 @@ def catalogue() -> tuple[Entry, ...]:
             needs=score.needs,
             fits_on=score.fits_on,
             class_scores=score._class_scores is not Score._class_scores,
-            cost=score.cost,
-            paper=score.paper,
+            cost=cost,
+            paper=paper,
             also_known_as=tuple(alias for alias, name in ALIASES.items() if name == score.name),
-            params={field.name: _default(field) for field in fields(score)},  # type: ignore[arg-type]
+            params={field.name: field.default for field in fields(score)},  # type: ignore[arg-type]
             grid=score.grid,
         )
-        for score in _SCORES
+        for score, (cost, paper) in _SCORES.items()
     )
 
 
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
-
-
 def make(name: str, **params: Any) -> Score:
-    """Build a score by its name in the catalogue, or by a name that it has elsewhere.
+    """Build a score by its name in the catalogue, or by a name that papers and other libraries use.
 
     Examples
     --------
     >>> make("knn", k=5), make("ebo")
     (KNN(k=5), Energy(temperature=1.0))
     """
-    known = {score.name: score for score in _SCORES}
+    classes = {score.name: score for score in _SCORES}
     name = ALIASES.get(name, name) if isinstance(name, str) else name
     if isinstance(name, str) and name in MODEL_BOUND:
-        raise InputError(f"score '{name}' asks the model itself, so it cannot be made from outputs. "
+        raise InputError(f"score '{name}' runs the model itself, so it cannot be made from outputs. "
                          f"Use {MODEL_BOUND[name]}.")  # fmt: skip
-    kind = known[check_known(name, known, "score")]
-    allowed = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    score = classes[check_known(name, classes, "score")]
+    allowed = [field.name for field in fields(score)]  # type: ignore[arg-type]
     for param in params:
         if not allowed:
             raise InputError(f"score '{name}' takes no parameters, got {param!r}.")
         check_known(param, allowed, f"parameter of score '{name}'")
-    return kind(**params)
+    return score(**params)

@@ -1,4 +1,4 @@
-r"""Connectivity-based outlier factor: how long the chain to the neighbours is, beside the chains of the neighbours.
+r"""Connectivity-based outlier factor: length of the chain to the neighbors, relative to the chains of the neighbors.
 
 The k nearest rows of $x$ are joined to it one after the other, the nearest first, each by the shortest link $e_j$ to
 those joined already. Early links weigh more:
@@ -23,7 +23,7 @@ from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import as_matrix
 from caveat._internal.params import check_params, count
 from caveat.errors import InputError, NotFittedError
-from caveat.scores._neighbours import nearest_rows
+from caveat.scores._neighbors import nearest_rows
 
 __all__ = ["COF"]
 
@@ -33,13 +33,12 @@ Array = NDArray[np.float64]
 @final
 @dataclass(eq=False)
 class COF:
-    """Average chaining distance of a row over that of its neighbours in the same batch. The larger, the stranger.
+    """Average chaining distance of a row over that of its neighbors in the same batch. The larger, the stranger.
 
-    An estimator with ``fit(X)`` and ``decision_function(X)``; ``detector("cof")`` wraps it as a score. Nothing is
-    learnt but how many neighbours and columns there are: a row is judged by the rows it is scored with. Scores are
-    those of PyOD where no two distances are equal. Equal ones PyOD may put in any order; here the smaller row number
-    comes first. A row in a heap of copies, whose chains have no length, scores 0; one that has only such neighbours,
-    the largest float.
+    An estimator with ``fit(X)`` and ``decision_function(X)``; ``detector("cof")`` wraps it as a score. ``fit`` learns
+    only the number of neighbors and columns: a row is judged by the rows it is scored with. Scores equal those of PyOD
+    where no two distances are equal. PyOD may order ties in any way; here the smaller row number comes first. A row
+    among its own copies, whose chains have no length, scores 0; one that has only such neighbors, the largest float.
 
     Parameters
     ----------
@@ -62,7 +61,7 @@ class COF:
         """Note how many rows and columns there are; labels are not needed."""
         n, self.columns_ = as_matrix(X, "X").shape
         if n < 2:
-            raise InputError("X must have at least 2 rows, or no row has a neighbour; got 1.")
+            raise InputError("X must have at least 2 rows, or no row has a neighbor; got 1.")
         self.n_neighbors_ = min(self.n_neighbors, n - 1)
         return self
 
@@ -81,7 +80,7 @@ class COF:
 
 
 def _links(rows: Array, near: NDArray[np.intp], distances: Array) -> Array:
-    """Shortest link (n, k) of each neighbour to the row itself and the neighbours before it."""
+    """Shortest link (n, k) of each neighbor to the row itself and the neighbors before it."""
     n, k = near.shape
     links = distances.copy()
     for block in row_blocks(n, row_bytes=8 * rows.shape[1] * (2 * k + 1), block_bytes=2**20):

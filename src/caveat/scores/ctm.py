@@ -1,9 +1,12 @@
-r"""Class-typical matching: the angle to the nearest class, told by the head's weights or by the class means.
+r"""CTM and SHE: how well the feature matches a prototype of a class (head weights, class mean or stored pattern).
 
-$$ s(x) = -\max_c \cos(w_c, h) \qquad\text{or}\qquad s(x) = -\max_c \cos(\mu_c, h) $$
+$$ \text{CTM: } s(x) = -\max_c \cos(w_c, h) \quad\text{or}\quad -\max_c \cos(\mu_c, h), \qquad
+   \text{SHE: } s(x) = -\langle h, m_{\hat y} \rangle, \quad
+   m_c = \text{mean of the } h_i \text{ with } \hat y_i = y_i = c $$
 
 Ngoc-Hieu, Hung-Quang, Ta, Nguyen-Tang, Doan and Thanh-Tung, "A Cosine Similarity-based Method for Out-of-Distribution
-Detection", 2023, arXiv:2306.14920.
+Detection", 2023, arXiv:2306.14920. Zhang, Fu, Chen, Du, Li, Wang, Liu, Han and Zhang, "Out-of-Distribution Detection
+based on In-Distribution Data Patterns Memorization with Modern Hopfield Energy", ICLR 2023.
 """
 
 from __future__ import annotations
@@ -17,9 +20,18 @@ from numpy.typing import NDArray
 from caveat._internal.blocks import by_row_blocks
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._statistics import ClassMoments, Gathered, Statistic, unit_rows
+from caveat.scores._statistics import (
+    Accumulator,
+    ClassMoments,
+    Gathered,
+    Merge,
+    Statistic,
+    class_totals,
+    total,
+    unit_rows,
+)
 
-__all__ = ["CTM", "CTMMean"]
+__all__ = ["CTM", "SHE", "CTMMean", "RightAnswers"]
 
 
 @final
@@ -39,8 +51,6 @@ class CTM(Score):
 
     name: ClassVar[str] = "ctm"
     needs: ClassVar[tuple[str, ...]] = ("features", "head")
-    cost: ClassVar[str] = "CD"
-    paper: ClassVar[str] = "Ngoc-Hieu et al. 2023"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return _nearest(block.features, unit_rows(block.head.weight))
@@ -65,11 +75,7 @@ class CTMMean(Score):
     name: ClassVar[str] = "ctm_mean"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "labels")
-    cost: ClassVar[str] = "CD"
-    paper: ClassVar[str] = "Ngoc-Hieu et al. 2023"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (ClassMoments(),)
+    learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments()]
@@ -94,3 +100,48 @@ def _cosines(rows: NDArray[Any], prototypes: NDArray[Any]) -> NDArray[Any]:
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     cosines: NDArray[Any] = rows @ prototypes.astype(rows.dtype).T / np.where(lengths > 0, lengths, 1)
     return cosines
+
+
+@final
+@dataclass
+class RightAnswers(Accumulator):
+    """Count and sum of the features of the rightly classified rows, by class."""
+
+    reads: ClassVar[tuple[str, ...]] = ("features", "labels", "predictions")
+    merge: ClassVar[Merge] = {"counts": total, "sums": total}
+
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        right = block.predictions == block.labels
+        return class_totals(block.features[right], block.labels[right], self.n_classes)
+
+
+@final
+@dataclass(eq=False)
+class SHE(Score):
+    """Minus the inner product with the stored pattern of the predicted class. The larger, the stranger.
+
+    A class without a single right answer in training has no pattern. What is predicted as it scores 0, the strangest
+    value that features without negative entries can have.
+
+    Examples
+    --------
+    >>> from caveat import Head
+    >>> head = Head([[1.0, 0.0], [0.0, 1.0]])
+    >>> train = Outputs(features=[[2.0, 0.0], [4.0, 0.0], [0.0, 1.0]], labels=[0, 0, 1], head=head)
+    >>> SHE().fit(train).score(Outputs(features=[[3.0, 0.0], [1.0, 2.0]], head=head))
+    array([-9., -2.])
+    """
+
+    name: ClassVar[str] = "she"
+    needs: ClassVar[tuple[str, ...]] = ("features", "predictions")
+    fits_on: ClassVar[tuple[str, ...]] = ("features", "labels", "predictions")
+    learns: ClassVar[tuple[Statistic, ...]] = (RightAnswers(),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        right = gathered[RightAnswers()]
+        self.patterns_ = right.sums / np.maximum(right.counts, 1)[:, None]
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        rows = block.features
+        stored = self.patterns_.astype(rows.dtype)[block.predictions]
+        return np.asarray(-np.einsum("ij,ij->i", rows, stored, dtype=np.float64))

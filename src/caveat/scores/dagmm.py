@@ -8,7 +8,7 @@ $$ \frac1n \sum_i \lVert x_i - \hat x_i \rVert^2 + \frac{\lambda_1}{n} \sum_i E(
    + \lambda_2 \sum_{k,j} \frac{1}{\Sigma_{k,jj}}, \qquad
    E(z) = -\log \sum_k \phi_k\, \mathcal N(z; \mu_k, \Sigma_k) $$
 
-and the energy E(z) is the strangeness. Zong, Song, Min, Cheng, Lumezanu, Cho and Chen, "Deep Autoencoding Gaussian
+and the energy E(z) is the score. Zong, Song, Min, Cheng, Lumezanu, Cho and Chen, "Deep Autoencoding Gaussian
 Mixture Model for Unsupervised Anomaly Detection", ICLR 2018, eq. (3) to (7).
 """
 
@@ -40,7 +40,7 @@ class DAGMM:
     """Energy of a sample under a mixture fitted to its code and reconstruction error. The larger, the stranger.
 
     An estimator with ``fit(X)`` and ``decision_function(X)``; ``detector("dagmm")`` wraps it as a score. Columns are
-    standardised on the training data first.
+    standardized on the training data first.
 
     Parameters
     ----------

@@ -1,8 +1,10 @@
-r"""Energy score: how little total evidence the logits carry.
+r"""Energy score and maximum logit: how little evidence the logits carry, before the softmax hides their size.
 
-$$ s(x) = -T \log \sum_k \exp(f_k(x) / T) $$
+$$ s(x) = -T \log \sum_k \exp(z_k(x) / T) \qquad\text{or}\qquad s(x) = -\max_k z_k(x) $$
 
 Liu, Wang, Owens and Li, "Energy-based Out-of-distribution Detection", NeurIPS 2020, eq. (4), arXiv:2010.03759.
+Hendrycks, Basart, Mazeika, Zou, Kwon, Mostajabi, Steinhardt and Song, "Scaling Out-of-Distribution Detection for
+Real-World Settings", ICML 2022, arXiv:1911.11132.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import below_largest
 
-__all__ = ["Energy"]
+__all__ = ["Energy", "MaxLogit"]
 
 
 @final
@@ -42,8 +44,6 @@ class Energy(Score):
 
     name: ClassVar[str] = "energy"
     needs: ClassVar[tuple[str, ...]] = ("logits",)
-    cost: ClassVar[str] = "C"
-    paper: ClassVar[str] = "Liu et al. 2020, eq. 4"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         t = self.temperature
@@ -53,3 +53,22 @@ class Energy(Score):
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         """Minus the logit of each class over T: softmax(-s) is the class softmax at that temperature."""
         return np.asarray(-block.logits.astype(np.float64) / self.temperature)
+
+
+@final
+@dataclass(eq=False)
+class MaxLogit(Score):
+    """Minus the largest logit. The larger, the stranger.
+
+    Examples
+    --------
+    >>> MaxLogit().score(Outputs(logits=[[9.0, 0.0], [1.0, 1.0]]))
+    array([-9., -1.])
+    """
+
+    name: ClassVar[str] = "max_logit"
+    needs: ClassVar[tuple[str, ...]] = ("logits",)
+    in_threads: ClassVar[bool] = False  # one pass over the memory
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        return np.asarray(-np.max(block.logits, axis=1))

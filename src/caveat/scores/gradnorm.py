@@ -36,8 +36,6 @@ class GradNorm(Score):
 
     name: ClassVar[str] = "gradnorm"
     needs: ClassVar[tuple[str, ...]] = ("probs", "features")
-    cost: ClassVar[str] = "C + D"
-    paper: ClassVar[str] = "Huang et al. 2021, eq. 5"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         if block.has("logits"):

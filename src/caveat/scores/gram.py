@@ -17,6 +17,7 @@ appendix C.5.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -25,15 +26,54 @@ from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
 from caveat._internal.params import count
+from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._layers import known_layers
-from caveat.scores._stat_class_ranges import ClassRanges, correlations
-from caveat.scores._statistics import Gathered, Statistic
+from caveat.scores._statistics import Gathered, Merge, Statistic, total
 
-__all__ = ["Gram"]
+__all__ = ["ClassRanges", "Gram", "correlations"]
 
 _SMALLEST_BOUND = 1e-6  # as a share of the layer's largest: a bound of zero has no relative deviation
+
+
+def _lower(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The smallest and the second smallest value of each column of both; infinity where there is none."""
+    rows = np.concatenate([one, other])
+    first = np.argmin(rows, axis=0)[None]
+    smallest = np.take_along_axis(rows, first, axis=0)
+    others = rows.copy()
+    np.put_along_axis(others, first, np.inf, axis=0)
+    return np.concatenate([smallest, others.min(axis=0, keepdims=True)])
+
+
+@final
+@dataclass
+class ClassRanges(Statistic):
+    """The two smallest and two largest correlations of each class: its range, and its range without any one row."""
+
+    orders: int
+
+    reads: ClassVar[tuple[str, ...]] = ("layers", "predictions")
+    merge: ClassVar[Merge] = {"counts": total, "low": _lower, "high": lambda one, other: -_lower(-one, -other)}
+
+    def begin(self, train: Outputs) -> None:
+        assert train.n_classes is not None
+        self.names = list(train.layers)
+        self.channels = np.array([train.layers[name].shape[1] for name in self.names], dtype=np.intp)
+        size = int(self.channels.sum()) * self.orders
+        self.counts = np.zeros(train.n_classes)
+        self.low = np.full((2, train.n_classes, size), np.inf)  # smallest, second smallest
+        self.high = np.full((2, train.n_classes, size), -np.inf)  # largest, second largest
+
+    def update(self, block: Outputs) -> None:
+        predicted = block.predictions
+        self.counts += np.bincount(predicted, minlength=self.counts.size)
+        for part in row_blocks(block.n, row_bytes=8 * self.low.shape[2]):
+            values = np.hstack([correlations(block.layers[name][part], self.orders) for name in self.names])
+            for c in np.unique(predicted[part]):
+                rows = values[predicted[part] == c]
+                self.low[:, c] = _lower(self.low[:, c], rows)
+                self.high[:, c] = -_lower(-self.high[:, c], -rows)
 
 
 @final
@@ -41,8 +81,7 @@ _SMALLEST_BOUND = 1e-6  # as a share of the layer's largest: a bound of zero has
 class Gram(Score):
     """Deviation of the layers' channel correlations from their training range. The larger, the stranger.
 
-    A class that was never predicted in training has no range: a sample is as strange in it as in the class that fits
-    the sample worst.
+    A class that was never predicted in training has no range: a sample scores in it as in the class that fits it worst.
 
     Parameters
     ----------
@@ -63,8 +102,6 @@ class Gram(Score):
     name: ClassVar[str] = "gram"
     needs: ClassVar[tuple[str, ...]] = ("layers", "predictions")
     fits_on: ClassVar[tuple[str, ...]] = ("layers", "predictions")
-    cost: ClassVar[str] = "10 passes over the layers"
-    paper: ClassVar[str] = "Sastry & Oore 2020"
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassRanges(self.orders),)
@@ -87,34 +124,34 @@ class Gram(Score):
         self.weights_ = (1 / np.where(expected > 0, expected, 1))[of_layer]
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        found = np.empty(block.n)
+        scores = np.empty(block.n)
         predicted = block.predictions
         for part, values in self._values(block):
             classes = predicted[part]
             row = np.minimum(np.searchsorted(self.seen_, classes), self.seen_.size - 1)
-            known = self.seen_[row] == classes
+            trained = self.seen_[row] == classes
             result = np.empty(classes.size)
-            result[known] = self._deviation(values[known], row[known])
-            if not known.all():
-                result[~known] = self._every_class(values[~known]).max(axis=1)
-            found[part] = result
-        return found
+            result[trained] = self._deviation(values[trained], row[trained])
+            if not trained.all():
+                result[~trained] = self._every_class(values[~trained]).max(axis=1)
+            scores[part] = result
+        return scores
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         assert self.n_classes_ is not None
-        found = np.empty((block.n, self.n_classes_))
+        scores = np.empty((block.n, self.n_classes_))
         for part, values in self._values(block):
             seen = self._every_class(values)
-            found[part] = seen.max(axis=1, keepdims=True)
-            found[part, self.seen_] = seen
-        return found
+            scores[part] = seen.max(axis=1, keepdims=True)
+            scores[part, self.seen_] = seen
+        return scores
 
-    def _values(self, block: Outputs) -> Any:
+    def _values(self, block: Outputs) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """(rows, their correlations) in blocks that leave room for the comparison."""
         for part in row_blocks(block.n, row_bytes=32 * self.floor_.size):
             layers = {name: layer[part] for name, layer in block.layers.items()}
-            known = known_layers(layers, self.layers_, self.channels_)
-            yield part, np.hstack([correlations(layer, self.orders) for layer in known])
+            in_order = known_layers(layers, self.layers_, self.channels_)
+            yield part, np.hstack([correlations(layer, self.orders) for layer in in_order])
 
     def _every_class(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Deviation from each class that was seen, shape (n, seen)."""
@@ -126,3 +163,37 @@ class Gram(Score):
         above = np.maximum(values - high, 0) / np.maximum(np.abs(high), self.floor_)
         deviation: NDArray[np.float64] = (below + above) @ self.weights_
         return deviation
+
+
+def correlations(layer: NDArray[Any], orders: int) -> NDArray[np.float64]:
+    r"""Row sums of the Gram matrices of orders 1 to p, shape (n, orders x channels), order by order.
+
+    With channel i at position s as $F_{is}$, the value of order p is $\big(\sum_j \sum_s F_{is}^p F_{js}^p\big)^{1/p}$;
+    the root keeps the sign. Summing over j first needs no channels x channels matrix.
+
+    >>> correlations(np.array([[[1.0, 2.0], [3.0, 0.0]]]), 1)  # F F^T = [[5, 3], [3, 9]]
+    array([[ 8., 12.]])
+    """
+    channels = layer.reshape(*layer.shape[:2], -1).astype(np.float64)
+    # Scaled to a largest value of one, no power overflows; the root makes the scale come out squared at every order.
+    peak = np.abs(channels).max(axis=(1, 2), keepdims=True)
+    channels /= np.where(peak > 0, peak, 1)
+    by_order = []
+    power = np.ones_like(channels)
+    for order in range(1, orders + 1):
+        power *= channels
+        sums = np.matmul(power, power.sum(axis=1)[:, :, None])[:, :, 0]
+        by_order.append(np.sign(sums) * np.abs(sums) ** (1 / order))
+    return np.asarray(np.hstack(by_order) * np.square(peak[:, 0]))
+
+
+def known_layers(
+    layers: Mapping[str, NDArray[Any]], names: NDArray[np.str_], channels: NDArray[np.intp]
+) -> Iterator[NDArray[Any]]:
+    """The layers seen in training, in that order. One that is missing or has other channels is an error."""
+    for name, width in zip(names.tolist(), channels.tolist(), strict=True):
+        if name not in layers:
+            raise InputError(f"outputs must have layers[{name!r}] as in training, got {', '.join(sorted(layers))}.")
+        if (got := layers[name].shape[1]) != width:
+            raise InputError(f"layers[{name!r}] must have {width} channels as in training, got {got}.")
+        yield layers[name]

@@ -1,4 +1,4 @@
-r"""KL matching: distance of the predicted probabilities from what the network usually says.
+r"""KL matching: distance of the predicted probabilities from the typical ones of each class.
 
 $$ s(x) = \min_k \operatorname{KL}(p(x) \,\|\, d_k), \qquad
    d_k = \text{mean of } p \text{ over the ID samples predicted as } k $$
@@ -9,18 +9,17 @@ Real-World Settings", ICML 2022, arXiv:1911.11132.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, final
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
-from caveat._internal.checks import check_same
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import log_probabilities, logits_of
-from caveat.scores._statistics import Gathered, Statistic, class_sums
+from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, class_totals, total
 
 __all__ = ["KLMatching", "PredictedProbabilities"]
 
@@ -30,28 +29,14 @@ _TINY = np.finfo(np.float64).tiny
 
 @final
 @dataclass
-class PredictedProbabilities(Statistic):
+class PredictedProbabilities(Accumulator):
     """Sum of the probabilities, and count, of the samples predicted as each class."""
 
     reads: ClassVar[tuple[str, ...]] = ("probs",)
+    merge: ClassVar[Merge] = {"counts": total, "sums": total}
 
-    def begin(self, train: Outputs) -> None:
-        classes = train.n_classes
-        assert classes is not None
-        self.counts = np.zeros(classes)
-        self.sums = np.zeros((classes, classes))
-
-    def update(self, block: Outputs) -> None:
-        log_p = log_probabilities(block)
-        predicted = block.predictions
-        self.counts += np.bincount(predicted, minlength=self.counts.size)
-        self.sums += class_sums(np.exp(log_p), predicted, self.counts.size)
-
-    def __add__(self, other: Self) -> Self:
-        check_same("shape to be added", one=self.counts.shape, other=other.counts.shape)
-        both = replace(self)
-        both.counts, both.sums = self.counts + other.counts, self.sums + other.sums
-        return both
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        return class_totals(np.exp(log_probabilities(block)), block.predictions, self.n_classes)
 
 
 @final
@@ -59,7 +44,7 @@ class PredictedProbabilities(Statistic):
 class KLMatching(Score):
     """Divergence from the nearest typical posterior; classes never predicted have none. The larger, the stranger.
 
-    The paper takes the typical posteriors from validation data; whatever ``fit`` is given serves.
+    The paper takes the typical posteriors from validation data; ``fit`` accepts any in-distribution data.
 
     Examples
     --------
@@ -71,16 +56,12 @@ class KLMatching(Score):
     name: ClassVar[str] = "kl_matching"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
     fits_on: ClassVar[tuple[str, ...]] = ("probs",)
-    cost: ClassVar[str] = "C²"
-    paper: ClassVar[str] = "Hendrycks et al. 2022"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (PredictedProbabilities(),)
+    learns: ClassVar[tuple[Statistic, ...]] = (PredictedProbabilities(),)
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         seen = gathered[PredictedProbabilities()]
-        said = np.flatnonzero(seen.counts)
-        typical = seen.sums[said] / seen.counts[said, None]
+        predicted = np.flatnonzero(seen.counts)
+        typical = seen.sums[predicted] / seen.counts[predicted, None]
         self.log_typical_ = np.log(np.maximum(typical, _TINY))  # a class no sample ever favoured: far, not infinite
 
     def _score(self, block: Outputs) -> NDArray[Any]:
@@ -94,9 +75,9 @@ class KLMatching(Score):
         ones = np.ones(log_typical.shape[1], dtype=kind)
         surplus = np.empty(block.n)
         for rows in row_blocks(block.n, row_bytes=8 * sum(log_typical.shape), block_bytes=_IN_CACHE):
-            given: NDArray[Any] = logits[rows].astype(kind, copy=False)
-            largest, line = np.argmax(given, axis=1), np.arange(given.shape[0])
-            z = given - given[line, largest, None]
+            part: NDArray[Any] = logits[rows].astype(kind, copy=False)
+            largest, line = np.argmax(part, axis=1), np.arange(part.shape[0])
+            z = part - part[line, largest, None]
             weights = np.exp(z)
             nearest = np.argmax(weights @ log_typical.T, axis=1)
             weights[line, largest] = 0

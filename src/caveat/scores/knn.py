@@ -1,14 +1,20 @@
-r"""Distance to the k-th nearest training feature on the unit sphere.
+r"""Nearest training features: the distance to them (KNN), or their support for the energy (NNGuide).
 
-$$ s(x) = \lVert \bar h - \bar h_{(k)} \rVert_2, \qquad \bar h = h / \lVert h \rVert_2 $$
+$$ \text{KNN: } s(x) = \lVert \bar h - \bar h_{(k)} \rVert_2, \qquad \bar h = h / \lVert h \rVert_2 $$
+
+$$ \text{NNGuide: } s(x) = -E(h)\,G(h), \qquad
+   G(h) = \text{mean of the } k \text{ largest } E(h_i) \cos(h, h_i) \text{ over the bank}, \qquad
+   E(h) = \log \sum_c e^{z_c} $$
 
 Sun, Ming, Zhu and Li, "Out-of-Distribution Detection with Deep Nearest Neighbors", ICML 2022, arXiv:2204.06507.
 Class scores: "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction with Illustrations of
-Its Benefits", appendix C.3.
+Its Benefits", appendix C.3. Park, Jung and Teoh, "Nearest Neighbor Guidance for Out-of-Distribution Detection",
+ICCV 2023, arXiv:2309.14888.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
@@ -18,19 +24,44 @@ from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import as_count
-from caveat._internal.params import count
+from caveat._internal.params import count, share
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._nearest import kth_nearest, nearest_by_group
-from caveat.scores._stat_rows import RowLengths, RowPredictions
-from caveat.scores._statistics import Gathered, Statistic, unit_rows
+from caveat.scores._probabilities import head_logits, log_sum_exp
+from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, total, unit_rows
 
-__all__ = ["KNN"]
+__all__ = ["KNN", "LowestEvidence", "NNGuide", "RowLengths", "RowPredictions"]
 
+_TILE_BYTES = 32 * 2**20  # of the similarity tile, queries x bank rows
 _FARTHEST = 2.0  # two points of the unit sphere are never further apart
 _NEAR = 0.01  # squared distance below which the product has lost too many digits in float32
-_CLOSE = 0.03  # distance below which that rounding also decides which neighbour is taken: found again in float64
+_CLOSE = 0.03  # distance below which that rounding also decides which neighbor is taken: found again in float64
+
+
+@final
+@dataclass
+class RowLengths(Accumulator):
+    """Euclidean length of the features of each row, in float64: rounding would show where rows are close together."""
+
+    reads: ClassVar[tuple[str, ...]] = ("features",)
+    merge: ClassVar[Merge] = {"parts": total}
+
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        return {"parts": [np.sqrt(np.einsum("ij,ij->i", block.features, block.features, dtype=np.float64))]}
+
+
+@final
+@dataclass
+class RowPredictions(Accumulator):
+    """The predicted class of each row, where the outputs have predictions."""
+
+    reads: ClassVar[tuple[str, ...]] = ("predictions",)
+    merge: ClassVar[Merge] = {"parts": total}
+
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        return {"parts": [block.predictions] if block.has("predictions") else []}
 
 
 @final
@@ -47,7 +78,7 @@ class KNN(Score):
     Parameters
     ----------
     k
-        Which neighbour; more than the number of training rows is an error.
+        Which neighbor; more than the number of training rows is an error.
 
     Examples
     --------
@@ -61,23 +92,19 @@ class KNN(Score):
     name: ClassVar[str] = "knn"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
-    cost: ClassVar[str] = "ND"
-    paper: ClassVar[str] = "Sun et al. 2022"
+    learns: ClassVar[tuple[Statistic, ...]] = (RowLengths(), RowPredictions())
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"k": (1, 5, 10, 20, 50, 100, 200)}
 
-    def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
-        if train is not None and train.n < self.k:
-            return f"needs at least k = {self.k} training rows, got {train.n}"
-        return super().missing(train=train, outputs=outputs)
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return RowLengths(), RowPredictions()
+    @property
+    def least_rows(self) -> int:
+        return self.k
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         as_count(self.k, "k", most=train.n)
         self.bank_ = train.features
-        self.lengths_ = gathered[RowLengths()].lengths
-        self.predicted_ = gathered[RowPredictions()].predictions
+        self.lengths_ = np.concatenate(gathered[RowLengths()].parts)
+        predictions = gathered[RowPredictions()].parts
+        self.predicted_ = np.concatenate(predictions) if predictions else None
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return _close_ones_again(self._kth, block.features)
@@ -89,9 +116,9 @@ class KNN(Score):
         return _close_ones_again(self._by_class, block.features)
 
     def _kth(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        neighbour = kth_nearest(unit_rows(rows), self.bank_, self.lengths_, self.k)
+        neighbor = kth_nearest(unit_rows(rows), self.bank_, self.lengths_, self.k)
         # The distance from the product loses all digits near zero, so it is taken from the rows.
-        return self._gap(rows, neighbour)
+        return self._gap(rows, neighbor)
 
     def _by_class(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         queries = unit_rows(rows)
@@ -106,11 +133,11 @@ class KNN(Score):
             distances[line, one] = self._gap(rows[line], where[line, one])
         return distances
 
-    def _gap(self, rows: NDArray[Any], neighbour: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Distance of each row to its neighbour in the bank, both scaled to length one."""
-        distances = np.empty(len(neighbour))
-        for part in row_blocks(len(neighbour), row_bytes=48 * rows.shape[1]):  # six float64 copies of a row at once
-            gap = unit_rows(rows[part].astype(np.float64)) - unit_rows(self.bank_[neighbour[part]].astype(np.float64))
+    def _gap(self, rows: NDArray[Any], neighbor: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Distance of each row to its neighbor in the bank, both scaled to length one."""
+        distances = np.empty(len(neighbor))
+        for part in row_blocks(len(neighbor), row_bytes=48 * rows.shape[1]):  # six float64 copies of a row at once
+            gap = unit_rows(rows[part].astype(np.float64)) - unit_rows(self.bank_[neighbor[part]].astype(np.float64))
             distances[part] = np.linalg.norm(gap, axis=1)
         return distances
 
@@ -123,3 +150,81 @@ def _close_ones_again(search: Callable[[NDArray[Any]], NDArray[np.float64]], row
         if close.size:
             distances[close] = search(rows[close].astype(np.float64))
     return distances
+
+
+@final
+@dataclass
+class LowestEvidence(Accumulator):
+    """The smallest logsumexp of the logits over all training rows."""
+
+    reads: ClassVar[tuple[str, ...]] = ("logits",)
+    merge: ClassVar[Merge] = {"lowest": min}
+
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        return {"lowest": float(log_sum_exp(block.logits.astype(np.float64)).min())}
+
+
+@final
+@dataclass(eq=False)
+class NNGuide(Score):
+    """Minus the evidence times its support by the nearest bank samples. The larger, the stranger.
+
+    A negative E would turn the order of G around. Where the training data has one, E is replaced by E minus its
+    smallest training value, for the bank and for the queries; where all are positive, the formula is the paper's. A
+    query can still have less evidence than all of the training data and also point away from it: its two negative
+    signs do not make it an inlier, its score is the positive product.
+
+    Parameters
+    ----------
+    k
+        How many of the largest guidance terms are averaged.
+    share
+        Share of the training rows in the bank, drawn at random; never fewer than k rows.
+    seed
+        Of the draw.
+
+    Examples
+    --------
+    >>> from caveat import Head
+    >>> train = Outputs(features=[[3.0, 0.0], [0.0, 3.0]], head=Head([[1.0, 0.0], [0.0, 1.0]]))
+    >>> NNGuide(k=1, share=1.0).fit(train).score(Outputs(features=[[4.0, 0.0], [2.0, 1.9]])).round(2)
+    array([-12.25,  -5.84])
+    """
+
+    k: int = count(10)
+    share: float = share(0.01)
+    seed: int = count(0, least=0)
+
+    name: ClassVar[str] = "nnguide"
+    needs: ClassVar[tuple[str, ...]] = ("features",)
+    fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
+    learns: ClassVar[tuple[Statistic, ...]] = (LowestEvidence(),)
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"k": (1, 5, 10, 20, 50, 100)}
+
+    @property
+    def least_rows(self) -> int:
+        return self.k
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        as_count(self.k, "k", most=train.n)
+        self.head_weight_, self.head_bias_ = train.head.weight, train.head.bias
+        self.shift_ = float(min(0.0, gathered[LowestEvidence()].lowest))
+        size = min(train.n, max(self.k, math.ceil(self.share * train.n)))
+        drawn = np.sort(np.random.default_rng(self.seed).choice(train.n, size=size, replace=False))
+        # Unit rows times their evidence: one product gives every guidance term.
+        parts = (block.features for block in train[drawn].blocks(("features",)))
+        self.bank_ = np.concatenate([unit_rows(p) * self._evidence(p)[:, None].astype(p.dtype) for p in parts])
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        queries = unit_rows(block.features)
+        bank = self.bank_.astype(queries.dtype, copy=False)
+        best = np.empty((block.n, 0), dtype=queries.dtype)
+        for tile in row_blocks(bank.shape[0], row_bytes=queries.shape[0] * queries.itemsize, block_bytes=_TILE_BYTES):
+            terms = np.hstack([best, queries @ bank[tile].T])
+            best = np.partition(terms, -self.k, axis=1)[:, -self.k :] if terms.shape[1] > self.k else terms
+        guidance = best.mean(axis=1, dtype=np.float64)
+        evidence = self._evidence(block.features)
+        return np.asarray(-evidence * np.where(evidence < 0, np.abs(guidance), guidance))
+
+    def _evidence(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        return log_sum_exp(head_logits(rows, self.head_weight_, self.head_bias_)) - self.shift_

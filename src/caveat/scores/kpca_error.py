@@ -20,12 +20,15 @@ its extension "Non-Linear Kernel Selections and Approximations", 2025, arXiv:250
 
 from __future__ import annotations
 
+import copy
+import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from caveat._internal.blocks import by_row_blocks, row_blocks
 from caveat._internal.params import check_params, choice, count, level, positive
@@ -33,14 +36,13 @@ from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
 from caveat.scores._base import Score
-from caveat.scores._pca import components_for, principal_directions
-from caveat.scores._stat_least_confident import LeastConfident, size_for
-from caveat.scores._stat_mean import FeatureMean
-from caveat.scores._statistics import ClassMoments, Gathered, Statistic, unit_rows
+from caveat.scores._statistics import ClassMoments, FeatureMean, Gathered, Merge, Statistic, unit_rows
+from caveat.scores._subspaces import components_for, principal_directions
 
-__all__ = ["KernelPCAError", "MappedMoments"]
+__all__ = ["KernelPCAError", "LeastConfident", "MappedMoments"]
 
 _NARROWEST = 1e-3  # kernel: features that all point the same way differ by rounding alone
+_LEAST, _MOST = 128, 2048  # landmarks or Fourier features, unless the caller says how many
 _SMALLEST_EIGENVALUE = 1e-7  # of the landmark kernel, as a share of its largest: below it float32 has only rounding
 
 
@@ -83,8 +85,6 @@ class KernelPCAError(Score):
     name: ClassVar[str] = "kpca_error"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
-    cost: ClassVar[str] = "DM + M²"
-    paper: ClassVar[str] = "Fang et al. 2024"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "width": (None, 0.3, 0.5, 0.7, 1.0, 1.5),
         "variance": (0.5, 0.9, 0.99, 0.999),
@@ -179,6 +179,7 @@ class MappedMoments(Statistic):
     score: KernelPCAError = field(compare=False, repr=False)  # knows the map that follows from these
 
     reads: ClassVar[tuple[str, ...]] = ("features",)
+    merge: ClassVar[Merge] = {"moments": operator.add}
 
     def begin(self, train: Outputs) -> None:
         self.moments = ClassMoments()
@@ -189,7 +190,44 @@ class MappedMoments(Statistic):
             part = self.score._map(block.features[rows])
             self.moments.add_rows(part, np.zeros(part.shape[0], dtype=np.intp))
 
+
+@final
+@dataclass
+class LeastConfident(Statistic):
+    """The ``size`` features with the smallest log-sum-exp of their logits, ascending; the first seen on a tie."""
+
+    size: int | None
+
+    reads: ClassVar[tuple[str, ...]] = ("features", "logits")
+
+    def begin(self, train: Outputs) -> None:
+        self._most = self.size or size_for(train.features.shape[1])
+        kind = np.result_type(train.features.dtype, np.float32)
+        self.rows: NDArray[Any] = np.empty((0, train.features.shape[1]), dtype=kind)
+        self.confidence: NDArray[np.float64] = np.empty(0)
+
+    def update(self, block: Outputs) -> None:
+        self._keep(block.features, np.asarray(logsumexp(block.logits.astype(np.float64), axis=1)))
+
     def __add__(self, other: Self) -> Self:
-        both = replace(self)
-        both.moments = self.moments + other.moments
+        both = copy.copy(self)
+        both._keep(other.rows, other.confidence)
         return both
+
+    def _keep(self, rows: NDArray[Any], confidence: NDArray[np.float64]) -> None:
+        everyone = np.concatenate([self.confidence, confidence])
+        least = np.argsort(everyone, kind="stable")[: self._most]
+        old = least < self.confidence.size
+        merged = np.empty((least.size, rows.shape[1]), dtype=self.rows.dtype)
+        merged[old] = self.rows[least[old]]
+        merged[~old] = rows[least[~old] - self.confidence.size]
+        self.rows, self.confidence = merged, everyone[least]
+
+
+def size_for(width: int) -> int:
+    """Landmarks or frequencies for features of this width: two for each feature, from 128 to 2048.
+
+    >>> [size_for(width) for width in (12, 64, 512, 2048)]
+    [128, 128, 1024, 2048]
+    """
+    return min(max(_LEAST, 2 * width), _MOST)

@@ -8,10 +8,16 @@ As a member of class y, with a covariance of the class's own, shrunk as if D mor
 $$ s(x, y) = \sqrt{(h - \mu_y)^\top \Sigma_y^{-1} (h - \mu_y)}, \qquad
    \Sigma_y = \frac{n_y \hat\Sigma_y + D\,\Sigma}{n_y + D} $$
 
+The relative distance subtracts the distance to the training data as a whole, with the covariance of all features about
+their mean, so that what is unusual about a sample but irrelevant to the classes cancels:
+
+$$ s(x) = \min_c\,(h - \mu_c)^\top \Sigma^{-1} (h - \mu_c) - (h - \mu)^\top \Sigma_0^{-1} (h - \mu) $$
+
 Lee, Lee, Lee and Shin, "A Simple Unified Framework for Detecting Out-of-Distribution Samples and Adversarial Attacks",
 NeurIPS 2018, eq. (2), arXiv:1807.03888. With ``normalize=True``: Mueller and Hein, "Mahalanobis++", ICML 2025,
 arXiv:2505.18032. Class scores: "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction with
-Illustrations of Its Benefits", appendix C.4.
+Illustrations of Its Benefits", appendix C.4. Relative distance: Ren, Fort, Liu, Roy, Padhy and Lakshminarayanan, "A
+Simple Fix to Mahalanobis Distance for Improving Near-OOD Detection", 2021, arXiv:2106.09022.
 """
 
 from __future__ import annotations
@@ -25,11 +31,10 @@ from numpy.typing import NDArray
 from caveat._internal.params import count, flag, positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._class_covariance import class_covariances
+from caveat.scores._covariance import class_covariances, nearest_mean, squared_distances, whitener
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic, unit_rows
-from caveat.scores._whitening import nearest_mean, squared_distances, whitener
 
-__all__ = ["Mahalanobis"]
+__all__ = ["Mahalanobis", "RelativeMahalanobis"]
 
 
 @final
@@ -71,8 +76,6 @@ class Mahalanobis(Score):
     name: ClassVar[str] = "mahalanobis"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "labels")
-    cost: ClassVar[str] = "D² + CD"
-    paper: ClassVar[str] = "Lee et al. 2018, eq. 2"
 
     def without_class_scores(self) -> Score:
         return replace(self, class_rank=0)
@@ -109,3 +112,45 @@ class Mahalanobis(Score):
         rows = unit_rows(block.features) if self.normalize else block.features
         white: NDArray[Any] = (rows - self.centre_.astype(rows.dtype)) @ self.whitener_.astype(rows.dtype)
         return white
+
+
+@final
+@dataclass(eq=False)
+class RelativeMahalanobis(Score):
+    """Squared Mahalanobis distance to the nearest class minus that to all training data. The larger, the stranger.
+
+    Parameters
+    ----------
+    ridge
+        Added to both covariances, as a share of their mean variance.
+
+    Examples
+    --------
+    >>> train = Outputs(features=[[0.0, 1.0], [0.0, -1.0], [9.0, 1.0], [9.0, -1.0], [1.0, 0.0], [-1.0, 0.0]],
+    ...                 labels=[0, 0, 1, 1, 0, 0])
+    >>> near, between, aside = [9.0, 0.0], [4.5, 0.0], [9.0, 2.0]
+    >>> RelativeMahalanobis().fit(train).score(Outputs(features=[near, between, aside])).round(1)
+    array([-2. , 60.6, -2. ])
+    """
+
+    ridge: float = positive(1e-6)
+
+    name: ClassVar[str] = "relative_mahalanobis"
+    needs: ClassVar[tuple[str, ...]] = ("features",)
+    fits_on: ClassVar[tuple[str, ...]] = ("features", "labels")
+    learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        moments = gathered[ClassMoments()]
+        moments.demand_every_class("RelativeMahalanobis")
+        self.centre_ = moments.global_mean
+        self.whitener_ = whitener(moments.within_scatter / moments.n, ridge=self.ridge)
+        self.background_ = whitener(moments.total_scatter / moments.n, ridge=self.ridge)
+        self.means_ = (moments.means - self.centre_) @ self.whitener_
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        rows = block.features - self.centre_.astype(block.features.dtype)
+        white = rows @ self.background_.astype(rows.dtype)
+        background = np.einsum("ij,ij->i", white, white, dtype=np.float64)
+        nearest = nearest_mean(rows @ self.whitener_.astype(rows.dtype), self.means_)
+        return np.asarray(nearest - background)

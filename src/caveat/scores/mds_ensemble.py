@@ -13,7 +13,7 @@ NeurIPS 2018, section 2.2 and algorithm 1, arXiv:1807.03888.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 from caveat._internal.params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._layers import channel_means, known_layers
-from caveat.scores._stat_layer_moments import LayerMoments
-from caveat.scores._statistics import Gathered, Statistic
-from caveat.scores._whitening import nearest_mean, whitener
+from caveat.scores._covariance import nearest_mean, whitener
+from caveat.scores._statistics import Accumulator, ClassMoments, Gathered, Merge, Statistic, total
+from caveat.scores.gram import known_layers
 
-__all__ = ["LayerSpread", "MDSEnsemble"]
+__all__ = ["LayerMoments", "LayerSpread", "MDSEnsemble"]
 
 # As a share of the mean distance. With as many channels as rows, all training rows are equally far from their means,
 # but for the ridge and rounding. Where there is a spread, the share is near sqrt(2 / channels).
@@ -35,9 +34,28 @@ _SMALLEST_SPREAD = 1e-3
 
 
 @final
+@dataclass
+class LayerMoments(Statistic):
+    """:class:`ClassMoments` of the channel means, by name of the layer."""
+
+    reads: ClassVar[tuple[str, ...]] = ("layers", "labels")
+    merge: ClassVar[Merge] = {"of": lambda one, other: {name: moments + other[name] for name, moments in one.items()}}
+
+    def begin(self, train: Outputs) -> None:
+        assert train.n_classes is not None
+        self.of = {name: ClassMoments() for name in train.layers}
+        for name, moments in self.of.items():
+            moments.make_room(train.n_classes, train.layers[name].shape[1])
+
+    def update(self, block: Outputs) -> None:
+        for name, moments in self.of.items():
+            moments.add_rows(channel_means(block.layers[name]), block.labels)
+
+
+@final
 @dataclass(eq=False)
 class MDSEnsemble(Score):
-    """Weighted mean of the standardised Mahalanobis distances of all layers. The larger, the stranger.
+    """Weighted mean of the standardized Mahalanobis distances of all layers. The larger, the stranger.
 
     Parameters
     ----------
@@ -59,11 +77,7 @@ class MDSEnsemble(Score):
     name: ClassVar[str] = "mds_ensemble"
     needs: ClassVar[tuple[str, ...]] = ("layers",)
     fits_on: ClassVar[tuple[str, ...]] = ("layers", "labels")
-    cost: ClassVar[str] = "sum of D² + CD over layers"
-    paper: ClassVar[str] = "Lee et al. 2018, alg. 1"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (LayerMoments(),)
+    learns: ClassVar[tuple[Statistic, ...]] = (LayerMoments(),)
 
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         of = gathered[LayerMoments()].of
@@ -83,7 +97,7 @@ class MDSEnsemble(Score):
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         seen = gathered[LayerSpread(self.ridge, self)]
-        self.shift_ = seen.total / seen.n
+        self.shift_ = seen.sum / seen.n
         spread = np.sqrt(np.maximum(seen.squares / seen.n - self.shift_**2, 0))
         self.spread_ = np.where(spread > _SMALLEST_SPREAD * self.shift_, spread, 1)
         self.weights_ = np.full(self.layers_.size, 1 / self.layers_.size)
@@ -96,7 +110,7 @@ class MDSEnsemble(Score):
         """
         from sklearn.linear_model import LogisticRegression
 
-        rows = [self._standardised(outputs) for outputs in (inlier, outlier)]
+        rows = [self._standardized(outputs) for outputs in (inlier, outlier)]
         model = LogisticRegression(class_weight="balanced", max_iter=1000)
         model.fit(np.concatenate(rows), np.repeat([0, 1], [inlier.n, outlier.n]))
         self.weights_ = np.asarray(model.coef_[0], dtype=np.float64)
@@ -115,7 +129,7 @@ class MDSEnsemble(Score):
             columns.append(nearest_mean(white, self.means_[:, span]))
         return np.stack(columns, axis=1).astype(np.float64)
 
-    def _standardised(self, outputs: Outputs) -> NDArray[np.float64]:
+    def _standardized(self, outputs: Outputs) -> NDArray[np.float64]:
         self._can_score(outputs)
         parts = [self.layer_distances(block) for block in outputs.blocks(self.needs)]
         return np.asarray((np.concatenate(parts) - self.shift_) / self.spread_)
@@ -126,27 +140,23 @@ class MDSEnsemble(Score):
 
 @final
 @dataclass
-class LayerSpread(Statistic):
+class LayerSpread(Accumulator):
     """Sums of the layers' distances over the training rows, and of their squares."""
 
     ridge: float
     score: MDSEnsemble = field(compare=False, repr=False)  # knows the means and whiteners of that ridge
 
     reads: ClassVar[tuple[str, ...]] = ("layers",)
+    merge: ClassVar[Merge] = {"n": total, "sum": total, "squares": total}
 
-    def begin(self, train: Outputs) -> None:
-        self.n = 0
-        self.total = np.zeros(self.score.layers_.size)
-        self.squares = np.zeros(self.score.layers_.size)
-
-    def update(self, block: Outputs) -> None:
+    def of_block(self, block: Outputs) -> dict[str, Any]:
         distances = self.score.layer_distances(block)
-        self.n += block.n
-        self.total += distances.sum(axis=0)
-        self.squares += (distances**2).sum(axis=0)
+        return {"n": block.n, "sum": distances.sum(axis=0), "squares": (distances**2).sum(axis=0)}
 
-    def __add__(self, other: Self) -> Self:
-        both = replace(self)
-        both.n, both.total = self.n + other.n, self.total + other.total
-        both.squares = self.squares + other.squares
-        return both
+
+def channel_means(layer: NDArray[Any]) -> NDArray[Any]:
+    """Mean over the positions of each channel, shape (n, channels), in the float type of the layer."""
+    if layer.ndim == 2:
+        return layer
+    means = layer.reshape(*layer.shape[:2], -1).mean(axis=2, dtype=np.float64)
+    return np.asarray(means.astype(layer.dtype))

@@ -41,8 +41,6 @@ class MCMSP(Score):
 
     name: ClassVar[str] = "mc_msp"
     needs: ClassVar[tuple[str, ...]] = ("mc_logits",)
-    cost: ClassVar[str] = "TC"
-    paper: ClassVar[str] = "Gal & Ghahramani 2016"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return np.asarray(-np.exp(passes(block)).mean(axis=0).max(axis=1))
@@ -61,8 +59,6 @@ class MCEntropy(Score):
 
     name: ClassVar[str] = "mc_entropy"
     needs: ClassVar[tuple[str, ...]] = ("mc_logits",)
-    cost: ClassVar[str] = "TC"
-    paper: ClassVar[str] = "Gal & Ghahramani 2016"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return entropy_of(log_mean_exp(passes(block)))
@@ -81,8 +77,6 @@ class MCExpectedEntropy(Score):
 
     name: ClassVar[str] = "mc_expected_entropy"
     needs: ClassVar[tuple[str, ...]] = ("mc_logits",)
-    cost: ClassVar[str] = "TC"
-    paper: ClassVar[str] = "Gal & Ghahramani 2016"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return np.asarray(entropy_of(np.array(block.mc_logits, dtype=np.float64)).mean(axis=0))
@@ -103,8 +97,6 @@ class MCMutualInformation(Score):
 
     name: ClassVar[str] = "mc_mutual_information"
     needs: ClassVar[tuple[str, ...]] = ("mc_logits",)
-    cost: ClassVar[str] = "TC"
-    paper: ClassVar[str] = "Houlsby et al. 2011"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         log_p = passes(block)
@@ -131,8 +123,6 @@ class MCVariance(Score):
 
     name: ClassVar[str] = "mc_variance"
     needs: ClassVar[tuple[str, ...]] = ("mc_logits",)
-    cost: ClassVar[str] = "TC"
-    paper: ClassVar[str] = "Gal & Ghahramani 2016"
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         log_p = passes(block)

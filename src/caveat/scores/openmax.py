@@ -15,17 +15,16 @@ nothing; the authors' library moves the tail to 10,000 before it fits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, final
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.checks import check_same
 from caveat._internal.params import count
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._statistics import Gathered, Statistic, class_sums
+from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, class_totals, total
 
 __all__ = ["CorrectLogits", "LargestDistances", "OpenMax", "fit_weibull"]
 
@@ -35,27 +34,14 @@ _MOST_SHAPE = 1e4  # equal distances would have an infinite one
 
 @final
 @dataclass
-class CorrectLogits(Statistic):
+class CorrectLogits(Accumulator):
     """Sum of the logits, and count, of the correctly classified samples of each class."""
 
     reads: ClassVar[tuple[str, ...]] = ("logits", "labels")
+    merge: ClassVar[Merge] = {"counts": total, "sums": total}
 
-    def begin(self, train: Outputs) -> None:
-        classes = train.n_classes
-        assert classes is not None
-        self.counts = np.zeros(classes)
-        self.sums = np.zeros((classes, classes))
-
-    def update(self, block: Outputs) -> None:
-        logits, labels = correct_rows(block)
-        self.counts += np.bincount(labels, minlength=self.counts.size)
-        self.sums += class_sums(logits, labels, self.counts.size)
-
-    def __add__(self, other: Self) -> Self:
-        check_same("shape to be added", one=self.counts.shape, other=other.counts.shape)
-        both = replace(self)
-        both.counts, both.sums = self.counts + other.counts, self.sums + other.sums
-        return both
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        return class_totals(*correct_rows(block), self.n_classes)
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -66,25 +52,28 @@ class CorrectLogits(Statistic):
 
 @final
 @dataclass
-class LargestDistances(Statistic):
-    """The largest distances to the mean logits among the correctly classified samples of each class."""
+class LargestDistances(Accumulator):
+    """The largest distances to the mean logits among the correctly classified samples of each class.
+
+    ``tails`` has shape (C, tail), largest first; zeros fill short rows.
+    """
 
     tail: int
     means: NDArray[np.float64] = field(compare=False, repr=False)  # of CorrectLogits
 
     reads: ClassVar[tuple[str, ...]] = ("logits", "labels")
+    merge: ClassVar[Merge] = {"tails": lambda one, other: -np.sort(-np.hstack([one, other]), axis=1)[:, : one.shape[1]]}
 
-    def begin(self, train: Outputs) -> None:
-        self.tails = np.zeros((self.means.shape[0], self.tail))  # (C, tail); zeros fill short rows
-
-    def update(self, block: Outputs) -> None:
+    def of_block(self, block: Outputs) -> dict[str, Any]:
         logits, labels = correct_rows(block)
-        self.tails = _longer(self.tails, np.linalg.norm(logits - self.means[labels], axis=1), labels)
-
-    def __add__(self, other: Self) -> Self:
-        both = replace(self)
-        both.tails = -np.sort(-np.hstack([self.tails, other.tails]), axis=1)[:, : self.tail]
-        return both
+        distances = np.linalg.norm(logits - self.means[labels], axis=1)
+        # Zeros for every class go first, so that a class with few rows has a full tail too.
+        classes = self.means.shape[0]
+        values = np.concatenate([np.zeros(classes * self.tail), distances])
+        owner = np.concatenate([np.repeat(np.arange(classes), self.tail), labels])
+        order = np.lexsort((-values, owner))
+        starts = np.searchsorted(owner[order], np.arange(classes))
+        return {"tails": values[order][starts[:, None] + np.arange(self.tail)]}
 
 
 @final
@@ -116,11 +105,7 @@ class OpenMax(Score):
     name: ClassVar[str] = "openmax"
     needs: ClassVar[tuple[str, ...]] = ("logits",)
     fits_on: ClassVar[tuple[str, ...]] = ("logits", "labels")
-    cost: ClassVar[str] = "AC"
-    paper: ClassVar[str] = "Bendale & Boult 2016, alg. 2"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (CorrectLogits(),)
+    learns: ClassVar[tuple[Statistic, ...]] = (CorrectLogits(),)
 
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         self.means_ = gathered[CorrectLogits()].means
@@ -142,9 +127,9 @@ class OpenMax(Score):
             distance = np.linalg.norm(logits - self.means_[chosen], axis=1)
             with np.errstate(over="ignore"):  # far beyond a steep tail the power is infinite, and F is 1
                 beyond = -np.expm1(-((distance / self.scale_[chosen]) ** self.shape_[chosen]))  # Weibull F
-            given = (top - rank) / top * beyond * np.take_along_axis(logits, chosen[:, None], axis=1)[:, 0]
-            kept[np.arange(kept.shape[0]), chosen] -= given
-            unknown += given
+            moved = (top - rank) / top * beyond * np.take_along_axis(logits, chosen[:, None], axis=1)[:, 0]
+            kept[np.arange(kept.shape[0]), chosen] -= moved
+            unknown += moved
         highest = np.maximum(kept.max(axis=1), unknown)
         odds = np.exp(unknown - highest)
         return np.asarray(odds / (odds + np.exp(kept - highest[:, None]).sum(axis=1)))
@@ -155,18 +140,6 @@ def correct_rows(block: Outputs) -> tuple[NDArray[np.float64], NDArray[np.intp]]
     logits = block.logits
     right = np.flatnonzero(np.argmax(logits, axis=1) == block.labels)
     return logits[right].astype(np.float64), block.labels[right]
-
-
-def _longer(
-    tails: NDArray[np.float64], distances: NDArray[np.float64], labels: NDArray[np.intp]
-) -> NDArray[np.float64]:
-    """The largest distances of each class, of those kept so far and the new ones; zeros fill short rows."""
-    classes, length = tails.shape
-    values = np.concatenate([tails.ravel(), distances])
-    owner = np.concatenate([np.repeat(np.arange(classes), length), labels])
-    order = np.lexsort((-values, owner))
-    starts = np.searchsorted(owner[order], np.arange(classes))
-    return np.asarray(values[order][starts[:, None] + np.arange(length)])
 
 
 def fit_weibull(tails: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -42,7 +42,7 @@ _THEIR_ERRORS = (ValueError, IndexError, TypeError, ArithmeticError, RuntimeErro
 @final
 @dataclass(frozen=True)
 class DetectorEntry:
-    """One detector that goes by name. ``whole_batch``: a row's score changes with the rows beside it."""
+    """One detector that goes by name. ``whole_batch``: a row's score depends on the other rows of the batch."""
 
     name: str
     module: str
@@ -95,7 +95,7 @@ def detector(name: str, **params: Any) -> OutlierDetector:
 @final
 @dataclass(eq=False)
 class OutlierDetector(Score):
-    """What an outlier detector says about the features. The larger, the stranger.
+    """Score of an outlier detector on the features. The larger, the stranger.
 
     Fitting copies the estimator and gives it the whole feature matrix; memory and time are the estimator's own.
     COF, SOD and PyOD's COPOD, ECOD and SOS judge a row by the rows it is scored with. All rows of a call are given to
@@ -136,8 +136,6 @@ class OutlierDetector(Score):
     name: ClassVar[str] = "detector"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
-    cost: ClassVar[str] = "the estimator's"
-    paper: ClassVar[str] = "Han et al. 2022"
     in_threads: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -155,15 +153,13 @@ class OutlierDetector(Score):
     @property
     def whole_batch(self) -> bool:
         """Whether a row's score changes with the rows it is scored with."""
-        kind = type(self.estimator)
-        return any(
-            entry.whole_batch
-            and (self.estimator == entry.name if isinstance(self.estimator, str) else _is(kind, entry))
-            for entry in _DETECTORS
-        )
+        entries = [entry for entry in _DETECTORS if entry.whole_batch]
+        if isinstance(self.estimator, str):
+            return self.estimator in {entry.name for entry in entries}
+        return any(_is(type(self.estimator), entry) for entry in entries)
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Strangeness of each sample, shape (n,)."""
+        """Score of each sample, shape (n,). The larger, the stranger."""
         if not self.whole_batch:
             return super().score(outputs)
         self._can_score(outputs)

@@ -1,8 +1,14 @@
-r"""Reconstruction error of the training features' principal subspace, relative to the feature's length.
+r"""Principal subspace of the training features: how much of a feature lies outside it, or inside it.
 
-$$ s(x) = \frac{\lVert h - \hat h \rVert_2}{\lVert h \rVert_2}, \qquad \hat h = U U^\top (h - \mu) + \mu $$
+$$ \text{PCA error: } s(x) = \frac{\lVert h - \hat h \rVert_2}{\lVert h \rVert_2}, \qquad
+   \hat h = U U^\top (h - \mu) + \mu $$
+
+$$ \text{NECO: } s(x) = -\frac{\lVert P_d^\top \tilde h \rVert_2}{\lVert \tilde h \rVert_2}\;[\,\times \max_k z_k(x)\,],
+   \qquad \tilde h_j = (h_j - \mu_j) / \sigma_j $$
 
 Guan, Liu, Zheng, Zhou and Wang, "Revisit PCA-based Technique for Out-of-Distribution Detection", ICCV 2023.
+Ben Ammar, Belkhir, Popescu, Manzanera and Franchi, "NECO: NEural Collapse Based Out-of-distribution detection",
+ICLR 2024, arXiv:2310.06823.
 """
 
 from __future__ import annotations
@@ -13,13 +19,14 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.params import level
+from caveat._internal.checks import as_count
+from caveat._internal.params import check_params, count, flag, level
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._pca import components_for, principal_directions
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic
+from caveat.scores._subspaces import components_for, principal_directions
 
-__all__ = ["PCAError"]
+__all__ = ["NECO", "PCAError"]
 
 
 @final
@@ -47,11 +54,7 @@ class PCAError(Score):
     name: ClassVar[str] = "pca_error"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
-    cost: ClassVar[str] = "D²"
-    paper: ClassVar[str] = "Guan et al. 2023"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (ClassMoments(),)
+    learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments()]
@@ -64,3 +67,60 @@ class PCAError(Score):
         left = (rows - self.centre_.astype(rows.dtype)) @ self.outside_.astype(rows.dtype)
         lengths = np.linalg.norm(rows, axis=1)
         return np.asarray(np.linalg.norm(left, axis=1) / np.where(lengths > 0, lengths, 1))
+
+
+@final
+@dataclass(eq=False)
+class NECO(Score):
+    """Minus the share of the standardized feature's length inside the principal subspace. The larger, the stranger.
+
+    A feature at the training mean has no direction, and scores 0.
+
+    Parameters
+    ----------
+    dimension
+        d, the number of components; the authors' ImageNet runs use 100. None: as many as ``variance`` takes.
+    variance
+        Share of the variance of the standardized training features that the components hold. Not read where
+        ``dimension`` is given.
+    times_max_logit
+        Multiply by the largest logit, which brings the scale of the classes back; the outputs then need logits.
+
+    Examples
+    --------
+    >>> train = Outputs(features=[[1.0, 1.0], [2.0, 2.1], [3.0, 2.9]])
+    >>> NECO().fit(train).score(Outputs(features=[[5.0, 5.0], [5.0, -1.0]])).round(2)
+    array([-1.  , -0.02])
+    """
+
+    dimension: int | None = count(None)
+    variance: float = level(0.9)
+    times_max_logit: bool = flag(False)
+
+    name: ClassVar[str] = "neco"
+    needs: ClassVar[tuple[str, ...]] = ("features",)
+    fits_on: ClassVar[tuple[str, ...]] = ("features",)
+    learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
+
+    def __post_init__(self) -> None:
+        check_params(self)
+        if self.times_max_logit:
+            self.needs = ("features", "logits")  # type: ignore[misc]  # this one reads more than its class does
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        moments = gathered[ClassMoments()]
+        covariance = moments.total_scatter / moments.n
+        width = covariance.shape[0]
+        if self.dimension is not None:
+            as_count(self.dimension, "dimension", most=width - 1)
+        spread = np.sqrt(np.diag(covariance))
+        self.centre_, self.spread_ = moments.global_mean, np.where(spread > 0, spread, 1)
+        values, vectors = principal_directions(covariance / np.outer(self.spread_, self.spread_))
+        self.inside_ = vectors[:, : self.dimension or components_for(values, self.variance)]
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        kind = block.features.dtype
+        rows = (block.features - self.centre_.astype(kind)) / self.spread_.astype(kind)
+        lengths = np.linalg.norm(rows, axis=1)
+        share = np.linalg.norm(rows @ self.inside_.astype(kind), axis=1) / np.where(lengths > 0, lengths, 1)
+        return np.asarray(-share * block.logits.max(axis=1) if self.times_max_logit else -share)

@@ -1,4 +1,4 @@
-r"""Predictive normalised maximum likelihood: the regret against a learner that had seen the answer.
+r"""Predictive normalized maximum likelihood: the regret against a learner that had seen the answer.
 
 $$ s(x) = \frac{1}{\log C} \log \sum_c \frac{p_c}{p_c + p_c^{g} (1 - p_c)}, \qquad
    g = \max\Bigl( x^\top P_\perp x,\ \frac{s}{1 + s} \Bigr), \quad s = x^\top (X^\top X)^{+} x, \quad
@@ -22,12 +22,26 @@ from scipy.special import expit
 from caveat._internal.params import flag
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._head import head_logits
-from caveat.scores._probabilities import log_softmax
-from caveat.scores._stat_gram import AugmentedGram, augmented_rows
-from caveat.scores._statistics import Gathered, Statistic
+from caveat.scores._probabilities import head_logits, log_softmax
+from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, total, unit_rows
 
-__all__ = ["PNML"]
+__all__ = ["PNML", "AugmentedGram"]
+
+
+@final
+@dataclass
+class AugmentedGram(Accumulator):
+    """X^T X of the rows x = (1, h / ||h||), in float64: its small eigenvalues matter, and float32 would drown them.
+
+    ``resolution`` is the machine epsilon of the coarsest features seen.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("features",)
+    merge: ClassVar[Merge] = {"gram": total, "resolution": max}
+
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        rows = augmented_rows(block.features)
+        return {"gram": rows.T @ rows, "resolution": float(np.finfo(block.features.dtype).eps)}
 
 
 @final
@@ -58,17 +72,13 @@ class PNML(Score):
     name: ClassVar[str] = "pnml"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
-    cost: ClassVar[str] = "D² + CD"
-    paper: ClassVar[str] = "Bibas et al. 2021, thm. 1"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (AugmentedGram(),)
+    learns: ClassVar[tuple[Statistic, ...]] = (AugmentedGram(),)
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
-        found = gathered[AugmentedGram()]
-        values, self.axes_ = np.linalg.eigh(found.gram)
-        # Rounding of the features themselves leaves eigenvalues of about eps squared: those are no directions.
-        noise = max(float(np.finfo(np.float64).eps), found.resolution**2)
+        second_moments = gathered[AugmentedGram()]
+        values, self.axes_ = np.linalg.eigh(second_moments.gram)
+        # Rounding of the features leaves eigenvalues of about eps squared, which are not directions of the data.
+        noise = max(float(np.finfo(np.float64).eps), second_moments.resolution**2)
         inside = values > values[-1] * values.size * noise
         # x P x and x P_bot x are sums over the squared coordinates, one with these weights, one with those.
         self.inside_ = np.divide(1.0, values, out=np.zeros_like(values), where=inside)
@@ -92,3 +102,10 @@ class PNML(Score):
         odds[row, best] = -np.inf
         surplus = expit(odds, out=odds).sum(axis=1) - lacking
         return np.asarray(np.log1p(surplus) / np.log(max(2, log_p.shape[1])))
+
+
+def augmented_rows(features: NDArray[Any]) -> NDArray[np.float64]:
+    """Rows (1, h / ||h||) in float64, shape (n, D + 1); a zero row gives (1, 0)."""
+    rows = np.ones((features.shape[0], features.shape[1] + 1))
+    rows[:, 1:] = unit_rows(features.astype(np.float64, copy=False))
+    return rows

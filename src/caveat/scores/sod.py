@@ -1,6 +1,6 @@
 r"""Subspace outlier degree: how far a row is from its reference set, along the directions where that set is narrow.
 
-The reference set of $x$ holds the rows that share the most of their k nearest neighbours with it. With its mean $\mu$
+The reference set of $x$ holds the rows that share the most of their k nearest neighbors with it. With its mean $\mu$
 and its variance $v_j$ along each column, only the columns that vary less than expected count:
 
 $$ V = \Bigl\{ j : v_j < \alpha\, \tfrac1D \sum_i v_i \Bigr\}, \qquad
@@ -23,12 +23,12 @@ from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import as_count, as_matrix, check_result
 from caveat._internal.params import check_params, count, share
 from caveat.errors import NotFittedError
-from caveat.scores._neighbours import distances_between, nearest_rows
+from caveat.scores._neighbors import distances_between, nearest_rows
 
 __all__ = ["SOD"]
 
 Array = NDArray[np.float64]
-_BLOCK = 1024  # rows whose shared neighbours are counted at once: a hub shares with nearly all rows
+_BLOCK = 1024  # rows whose shared neighbors are counted at once: a hub shares with nearly all rows
 
 
 @final
@@ -36,15 +36,15 @@ _BLOCK = 1024  # rows whose shared neighbours are counted at once: a hub shares 
 class SOD:
     """Distance of a row to its reference set in the subspace where the set is narrow. The larger, the stranger.
 
-    An estimator with ``fit(X)`` and ``decision_function(X)``; ``detector("sod")`` wraps it as a score. Nothing is
-    learnt but how many columns there are: a row is judged by the rows it is scored with. Scores are those of PyOD
-    wherever the reference set is determined. Often many rows share equally many neighbours, of which PyOD takes those
-    that its sorting happens to put last; here the nearest are taken, so that the order of the rows does not matter.
+    An estimator with ``fit(X)`` and ``decision_function(X)``; ``detector("sod")`` wraps it as a score. ``fit`` learns
+    only the number of columns: a row is judged by the rows it is scored with. Scores equal those of PyOD where the
+    reference set is unique. If several rows share equally many neighbors, PyOD takes those that its sorting puts last;
+    here the nearest are taken, so that the order of the rows does not matter.
 
     Parameters
     ----------
     n_neighbors
-        k, the neighbours that are compared.
+        k, the neighbors that are compared.
     ref_set
         Rows in the reference set, at most k.
     alpha
@@ -89,15 +89,15 @@ class SOD:
 
 
 def _reference_sets(rows: Array, near: NDArray[np.intp], size: int) -> NDArray[np.intp]:
-    """Numbers (n, size) of the rows that share the most neighbours with each row, the nearest of equals."""
+    """Numbers (n, size) of the rows that share the most neighbors with each row, the nearest of equals."""
     n, k = near.shape
     ends = np.arange(0, n * k + 1, k)
     lists = csr_array((np.ones(n * k, dtype=np.int32), near.ravel(), ends), shape=(n, n))
     listed_by = lists.T.tocsr()
     chosen = np.empty((n, size), dtype=np.intp)
     for block in row_blocks(n, row_bytes=1, block_bytes=_BLOCK):
-        # A neighbour is nearer than any other row, so half a count for being one orders equals as distance does. It
-        # also puts all neighbours on the list: where too few rows share any, they fill the set.
+        # A neighbor is nearer than any other row, so half a count for being one orders equals as distance does. It
+        # also puts all neighbors on the list: where too few rows share any, they fill the set.
         merit = (2 * (lists[block] @ listed_by) + lists[block]).tocoo()
         other = merit.col != merit.row + block.start
         line, column, value = merit.row[other], merit.col[other].astype(np.intp), merit.data[other]

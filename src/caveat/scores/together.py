@@ -28,8 +28,8 @@ def applicable(train: Outputs | None, *others: Outputs) -> tuple[dict[str, Score
     """
     can: dict[str, Score] = {}
     cannot: dict[str, str] = {}
-    for given in others if train is None else (train, *others):
-        demand(given, who="applicable")
+    for outputs in others if train is None else (train, *others):
+        demand(outputs, who="applicable")
     for entry in catalogue():
         score = entry.score()
         reasons = [reason for outputs in others if (reason := score.missing(train=train, outputs=outputs))]
@@ -45,7 +45,7 @@ def fit_all(scores: Iterable[Score], train: Outputs, validation: Outputs | None 
 
     A second walk, shared too, fills what cannot be had before the first is over: ViM's scale (lengths outside the
     principal space), the tails of OpenMax (distances to class means), the kernel components (values at landmarks) and
-    the spread of the layers' distances. Two scores look at single rows besides: NNGuide draws some, and Mahalanobis
+    the spread of the layers' distances. Two scores also read single rows: NNGuide draws some, and Mahalanobis
     reads those of one class at a time for its class scores. A score that should learn from held-out inliers (a
     temperature) learns from ``validation`` where that is given.
     """
@@ -70,7 +70,7 @@ def score_all(
     *,
     validation: Outputs | None = None,
 ) -> dict[str, NDArray[np.float64]]:
-    """Strangeness under every applicable score, or under the named ones, by name.
+    """Scores under every applicable score, or under the named ones, by name. The larger, the stranger.
 
     All that is learned comes from one shared walk over the training outputs, and one more for what depends on the
     first: see ``fit_all``. ``names``: of the catalogue, or one name. ``validation``: held-out inliers for a score that

@@ -2,7 +2,7 @@
 
 The parameters with the smallest AUGRC of misclassification on held-out inliers are kept, as in Claros-Olivares and
 Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection Under Representation and Training Paradigm Shifts",
-appendix E. Outliers are never looked at unless the caller passes them by name.
+appendix E. Outliers are used only if the caller passes ``outlier=``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Tuned:
     n
         How many samples the choice rests on.
     caveat
-        A sentence where one is due, else empty.
+        What limits the result, in one sentence; empty if nothing does.
     """
 
     score: Score
@@ -132,10 +132,10 @@ def tune(
         if why:
             table.append(Trial(params, float("nan"), skipped=why))
             continue
-        inlier, *strange = (as_vector(values, f"score '{label}'", allow_infinite=True)
+        inlier, *outliers = (as_vector(values, f"score '{label}'", allow_infinite=True)
                             for values in _scores_of(point, looked_at))  # fmt: skip
-        value = ranking.auroc(inlier, strange[0]) if strange else ranking.augrc(inlier, correct)
-        cost = -value if strange else value
+        value = ranking.auroc(inlier, outliers[0]) if outliers else ranking.augrc(inlier, correct)
+        cost = -value if outliers else value
         trial = Trial(params, value)
         table.append(trial)
         changed = sum(params[key] != getattr(template, key) for key in params)
@@ -157,8 +157,8 @@ def tune(
 
 def _points(template: Score, grid: Mapping[str, Iterable[Any]] | None, label: str) -> Iterable[dict[str, Any]]:
     """Every combination of the grid."""
-    given = as_kind(template.grid if grid is None else grid, Mapping, "grid")
-    values = {key: as_list(choice, f"grid[{key!r}]") for key, choice in given.items()}
+    grid = as_kind(template.grid if grid is None else grid, Mapping, "grid")
+    values = {key: as_list(choice, f"grid[{key!r}]") for key, choice in grid.items()}
     if not values:
         raise InputError(f"score '{label}' has no default grid. Pass grid={{parameter: values}}.")
     allowed = [field.name for field in fields(template)]  # type: ignore[arg-type]

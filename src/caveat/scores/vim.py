@@ -1,7 +1,13 @@
-r"""Virtual-logit matching: the residual as one more logit, against the evidence in the real ones.
+r"""Residual and virtual-logit matching (ViM): the length of the feature outside the principal subspace.
 
-$$ s(x) = \alpha \lVert P^\perp (h - o) \rVert_2 - \log \sum_k \exp z_k(x), \qquad
+$$ \text{residual: } s(x) = \lVert P^\perp (h - o) \rVert_2, \qquad o = -W^+ b $$
+
+$$ \text{ViM: } s(x) = \alpha \lVert P^\perp (h - o) \rVert_2 - \log \sum_k \exp z_k(x), \qquad
    \alpha = \frac{\sum_i \max_k z_k(x_i)}{\sum_i \lVert P^\perp (h_i - o) \rVert_2} $$
+
+The subspace is spanned by the D' largest eigenvectors of the second moment of the training features about o, where all
+logits are zero; their mean is not removed. ViM takes the residual as one more logit, against the evidence in the real
+ones.
 
 Wang, Li, Feng and Zhang, "ViM: Out-Of-Distribution with Virtual-logit Matching", CVPR 2022, arXiv:2203.10807.
 """
@@ -9,28 +15,94 @@ Wang, Li, Feng and Zhang, "ViM: Out-Of-Distribution with Virtual-logit Matching"
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, final
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from caveat._internal.checks import as_count
 from caveat._internal.params import count
 from caveat.errors import CaveatWarning
-from caveat.outputs import Outputs
+from caveat.outputs import Head, Outputs
 from caveat.scores._base import Score
-from caveat.scores._statistics import ClassMoments, Gathered, Statistic
-from caveat.scores.residual import outside_principal_space, residual_length
+from caveat.scores._statistics import Accumulator, ClassMoments, Gathered, Merge, Statistic, total
+from caveat.scores._subspaces import principal_directions
 
-__all__ = ["ViM"]
+__all__ = ["Residual", "ViM"]
+
+
+@final
+@dataclass(eq=False)
+class Residual(Score):
+    """Length of the feature outside the principal subspace of the training features. The larger, the stranger.
+
+    Parameters
+    ----------
+    dimension
+        D', the dimension of the principal subspace; D or more is an error. None: the paper's rule, 1000 from 2048
+        features on, 512 from 768 on, else half of them.
+
+    Examples
+    --------
+    >>> from caveat import Head
+    >>> head = Head([[1.0, 0.0], [-1.0, 0.0]])
+    >>> train = Outputs(features=[[5.0, 0.1], [-5.0, -0.1]], head=head)
+    >>> Residual().fit(train).score(Outputs(features=[[9.0, 0.0], [0.0, 3.0]], head=head)).round(1)
+    array([0.2, 3. ])
+    """
+
+    dimension: int | None = count(None)
+
+    name: ClassVar[str] = "residual"
+    needs: ClassVar[tuple[str, ...]] = ("features",)
+    fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
+    learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
+
+    def _fit(self, train: Outputs, gathered: Gathered) -> None:
+        self.origin_, self.outside_ = outside_principal_space(gathered[ClassMoments()], train.head, self.dimension)
+
+    def _score(self, block: Outputs) -> NDArray[Any]:
+        return residual_length(block.features, self.origin_, self.outside_)
+
+
+def principal_dimension(width: int) -> int:
+    """D' of the ViM paper for D features.
+
+    >>> [principal_dimension(width) for width in (2048, 2047, 768, 767)]
+    [1000, 512, 512, 383]
+    """
+    return 1000 if width >= 2048 else 512 if width >= 768 else width // 2
+
+
+def outside_principal_space(
+    moments: ClassMoments, head: Head, dimension: int | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The origin o (D,) and an orthonormal basis (D, D - D') of what the principal subspace leaves out."""
+    width = head.n_features
+    inside = principal_dimension(width) if dimension is None else dimension
+    as_count(inside, "dimension", least=0, most=width - 1)
+    # Weights that sum to zero over the classes, as training tends to leave them, have a singular value that is zero up
+    # to the rounding of their own float type: it must not be inverted.
+    rounding = max(head.weight.shape) * float(np.finfo(head.weight.dtype).eps)
+    origin = -np.linalg.pinv(head.weight.astype(np.float64), rcond=rounding) @ head.bias.astype(np.float64)
+    shift = moments.global_mean - origin
+    about_origin = moments.total_scatter + moments.n * np.outer(shift, shift)
+    return origin, principal_directions(about_origin)[1][:, inside:]
+
+
+def residual_length(rows: NDArray[Any], origin: NDArray[np.float64], outside: NDArray[np.float64]) -> NDArray[Any]:
+    """Length of each row, seen from the origin, along the basis ``outside``."""
+    return np.asarray(np.linalg.norm((rows - origin.astype(rows.dtype)) @ outside.astype(rows.dtype), axis=1))
+
 
 _SMALLEST_RESIDUAL = 1e-6  # as a share of the training features' length: below it there is only rounding
 
 
 @final
 @dataclass
-class VirtualScale(Statistic):
+class VirtualScale(Accumulator):
     """Sums over the training rows: largest logit, length outside the principal space, whole length."""
 
     dimension: int | None
@@ -38,20 +110,15 @@ class VirtualScale(Statistic):
     outside: NDArray[Any] = field(compare=False, repr=False)
 
     reads: ClassVar[tuple[str, ...]] = ("features", "logits")
+    merge: ClassVar[Merge] = {"evidence": total, "residual": total, "length": total}
 
-    def begin(self, train: Outputs) -> None:
-        self.evidence = self.residual = self.length = 0.0
-
-    def update(self, block: Outputs) -> None:
-        self.evidence += float(block.logits.max(axis=1).sum(dtype=np.float64))
-        self.residual += float(residual_length(block.features, self.origin, self.outside).sum(dtype=np.float64))
-        self.length += float(np.linalg.norm(block.features, axis=1).sum(dtype=np.float64))
-
-    def __add__(self, other: Self) -> Self:
-        both = replace(self)
-        both.evidence, both.residual = self.evidence + other.evidence, self.residual + other.residual
-        both.length = self.length + other.length
-        return both
+    def of_block(self, block: Outputs) -> dict[str, Any]:
+        rows = {
+            "evidence": block.logits.max(axis=1),
+            "residual": residual_length(block.features, self.origin, self.outside),
+            "length": np.linalg.norm(block.features, axis=1),
+        }
+        return {name: float(values.sum(dtype=np.float64)) for name, values in rows.items()}
 
 
 @final
@@ -81,11 +148,7 @@ class ViM(Score):
     name: ClassVar[str] = "vim"
     needs: ClassVar[tuple[str, ...]] = ("features", "logits")
     fits_on: ClassVar[tuple[str, ...]] = ("features", "logits", "head")
-    cost: ClassVar[str] = "D² + C"
-    paper: ClassVar[str] = "Wang et al. 2022"
-
-    def statistics(self) -> tuple[Statistic, ...]:
-        return (ClassMoments(),)
+    learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
 
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         self.origin_, self.outside_ = outside_principal_space(gathered[ClassMoments()], train.head, self.dimension)

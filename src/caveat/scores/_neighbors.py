@@ -1,7 +1,7 @@
 """Exact nearest rows of a batch among themselves: a matrix product proposes, differences decide.
 
 $|a|^2 + |b|^2 - 2 a^T b$ is quick but loses the small distances to rounding, and a detector that divides by them needs
-them right. So the product only proposes a few rows more than asked for; their distances are taken from differences. A
+them right. So the product only proposes a few rows more than k; their distances are taken from differences. A
 row is done when even the rounding of the product cannot hide a nearer one among those not proposed; the others, such as
 rows with many copies, are compared with every row.
 """
@@ -17,10 +17,8 @@ from caveat._internal.blocks import row_blocks
 from caveat._internal.parallel import map_in_threads
 from caveat.errors import InputError
 
-__all__ = ["distances_between", "nearest_rows"]
-
 Array = NDArray[np.float64]
-_MORE = 12  # rows proposed beyond those asked for
+_MORE = 12  # rows proposed beyond k
 _BLOCK = 4 * 2**20  # bytes of one tile of distances: it is written once and read twice
 
 
@@ -37,15 +35,15 @@ def nearest_rows(rows: Array, k: int) -> tuple[NDArray[np.intp], Array]:
     """
     n, width = rows.shape
     if n <= k:
-        raise InputError(f"a batch must hold more than {k} rows to have {k} neighbours each, got {n}.")
-    centred = rows - rows.mean(axis=0)  # the rounding of the product grows with the lengths
-    squares = np.einsum("ij,ij->i", centred, centred)
+        raise InputError(f"a batch must hold more than {k} rows to have {k} neighbors each, got {n}.")
+    centered = rows - rows.mean(axis=0)  # the rounding of the product grows with the lengths
+    squares = np.einsum("ij,ij->i", centered, centered)
     slack = 4 * (width + 4) * np.finfo(np.float64).eps * (np.sqrt(squares) + np.sqrt(squares.max())) ** 2
     proposed = min(k + _MORE, n - 1)
 
     def search(block: slice) -> tuple[NDArray[np.intp], Array]:
         here = np.arange(block.start, block.stop)
-        tile = squares - 2 * (centred[block] @ centred.T) + squares[block, None]
+        tile = squares - 2 * (centered[block] @ centered.T) + squares[block, None]
         tile[here - block.start, here] = np.inf
         near = np.argpartition(tile, proposed - 1, axis=1)[:, :proposed]
         near.sort(axis=1)
@@ -62,12 +60,12 @@ def nearest_rows(rows: Array, k: int) -> tuple[NDArray[np.intp], Array]:
 
 def distances_between(rows: Array, here: NDArray[np.intp], there: NDArray[np.intp]) -> Array:
     """Distances (b, m) from the rows numbered ``here`` (b,) to those numbered ``there`` (b, m), from differences."""
-    found = np.empty(there.shape)
+    distances = np.empty(there.shape)
     for block in row_blocks(here.size, row_bytes=8 * rows.shape[1] * there.shape[1], block_bytes=_BLOCK):
         gap = rows[there[block]]
         gap -= rows[here[block], None, :]
-        found[block] = np.sqrt(np.einsum("bmd,bmd->bm", gap, gap))
-    return found
+        distances[block] = np.sqrt(np.einsum("bmd,bmd->bm", gap, gap))
+    return distances
 
 
 def _among_all(rows: Array, here: NDArray[np.intp], k: int) -> tuple[NDArray[np.intp], Array]:

@@ -1,6 +1,7 @@
-r"""A covariance for every class in bounded memory: a few directions of each, the rest equally wide.
+r"""One covariance for all classes, applied by whitening, and one for every class in bounded memory.
 
-In coordinates where the common covariance is the identity, the covariance of class c is modelled as
+In whitened coordinates a Mahalanobis distance is a plain distance, and one matrix product. There the common covariance
+is the identity, and the covariance of class c is modeled by a few directions, the rest equally wide:
 
 $$ \Sigma_c = U_c \operatorname{diag}(v_c)\, U_c^\top + r_c\,(I - U_c U_c^\top), $$
 
@@ -19,18 +20,61 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.arrays import widened
-from caveat._internal.blocks import row_blocks
+from caveat._internal.blocks import by_row_blocks, row_blocks
+from caveat._internal.checks import check_result
 from caveat._internal.parallel import map_in_threads
+from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import ClassMoments, unit_rows
-
-__all__ = ["ClassCovariances", "class_covariances"]
 
 _SWEEPS = 3  # of orthogonal iteration: whitened spectra are flat, one sweep would find little more than chance
 _SPARE = 8  # directions carried along beyond the rank, so that the last ones kept are good too
 _PROBES = 16  # random directions for the variance outside the subspace
 _SMALL = 8  # rows per direction up to which whitening the rows costs less than whitening directions in every sweep
 _HELD = 64 * 2**20  # bytes of one class that are kept while it is worked on; a larger one is read again each time
+
+
+def whitener(covariance: NDArray[np.float64], *, ridge: float, what: str = "features") -> NDArray[np.float64]:
+    """A matrix W with W W^T = (covariance + ridge * its mean variance * I)^-1."""
+    scale = float(np.trace(covariance)) / covariance.shape[0]
+    check_result(covariance, f"the covariance of {what}")
+    if not scale > 0:
+        raise InputError(f"{what} must vary within at least one class, but every row equals its class mean.")
+    values, vectors = np.linalg.eigh(covariance / scale)
+    scaled: NDArray[np.float64] = vectors / np.sqrt((np.maximum(values, 0) + ridge) * scale)
+    return scaled
+
+
+def nearest_mean(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]:
+    """Squared Euclidean distance of each row to the nearest mean, shape (n,).
+
+    The product says which mean is nearest; the distance comes from the difference. Where classes lie far apart, as near
+    neural collapse, the product has no digits left for it in float32.
+    """
+    kept = means.astype(rows.dtype)
+
+    def nearest(part: NDArray[Any]) -> NDArray[Any]:
+        gap = kept[np.argmin(_beyond(part, means), axis=1)]
+        gap -= part
+        return _lengths(gap)
+
+    return by_row_blocks(nearest, rows, row_bytes=8 * means.shape[0] + rows.itemsize * means.shape[1])
+
+
+def squared_distances(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Squared Euclidean distance of each row to each mean, shape (n, C)."""
+    return np.asarray(np.maximum(_lengths(rows)[:, None] + _beyond(rows, means), 0), dtype=np.float64)
+
+
+def _lengths(rows: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+
+
+def _beyond(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]:
+    """|row - mean|^2 - |row|^2, shape (n, C)."""
+    product = rows @ (-2 * means.astype(rows.dtype)).T
+    product += np.einsum("ij,ij->i", means, means).astype(rows.dtype)
+    return np.asarray(product)
 
 
 class ClassCovariances(NamedTuple):
@@ -46,18 +90,8 @@ def class_covariances(
 ) -> ClassCovariances:
     """The covariance of each class about its mean, with one class per thread in memory.
 
-    Parameters
-    ----------
-    train
-        Features and labels; the rows of a class are read in blocks.
-    moments
-        Of the same rows.
-    whitener
-        Shape (D, D), as made by :func:`caveat.scores._whitening.whitener`.
-    rank
-        Directions kept; with D or more the covariances are exact.
-    seed
-        Of the first directions tried, and of the probes.
+    ``moments`` are those of ``train``. With a ``rank`` of D or more the covariances are exact. ``seed`` draws the first
+    directions and the probes.
     """
     classes, width = moments.means.shape
     kind = np.result_type(train.features.dtype, np.float32)
@@ -71,7 +105,7 @@ def class_covariances(
 
     def fill(c: int) -> None:
         n = members[c].size
-        rows: Iterable[NDArray[Any]] = _CentredRows(train.features, members[c], moments.means[c], moments.normalize)
+        rows: Iterable[NDArray[Any]] = _CenteredRows(train.features, members[c], moments.means[c], moments.normalize)
         small = n <= _SMALL * start.shape[1]
         if small:
             rows = [block @ white for block in rows]
@@ -102,7 +136,7 @@ def class_covariances(
 
 @final
 @dataclass(frozen=True)
-class _CentredRows:
+class _CenteredRows:
     """The rows of one class minus its mean; every walk reads them again, in blocks."""
 
     features: NDArray[Any]
@@ -112,8 +146,7 @@ class _CentredRows:
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         for block in row_blocks(self.index.size, row_bytes=self.features.shape[1] * 8):
-            rows = self.features[self.index[block]]
-            rows = widened(rows)
+            rows = widened(self.features[self.index[block]])
             rows = unit_rows(rows) if self.normalize else rows
             yield rows - self.mean.astype(rows.dtype)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from caveat import InputError
-from caveat.scores._neighbours import distances_between, nearest_rows
+from caveat.scores._neighbors import distances_between, nearest_rows
 
 
 def literal(rows, k):
@@ -60,7 +60,7 @@ def test_equals_come_in_the_order_of_their_numbers(n, width, values, seed):
 def test_blocks_do_not_matter(monkeypatch):
     rows = np.random.default_rng(1).normal(size=(150, 4))
     whole = nearest_rows(rows, 7)
-    monkeypatch.setattr("caveat.scores._neighbours._BLOCK", 2_000)
+    monkeypatch.setattr("caveat.scores._neighbors._BLOCK", 2_000)
     for part, all_at_once in zip(nearest_rows(rows, 7), whole, strict=True):
         np.testing.assert_array_equal(part, all_at_once)
 
@@ -72,5 +72,5 @@ def test_distances_between_named_rows():
 
 
 def test_too_few_rows_are_named():
-    with pytest.raises(InputError, match="more than 3 rows to have 3 neighbours each, got 3"):
+    with pytest.raises(InputError, match="more than 3 rows to have 3 neighbors each, got 3"):
         nearest_rows(np.eye(3), 3)
