@@ -35,14 +35,12 @@ from caveat.metrics.selective import (
     risk_curve,
 )
 from caveat.metrics.selective_intervals import augrc_interval, aurc_interval, selective_intervals
-from caveat.metrics.validation import MetricValidation, property_rate, validate_metrics
 from caveat.results import proportion_interval
 
 __all__ = [
     "Calibration",
     "CoverageVerdict",
     "FailureDetection",
-    "MetricValidation",
     "Placements",
     "Reliability",
     "RiskCurve",
@@ -83,7 +81,6 @@ __all__ = [
     "ood_failures",
     "ood_protocol",
     "paired_p_value",
-    "property_rate",
     "proportion_interval",
     "rank_cv",
     "rank_ss",
@@ -97,7 +94,6 @@ __all__ = [
     "t_cv",
     "t_ss",
     "true_ranks",
-    "validate_metrics",
     "width_error_r2",
     "width_error_tau",
     "worst_slab_coverage",
