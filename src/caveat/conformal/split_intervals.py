@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import as_vector, check_each, same_length
 from caveat._internal.params import check_params, choice
-from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.conformal.p_values import check_seen
+from caveat.conformal.quantile import Promise
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.results import Intervals
 
