@@ -18,8 +18,7 @@ from caveat.metrics.auroc_intervals import Placements, auroc_interval, mean_auro
 from caveat.metrics.balanced_selective import balanced_augrc, balanced_aurc
 from caveat.metrics.calibration import Calibration, Reliability, brier, calibration, ece, nll, reliability
 from caveat.metrics.conformal_detection import conformal_auroc, conformal_fpr_at_tpr
-from caveat.metrics.coverage import coverage, covgap, worst_slab_coverage
-from caveat.metrics.coverage_verdict import CoverageVerdict, coverage_verdict
+from caveat.metrics.coverage import CoverageVerdict, coverage, coverage_verdict, covgap, worst_slab_coverage
 from caveat.metrics.detection import aupr, auroc, conservative_auroc, detection_error, fpr_at_tpr, roc_curve
 from caveat.metrics.efficiency import better, efficiency
 from caveat.metrics.ood_protocol import FailureDetection, misclassification, ood_failures, ood_protocol

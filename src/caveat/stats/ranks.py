@@ -8,11 +8,12 @@ $$ Q = \frac{(k-1) \sum_j (R_j - N(k+1)/2)^2}{A - C}, \; F = \frac{(N-1) Q}{N(k-
 
 Q is Friedman's statistic corrected for ties (chi-square with k - 1 degrees of freedom); F is that of Iman and Davenport
 (Communications in Statistics A9, 1980), which is less conservative; W is Kendall's coefficient of concordance.
-Conover, Practical Nonparametric Statistics, 3rd ed., 1999, section 5.8; Demsar, JMLR 7, 2006. Both tails are wrong for
-small tables (3 methods in 3 blocks: F rejects 20 % of pure noise at 0.05), so those get an exact p-value as well: if the
-methods are alike, every order of the ranks within a block is equally likely and blocks are independent, and the p-value
-is the share of all such tables whose rank sums lie at least as far apart as those observed (Friedman, JASA 32, 1937).
-Two methods that agree in four blocks have p = 1/8; the F distribution says 0 there. For k = 2 this is the sign test.
+Conover, Practical Nonparametric Statistics, 3rd ed., 1999, section 5.8; Demsar, JMLR 7, 2006.
+
+Both tails are wrong for small tables (3 methods in 3 blocks: F rejects 20 % of pure noise at 0.05), so those get an
+exact p-value: if the methods are alike, every order of the ranks within a block is equally likely and blocks are
+independent, and the p-value is the share of all such tables whose rank sums lie at least as far apart as those observed
+(Friedman, JASA 32, 1937). Two methods that agree in four blocks have p = 1/8; the F distribution says 0 there.
 """
 
 from __future__ import annotations
