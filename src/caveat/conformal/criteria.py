@@ -33,7 +33,6 @@ def criteria(
     weights: NDArray[np.float64] | None = None,
 ) -> dict[str, float]:
     """Weighted means over the rows of p-values (n, C). Without labels no observed criterion, without epsilon no set."""
-    found: dict[str, float] = {}
 
     def mean(values: NDArray[Any]) -> float:
         return float(np.average(values.astype(np.float64, copy=False), weights=weights))
@@ -41,17 +40,17 @@ def criteria(
     # Sums are float64 whatever p is; p itself stays, so that an epsilon rounded like it still ties with it.
     total, largest = p.sum(axis=1, dtype=np.float64), p.max(axis=1)
     second = np.partition(p, -2, axis=1)[:, -2] if p.shape[1] > 1 else np.zeros(p.shape[0])
-    found |= {"S": mean(total), "U": mean(second), "F": mean(total - largest), "credibility": mean(largest)}
+    means = {"S": mean(total), "U": mean(second), "F": mean(total - largest), "credibility": mean(largest)}
     own = None if labels is None else np.take_along_axis(p, labels[:, None], axis=1)[:, 0]
     if labels is not None and own is not None:
         others = np.where(np.arange(p.shape[1]) == labels[:, None], -np.inf, p)
         best_other = others.max(axis=1) if p.shape[1] > 1 else np.zeros(p.shape[0])
-        found |= {"OU": mean(best_other), "OF": mean(total - own)}
+        means |= {"OU": mean(best_other), "OF": mean(total - own)}
     if epsilon is None:
-        return found
+        return means
     size = np.count_nonzero(p > epsilon, axis=1)
-    found |= {"N": mean(size), "M": mean(size > 1), "E": mean(np.maximum(size - 1, 0)), "empty": mean(size == 0)}
+    means |= {"N": mean(size), "M": mean(size > 1), "E": mean(np.maximum(size - 1, 0)), "empty": mean(size == 0)}
     if own is not None:
         wrong = size - (own > epsilon)
-        found |= {"OM": mean(wrong > 0), "OE": mean(wrong)}
-    return found
+        means |= {"OM": mean(wrong > 0), "OE": mean(wrong)}
+    return means

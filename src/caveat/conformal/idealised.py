@@ -1,4 +1,4 @@
-r"""The idealised setting: the distribution is known, and every criterion of efficiency is an exact number.
+r"""The idealized setting: the distribution is known, and every criterion of efficiency is an exact number.
 
 For a joint distribution Q over finitely many objects and labels and a conformity measure A (larger = more typical),
 
@@ -77,7 +77,7 @@ def p_lines(q: ArrayLike, a: ArrayLike, *, by_label: bool = False) -> tuple[Floa
 
 
 def efficiency(q: ArrayLike, a: ArrayLike, *, epsilon: float | None = None, by_label: bool = False) -> dict[str, float]:
-    """The exact criteria of the idealised conformal predictor; keys as in ``metrics.efficiency``.
+    """The exact criteria of the idealized conformal predictor; keys as in ``metrics.efficiency``.
 
     Every criterion is, for one object, a piecewise linear function of tau. Between two crossings of the lines (with
     each other, and with epsilon) it is linear, so its mean is its value in the middle: exact, nothing is simulated.
@@ -148,12 +148,11 @@ def _weak_orders(n: int) -> Iterator[list[int]]:
 
 def _crossings(below: Floats, tied: Floats, epsilon: float | None) -> Floats:
     """0, 1 and every tau between them where two lines cross, or one crosses epsilon."""
-    slopes = np.subtract.outer(tied, tied)
-    heights = np.subtract.outer(below, below)
-    found = [-heights[slopes != 0] / slopes[slopes != 0]]
+    slopes, heights = np.subtract.outer(tied, tied), np.subtract.outer(below, below)
+    crossings = [-heights[slopes != 0] / slopes[slopes != 0]]
     if epsilon is not None:
-        found.append((epsilon - below[tied > 0]) / tied[tied > 0])
-    inside = np.concatenate(found)
+        crossings.append((epsilon - below[tied > 0]) / tied[tied > 0])
+    inside = np.concatenate(crossings)
     return np.unique(np.concatenate([[0.0, 1.0], inside[(inside > 0) & (inside < 1)]]))
 
 

@@ -72,14 +72,14 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
 def _step_above(value: float, scores: NDArray[np.float64]) -> float:
     """The next number above ``value`` in the coarsest float type that holds all scores.
 
-    Which type the caller's scores compare in cannot be asked: a list of np.float32 has none, and scores stored as
+    The type in which the caller compares is not known: a list of np.float32 has none, and scores stored as
     float64 may have been float32. In every type that holds the scores, finer ones too, the answer stays above ``value``
     and at or below every larger score.
     """
     for kind in (np.float16, np.float32):
         with np.errstate(over="ignore"):
-            held = scores.astype(kind)
-        above = float(np.nextafter(kind(value), kind(np.inf))) if np.array_equal(held, scores) else math.inf
+            exact = np.array_equal(scores.astype(kind), scores)
+        above = float(np.nextafter(kind(value), kind(np.inf))) if exact else math.inf
         if above < math.inf:  # the largest float16 has none above it
             return above
     return float(np.nextafter(value, np.inf))
