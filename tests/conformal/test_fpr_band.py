@@ -140,11 +140,11 @@ def test_level_is_the_exact_one():
         assert FPRBand(inlier, delta=0.1, method=method).level == pytest.approx(1 - violation, abs=6e-6)
     low = FPRBand(inlier, delta=0.01, method="asymptotic")
     assert low.level == pytest.approx(1 - 0.01225, abs=6e-6)
-    assert "0.98775, below the requested 0.99" in low.caveat
+    assert "0.98775, below the 0.99 asked for" in low.caveat
     assert FPRBand(inlier, delta=0.01).caveat == ""
     own = FPRBand(inlier, delta=0.1, method=np.minimum(1, np.arange(1, 1001) / 1000 + 0.01))
     assert own.level == pytest.approx(1 - violation_probability(own.method))
-    assert "below the requested 0.9" in own.caveat
+    assert "below the 0.9 asked for" in own.caveat
 
 
 def test_sides_of_different_shape():

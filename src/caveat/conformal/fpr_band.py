@@ -177,7 +177,7 @@ class FPRBand:
             if set(self._names) - {"simes", "dkwm"}:  # these two hold for every n
                 return f"n = {self.n} is above {EXACT_UP_TO}: the level is nominal, not checked."
         if self.level < 1 - self.delta - 1e-9:
-            return f"The level is {self.level:.5f}, below the requested {1 - self.delta:g}. Use method 'exact'."
+            return f"The level is {self.level:.5f}, below the {1 - self.delta:g} asked for. Use method 'exact'."
         return ""
 
     @property

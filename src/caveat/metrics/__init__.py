@@ -15,7 +15,6 @@ from caveat.metrics.adaptivity import (
     true_ranks,
 )
 from caveat.metrics.auroc_intervals import Placements, auroc_interval, mean_auroc_interval, paired_p_value
-from caveat.metrics.balanced_selective import balanced_augrc, balanced_aurc
 from caveat.metrics.calibration import Calibration, Reliability, brier, calibration, ece, nll, reliability
 from caveat.metrics.conformal_detection import conformal_auroc, conformal_fpr_at_tpr
 from caveat.metrics.coverage import CoverageVerdict, coverage, coverage_verdict, covgap, worst_slab_coverage
@@ -27,6 +26,8 @@ from caveat.metrics.selective import (
     RiskCurve,
     augrc,
     aurc,
+    balanced_augrc,
+    balanced_aurc,
     coverage_at_risk,
     e_augrc,
     e_aurc,
