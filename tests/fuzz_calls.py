@@ -71,7 +71,6 @@ COVERED, SIZES, RANKS = MEMBER[np.arange(N), LABELS], MEMBER.sum(axis=1), metric
 MEAN, SCALE = _rng.normal(size=N), _rng.random(N) + 0.1
 Y = MEAN + SCALE * _rng.normal(size=N)
 X = _rng.normal(size=(N, D))
-IMAGES = np.abs(_rng.normal(size=(N, 9)))
 JOINT = np.array([[0.1, 0.2], [0.3, 0.4]])
 TABLE = _rng.random((8, 3))
 LOGIT_FIELDS = ("logits", "labels")
@@ -287,18 +286,6 @@ _add(
     arguments={"measure": "ratio", "k": 1, "metric": "euclidean", "x": X, "y": LABELS, "test": X[:7] + 0.1, "most": 2,
                "alpha": 0.2, "rng": RNG, "by": None},
 )  # fmt: skip
-_add(
-    "conformal.FullKNN(tangent)",
-    lambda *, x, y, test: conformal.FullKNN(metric="tangent").fit(x, y).p_values(test),
-    "conformal.FullKNN", "conformal.TangentDistance",
-    arguments={"x": IMAGES[:12], "y": np.arange(12) % 3, "test": IMAGES[:3] + 0.1},
-)  # fmt: skip
-_add(
-    "conformal.TangentDistance",
-    lambda *, sides, sigma, shape: conformal.FullKNN(metric=conformal.TangentDistance(sides, sigma, shape))
-    .fit(IMAGES[:12], np.arange(12) % 3).p_values(IMAGES[:3] + 0.1),
-    arguments={"sides": "two", "sigma": 0.9, "shape": (3, 3)},
-)  # fmt: skip
 
 
 def _band(
@@ -325,20 +312,12 @@ def _difficulty_model(*, regressor: Any, floor: Any, x: Any, residual: Any, loss
     return conformal.DifficultyModel(regressor, floor).fit(x, residual, loss=loss).scale(asked, loss=loss)
 
 
-def _masked(*, x: Any, asked: Any, rng: Any, **params: Any) -> Any:
-    model = conformal.MaskedReconstruction(**params).fit(x, rng)
-    return model.loss(asked, rng)
-
-
 _add("conformal.EaseBins", _ease_bins, arguments={"ease": EASE, "bins": 4, "asked": EASE})
 _add("conformal.EaseBins(edges)", lambda *, edges, asked: conformal.EaseBins(edges).assign(asked), "conformal.EaseBins",
      arguments={"edges": np.array([0.2, 0.6]), "asked": EASE})  # fmt: skip
 _add("conformal.DifficultyModel", _difficulty_model,
      arguments={"regressor": LinearRegression(), "floor": 0.05, "x": X, "residual": Y - MEAN, "loss": SCALE,
                 "asked": X})  # fmt: skip
-_add("conformal.MaskedReconstruction", _masked,
-     arguments={"share": 0.3, "copies": 3, "features": 5, "ridge": 1e-3, "x": X, "asked": X[:9], "rng": RNG},
-     work=("copies", "features"))  # fmt: skip
 _functions(
     conformal,
     {
@@ -435,7 +414,6 @@ _functions(
         "nll": {"labels": LABELS, "probs": PROBS, "logits": None},
         "ood_failures": {"inlier": SCORE, "correct": CORRECT, "outlier": OUTLIER},
         "ood_protocol": {"inlier": SCORE, "correct": CORRECT, "outlier": OUTLIER, **_BOOT},
-        "property_rate": {"sizes": SIZES, "difficulty": EASE, "rng": RNG, "m": 5, "pairs": 50},
         "proportion_interval": {"hits": 3, "n": 10, "delta": 0.1},
         "rank_cv": {"covered": COVERED, "ranks": RANKS, "alpha": 0.2, "edges": (1, 2, 4)},
         "rank_ss": {"sizes": SIZES, "ranks": RANKS, "edges": (1, 2, 4)},
@@ -443,9 +421,6 @@ _functions(
         "t_cv": {"covered": COVERED, "ease": EASE, "alpha": 0.2, "bins": 4},
         "t_ss": {"sizes": SIZES, "ranks": RANKS, "ease": EASE, "bins": 4},
         "true_ranks": _JUDGED,
-        "validate_metrics": {"covered": COVERED, "sizes": SIZES, "ranks": RANKS, "ease": EASE, "short": SIZES,
-                             "over": RANKS, "alpha": 0.2, "rng": RNG, "trials": 3, "sample": 30, "m": 5, "pairs": 20,
-                             "bins": 4},
         "width_error_r2": {"widths": SCALE, "errors": np.abs(Y - MEAN), "bins": 4},
         "width_error_tau": {"widths": SCALE, "errors": np.abs(Y - MEAN)},
         "worst_slab_coverage": {"covered": COVERED, "features": X, "rng": RNG, "delta": 0.2, "directions": 10,
@@ -458,8 +433,6 @@ _functions(
     nll={"infinite": _SURE},
     calibration={"infinite": _SURE, "work": ("resamples",), "fields": {"outputs": LOGIT_FIELDS}},
     adaptivity={"fields": {"outputs": LOGIT_FIELDS}, "nan": "equal ranks or sizes everywhere: nothing to follow"},
-    validate_metrics={"work": ("trials", "pairs"), "nan": "a metric that does not vary has no correlation"},
-    property_rate={"work": ("pairs",)},
     worst_slab_coverage={"work": ("directions",), "nan": "no sample in the slab: documented, with a warning"},
     ood_failures={"infinite": "scores are returned as they came"},
     risk_curve={"infinite": "the threshold above which everything is accepted"},
@@ -645,7 +618,7 @@ _add("wrap(regressor)", _regressor, "wrap",
 
 RECORDS = {  # results: functions make them from values that they have checked
     "conformal.Tuned", "metrics.CoverageVerdict", "metrics.Calibration", "metrics.FailureDetection",
-    "metrics.MetricValidation", "metrics.Reliability", "metrics.RiskCurve", "stats.Comparison", "stats.Friedman",
+    "metrics.Reliability", "metrics.RiskCurve", "stats.Comparison", "stats.Friedman",
     "stats.PairedTest",
     "geometry.NeuralCollapse", "geometry.Proximity", "robust.Sandwich", "scores.Entry", "scores.DetectorEntry",
     "scores.Trial", "scores.Tuned",

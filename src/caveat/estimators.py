@@ -5,8 +5,9 @@ The estimator is already fitted; ``calibrate`` takes data that neither fitted no
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable
-from typing import Any, Literal, Self, final
+from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,8 +22,48 @@ from caveat.results import Intervals, PredictionSets
 __all__ = ["ConformalClassifier", "ConformalRegressor", "wrap"]
 
 
+class _Wrapped(ABC):
+    """What scikit-learn asks of an estimator: settings that can be listed, changed and cloned."""
+
+    settings: ClassVar[tuple[str, ...]]  # arguments of the constructor
+    estimator: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings; with ``deep`` also those of the estimator, as ``estimator__name``."""
+        own = {name: getattr(self, "nonconformity" if name == "score" else name) for name in self.settings}
+        if not deep or not hasattr(self.estimator, "get_params"):
+            return own
+        return own | {f"estimator__{name}": value for name, value in self.estimator.get_params().items()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings. The calibration is dropped, because it was made for the earlier ones."""
+        settings = self.get_params(deep=False)
+        for name in params:
+            if name.startswith("estimator__"):
+                raise InputError(
+                    f"{name} belongs to the fitted estimator. Set it there, fit again and wrap the result."
+                )
+            check_known(name, settings, "setting")
+        fresh = type(self)(**settings | params)  # checked before anything changes
+        vars(self).clear()
+        vars(self).update(vars(fresh))
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import get_tags
+
+        return get_tags(self.estimator[0] if isinstance(self.estimator, tuple) else self.estimator)
+
+    def __sklearn_clone__(self) -> Self:
+        return type(self)(**self.get_params(deep=False))
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{name}={value!r}" for name, value in self.get_params(deep=False).items())
+        return f"{type(self).__name__}({params})"
+
+
 @final
-class ConformalClassifier:
+class ConformalClassifier(_Wrapped):
     """A fitted classifier with prediction sets. Made by ``caveat.wrap``.
 
     ``predict``, ``score``, ``get_params``, ``set_params`` and ``sklearn.base.clone`` work as in scikit-learn. A clone
@@ -37,7 +78,7 @@ class ConformalClassifier:
         ``score`` is kept as ``nonconformity``, because ``score(X, y)`` is the accuracy.
     """
 
-    _estimator_type = "classifier"  # what scikit-learn before 1.6 asks for instead of tags
+    settings = ("estimator", "score", "alpha", "by", "delta")
 
     def __init__(
         self,
@@ -58,11 +99,11 @@ class ConformalClassifier:
         return np.asarray(self.estimator.classes_)
 
     def calibrate(self, x: Any, y: ArrayLike, rng: Rng | None = None) -> Self:
-        """Set the threshold on held-out rows and their classes. ``rng`` randomises aps, raps and saps."""
+        """Set the threshold on held-out rows and their classes. ``rng`` randomizes aps, raps and saps."""
         labels = self._class_numbers(y)
         by = self.by(x) if callable(self.by) else self.by
         sets = SplitSets(self.nonconformity, alpha=self.alpha, by=by, delta=self.delta)
-        self.sets_ = sets.calibrate(self._outputs(x, labels), _drawn_by(rng))
+        self.sets_ = sets.calibrate(self._outputs(x, labels), _generator(rng))
         return self
 
     def predict(self, x: Any) -> NDArray[Any]:
@@ -76,7 +117,7 @@ class ConformalClassifier:
 
     def predict_set(self, x: Any, rng: Rng | None = None) -> PredictionSets:
         """Which classes are still possible for each row; columns follow ``classes_``."""
-        return self._calibrated().predict(self._outputs(x), _drawn_by(rng), groups=self._groups(x))
+        return self._calibrated().predict(self._outputs(x), _generator(rng), groups=self._groups(x))
 
     def predict_labels(self, x: Any, rng: Rng | None = None) -> list[NDArray[Any]]:
         """The names of the classes that are still possible, row by row."""
@@ -85,26 +126,7 @@ class ConformalClassifier:
 
     def predict_p(self, x: Any, rng: Rng | None = None) -> NDArray[np.float64]:
         """P-value of every class of each row, shape (n, C)."""
-        return self._calibrated().p_values(self._outputs(x), _drawn_by(rng), groups=self._groups(x))
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings; with ``deep`` also those of the estimator, as ``estimator__name``."""
-        own = {"estimator": self.estimator, "score": self.nonconformity, "alpha": self.alpha, "by": self.by}
-        return own | {"delta": self.delta} | (_nested(self.estimator) if deep else {})
-
-    def set_params(self, **params: Any) -> Self:
-        """Change settings. The calibration is dropped, because it was made for the earlier ones."""
-        _reset(self, params)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        return _tags(self.estimator)
-
-    def __sklearn_clone__(self) -> ConformalClassifier:
-        return ConformalClassifier(**self.get_params(deep=False))
-
-    def __repr__(self) -> str:
-        return f"ConformalClassifier({_listed(self.get_params(deep=False))})"
+        return self._calibrated().p_values(self._outputs(x), _generator(rng), groups=self._groups(x))
 
     def _calibrated(self) -> SplitSets:
         if not hasattr(self, "sets_"):
@@ -118,11 +140,11 @@ class ConformalClassifier:
         numbers = {name: i for i, name in enumerate(self.classes_.tolist())}
         column = _one_column(y, "y")
         try:
-            found = np.array([numbers.get(name, -1) for name in column.tolist()], dtype=np.intp)
+            labels = np.array([numbers.get(name, -1) for name in column.tolist()], dtype=np.intp)
         except TypeError:  # a list or a dict in the place of a class
             raise InputError("y must hold one class per row, got a container. Pass class names or numbers.") from None
-        check_each(column, found >= 0, "y", "hold classes the estimator knows")
-        return found
+        check_each(column, labels >= 0, "y", "hold classes the estimator knows")
+        return labels
 
     def _outputs(self, x: Any, labels: NDArray[np.intp] | None = None) -> Outputs:
         if hasattr(self.estimator, "predict_proba"):
@@ -140,7 +162,7 @@ class ConformalClassifier:
 
 
 @final
-class ConformalRegressor:
+class ConformalRegressor(_Wrapped):
     """A fitted regressor with prediction intervals. Made by ``caveat.wrap``.
 
     ``predict``, ``score``, ``get_params``, ``set_params`` and ``sklearn.base.clone`` work as in scikit-learn. A clone
@@ -149,7 +171,7 @@ class ConformalRegressor:
     Parameters
     ----------
     estimator
-        With ``predict``; or a pair of fitted quantile regressors, lower and upper, for conformalised quantiles.
+        With ``predict``; or a pair of fitted quantile regressors, lower and upper, for conformalized quantiles.
     scale
         None, or how hard each row is: a callable on X or a fitted regressor that predicts a positive scale.
     alpha, delta
@@ -158,7 +180,7 @@ class ConformalRegressor:
         None, or a callable on X that names the group of each row.
     """
 
-    _estimator_type = "regressor"  # what scikit-learn before 1.6 asks for instead of tags
+    settings = ("estimator", "scale", "alpha", "delta", "by")
 
     def __init__(
         self,
@@ -175,7 +197,7 @@ class ConformalRegressor:
 
     def calibrate(self, x: Any, y: ArrayLike) -> Self:
         """Set the threshold on held-out rows and their targets."""
-        self.intervals_ = self._fresh().calibrate(_one_column(y, "y"), **self._said(x))
+        self.intervals_ = self._fresh().calibrate(_one_column(y, "y"), **self._predictions(x))
         return self
 
     def predict(self, x: Any) -> NDArray[np.float64]:
@@ -194,45 +216,26 @@ class ConformalRegressor:
         """Between which two values the target of each row lies."""
         if not hasattr(self, "intervals_"):
             raise NotFittedError("the wrapped regressor is not calibrated. Call calibrate(X, y) first.")
-        return self.intervals_.predict(**self._said(x))
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings; with ``deep`` also those of the estimator, as ``estimator__name``."""
-        own = {name: getattr(self, name) for name in ("estimator", "scale", "alpha", "delta", "by")}
-        return own | (_nested(self.estimator) if deep else {})
-
-    def set_params(self, **params: Any) -> Self:
-        """Change settings. The calibration is dropped, because it was made for the earlier ones."""
-        _reset(self, params)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        return _tags(self.estimator[0] if isinstance(self.estimator, tuple) else self.estimator)
-
-    def __sklearn_clone__(self) -> ConformalRegressor:
-        return ConformalRegressor(**self.get_params(deep=False))
-
-    def __repr__(self) -> str:
-        return f"ConformalRegressor({_listed(self.get_params(deep=False))})"
+        return self.intervals_.predict(**self._predictions(x))
 
     def _fresh(self) -> SplitIntervals:
         score: Literal["absolute", "normalised", "cqr"] = "absolute" if self.scale is None else "normalised"
         return SplitIntervals("cqr" if isinstance(self.estimator, tuple) else score, alpha=self.alpha, delta=self.delta)
 
-    def _said(self, x: Any) -> dict[str, Any]:
-        said: dict[str, Any] = {} if self.by is None else {"groups": self.by(x)}
+    def _predictions(self, x: Any) -> dict[str, Any]:
+        """What ``SplitIntervals`` needs to know of the rows, by the name of its argument."""
+        columns: dict[str, Any] = {} if self.by is None else {"groups": self.by(x)}
         if isinstance(self.estimator, tuple):
             lower, upper = (_one_column(part.predict(x), "the prediction") for part in self.estimator)
-            return said | {"lower": lower, "upper": upper}
-        said["mean"] = self.predict(x)
+            return columns | {"lower": lower, "upper": upper}
+        columns["mean"] = self.predict(x)
         if self.scale is not None:
-            said["scale"] = _one_column(
-                self.scale.predict(x) if hasattr(self.scale, "predict") else self.scale(x), "scale"
-            )
-        return said
+            scale = self.scale.predict if hasattr(self.scale, "predict") else self.scale
+            columns["scale"] = _one_column(scale(x), "scale")
+        return columns
 
 
-def _drawn_by(rng: Rng | None) -> np.random.Generator | None:
+def _generator(rng: Rng | None) -> np.random.Generator | None:
     return None if rng is None else as_rng(rng)
 
 
@@ -247,12 +250,6 @@ def _one_column(values: ArrayLike, name: str) -> NDArray[Any]:
     return column
 
 
-def _nested(estimator: Any) -> dict[str, Any]:
-    if not hasattr(estimator, "get_params"):
-        return {}
-    return {f"estimator__{name}": value for name, value in estimator.get_params().items()}
-
-
 def _gives_pairs(estimator: Any) -> bool:
     """Whether decision_function has one column per pair of classes, also at the end of a pipeline or a search."""
     if hasattr(estimator, "steps"):
@@ -262,27 +259,6 @@ def _gives_pairs(estimator: Any) -> bool:
     if hasattr(estimator, "best_estimator_"):
         return _gives_pairs(estimator.best_estimator_)
     return bool(getattr(estimator, "decision_function_shape", "ovr") == "ovo")
-
-
-def _reset(wrapped: ConformalClassifier | ConformalRegressor, params: dict[str, Any]) -> None:
-    settings = wrapped.get_params(deep=False)
-    for name in params:
-        if name.startswith("estimator__"):
-            raise InputError(f"{name} belongs to the fitted estimator. Set it there, fit again and wrap the result.")
-        check_known(name, settings, "setting")
-    fresh = type(wrapped)(**settings | params)  # checked before anything changes
-    vars(wrapped).clear()
-    vars(wrapped).update(vars(fresh))
-
-
-def _tags(estimator: Any) -> Any:
-    from sklearn.utils import get_tags
-
-    return get_tags(estimator)
-
-
-def _listed(params: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in params.items())
 
 
 def wrap(estimator: Any, **settings: Any) -> ConformalClassifier | ConformalRegressor:

@@ -19,11 +19,12 @@ import digits  # beside this file
 import methods  # beside this file
 import numpy as np
 from numpy.typing import NDArray
+from validation import validate_metrics  # beside this file
 
 from caveat import Outputs
 from caveat.conformal import SplitSets, logit_noise_ease, tune_raps, tune_saps
 from caveat.errors import CaveatWarning
-from caveat.metrics import steps_short_and_over, true_ranks, validate_metrics
+from caveat.metrics import steps_short_and_over, true_ranks
 
 ALPHAS = (0.05, 0.10, 0.15, 0.20)
 LOGIT_SIGMAS = (0.5, 1.0, 2.0)  # strengths to tune among, in units of the logits

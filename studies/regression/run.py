@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from masked import MaskedReconstruction  # beside this file
 from numpy.typing import NDArray
 
-from caveat.conformal import DifficultyIntervals, DifficultyModel, MaskedReconstruction, SplitIntervals, regression_ease
+from caveat.conformal import DifficultyIntervals, DifficultyModel, SplitIntervals, regression_ease
 from caveat.errors import CaveatWarning
 from caveat.metrics import interval_adaptivity
 

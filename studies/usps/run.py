@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from tangent import TangentDistance  # beside this file
 
 from caveat.conformal import FullKNN
 from caveat.metrics import efficiency
@@ -35,7 +36,7 @@ def evaluate(
     train: Floats, test: Floats, y_train: NDArray[np.intp], y_test: NDArray[np.intp], *, metric: str, most: int = 50
 ) -> list[dict[str, float | str]]:
     """One row per measure and K. KNN-CP and KNN-SP start at K = 2 in the paper; K = 1 is given as well."""
-    fitted = FullKNN(metric=metric).fit(train, y_train, most=most)
+    fitted = FullKNN(metric=TangentDistance() if metric == "tangent" else metric).fit(train, y_train, most=most)
     rows: list[dict[str, float | str]] = []
     for measure, k, p in fitted.path(test, range(1, most + 1), rng=np.random.default_rng(SEED)):
         found = efficiency(p_values=p, labels=y_test)

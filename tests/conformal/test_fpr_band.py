@@ -140,7 +140,7 @@ def test_level_is_the_exact_one():
         assert FPRBand(inlier, delta=0.1, method=method).level == pytest.approx(1 - violation, abs=6e-6)
     low = FPRBand(inlier, delta=0.01, method="asymptotic")
     assert low.level == pytest.approx(1 - 0.01225, abs=6e-6)
-    assert low.caveat == "The level is 0.98775, below the 0.99 asked for. Use method 'exact'."
+    assert "0.98775, below the 0.99 asked for" in low.caveat
     assert FPRBand(inlier, delta=0.01).caveat == ""
     own = FPRBand(inlier, delta=0.1, method=np.minimum(1, np.arange(1, 1001) / 1000 + 0.01))
     assert own.level == pytest.approx(1 - violation_probability(own.method))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from caveat.conformal import boundary, calibrate_shape, rank_weights, violation_probability
-from caveat.conformal.shape import safe_theta
+from caveat.conformal.local_levels import safe_theta
 from caveat.errors import CaveatError, InputError
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from caveat.conformal import DifficultyIntervals, DifficultyModel, MaskedReconstruction, SplitIntervals
+from caveat.conformal import DifficultyIntervals, DifficultyModel, SplitIntervals
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 
 
@@ -88,23 +88,6 @@ def test_pac_intervals_are_wider_and_say_so():
     with pytest.warns(CaveatWarning, match="too small for alpha = 0.2 with confidence 0.99"):
         few = SplitIntervals(alpha=0.2, delta=0.01).calibrate(y[:10], mean=np.zeros(10))
     assert few.predict(mean=[0.0]).bounds.tolist() == [[-np.inf, np.inf]]
-
-
-def test_self_supervised_scale_finds_the_unusual_inputs():
-    # Rows off the plane that the training rows lie on have large residuals; only the reconstruction sees the plane.
-    rng = np.random.default_rng(4)
-    n = 4000
-    x = rng.normal(size=(n, 3))
-    odd = rng.random(n) < 0.3
-    x = np.column_stack([x[:, 0], x[:, 1], x[:, 0] + x[:, 1] + np.where(odd, 2 * x[:, 2], 0)])
-    residual = rng.normal(size=n) * np.where(odd, 3.0, 0.3)
-    pretext = MaskedReconstruction().fit(x[:1000][~odd[:1000]], rng)
-    loss = pretext.loss(x, rng)
-    assert loss[odd].mean() > 2 * loss[~odd].mean()
-    fit, test = slice(0, 2000), slice(3000, n)
-    scale = DifficultyModel().fit(x[fit], residual[fit], loss=loss[fit]).scale(x[test], loss=loss[test])
-    assert np.median(scale[odd[test]]) > 3 * np.median(scale[~odd[test]])
-    assert (scale > 0).all()
 
 
 def test_clear_errors():

@@ -11,7 +11,7 @@ from scipy.stats import beta
 from caveat import Outputs
 from caveat.conformal import SplitSets, p_values
 from caveat.conformal.nonconformity import NONCONFORMITY, RAPS, SAPS
-from caveat.conformal.pac import pac_rank
+from caveat.conformal.quantile import pac_rank
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.scores import make
 
@@ -181,7 +181,7 @@ def test_coverage_holds_within_every_group(by):
 
 def test_pac_sets_fail_as_rarely_as_they_say():
     # The true miscoverage of a threshold on uniform scores is 1 - threshold.
-    from caveat.conformal.pac import pac_rank
+    from caveat.conformal.quantile import pac_rank
 
     rng, n, alpha, delta = np.random.default_rng(0), 200, 0.1, 0.1
     k = pac_rank(n, alpha, delta)

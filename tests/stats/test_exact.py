@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from caveat.stats import friedman, mid_ranks
-from caveat.stats.exact import agreement_p_value, exact_p_value
+from caveat.stats.ranks import agreement_p_value, exact_p_value
 
 
 @pytest.mark.parametrize(("blocks", "k"), [(5, 2), (4, 3), (3, 4)])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from caveat.stats import compare, mid_ranks
-from caveat.stats._ties import tie_levels
 from caveat.stats.posthoc import _signed_levels
+from caveat.stats.ranks import tie_levels
 
 hundredths = arrays(np.int64, st.tuples(st.integers(5, 9), st.integers(2, 4)), elements=st.integers(0, 100))
 

@@ -9,7 +9,13 @@ import pytest
 from caveat.study.functions import find_function
 
 ROOT = Path(__file__).resolve().parents[2]
-FUNCTIONS = {"adbench/tables": "markdown", "adbench/kept": "write_runs"}  # any function that the file defines itself
+FUNCTIONS = {  # any function or class that the file defines itself
+    "adaptivity/validation": "validate_metrics",
+    "adbench/kept": "write_runs",
+    "adbench/tables": "markdown",
+    "regression/masked": "MaskedReconstruction",
+    "usps/tangent": "TangentDistance",
+}
 
 
 @pytest.fixture(scope="session")

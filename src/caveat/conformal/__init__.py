@@ -1,21 +1,20 @@
 """Conformal prediction: from scores to p-values, thresholds, sets and bands with finite-sample guarantees."""
 
 from caveat.conformal import idealised
+from caveat.conformal._bag import Euclidean
 from caveat.conformal.boundary import boundary
 from caveat.conformal.conditional_p import conditional_p_values, fpr_law
 from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_ease, regression_ease
-from caveat.conformal.difficulty_intervals import DifficultyIntervals
-from caveat.conformal.difficulty_model import DifficultyModel, MaskedReconstruction
-from caveat.conformal.difficulty_sets import DifficultySets
+from caveat.conformal.difficulty_model import DifficultyModel
+from caveat.conformal.difficulty_sets import DifficultyIntervals, DifficultySets
 from caveat.conformal.fpr_band import FPRBand
 from caveat.conformal.full_knn import FullKNN
-from caveat.conformal.metric_spaces import Euclidean, TangentDistance
+from caveat.conformal.local_levels import calibrate_shape, rank_weights
 from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconformity, TopK
 from caveat.conformal.p_values import p_values
 from caveat.conformal.quantile import quantile
 from caveat.conformal.risk import threshold_for_risk
 from caveat.conformal.selection import select_outliers, select_outliers_from
-from caveat.conformal.shape import calibrate_shape, rank_weights
 from caveat.conformal.split_intervals import SplitIntervals
 from caveat.conformal.split_sets import SplitSets
 from caveat.conformal.threshold import required_n, threshold_for
@@ -36,11 +35,9 @@ __all__ = [
     "FPRBand",
     "FullKNN",
     "Margin",
-    "MaskedReconstruction",
     "Nonconformity",
     "SplitIntervals",
     "SplitSets",
-    "TangentDistance",
     "TopK",
     "Tuned",
     "boundary",

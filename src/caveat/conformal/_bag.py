@@ -1,4 +1,4 @@
-"""Neighbour lists of a training bag, and what one more example changes in them.
+"""Neighbor lists of a training bag, and what one more example changes in them.
 
 For every training example and every K the conformity within the bag is computed once. A test example enters the list of
 few training examples: only for those is the conformity computed again, once per tentative label.
@@ -7,70 +7,72 @@ few training examples: only for those is the conformity computed again, once per
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
-from caveat.conformal.metric_spaces import Metric, State
 
-__all__ = ["Bag", "Changes", "Seen", "ratio"]
-
+Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
+State = tuple[Array, ...]
+
+
+class Metric(Protocol):
+    """Distances from rows to rows. ``prepare`` does once per object what would else be done once per pair.
+
+    ``distances(a, b)`` holds the distance from each row of a to each row of b; it need not be symmetric. To the last
+    bit, a distance may depend on its two objects only, not on the other rows of the call or on their order: conformal
+    promises about ties rest on it. A matrix product does depend on them.
+    """
+
+    def prepare(self, x: Array) -> State: ...
+
+    def distances(self, a: State, b: State) -> Floats: ...
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Changes:
-    """What a block of test examples does to a bag at one K.
+@dataclass(frozen=True)
+class Euclidean:
+    """Straight-line distance.
 
-    Parameters
-    ----------
-    base
-        Conformity of the training examples in the bag without the test example, shape (n,).
-    own
-        Conformity of each test example under each label, shape (m, C).
-    test, train
-        The pairs in which the test example enters the neighbour list, shape (pairs,), ordered by ``test``.
-    new
-        Conformity of that training example then, under each label of the test example, shape (pairs, C).
+    Examples
+    --------
+    >>> metric = Euclidean()
+    >>> metric.distances(metric.prepare(np.array([[0.0, 0.0]])), metric.prepare(np.array([[3.0, 4.0], [0.0, 0.0]])))
+    array([[5., 0.]])
     """
 
-    base: NDArray[Any]
-    own: NDArray[Any]
-    test: Ints
+    def prepare(self, x: Array) -> State:
+        return (x.astype(np.float64),)
+
+    def distances(self, a: State, b: State) -> Floats:
+        from scipy.spatial.distance import cdist
+
+        return np.asarray(cdist(a[0], b[0]))  # one pair after the other, each in the order of the columns
+
+
+class Changes(NamedTuple):
+    """What a block of m test examples does to a bag at one K."""
+
+    base: Array  # conformity of the training examples without the test example, (n,)
+    own: Array  # conformity of each test example under each label, (m, C)
+    test: Ints  # pairs in which the test example enters the neighbor list of the training example, ordered by test
     train: Ints
-    new: NDArray[Any]
+    new: Array  # conformity of that training example then, under each label of the test example, (pairs, C)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """A block of m test objects as seen from a bag, for every K up to the longest list.
+class Neighbors(NamedTuple):
+    """Distances between a block of m test objects and a bag, for every K up to the longest list."""
 
-    Parameters
-    ----------
-    gaps
-        Distances from each test object to all training objects, shape (m, n).
-    back
-        Distances from the training objects to each test object, shape (m, n): other ones where the metric is not
-        symmetric.
-    same_sum, other_sum
-        Sum of the K smallest distances to each label, and to all other labels, shape (m, C, K).
-    counts
-        Neighbours of each label among the K nearest, shape (K, m, C).
-    crowded
-        Whether the K-th and the next distance are equal, shape (m, K).
-    """
-
-    gaps: Floats
-    back: Floats
-    same_sum: Floats
-    other_sum: Floats
-    counts: NDArray[np.int64]
-    crowded: NDArray[np.bool_]
+    gaps: Floats  # from each test object to all training objects, (m, n)
+    back: Floats  # from the training objects to each test object, (m, n): differs if the metric is not symmetric
+    same_sum: Floats  # sum of the K smallest distances to each label, (m, C, K)
+    other_sum: Floats  # and to all other labels
+    counts: NDArray[np.int64]  # neighbors of each label among the K nearest, (K, m, C)
+    crowded: NDArray[np.bool_]  # whether the K-th and the next distance are equal, (m, K)
 
 
 @final
@@ -81,7 +83,7 @@ class Bag:
         n = labels.size
         self.labels, self.classes, self.k = labels, classes, k
         self.same, self.other = np.full((n, k), np.inf), np.full((n, k), np.inf)
-        self.distance, self.neighbour = np.empty((n, k)), np.empty((n, k), dtype=np.intp)
+        self.distance, self.neighbor = np.empty((n, k)), np.empty((n, k), dtype=np.intp)
         for rows in row_blocks(n, row_bytes=8 * n, block_bytes=32 * 2**20):
             gaps = metric.distances(tuple(part[rows] for part in state), state)
             gaps[np.arange(gaps.shape[0]), np.arange(rows.start, rows.stop)] = np.inf
@@ -89,21 +91,21 @@ class Bag:
             alike = mine[:, None] == labels
             self.same[rows] = _smallest(np.where(alike, gaps, np.inf), k)
             self.other[rows] = _smallest(np.where(alike, np.inf, gaps), k)
-            self.distance[rows], self.neighbour[rows] = _nearest(gaps, labels, mine, classes, k)
+            self.distance[rows], self.neighbor[rows] = _nearest(gaps, labels, mine, classes, k)
         self.same_sum, self.other_sum = np.cumsum(self.same, axis=1), np.cumsum(self.other, axis=1)
-        # Neighbours of each label among the first K, as small whole numbers: (K, n, C).
-        hot = self.neighbour.T[:, :, None] == np.arange(classes)
+        # Neighbors of each label among the first K, as small whole numbers: (K, n, C).
+        hot = self.neighbor.T[:, :, None] == np.arange(classes)
         self.counts = np.cumsum(hot, axis=0, dtype=np.int16)
 
-    def look(self, gaps: Floats, back: Floats) -> Seen:
-        """What test objects at these distances (m, n), and seen at the distances ``back``, see of the bag."""
+    def neighbors(self, gaps: Floats, back: Floats) -> Neighbors:
+        """The neighbors of test objects, from the distances to the bag and back, each (m, n)."""
         near = np.stack([_smallest(gaps[:, self.labels == c], self.k) for c in range(self.classes)], axis=1)
         other = [_smallest(np.delete(near, c, axis=1).reshape(gaps.shape[0], -1), self.k) for c in range(self.classes)]
         flat = near.reshape(gaps.shape[0], -1)
         order = np.argsort(flat, axis=1, kind="stable")[:, : self.k + 1]  # ties by label number
         distance = np.take_along_axis(flat, order, axis=1)
         hot = (order[:, : self.k, None] // self.k == np.arange(self.classes)).transpose(1, 0, 2)
-        return Seen(
+        return Neighbors(
             gaps=gaps,
             back=back,
             same_sum=np.cumsum(near, axis=2),
@@ -112,28 +114,28 @@ class Bag:
             crowded=distance[:, 1:] == distance[:, :-1],
         )
 
-    def ratio_changes(self, seen: Seen, k: int) -> Changes:
+    def ratio_changes(self, near: Neighbors, k: int) -> Changes:
         """KNN-ratio at K = k: distances to other labels over distances to the own label."""
         same_last, other_last = self.same[:, k - 1], self.other[:, k - 1]
         same_sum, other_sum = self.same_sum[:, k - 1], self.other_sum[:, k - 1]
-        own = ratio(seen.other_sum[:, :, k - 1], seen.same_sum[:, :, k - 1])
-        test, train = np.nonzero(seen.back < np.maximum(same_last, other_last))
-        gap, same, other = seen.back[test, train], same_sum[train], other_sum[train]
+        own = ratio(near.other_sum[:, :, k - 1], near.same_sum[:, :, k - 1])
+        test, train = np.nonzero(near.back < np.maximum(same_last, other_last))
+        gap, same, other = near.back[test, train], same_sum[train], other_sum[train]
         alike = ratio(other, _sum_with(gap, self.same, train, same, k))
         unlike = ratio(_sum_with(gap, self.other, train, other, k), same)
         new = np.where(np.arange(self.classes) == self.labels[train, None], alike[:, None], unlike[:, None])
         return Changes(ratio(other_sum, same_sum), own, test, train, new)
 
-    def count_changes(self, seen: Seen, k: int, *, signed: bool) -> Changes:
-        """KNN-CP (number of neighbours with the own label) or, signed, KNN-SP at K = k; both times K."""
-        gaps, labels, every = seen.back, self.labels, np.arange(self.classes)
-        counts, last, last_label = self.counts[k - 1], self.distance[:, k - 1], self.neighbour[:, k - 1]
+    def count_changes(self, near: Neighbors, k: int, *, signed: bool) -> Changes:
+        """KNN-CP (number of neighbors with the own label) or, signed, KNN-SP at K = k; both times K."""
+        gaps, labels, every = near.back, self.labels, np.arange(self.classes)
+        counts, last, last_label = self.counts[k - 1], self.distance[:, k - 1], self.neighbor[:, k - 1]
         base_own = counts[np.arange(labels.size), labels]
         base = _signed(base_own, counts.max(axis=1)) if signed else base_own.astype(np.int64)
-        own = self._own_counts(seen, k, signed=signed)
+        own = self._own_counts(near, k, signed=signed)
         test, train = np.nonzero(gaps <= last)
         mine, out = labels[train, None], last_label[train, None]
-        # Ties in distance: the own label first, then by label number, whoever came first.
+        # Ties in distance: the own label first, then by label number; which example came first does not count.
         tied = (gaps[test, train] == last[train])[:, None]
         first = (every != mine) * self.classes + every < (out != mine) * self.classes + out
         enters = ~tied | first
@@ -142,22 +144,21 @@ class Bag:
         after = _signed(own_after, np.maximum(left.max(axis=1, keepdims=True), left + 1)) if signed else own_after
         return Changes(base, own, test, train, np.where(enters, after, base[train, None]))
 
-    def _own_counts(self, seen: Seen, k: int, *, signed: bool) -> NDArray[np.int64]:
-        counts = seen.counts[k - 1]
+    def _own_counts(self, near: Neighbors, k: int, *, signed: bool) -> NDArray[np.int64]:
+        counts = near.counts[k - 1]
         own = _signed(counts, counts.max(axis=1, keepdims=True)) if signed else counts.copy()
-        for row in np.flatnonzero(seen.crowded[:, k - 1]):  # the last distance is tied: the own label is in first
+        for row in np.flatnonzero(near.crowded[:, k - 1]):  # the last distance is tied: the own label is in first
             for c in range(self.classes):
-                order = np.lexsort((self.labels, self.labels != c, seen.gaps[row]))[:k]
-                found = np.bincount(self.labels[order], minlength=self.classes)
-                own[row, c] = _signed(found[c], found.max()) if signed else found[c]
+                order = np.lexsort((self.labels, self.labels != c, near.gaps[row]))[:k]
+                votes = np.bincount(self.labels[order], minlength=self.classes)
+                own[row, c] = _signed(votes[c], votes.max()) if signed else votes[c]
         return own
 
 
 def ratio(above: Floats, below: Floats) -> Floats:
     """above / below with 0 / 0 = 1: an object on top of both kinds is typical of neither more than of the other."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = above / below
-    return np.asarray(np.where((above == 0) & (below == 0), 1.0, found))
+        return np.where((above == 0) & (below == 0), 1.0, above / below)
 
 
 def _sum_with(gap: Floats, lists: Floats, train: Ints, sums: Floats, k: int) -> Floats:
@@ -166,15 +167,15 @@ def _sum_with(gap: Floats, lists: Floats, train: Ints, sums: Floats, k: int) -> 
     Added up in rising order, as all such sums are: in another order the same distances have another sum in floats, and
     examples that tie would not.
     """
-    found = sums.copy()
+    new_sums = sums.copy()
     nearer = np.flatnonzero(gap < lists[train, k - 1])
     rows, larger, total = train[nearer], gap[nearer], np.zeros(nearer.size)
     for place in range(k):
         listed = lists[rows, place]
         total += np.minimum(listed, larger)
         larger = np.maximum(listed, larger)
-    found[nearer] = total
-    return found
+    new_sums[nearer] = total
+    return new_sums
 
 
 def _signed(own: Any, best: Any) -> NDArray[np.int64]:

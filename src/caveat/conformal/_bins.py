@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SIZE_EDGES", "bin_means", "equal_mass", "signed_r2", "strata", "worst_violation"]
-
 Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-12  # relative
@@ -30,10 +28,10 @@ def equal_mass(values: NDArray[Any], bins: int) -> NDArray[np.intp]:
     n = values.shape[-1]
     bounds = np.arange(bins + 1) * n // bins
     number = np.repeat(np.arange(bins), np.diff(bounds))
-    found = np.empty(values.shape, dtype=np.intp)
+    bin_of = np.empty(values.shape, dtype=np.intp)
     order = np.argsort(values, axis=-1, kind="stable")
-    np.put_along_axis(found, order, np.broadcast_to(number, values.shape), axis=-1)
-    return found
+    np.put_along_axis(bin_of, order, np.broadcast_to(number, values.shape), axis=-1)
+    return bin_of
 
 
 def bin_means(values: NDArray[Any], number: NDArray[np.intp], bins: int) -> Floats:
@@ -62,5 +60,5 @@ def signed_r2(x: Floats, y: Floats) -> Floats:
     x, y = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
     cross, in_x, in_y = (x * y).sum(axis=-1), (x * x).sum(axis=-1), (y * y).sum(axis=-1)
     x_varies, y_varies = np.abs(x).max(axis=-1) > far, np.abs(y).max(axis=-1) > high
-    found = np.where(x_varies, 0.0, np.nan)
-    return np.asarray(np.divide(np.sign(cross) * cross**2, in_x * in_y, out=found, where=x_varies & y_varies))
+    r2 = np.where(x_varies, 0.0, np.nan)
+    return np.asarray(np.divide(np.sign(cross) * cross**2, in_x * in_y, out=r2, where=x_varies & y_varies))

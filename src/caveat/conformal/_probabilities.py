@@ -1,6 +1,6 @@
 r"""Probabilities of all labels, in row blocks small enough to stay in cache.
 
-From a model: as given, or the softmax of the logits. From a class-wise strangeness s(x, y) of any score:
+From a model: as given, or the softmax of the logits. From class scores s(x, y) of any OOD score:
 
 $$ \hat s(x, y) = \frac{e^{-s(x, y)}}{\sum_{y'} e^{-s(x, y')}} $$
 
@@ -23,15 +23,13 @@ from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
 
-__all__ = ["ClassScores", "probability_blocks", "softmax_rows"]
-
 Array = NDArray[Any]
 
 _CACHE_BYTES = 2**19
 
 
 class ClassScores(Protocol):
-    """A fitted score that says how strange a sample is as a member of each class."""
+    """A fitted score with one value per class: how strange a sample is as a member of it."""
 
     def class_scores(self, outputs: Outputs) -> NDArray[np.float64]: ...
 

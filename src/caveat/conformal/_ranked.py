@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["label_ranks", "mass_below_top", "prefix_members", "ranked_of_all", "ranked_of_labels"]
-
 Array = NDArray[Any]
+Floats = NDArray[np.float64]
 Formula = Callable[[Array, Array, Array, Array], Array]
 
 _HEAD, _GROWTH = 32, 8  # labels looked at first, and how many times more where that was not enough
@@ -36,35 +35,31 @@ def label_ranks(probs: Array, labels: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.asarray(ranks)
 
 
-def ranked_of_labels(
-    formula: Formula, probs: Array, labels: NDArray[np.intp], row: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def ranked_of_labels(formula: Formula, probs: Array, labels: NDArray[np.intp], row: Floats) -> Floats:
     """The formula at one label per row, shape (n,)."""
     ranks = label_ranks(probs, labels)
-    found = np.empty(labels.size)
+    scores = np.empty(labels.size)
     for low, length in _lengths(probs.shape[1]):
         rows = np.flatnonzero((ranks > low) & (ranks <= length))
         if rows.size:
             part = probs if rows.size == ranks.size else probs[rows]
             place = (np.arange(rows.size), ranks[rows] - 1)
             values, below = _descending(part, length)
-            found[rows] = formula(values[place], below[place], ranks[rows], row[rows])
-    return found
+            scores[rows] = formula(values[place], below[place], ranks[rows], row[rows])
+    return scores
 
 
-def ranked_of_all(formula: Formula, probs: Array, row: NDArray[np.float64]) -> NDArray[np.float64]:
+def ranked_of_all(formula: Formula, probs: Array, row: Floats) -> Floats:
     """The formula at every label, shape (n, C)."""
-    scores, found = np.empty(probs.shape), np.empty(probs.shape)
+    ordered, scores = np.empty(probs.shape), np.empty(probs.shape)
     for low, length in _lengths(probs.shape[1]):  # the steps of the short ways, so that every sum has the same bits
         values, below = (array[:, low:] for array in _descending(probs, length))
-        scores[:, low:length] = formula(values, below, np.arange(low + 1, length + 1), row[:, None])
-    np.put_along_axis(found, _stable_order(probs), scores, axis=1)
-    return found
+        ordered[:, low:length] = formula(values, below, np.arange(low + 1, length + 1), row[:, None])
+    np.put_along_axis(scores, _stable_order(probs), ordered, axis=1)
+    return scores
 
 
-def prefix_members(
-    formula: Formula, probs: Array, row: NDArray[np.float64], threshold: NDArray[np.float64]
-) -> NDArray[np.bool_]:
+def prefix_members(formula: Formula, probs: Array, row: Floats, threshold: Floats) -> NDArray[np.bool_]:
     """Which labels have a score at or below the threshold of their row."""
     sizes, last = np.zeros(probs.shape[0], dtype=np.intp), np.full(probs.shape[0], np.inf, dtype=probs.dtype)
     for low, length in _lengths(probs.shape[1]):
@@ -81,7 +76,7 @@ def prefix_members(
     return np.asarray(member)
 
 
-def mass_below_top(probs: Array) -> NDArray[np.float64]:
+def mass_below_top(probs: Array) -> Floats:
     """What the most probable label leaves to the others, shape (n,)."""
     others = probs.copy()
     others[np.arange(probs.shape[0]), np.argmax(probs, axis=1)] = 0
@@ -97,7 +92,7 @@ def _lengths(classes: int) -> Iterator[tuple[int, int]]:
 
 
 def _prefix(
-    formula: Formula, probs: Array, row: NDArray[np.float64], threshold: NDArray[np.float64], low: int, length: int
+    formula: Formula, probs: Array, row: Floats, threshold: Floats, low: int, length: int
 ) -> tuple[NDArray[np.intp], Array]:
     """How many of the ``length`` most probable labels pass if the first ``low`` do, and the last one's probability."""
     values, below = _descending(probs, length)
@@ -107,7 +102,7 @@ def _prefix(
     return np.asarray(sizes), np.where(sizes > 0, last, np.inf).astype(probs.dtype)
 
 
-def _descending(probs: Array, length: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _descending(probs: Array, length: int) -> tuple[Floats, Floats]:
     """The largest ``length`` probabilities of each row, falling, and for each the sum of all below it."""
     rest = probs.shape[1] - length
     part = np.partition(probs, rest, axis=1) if rest else probs

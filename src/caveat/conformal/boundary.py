@@ -79,8 +79,8 @@ def boundary(n: int, delta: float, method: str = "exact", *, rng: Rng | None = N
     if method == "asymptotic":
         return _asymptotic(n, delta)
     simulate = _fixed_simulated_delta if rng is None else partial(_simulated_delta, rng=as_rng(rng))
-    found = simulate(n, delta, draws=as_count(draws, "draws"))
-    return np.minimum(_simes(n, found), _asymptotic(n, found))
+    shared = simulate(n, delta, draws=as_count(draws, "draws"))
+    return np.minimum(_simes(n, shared), _asymptotic(n, shared))
 
 
 @lru_cache(maxsize=256)
@@ -97,27 +97,27 @@ def boundary_violation(n: int, delta: float, method: str) -> float:
 
 
 def _simes(n: int, delta: float) -> Vector:
+    k, log_ratio = _simes_ratio(n)
+    b = np.ones(n)
+    b[: log_ratio.size] = -np.expm1((math.log(delta) + log_ratio) / k)
+    return b
+
+
+def _simes_ratio(n: int) -> tuple[int, Vector]:
+    """k, and the log of the ratio of products for b_1, b_2, ... as long as these are below 1."""
     k = max(1, n // 2)
-    i = np.arange(n, 0, -1, dtype=np.float64)  # b_1 belongs to i = n
-    log_ratio = np.full(n, -np.inf)
-    inside = i >= k
-    log_ratio[inside] = gammaln(i[inside] + 1) - gammaln(i[inside] - k + 1) - gammaln(n + 1) + gammaln(n - k + 1)
-    return np.asarray(-np.expm1((math.log(delta) + log_ratio) / k))
+    i = np.arange(n, k - 1, -1, dtype=np.float64)  # b_1 belongs to i = n
+    return k, np.asarray(gammaln(i + 1) - gammaln(i - k + 1) - gammaln(n + 1) + gammaln(n - k + 1))
 
 
 def _asymptotic(n: int, delta: float) -> Vector:
-    i = np.arange(1, n + 1)
-    return np.clip(i / n + _scale(n, delta) * _half_widths(n), 0.0, 1.0)
+    scale = (_gumbel_shift(n) - math.log(-math.log1p(-delta))) / math.sqrt(2 * math.log(math.log(n)))  # eq. (21)
+    return np.clip(np.arange(1, n + 1) / n + scale * _half_widths(n), 0.0, 1.0)
 
 
 def _half_widths(n: int) -> Vector:
     i = np.minimum(np.arange(1, n + 1), n / 2)  # held at its maximum beyond the middle, so that b does not fall
     return np.asarray(np.sqrt(i * (n - i)) / n**1.5)
-
-
-def _scale(n: int, delta: float) -> float:
-    """c_n(delta), eq. (21)."""
-    return (_gumbel_shift(n) - math.log(-math.log1p(-delta))) / math.sqrt(2 * math.log(math.log(n)))
 
 
 def _gumbel_shift(n: int) -> float:
@@ -133,14 +133,10 @@ def _fixed_simulated_delta(n: int, delta: float, *, draws: int) -> float:
 def _simulated_delta(n: int, delta: float, *, rng: np.random.Generator, draws: int) -> float:
     """The largest delta at which at most a share ``delta`` of the simulated samples crosses simes or asymptotic.
 
-    Both boundaries are taken at the delta found: Simes at delta itself spends all of delta already. For each sample the
-    delta at which it starts to cross is known in closed form, so one pass and one quantile replace a search.
+    Both boundaries are taken at that delta: Simes at delta itself spends all of delta already. The delta at which a
+    sample starts to cross has a closed form, so one pass and one quantile replace a search.
     """
-    i = np.arange(1, n + 1)
-    half_widths = _half_widths(n)
-    k = max(1, n // 2)
-    rank = np.arange(n, n - (n - k + 1), -1, dtype=np.float64)  # i of the formula, for b_1, b_2, ... that are below 1
-    log_ratio = gammaln(rank + 1) - gammaln(rank - k + 1) - gammaln(n + 1) + gammaln(n - k + 1)
+    i, half_widths, (k, log_ratio) = np.arange(1, n + 1), _half_widths(n), _simes_ratio(n)
     starts = np.empty(draws)
     for block in row_blocks(draws, row_bytes=8 * n):
         gaps = rng.standard_exponential((block.stop - block.start, n + 1))

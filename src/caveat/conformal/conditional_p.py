@@ -1,4 +1,4 @@
-r"""Calibration-conditional p-values: valid for the calibration set at hand, not only on average over such sets.
+r"""Calibration-conditional p-values: valid for this calibration set, not only on average over such sets.
 
 $$ p(x) = b_{k(x)+1}, \qquad P\big( P(p(x) \le t \mid \text{calibration}) \le t \ \forall t \big) \ge 1 - \delta $$
 

@@ -61,7 +61,7 @@ def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
     Parameters
     ----------
     prediction
-        Shape (n,), in units in which a change of one is large: standardise targets first.
+        Shape (n,), in units in which a change of one is large: standardize targets first.
     transformed
         Shape (L, n).
 
@@ -78,12 +78,14 @@ def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
 def ease_of(outputs: Outputs) -> Floats:
     """Ease of each sample from ``outputs.ease_probs``."""
     demand(outputs, "ease_probs", "probs", who="difficulty")
-    parts = [_mean_cosine(part.probs, part.ease_probs) for part in outputs.blocks(("probs", "ease_probs"))]
+    parts = []
+    for block in outputs.blocks(("probs", "ease_probs")):
+        parts.append(sum(_cosine(block.probs, copy) for copy in block.ease_probs) / block.ease_probs.shape[0])
     return np.concatenate(parts)
 
 
 def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 20) -> Floats:
-    """Ease under Gaussian noise on the logits: a stand-in where the inputs are not at hand, shape (n,).
+    """Ease under Gaussian noise on the logits: a stand-in where there are no inputs to transform, shape (n,).
 
     Parameters
     ----------
@@ -99,8 +101,8 @@ def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 
     Examples
     --------
     >>> sure, unsure = [9.0, 0.0], [0.1, 0.0]
-    >>> found = logit_noise_ease(Outputs(logits=[sure, unsure]), sigma=1.0, rng=np.random.default_rng(0))
-    >>> bool(found[0] > 0.99 > found[1])
+    >>> eases = logit_noise_ease(Outputs(logits=[sure, unsure]), sigma=1.0, rng=np.random.default_rng(0))
+    >>> bool(eases[0] > 0.99 > eases[1])
     True
     """
     rng = as_rng(rng)
@@ -154,7 +156,7 @@ class EaseBins:
     def cut(cls, ease: ArrayLike, bins: int) -> EaseBins:
         """Edges such that each bin holds as nearly the same number of these samples as ties allow.
 
-        Equal eases are never split, so that there may be fewer bins than asked for.
+        Equal eases are never split, so there may be fewer bins than requested.
         """
         values = np.sort(as_vector(ease, "ease"))
         as_count(bins, "bins", most=values.size)
@@ -166,9 +168,9 @@ class EaseBins:
     def cut_for_same(cls, ease: ArrayLike, bins: int) -> EaseBins:
         """Edges for the calibration of these same samples, which keep them exchangeable with a new one in each bin.
 
-        An edge is the ease of one of the samples, and a new sample of a bin is never the one on its edge: counted
-        among its bin, that sample would be a stranger there. Taken out, the others of the bin and the new sample are
-        exchangeable: to swap two samples strictly between the same edges moves no edge.
+        An edge is the ease of one of the samples, and a new sample of a bin never lies on its edge, so the two are not
+        exchangeable. Without the edge, the samples of the bin and the new one are: swapping two samples strictly
+        between the same edges moves no edge.
         """
         values = np.sort(as_vector(ease, "ease"))
         as_count(bins, "bins", most=values.size)
@@ -212,10 +214,6 @@ def cut_bins(
     empty = np.count_nonzero(size[: cut.count] == 0)
     note = f"{empty} of {cut.count} difficulty bins hold no calibration sample: nothing is excluded there."
     return cut, number, (number < cut.count) | (size[number] > 1), note if empty else ""
-
-
-def _mean_cosine(original: NDArray[Any], copies: NDArray[Any]) -> Floats:
-    return np.asarray(sum(_cosine(original, copy) for copy in copies) / copies.shape[0])
 
 
 def _cosine(a: NDArray[Any], b: NDArray[Any]) -> Floats:

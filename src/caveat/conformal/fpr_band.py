@@ -7,7 +7,7 @@ $$ FPR^+(t) = b_{k+1}, \qquad FPR^-(t) = 1 - b_{n+1-k} \ (0 \text{ where } k = 0
 $$ P(FPR \le FPR^+ \text{ everywhere}) \ge 1 - \delta, \qquad P(FPR \ge FPR^- \text{ everywhere}) \ge 1 - \delta $$
 
 "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction", eq. (11) and (13). Two slips there
-are mended: h+(t) is b at ceil((n+1)t), not at ceil((n+1)(1-t)), and h- is taken at k, not at the marginal p-value,
+are corrected: h+(t) is b at ceil((n+1)t), not at ceil((n+1)(1-t)), and h- is taken at k, not at the marginal p-value,
 which would be one rank too high and lose the guarantee.
 """
 
@@ -100,9 +100,8 @@ class FPRBand:
         rows = []
         for rate in (0.01, 0.05, 0.1, 0.2):
             t = float(self._sorted[max(0, self.n - max(1, round(rate * self.n)))])
-            rows.append(
-                (f"{t:.6g}", *(f"{100 * float(side(t)):.2f} %" for side in (self.lower, self.empirical, self.upper)))
-            )
+            rates = (100 * float(side(t)) for side in (self.lower, self.empirical, self.upper))
+            rows.append((f"{t:.6g}", *(f"{percent:.2f} %" for percent in rates)))
         head = ("threshold", "at least", "measured", "at most")
         return small_table(f"False-positive rate, {self.name}, n = {self.n}", rows, head=head)
 
@@ -173,10 +172,9 @@ class FPRBand:
     def caveat(self) -> str:
         """A sentence where the band is weaker than it looks, else empty."""
         if self.n > EXACT_UP_TO:
-            names = {chosen if isinstance(chosen, str) else "own" for chosen in self._chosen}
-            if "exact" in names:
+            if "exact" in self._names:
                 return f"n = {self.n} is above {EXACT_UP_TO}: the local level is extrapolated from smaller n."
-            if names - {"simes", "dkwm"}:  # these two hold for every n
+            if set(self._names) - {"simes", "dkwm"}:  # these two hold for every n
                 return f"n = {self.n} is above {EXACT_UP_TO}: the level is nominal, not checked."
         if self.level < 1 - self.delta - 1e-9:
             return f"The level is {self.level:.5f}, below the {1 - self.delta:g} asked for. Use method 'exact'."
@@ -185,9 +183,7 @@ class FPRBand:
     @property
     def name(self) -> str:
         """How the band was made, for a result: the method, and whether its level is that of each side."""
-        names = [chosen if isinstance(chosen, str) else "own" for chosen in self._chosen]
-        joined = names[0] if names[0] == names[1] else f"{names[0]} and {names[1]}"
-        return f"{joined} band" + ("" if self.two_sided else ", each side")
+        return f"{' and '.join(dict.fromkeys(self._names))} band" + ("" if self.two_sided else ", each side")
 
     @property
     def _sorted(self) -> Vector:
@@ -199,27 +195,28 @@ class FPRBand:
         return self.method, self.method if self.lower_method is None else self.lower_method
 
     @property
+    def _names(self) -> list[str]:
+        return [chosen if isinstance(chosen, str) else "own" for chosen in self._chosen]
+
+    @property
     def _side_delta(self) -> float:
         return self.delta / 2 if self.two_sided else self.delta
 
     @cached_property
-    def _extended(self) -> tuple[Vector, Vector]:
+    def _extended(self) -> list[Vector]:
         """b_1, ..., b_n and b_{n+1} = 1, for the upper and for the lower side."""
         upper = self._with_one(self.method)
-        return upper, upper if self.lower_method is None else self._with_one(self.lower_method)
+        return [upper, upper if self.lower_method is None else self._with_one(self.lower_method)]
 
     def _with_one(self, chosen: str | ArrayLike) -> Vector:
-        if isinstance(chosen, str):
-            return np.append(boundary(self.n, self._side_delta, chosen, rng=self.rng), 1.0)
-        return np.append(np.asarray(chosen, dtype=np.float64), 1.0)
+        b = boundary(self.n, self._side_delta, chosen, rng=self.rng) if isinstance(chosen, str) else chosen
+        return np.append(np.asarray(b, dtype=np.float64), 1.0)
 
     def _violation(self, side: int) -> float:
         """How often the upper (0) or the lower (1) side fails."""
         chosen = self._chosen[side]
         if isinstance(chosen, str) and chosen != "monte_carlo":
-            found = boundary_violation(self.n, self._side_delta, chosen)
-        elif self.n > EXACT_UP_TO:
-            found = math.nan
+            chance = boundary_violation(self.n, self._side_delta, chosen)
         else:
-            found = violation_probability(self._extended[side][:-1])
-        return self._side_delta if math.isnan(found) else found
+            chance = math.nan if self.n > EXACT_UP_TO else violation_probability(self._extended[side][:-1])
+        return self._side_delta if math.isnan(chance) else chance

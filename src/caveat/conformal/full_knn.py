@@ -1,4 +1,4 @@
-r"""Full (transductive) conformal prediction with nearest neighbours: no calibration split, every example counts.
+r"""Full (transductive) conformal prediction with nearest neighbors: no calibration split, every example counts.
 
 For each tentative label y of a test object the conformity of all examples of the bag is compared with its own:
 
@@ -11,7 +11,7 @@ counting the test example itself among the ties. Conformity (larger = more typic
 - ``sp``     the largest share of a label among its K nearest, negative unless that label is the own
 
 Vovk, Nouretdinov, Fedorova, Petej and Gammerman, "Criteria of Efficiency for Conformal Prediction", COPA 2016, eqs.
-(2), (42) and section 7. The neighbour lists of the training bag are computed once; a test object changes few of them.
+(2), (42) and section 7. The neighbor lists of the training bag are computed once; a test object changes few of them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from caveat._internal.checks import (
     exact_level,
     same_length,
 )
-from caveat.conformal._bag import Bag, Changes
-from caveat.conformal.metric_spaces import Euclidean, Metric, TangentDistance
+from caveat.conformal._bag import Bag, Changes, Euclidean, Metric
 from caveat.errors import InputError, NotFittedError
 from caveat.results import PredictionSets
 
@@ -51,7 +50,7 @@ _TEST_BYTES = 8 * 2**20  # of distances from a block of test objects to all trai
 @final
 @dataclass(eq=False)
 class FullKNN:
-    """Transductive conformal classifier on nearest neighbours.
+    """Transductive conformal classifier on nearest neighbors.
 
     P(p <= t) = t for the smoothed p-value of the true label, if training and test examples are exchangeable. Ties in
     distance go to the own label first, then by label number; equally frequent labels count as the own where it is one
@@ -63,9 +62,10 @@ class FullKNN:
     measure
         ``"ratio"``, ``"cp"`` or ``"sp"``.
     k
-        Number of neighbours.
+        Number of neighbors.
     metric
-        ``"euclidean"``, ``"tangent"`` (two-sided), or an object with ``prepare`` and ``distances``.
+        ``"euclidean"``, or an object with ``prepare`` and ``distances``, as ``Euclidean`` has them. To the last bit, a
+        distance must depend on its two objects only.
 
     Examples
     --------
@@ -77,18 +77,18 @@ class FullKNN:
 
     measure: Measure = "ratio"
     k: int = 1
-    metric: Literal["euclidean", "tangent"] | Metric = "euclidean"
+    metric: Literal["euclidean"] | Metric = "euclidean"
 
     def __post_init__(self) -> None:
         check_known(self.measure, _MEASURES, "conformity measure")
         as_count(self.k, "k")
         if isinstance(self.metric, str):
-            check_known(self.metric, ("euclidean", "tangent"), "metric")
+            check_known(self.metric, ("euclidean",), "metric")
         else:
             as_able(self.metric, ("prepare", "distances"), "metric")
 
     def fit(self, x: ArrayLike, y: ArrayLike, *, most: int | None = None) -> Self:
-        """Compute the neighbour lists of the training bag. ``most``: the largest k that ``path`` will be asked for."""
+        """Compute the neighbor lists of the training bag. ``most``: the largest k that ``path`` will be asked for."""
         rows, labels = as_matrix(x, "x"), as_labels(y, "y")
         most = self.k if most is None else max(self.k, as_count(most, "most"))
         same_length(x=rows, y=labels)
@@ -98,7 +98,7 @@ class FullKNN:
         if (few := counts <= most).any():
             c = int(np.argmax(few))
             raise InputError(f"every class must have more than k = {most} objects, but class {c} has {counts[c]}.")
-        self._space = self._metric()
+        self._space: Metric = Euclidean() if isinstance(self.metric, str) else self.metric
         self._state = self._space.prepare(rows)
         self.bag_ = Bag(self._state, labels, counts.size, self._space, most)
         self.n_features_ = rows.shape[1]
@@ -131,39 +131,32 @@ class FullKNN:
         rng: Rng | None = None,
         by: Literal["label"] | None = None,
     ) -> Iterator[tuple[Measure, int, NDArray[np.float64]]]:
-        """P-values of several measures and numbers of neighbours from one pass over the distances.
+        """P-values of several measures and numbers of neighbors from one pass over the distances.
 
         Yields (measure, k, p-values). The same tau serves them all.
         """
         rng = None if rng is None else as_rng(rng)
         if not hasattr(self, "bag_"):
-            raise NotFittedError("FullKNN has no neighbour lists yet. Call fit(x, y) before p_values(...).")
+            raise NotFittedError("FullKNN has no neighbor lists yet. Call fit(x, y) before p_values(...).")
         rows = as_matrix(x, "x", width=self.n_features_)
         if by is not None:
             check_known(by, ("label",), "value of by")
-        # Once: an iterator would be empty for the second measure.
-        asked = [as_count(k, "k", most=self.bag_.k) for k in ks]
-        wanted = [(check_known(m, _MEASURES, "conformity measure"), k) for m in measures for k in asked]
+        sizes = [as_count(k, "k", most=self.bag_.k) for k in ks]  # an iterator would be empty for the second measure
+        wanted = [(check_known(m, _MEASURES, "conformity measure"), k) for m in measures for k in sizes]
         tau = np.asarray(np.ones(rows.shape[0]) if rng is None else rng.random(rows.shape[0]))
-        found = {key: np.empty((rows.shape[0], self.bag_.classes)) for key in wanted}
+        p_values = {key: np.empty((rows.shape[0], self.bag_.classes)) for key in wanted}
         state = self._space.prepare(rows)
         for block in row_blocks(rows.shape[0], row_bytes=8 * self.bag_.labels.size, block_bytes=_TEST_BYTES):
-            asked_of = tuple(part[block] for part in state)
-            gaps, back = self._space.distances(asked_of, self._state), self._space.distances(self._state, asked_of).T
-            seen = self.bag_.look(gaps, back)
+            test, train = tuple(part[block] for part in state), self._state
+            near = self.bag_.neighbors(self._space.distances(test, train), self._space.distances(train, test).T)
             for measure, k in wanted:
                 if measure == "ratio":
-                    changes = self.bag_.ratio_changes(seen, k)
+                    changes = self.bag_.ratio_changes(near, k)
                 else:
-                    changes = self.bag_.count_changes(seen, k, signed=measure == "sp")
-                found[measure, k][block] = self._compare(changes, tau[block], by_label=by == "label")
-        for (measure, k), p in found.items():
+                    changes = self.bag_.count_changes(near, k, signed=measure == "sp")
+                p_values[measure, k][block] = self._compare(changes, tau[block], by_label=by == "label")
+        for (measure, k), p in p_values.items():
             yield measure, k, p  # type: ignore[misc]
-
-    def _metric(self) -> Metric:
-        if self.metric == "euclidean":
-            return Euclidean()
-        return TangentDistance() if self.metric == "tangent" else self.metric
 
     def _compare(self, changes: Changes, tau: NDArray[np.float64], *, by_label: bool) -> NDArray[np.float64]:
         """Count the examples below and level with the test example: the bag as it was, then what the test changes."""
@@ -171,9 +164,9 @@ class FullKNN:
         below, level = np.empty(own.shape), np.empty(own.shape)
         every = np.sort(changes.base)
         for c in range(classes):
-            known = np.sort(changes.base[labels == c]) if by_label else every
-            below[:, c] = np.searchsorted(known, own[:, c], side="left")
-            level[:, c] = np.searchsorted(known, own[:, c], side="right")
+            base = np.sort(changes.base[labels == c]) if by_label else every
+            below[:, c] = np.searchsorted(base, own[:, c], side="left")
+            level[:, c] = np.searchsorted(base, own[:, c], side="right")
         level -= below
         if changes.test.size:
             starts = np.flatnonzero(np.diff(changes.test, prepend=-1))

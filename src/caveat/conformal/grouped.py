@@ -50,8 +50,8 @@ class GroupedScores:
 
     Examples
     --------
-    >>> known = GroupedScores.of(np.array([3.0, 1.0, 9.0]), np.array(["a", "a", "b"]))
-    >>> known.p_values(np.array([2.0, 2.0]), known.find(np.array(["a", "b"])))
+    >>> calibration = GroupedScores.of(np.array([3.0, 1.0, 9.0]), np.array(["a", "a", "b"]))
+    >>> calibration.p_values(np.array([2.0, 2.0]), calibration.find(np.array(["a", "b"])))
     array([0.66666667, 1.        ])
     """
 
@@ -66,10 +66,10 @@ class GroupedScores:
         """Sort once. ``names`` fixes the groups where some of them may have no score."""
         if groups is None:
             return cls(np.zeros(1, dtype=np.intp), np.array([0, scores.size]), np.sort(scores))
-        known, number = np.unique(groups, return_inverse=True) if names is None else (names, _find(names, groups))
+        names, number = np.unique(groups, return_inverse=True) if names is None else (names, _find(names, groups))
         order = np.lexsort((scores, number))
-        counts = np.bincount(number, minlength=known.size)
-        return cls(known, np.concatenate([[0], np.cumsum(counts)]), scores[order])
+        counts = np.bincount(number, minlength=names.size)
+        return cls(names, np.concatenate([[0], np.cumsum(counts)]), scores[order])
 
     @property
     def sizes(self) -> NDArray[np.intp]:
@@ -86,15 +86,15 @@ class GroupedScores:
 
     def thresholds(self, rank: Callable[[int], int]) -> NDArray[np.float64]:
         """The rank(n)-th smallest score of each group of n; ``inf`` where that is more than n."""
-        found = np.full(self.names.size, math.inf)
+        thresholds = np.full(self.names.size, math.inf)
         for g, n in enumerate(self.sizes):
             k = rank(int(n))
             if k <= n:
-                found[g] = self.of_group(g)[k - 1]
-        return found
+                thresholds[g] = self.of_group(g)[k - 1]
+        return thresholds
 
     def p_values(
-        self, asked: NDArray[Any], group: NDArray[np.intp] | None = None, tau: NDArray[np.float64] | None = None
+        self, scores: NDArray[Any], group: NDArray[np.intp] | None = None, tau: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """P-values of scores (m,) or (m, C).
 
@@ -102,31 +102,28 @@ class GroupedScores:
         smoothing; None: 1. A group that calibration never saw has no scores, so its p-value is tau.
         """
         if group is None:
-            return _p_values(self.of_group(0), asked, tau)
-        found = np.empty(asked.shape)
+            return _p_values(self.of_group(0), scores, tau)
+        p = np.empty(scores.shape)
         order = np.argsort(group, kind="stable")  # one sort, not one look at all rows per group
         numbers, starts = np.unique(group[order], return_index=True)
         for g, rows in zip(numbers, np.split(order, starts[1:]), strict=False):
-            known = self.of_group(int(g)) if g >= 0 else self.scores[:0]
-            found[rows] = _p_values(known, asked[rows], None if tau is None else tau[rows])
-        return found
+            calibration = self.of_group(int(g)) if g >= 0 else self.scores[:0]
+            p[rows] = _p_values(calibration, scores[rows], None if tau is None else tau[rows])
+        return p
 
-    def column_p_values(self, asked: NDArray[Any], tau: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """P-values of scores (m, C) where column c is judged by the c-th group: label-conditional."""
-        found = np.empty(asked.shape)
-        for c in range(asked.shape[1]):
-            found[:, c] = _p_values(self.of_group(c), asked[:, c], tau)
-        return found
+    def column_p_values(self, scores: NDArray[Any], tau: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """P-values of scores (m, C) where column c is compared with the c-th group: label-conditional."""
+        return np.column_stack([_p_values(self.of_group(c), scores[:, c], tau) for c in range(scores.shape[1])])
 
 
-def _p_values(known: NDArray[Any], asked: NDArray[Any], tau: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    at_least = known.size - np.searchsorted(known, asked, side="left")
+def _p_values(calibration: NDArray[Any], test: NDArray[Any], tau: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    n = calibration.size
+    at_least = n - np.searchsorted(calibration, test, side="left")
     if tau is None:
-        at_least += 1
-        return np.asarray(at_least / (known.size + 1))
-    above = known.size - np.searchsorted(known, asked, side="right")
-    shared = tau.reshape(-1, *(1,) * (asked.ndim - 1))
-    return np.asarray((above + shared * (1 + at_least - above)) / (known.size + 1))
+        return np.asarray((at_least + 1) / (n + 1))
+    above = n - np.searchsorted(calibration, test, side="right")
+    shared = tau.reshape(-1, *(1,) * (test.ndim - 1))
+    return np.asarray((above + shared * (1 + at_least - above)) / (n + 1))
 
 
 def _find(names: NDArray[Any], groups: NDArray[Any]) -> NDArray[np.intp]:

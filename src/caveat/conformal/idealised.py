@@ -1,4 +1,4 @@
-r"""The idealised setting: the distribution is known, and every criterion of efficiency is an exact number.
+r"""The idealized setting: the distribution is known, and every criterion of efficiency is an exact number.
 
 For a joint distribution Q over finitely many objects and labels and a conformity measure A (larger = more typical),
 
@@ -12,16 +12,15 @@ eqs. (11), (14), (43), theorems 1-4.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import as_count, as_level, as_matrix, as_pair, check_known, check_same
-from caveat.conformal.criteria import criteria
 from caveat.errors import InputError
 
-__all__ = ["OPTIMAL", "efficiency", "measure", "orders", "p_lines"]
+__all__ = ["OPTIMAL", "criteria", "efficiency", "measure", "orders", "p_lines"]
 
 Floats = NDArray[np.float64]
 
@@ -77,7 +76,7 @@ def p_lines(q: ArrayLike, a: ArrayLike, *, by_label: bool = False) -> tuple[Floa
 
 
 def efficiency(q: ArrayLike, a: ArrayLike, *, epsilon: float | None = None, by_label: bool = False) -> dict[str, float]:
-    """The exact criteria of the idealised conformal predictor; keys as in ``metrics.efficiency``.
+    """The exact criteria of the idealized conformal predictor; keys as in ``metrics.efficiency``.
 
     Every criterion is, for one object, a piecewise linear function of tau. Between two crossings of the lines (with
     each other, and with epsilon) it is linear, so its mean is its value in the middle: exact, nothing is simulated.
@@ -115,6 +114,51 @@ def efficiency(q: ArrayLike, a: ArrayLike, *, epsilon: float | None = None, by_l
     )
 
 
+def criteria(
+    p: NDArray[Any],
+    *,
+    labels: NDArray[np.intp] | None,
+    epsilon: float | None,
+    weights: NDArray[np.float64] | None = None,
+) -> dict[str, float]:
+    r"""The ten criteria of efficiency: weighted means over the rows of p-values (n, C). Smaller is better.
+
+    | free of epsilon | at epsilon |
+    |---|---|
+    | S, sum of p-values: $\sum_y p^y$ | N, number of labels: $|\Gamma|$ |
+    | U, unconfidence: the second largest p | M, multiple: $1\{|\Gamma| > 1\}$ |
+    | F, fuzziness: $\sum_y p^y - \max_y p^y$ | E, excess: $(|\Gamma| - 1)^+$ |
+    | OU, observed unconfidence: $\max_{y \ne y_i} p^y$ | OM, observed multiple: $1\{|\Gamma \setminus y_i| > 0\}$ |
+    | OF, observed fuzziness: $\sum_{y \ne y_i} p^y$ | OE, observed excess: $|\Gamma \setminus y_i|$ |
+
+    with the set $\Gamma = \{y : p^y > \epsilon\}$ and the true label $y_i$. Equal U or F: the smaller credibility (mean
+    largest p) wins; equal M or E: the larger share of empty sets.
+
+    Section 2 of the paper. Without labels no observed criterion, without epsilon no criterion of sets.
+    """
+
+    def mean(values: NDArray[Any]) -> float:
+        return float(np.average(values.astype(np.float64, copy=False), weights=weights))
+
+    # Sums are float64 whatever p is; p itself stays, so that an epsilon rounded like it still ties with it.
+    total, largest = p.sum(axis=1, dtype=np.float64), p.max(axis=1)
+    second = np.partition(p, -2, axis=1)[:, -2] if p.shape[1] > 1 else np.zeros(p.shape[0])
+    means = {"S": mean(total), "U": mean(second), "F": mean(total - largest), "credibility": mean(largest)}
+    own = None if labels is None else np.take_along_axis(p, labels[:, None], axis=1)[:, 0]
+    if labels is not None and own is not None:
+        others = np.where(np.arange(p.shape[1]) == labels[:, None], -np.inf, p)
+        best_other = others.max(axis=1) if p.shape[1] > 1 else np.zeros(p.shape[0])
+        means |= {"OU": mean(best_other), "OF": mean(total - own)}
+    if epsilon is None:
+        return means
+    size = np.count_nonzero(p > epsilon, axis=1)
+    means |= {"N": mean(size), "M": mean(size > 1), "E": mean(np.maximum(size - 1, 0)), "empty": mean(size == 0)}
+    if own is not None:
+        wrong = size - (own > epsilon)
+        means |= {"OM": mean(wrong > 0), "OE": mean(wrong)}
+    return means
+
+
 def orders(shape: tuple[int, int]) -> Iterator[Floats]:
     """Every conformity order of X times Y examples, ties included, as a measure with values 0, 1, ...
 
@@ -148,12 +192,11 @@ def _weak_orders(n: int) -> Iterator[list[int]]:
 
 def _crossings(below: Floats, tied: Floats, epsilon: float | None) -> Floats:
     """0, 1 and every tau between them where two lines cross, or one crosses epsilon."""
-    slopes = np.subtract.outer(tied, tied)
-    heights = np.subtract.outer(below, below)
-    found = [-heights[slopes != 0] / slopes[slopes != 0]]
+    slopes, heights = np.subtract.outer(tied, tied), np.subtract.outer(below, below)
+    crossings = [-heights[slopes != 0] / slopes[slopes != 0]]
     if epsilon is not None:
-        found.append((epsilon - below[tied > 0]) / tied[tied > 0])
-    inside = np.concatenate(found)
+        crossings.append((epsilon - below[tied > 0]) / tied[tied > 0])
+    inside = np.concatenate(crossings)
     return np.unique(np.concatenate([[0.0, 1.0], inside[(inside > 0) & (inside < 1)]]))
 
 

@@ -19,48 +19,55 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.checks import as_count, as_number
+from caveat._internal.params import check_params, count, number
 from caveat.conformal._ranked import label_ranks, mass_below_top, prefix_members, ranked_of_all, ranked_of_labels
 
 __all__ = ["APS", "LAC", "NONCONFORMITY", "RAPS", "SAPS", "Margin", "Nonconformity", "TopK"]
 
 Array = NDArray[Any]
+Floats = NDArray[np.float64]
 
 
 class Nonconformity(ABC):
     """Maps probabilities (n, C) to the nonconformity of labels.
 
-    ``u``, shape (n,), is the randomisation of each object; a score that uses none ignores it.
+    ``u``, shape (n,), is the randomization of each object; a score that uses none ignores it.
     """
 
     name: ClassVar[str]
     randomised: ClassVar[bool] = False  # whether u matters
+    near_one: ClassVar[bool] = False  # whether scores of a sure model crowd around 1, where rounding ties them
     less: float = 0.0  # subtracted from the score
 
     @property
-    def fine(self) -> Nonconformity:
+    def fine(self) -> Self:
         """The same score, less a number around which it would be rounded: the order that ``SplitSets`` goes by."""
-        return self
+        if not self.near_one:
+            return self
+        rule = copy(self)
+        object.__setattr__(rule, "less", 1.0)
+        return rule
 
     @abstractmethod
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Nonconformity of one label per row, shape (n,)."""
-
-    @abstractmethod
-    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_all(self, probs: Array, u: Floats) -> Floats:
         """Nonconformity of every label, shape (n, C)."""
 
-    @abstractmethod
-    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
+        """Nonconformity of one label per row, shape (n,)."""
+        return np.take_along_axis(self.of_all(probs, u), labels[:, None], axis=1)[:, 0]
+
+    def within(self, probs: Array, u: Floats, threshold: Floats) -> NDArray[np.bool_]:
         """``of_all(probs, u) <= threshold[:, None]``, by the shortest way. ``threshold`` has shape (n,)."""
+        return np.asarray(self.of_all(probs, u) <= threshold[:, None])
 
 
 @final
@@ -71,27 +78,24 @@ class LAC(Nonconformity):
     less: float = field(default=0.0, kw_only=True, repr=False)
 
     name: ClassVar[str] = "lac"
+    near_one: ClassVar[bool] = True
 
-    @property
-    def fine(self) -> LAC:
-        return replace(self, less=1.0)
-
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
         own = np.take_along_axis(probs, labels[:, None], axis=1)[:, 0]
         return np.asarray(np.subtract(1 - self.less, own, dtype=np.float64))
 
-    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_all(self, probs: Array, u: Floats) -> Floats:
         return np.subtract(1 - self.less, probs, dtype=np.float64)
 
-    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def within(self, probs: Array, u: Floats, threshold: Floats) -> NDArray[np.bool_]:
         if (threshold == threshold[0]).all():
-            return np.asarray(probs >= probs.dtype.type(self._least(float(threshold[0]), probs.dtype)))
+            return np.asarray(probs >= self._cut(float(threshold[0]), probs.dtype))
         levels, where = np.unique(threshold, return_inverse=True)
-        cuts = np.array([self._least(float(level), probs.dtype) for level in levels], dtype=probs.dtype)
+        cuts = np.array([self._cut(float(level), probs.dtype) for level in levels])
         return np.asarray(probs >= cuts[where][:, None])
 
-    def _least(self, threshold: float, dtype: np.dtype[Any]) -> float:
-        return _least_probability(1 - self.less, threshold, dtype)
+    def _cut(self, threshold: float, dtype: np.dtype[Any]) -> Any:
+        return dtype.type(_least_probability(1 - self.less, threshold, dtype))
 
 
 @lru_cache(maxsize=4096)  # asked again for every block of rows
@@ -120,69 +124,68 @@ class Margin(Nonconformity):
 
     name: ClassVar[str] = "margin"
 
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.take_along_axis(self.of_all(probs, u), labels[:, None], axis=1)[:, 0]
-
-    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_all(self, probs: Array, u: Floats) -> Floats:
         if probs.shape[1] == 1:
             return np.asarray(-probs.astype(np.float64))  # no other label: nothing is ahead
         best_two = np.partition(probs, -2, axis=1)[:, -2:].astype(np.float64)
-        found = best_two[:, 1:] - probs
+        margins = best_two[:, 1:] - probs
         top = np.argmax(probs, axis=1)
-        found[np.arange(top.size), top] = best_two[:, 0] - best_two[:, 1]
-        return np.asarray(found)
+        margins[np.arange(top.size), top] = best_two[:, 0] - best_two[:, 1]
+        return np.asarray(margins)
 
-    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.asarray(self.of_all(probs, u) <= threshold[:, None])
+
+class Ranked(Nonconformity):
+    """A score of the rank of a label and of the probabilities around it. A subclass is its formula (``_ranked``)."""
+
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
+        return ranked_of_labels(self._ranked, probs, labels, self._rows(probs, u))
+
+    def of_all(self, probs: Array, u: Floats) -> Floats:
+        return ranked_of_all(self._ranked, probs, self._rows(probs, u))
+
+    def within(self, probs: Array, u: Floats, threshold: Floats) -> NDArray[np.bool_]:
+        return prefix_members(self._ranked, probs, self._rows(probs, u), threshold)
+
+    def _rows(self, probs: Array, u: Floats) -> Floats:
+        """What the formula needs to know of each row."""
+        return u
+
+    @abstractmethod
+    def _ranked(self, p: Array, below: Array, rank: Array, row: Array) -> Array: ...
 
 
 @final
 @dataclass(frozen=True)
-class TopK(Nonconformity):
+class TopK(Ranked):
     """The rank of the label: every set has the same size."""
 
     name: ClassVar[str] = "topk"
 
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
         return label_ranks(probs, labels).astype(np.float64)
 
-    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ranked_of_all(_rank, probs, u)
-
-    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return prefix_members(_rank, probs, u, threshold)
+    def _ranked(self, p: Array, below: Array, rank: Array, row: Array) -> Array:
+        return np.broadcast_to(rank, np.broadcast_shapes(p.shape, rank.shape)).astype(np.float64)
 
 
 @final
 @dataclass(frozen=True)
-class APS(Nonconformity):
+class APS(Ranked):
     """Probability of the labels ranked above, plus a random share of the label's own."""
 
     less: float = field(default=0.0, kw_only=True, repr=False)
 
     name: ClassVar[str] = "aps"
     randomised: ClassVar[bool] = True
+    near_one: ClassVar[bool] = True
 
-    @property
-    def fine(self) -> APS:
-        return replace(self, less=1.0)
-
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ranked_of_labels(self._ranked, probs, labels, u)
-
-    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ranked_of_all(self._ranked, probs, u)
-
-    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return prefix_members(self._ranked, probs, u, threshold)
-
-    def _ranked(self, p: Array, below: Array, rank: Array, u: Array) -> Array:
-        return _mass(p, below, u, self.less)
+    def _ranked(self, p: Array, below: Array, rank: Array, row: Array) -> Array:
+        return _mass(p, below, row, self.less)
 
 
 @final
 @dataclass(frozen=True)
-class RAPS(Nonconformity):
+class RAPS(Ranked):
     """APS with a penalty on every rank past ``k_reg``, which cuts off the long tail.
 
     Parameters
@@ -193,37 +196,24 @@ class RAPS(Nonconformity):
         Ranks up to this one are free.
     """
 
-    penalty: float = 0.01
-    k_reg: int = 5
+    penalty: float = number(0.01, least=0)
+    k_reg: int = count(5, least=0)
     less: float = field(default=0.0, kw_only=True, repr=False)
 
     name: ClassVar[str] = "raps"
     randomised: ClassVar[bool] = True
+    near_one: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "penalty", as_number(self.penalty, "penalty", least=0))
-        as_count(self.k_reg, "k_reg", least=0)
+        check_params(self)
 
-    @property
-    def fine(self) -> RAPS:
-        return replace(self, less=1.0)
-
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ranked_of_labels(self._ranked, probs, labels, u)
-
-    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ranked_of_all(self._ranked, probs, u)
-
-    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return prefix_members(self._ranked, probs, u, threshold)
-
-    def _ranked(self, p: Array, below: Array, rank: Array, u: Array) -> Array:
-        return np.asarray(_mass(p, below, u, self.less) + self.penalty * np.maximum(0, rank - self.k_reg))
+    def _ranked(self, p: Array, below: Array, rank: Array, row: Array) -> Array:
+        return np.asarray(_mass(p, below, row, self.less) + self.penalty * np.maximum(0, rank - self.k_reg))
 
 
 @final
 @dataclass(frozen=True)
-class SAPS(Nonconformity):
+class SAPS(Ranked):
     """Only the largest probability and the rank count: the long tail of small probabilities is noise.
 
     Parameters
@@ -232,30 +222,21 @@ class SAPS(Nonconformity):
         w in the formula, the price of a rank; ``tune_saps`` chooses it on a tuning split.
     """
 
-    weight: float = 0.2
+    weight: float = number(0.2, least=0)
     less: float = field(default=0.0, kw_only=True, repr=False)
 
     name: ClassVar[str] = "saps"
     randomised: ClassVar[bool] = True
+    near_one: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", as_number(self.weight, "weight", least=0))
+        check_params(self)
 
-    @property
-    def fine(self) -> SAPS:
-        return replace(self, less=1.0)
-
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
         ranks = label_ranks(probs, labels)
-        return self._ranked(probs, probs, ranks, self._rows(probs, u))  # no probability of the label is looked at
+        return self._ranked(probs, probs, ranks, self._rows(probs, u))  # the label's own probability does not count
 
-    def of_all(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ranked_of_all(self._ranked, probs, self._rows(probs, u))
-
-    def within(self, probs: Array, u: NDArray[np.float64], threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return prefix_members(self._ranked, probs, self._rows(probs, u), threshold)
-
-    def _rows(self, probs: Array, u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _rows(self, probs: Array, u: Floats) -> Floats:
         return np.stack([mass_below_top(probs), u], axis=1)
 
     def _ranked(self, p: Array, below: Array, rank: Array, row: Array) -> Array:
@@ -266,10 +247,6 @@ class SAPS(Nonconformity):
 def _mass(p: Array, below: Array, u: Array, less: float) -> Array:
     """The mass up to a label and a share u of its own, less a number."""
     return np.asarray((1 - less) - (below + (1 - u) * p))
-
-
-def _rank(p: Array, below: Array, rank: Array, u: Array) -> Array:
-    return np.broadcast_to(rank, np.broadcast_shapes(p.shape, rank.shape)).astype(np.float64)
 
 
 NONCONFORMITY: Mapping[str, type[Nonconformity]] = MappingProxyType(

@@ -57,20 +57,19 @@ def p_values(
     array([0.5, 1. ])
     """
     rng = None if rng is None else as_rng(rng)
-    known = as_vector(calibration, "calibration", allow_infinite=True)
-    asked = as_comparable(test, "test")
-    if asked.ndim not in (1, 2):
-        raise InputError(f"test must have shape (m,) or (m, C), got {asked.shape}.")
+    scores, values = as_vector(calibration, "calibration", allow_infinite=True), as_comparable(test, "test")
+    if values.ndim not in (1, 2):
+        raise InputError(f"test must have shape (m,) or (m, C), got {values.shape}.")
     if (calibration_groups is None) != (test_groups is None):
-        raise InputError("calibration_groups and test_groups must be given both, or neither.")
-    tau = None if rng is None else np.asarray(rng.random(asked.shape[0]))
+        raise InputError("give calibration_groups and test_groups, or neither.")
+    tau = None if rng is None else np.asarray(rng.random(values.shape[0]))
     if calibration_groups is None or test_groups is None:
-        return GroupedScores.of(known).p_values(asked, tau=tau)
-    grouped = GroupedScores.of(known, as_groups(calibration_groups, "calibration_groups", known.size))
-    groups = as_groups(test_groups, "test_groups", asked.shape[0])
+        return GroupedScores.of(scores).p_values(values, tau=tau)
+    grouped = GroupedScores.of(scores, as_groups(calibration_groups, "calibration_groups", scores.size))
+    groups = as_groups(test_groups, "test_groups", values.shape[0])
     number = grouped.find(groups)
     check_seen(groups, number, unseen)
-    return grouped.p_values(asked, number, tau)
+    return grouped.p_values(values, number, tau)
 
 
 def check_seen(groups: NDArray[np.generic], number: NDArray[np.intp], unseen: str) -> None:

@@ -1,6 +1,6 @@
 r"""Split conformal prediction intervals for regression.
 
-Nonconformity of a value y at x, from what a regression model says about x:
+Nonconformity of a value y at x, from the predictions of a regression model:
 
 - ``absolute``    $|\mu(x) - y|$ (CP)
 - ``normalised``  $|\mu(x) - y| / \sigma(x)$ (CP-A; SSCP with the sigma of ``DifficultyModel``)
@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import as_vector, check_each, same_length
 from caveat._internal.params import check_params, choice
-from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.conformal.p_values import check_seen
+from caveat.conformal.quantile import Promise
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.results import Intervals
 
@@ -83,13 +83,13 @@ class SplitIntervals:
         upper: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Set the threshold from held-out targets and what the model said about them, each of shape (n,)."""
+        """Set the threshold from held-out targets and the predictions for them, each of shape (n,)."""
         true = as_vector(y, "y")
-        said = self._said(true.size, {"mean": mean, "scale": scale, "lower": lower, "upper": upper})
+        model = self._columns(true.size, mean=mean, scale=scale, lower=lower, upper=upper)
         if self.score == "cqr":
-            scores = np.maximum(said["lower"] - true, true - said["upper"])
+            scores = np.maximum(model["lower"] - true, true - model["upper"])
         else:
-            scores = np.abs(said["mean"] - true) / said.get("scale", 1.0)
+            scores = np.abs(model["mean"] - true) / model.get("scale", 1.0)
         named = None if groups is None else as_groups(groups, "groups", true.size)
         self.by_group_ = named is not None
         self.grouped_ = GroupedScores.of(scores, named)
@@ -113,17 +113,16 @@ class SplitIntervals:
         """The values whose nonconformity is at or below the threshold; with ``cqr`` ends may cross: empty."""
         if not hasattr(self, "grouped_"):
             raise NotFittedError("SplitIntervals has no threshold yet. Call calibrate(y, ...) before predict(...).")
-        said = self._said(None, {"mean": mean, "scale": scale, "lower": lower, "upper": upper})
-        n = next(iter(said.values())).size
-        reach = self._threshold_of_rows(n, groups)
+        model = self._columns(None, mean=mean, scale=scale, lower=lower, upper=upper)
+        reach = self._threshold_of_rows(next(iter(model.values())).size, groups)
         # mean + (y - mean) can round to less than y: without two units in the last place, every y that ties with the
         # threshold would miss its own interval.
         reach = reach + 2 * np.finfo(np.float64).eps * np.abs(reach)
         if self.score == "cqr":
-            low, high = said["lower"] - reach, said["upper"] + reach
+            low, high = model["lower"] - reach, model["upper"] + reach
         else:
-            half = reach * said.get("scale", 1.0)
-            low, high = said["mean"] - half, said["mean"] + half
+            half = reach * model.get("scale", 1.0)
+            low, high = model["mean"] - half, model["mean"] + half
         return Intervals(low, high, alpha=self.alpha, level=self.level_, delta=self.delta, caveat=self.caveat_)
 
     def _threshold_of_rows(self, n: int, groups: ArrayLike | None) -> Floats:
@@ -137,15 +136,15 @@ class SplitIntervals:
         check_seen(named, number, self.unseen)
         return np.append(self.thresholds_, np.inf)[number]
 
-    def _said(self, n: int | None, given: dict[str, Any]) -> dict[str, Floats]:
-        """The arrays that the score needs, checked; one that it does not use is an error, not a silence."""
+    def _columns(self, n: int | None, **columns: Any) -> dict[str, Floats]:
+        """The arrays that the score needs, checked; one that it does not use is an error."""
         needs = _NEEDS[self.score]
-        for name, value in given.items():
+        for name, value in columns.items():
             if (value is None) == (name in needs):
                 raise InputError(f"score '{self.score}' needs {' and '.join(needs)}; {name} is "
                                  f"{'None' if value is None else 'given but not used'}.")  # fmt: skip
-        said = {name: as_vector(given[name], name) for name in needs}
-        same_length(**said, **({} if n is None else {"y": range(n)}))
-        if "scale" in said:
-            check_each(said["scale"], said["scale"] > 0, "scale", "be positive")
-        return said
+        vectors = {name: as_vector(columns[name], name) for name in needs}
+        same_length(**vectors, **({} if n is None else {"y": range(n)}))
+        if "scale" in vectors:
+            check_each(vectors["scale"], vectors["scale"] > 0, "scale", "be positive")
+        return vectors

@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._internal.checks import Rng, as_able, as_labels, check_known
 from caveat._internal.streams import draws_for
 from caveat.conformal._probabilities import ClassScores, probability_blocks
-from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.conformal.nonconformity import LAC, NONCONFORMITY, Nonconformity
 from caveat.conformal.p_values import check_seen
+from caveat.conformal.quantile import Promise
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand

@@ -15,10 +15,11 @@ import warnings
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv
+from scipy.special import betaincinv
 
-from caveat._internal.checks import as_count, as_level, as_vector, exact_level
+from caveat._internal.checks import as_count, as_level, as_vector
 from caveat.conformal.local_levels import quick_level
+from caveat.conformal.quantile import least_n, pac_rank
 from caveat.errors import CaveatWarning, InputError
 
 __all__ = ["least_n", "required_n", "safe_rank", "threshold_for"]
@@ -52,10 +53,9 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
     as_level(false_alarm, "false_alarm")
     n, rank = scores.size, safe_rank(scores.size, false_alarm, delta)
     if rank == 0:
-        least = least_n(false_alarm, delta)
         warnings.warn(
             f"n = {n} is too small for a false-alarm rate of {false_alarm} with delta = {delta}: the threshold is "
-            f"infinite. Calibrate on {least} samples or more.",
+            f"infinite. Calibrate on {least_n(false_alarm, delta)} samples or more.",
             CaveatWarning,
             stacklevel=2,
         )
@@ -72,14 +72,14 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
 def _step_above(value: float, scores: NDArray[np.float64]) -> float:
     """The next number above ``value`` in the coarsest float type that holds all scores.
 
-    Which type the caller's scores compare in cannot be asked: a list of np.float32 has none, and scores stored as
+    The type in which the caller compares is not known: a list of np.float32 has none, and scores stored as
     float64 may have been float32. In every type that holds the scores, finer ones too, the answer stays above ``value``
     and at or below every larger score.
     """
     for kind in (np.float16, np.float32):
         with np.errstate(over="ignore"):
-            held = scores.astype(kind)
-        above = float(np.nextafter(kind(value), kind(np.inf))) if np.array_equal(held, scores) else math.inf
+            exact = np.array_equal(scores.astype(kind), scores)
+        above = float(np.nextafter(kind(value), kind(np.inf))) if exact else math.inf
         if above < math.inf:  # the largest float16 has none above it
             return above
     return float(np.nextafter(value, np.inf))
@@ -91,15 +91,7 @@ def safe_rank(n: int, rate: float, delta: float) -> int:
     >>> safe_rank(1000, 0.05, 0.01), safe_rank(89, 0.05, 0.01), safe_rank(90, 0.05, 0.01)
     (35, 0, 1)
     """
-    n, rate, delta = as_count(n, "n"), float(exact_level(rate, "rate")), as_level(delta, "delta")
-    low, high = 0, n + 1  # low keeps the promise (0: flag nothing), high does not
-    while high - low > 1:
-        middle = (low + high) // 2
-        if betainc(middle, n + 1 - middle, rate) >= (1 - delta) * (1 - 1e-12):
-            low = middle
-        else:
-            high = middle
-    return low
+    return n + 1 - pac_rank(as_count(n, "n"), rate, delta)
 
 
 def required_n(fpr: float, margin: float, delta: float = 0.05, *, simultaneous: bool = True) -> int:
@@ -149,12 +141,4 @@ def required_n(fpr: float, margin: float, delta: float = 0.05, *, simultaneous: 
     n = smallest(delta)
     while (following := smallest(quick_level(n, delta))) > n:
         n = following
-    return n
-
-
-def least_n(rate: float, delta: float) -> int:
-    """The smallest n with a safe rank: (1 - rate)^n <= delta."""
-    n = max(1, math.floor(math.log(delta) / math.log1p(-rate)))
-    while safe_rank(n, rate, delta) == 0:
-        n += 1
     return n

@@ -8,8 +8,9 @@ not calibration data: a threshold from it would promise nothing.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal, final
 
 import numpy as np
@@ -26,7 +27,6 @@ from caveat.conformal.split_sets import SplitSets
 from caveat.errors import CaveatWarning, InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
-from caveat.results import PredictionSets
 
 __all__ = ["PENALTIES", "WEIGHTS", "Tuned", "tune_difficulty", "tune_raps", "tune_saps"]
 
@@ -34,6 +34,8 @@ PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)
 WEIGHTS = (0.0, 0.02, *(round(0.05 * i, 2) for i in range(1, 14)))
 
 Criterion = Literal["sscv", "t_ss"]
+# Key in the table -> the score and, for difficulty sets, the ease and the number of bins.
+Candidates = Mapping[Any, tuple[str | Nonconformity, NDArray[np.float64] | None, int]]
 
 
 @final
@@ -82,7 +84,7 @@ def tune_raps(
     alpha
         Allowed error of the sets that the score is for.
     rng
-        Halves the tuning split, and randomises the score.
+        Halves the tuning split, and randomizes the score.
     criterion
         ``"sscv"``, or ``"t_ss"``, which needs ``ease``.
     penalties
@@ -106,8 +108,8 @@ def tune_raps(
     blocks = probability_blocks(tuning, source)
     ranks = np.sort(np.concatenate([label_ranks(probs, tuning.labels[rows]) for rows, probs in blocks]))
     k_reg = int(ranks[min(k, ranks.size) - 1])
-    candidates = [RAPS(penalty=penalty, k_reg=k_reg) for penalty in as_list(penalties, "penalties")]
-    return _best_score(candidates, tuning, alpha, rng=rng, criterion=criterion, ease=ease, source=source)
+    scores = [RAPS(penalty=penalty, k_reg=k_reg) for penalty in as_list(penalties, "penalties")]
+    return _best_score(scores, tuning, alpha, rng=rng, criterion=criterion, ease=ease, source=source)
 
 
 def tune_saps(
@@ -121,8 +123,8 @@ def tune_saps(
     source: ClassScores | None = None,
 ) -> Tuned:
     """SAPS with the best of several weights, the candidates. Parameters as for ``tune_raps``."""
-    candidates = [SAPS(weight=weight) for weight in as_list(weights, "weights")]
-    return _best_score(candidates, tuning, alpha, rng=rng, criterion=criterion, ease=ease, source=source)
+    scores = [SAPS(weight=weight) for weight in as_list(weights, "weights")]
+    return _best_score(scores, tuning, alpha, rng=rng, criterion=criterion, ease=ease, source=source)
 
 
 def tune_difficulty(
@@ -147,7 +149,7 @@ def tune_difficulty(
     alpha
         Allowed error.
     rng
-        Halves the tuning split, and randomises scores.
+        Halves the tuning split, and randomizes scores.
     criterion, scores, bins
         What to judge by; candidates.
     judged_by
@@ -162,73 +164,69 @@ def tune_difficulty(
     >>> tune_difficulty(tuning, {"useless": useless, "useful": useful}, 0.1, rng=rng, judged_by=useful).ease
     'useful'
     """
-    rng = as_rng(rng)
-    check_known(criterion, ("sscv", "t_ss"), "criterion")
-    first, second, rows = _halves(tuning, rng, source=None)
-    seeds = rng.integers(2**63, size=2)
-    as_list(as_kind(ease, Mapping, "ease"), "ease")
-    known = {name: _as_ease(values, tuning) for name, values in ease.items()}
-    fixed = None if judged_by is None else _as_ease(judged_by, tuning)
-    table: dict[Any, float] = {}
-    counts, rules = as_list(bins, "bins"), as_list(scores, "scores")
-    for name, values in known.items():
-        for count in counts:
-            for score in rules:
-                # Nothing is promised here: every sample of the first half serves, those on the edges too.
-                cut = EaseBins.cut(values[rows[0]], count)
-                sets = SplitSets(score, alpha=alpha, by=cut.assign(values[rows[0]]), unseen="all")
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", CaveatWarning)  # a bin too small shows in the criterion
-                    sets.calibrate(first, np.random.default_rng(seeds[0]))
-                judged = cut.assign(values[rows[1]])
-                found = sets.predict(second.outputs, np.random.default_rng(seeds[1]), groups=judged)
-                judge = (values if fixed is None else fixed)[rows[1]]
-                table[name, count, score] = _judge(found, second, criterion, judge)
+    eases = {name: _as_ease(ease[name], tuning) for name in as_list(as_kind(ease, Mapping, "ease"), "ease")}
+    keys = product(eases, as_list(bins, "bins"), as_list(scores, "scores"))
+    candidates: Candidates = {(name, count, score): (score, eases[name], count) for name, count, score in keys}
+    table = _judged(candidates, tuning, alpha, rng=rng, criterion=criterion, ease=judged_by)
     name, count, score = _winner(table, criterion)
     return Tuned(score, count, name, criterion, table)
 
 
-def _best_score(
-    candidates: list[Nonconformity] | list[RAPS] | list[SAPS],
+def _best_score(scores: Sequence[Nonconformity], tuning: Outputs, alpha: float, **how: Any) -> Tuned:
+    criterion = how["criterion"]
+    if criterion == "t_ss" and how["ease"] is None:
+        raise InputError("tuning by T-SS needs the ease of each tuning sample. Pass ease=, or choose criterion='sscv'.")
+    table = _judged({score: (score, None, 1) for score in scores}, tuning, alpha, **how)
+    return Tuned(_winner(table, criterion), None, None, criterion, table)
+
+
+def _judged(
+    candidates: Candidates,
     tuning: Outputs,
     alpha: float,
     *,
     rng: Rng,
     criterion: Criterion,
     ease: ArrayLike | None,
-    source: ClassScores | None,
-) -> Tuned:
+    source: ClassScores | None = None,
+) -> dict[Any, float]:
+    """The criterion of each candidate: calibrated on one random half of the tuning split, judged on the other.
+
+    ``ease``: by which T-SS bins; None: the one of the candidate.
+    """
     rng = as_rng(rng)
     check_known(criterion, ("sscv", "t_ss"), "criterion")
-    if criterion == "t_ss" and ease is None:
-        raise InputError("tuning by T-SS needs the ease of each tuning sample. Pass ease=, or choose criterion='sscv'.")
-    first, second, rows = _halves(tuning, rng, source)
+    if demand(tuning, "labels", who="tuning", name="tuning").n < 4:
+        raise InputError(f"a tuning split must hold at least 4 samples, got {tuning.n}.")
+    order = rng.permutation(tuning.n)
+    fit, new = np.sort(order[: tuning.n // 2]), np.sort(order[tuning.n // 2 :])
+    probs = np.concatenate([block for _, block in probability_blocks(tuning, source)])  # once for all candidates
+    first, second = (Outputs(probs=probs[rows], labels=tuning.labels[rows], check=False) for rows in (fit, new))
+    ranks = label_ranks(second.probs, second.labels)
     seeds = rng.integers(2**63, size=2)
-    known = None if ease is None else _as_ease(ease, tuning)[rows[1]]
+    fixed = None if ease is None else _as_ease(ease, tuning)
     table: dict[Any, float] = {}
-    for candidate in candidates:
-        sets = SplitSets(candidate, alpha=alpha).calibrate(first, np.random.default_rng(seeds[0]))
-        found = sets.predict(second.outputs, np.random.default_rng(seeds[1]))
-        table[candidate] = _judge(found, second, criterion, known)
-    return Tuned(_winner(table, criterion), None, None, criterion, table)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Judging:
-    """The half that judges, and what does not change from candidate to candidate."""
-
-    outputs: Outputs
-    ranks: NDArray[np.intp]
-
-
-def _judge(found: PredictionSets, second: _Judging, criterion: str, ease: NDArray[np.float64] | None) -> float:
-    sizes, covered = found.sizes, found.covers(second.outputs.labels)
-    if criterion == "sscv" or ease is None:
-        return worst_violation(covered, strata(sizes, SIZE_EDGES), len(SIZE_EDGES), found.alpha)
-    bins = min(50, second.outputs.n)
-    number = equal_mass(ease, bins)
-    return float(signed_r2(bin_means(second.ranks, number, bins), bin_means(sizes, number, bins)))
+    for key, (score, own_ease, count) in candidates.items():
+        by = groups = None
+        if own_ease is not None:
+            # Nothing is promised here: every sample of the first half serves, those on the edges too.
+            cut = EaseBins.cut(own_ease[fit], count)
+            by, groups = cut.assign(own_ease[fit]), cut.assign(own_ease[new])
+        sets = SplitSets(score, alpha=alpha, by=by, unseen="all")
+        with warnings.catch_warnings():
+            if by is not None:
+                warnings.simplefilter("ignore", CaveatWarning)  # a bin too small shows in the criterion
+            sets.calibrate(first, np.random.default_rng(seeds[0]))
+        predicted = sets.predict(second, np.random.default_rng(seeds[1]), groups=groups)
+        sizes, covered = predicted.sizes, predicted.covers(second.labels)
+        judge = own_ease if fixed is None else fixed
+        if criterion == "sscv" or judge is None:
+            table[key] = worst_violation(covered, strata(sizes, SIZE_EDGES), len(SIZE_EDGES), predicted.alpha)
+        else:
+            bins = min(50, second.n)
+            number = equal_mass(judge[new], bins)
+            table[key] = float(signed_r2(bin_means(ranks, number, bins), bin_means(sizes, number, bins)))
+    return table
 
 
 def _winner(table: Mapping[Any, float], criterion: str) -> Any:
@@ -237,20 +235,7 @@ def _winner(table: Mapping[Any, float], criterion: str) -> Any:
     return min(table, key=lambda key: np.inf if np.isnan(table[key]) else sign * table[key])
 
 
-def _halves(
-    tuning: Outputs, rng: np.random.Generator, source: ClassScores | None
-) -> tuple[Outputs, _Judging, tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Two random halves, with the probabilities computed once for all candidates, and the rows of each."""
-    if demand(tuning, "labels", who="tuning", name="tuning").n < 4:
-        raise InputError(f"a tuning split must hold at least 4 samples, got {tuning.n}.")
-    order = rng.permutation(tuning.n)
-    rows = np.sort(order[: tuning.n // 2]), np.sort(order[tuning.n // 2 :])
-    probs = np.concatenate([block for _, block in probability_blocks(tuning, source)])
-    first, second = (Outputs(probs=probs[r], labels=tuning.labels[r], check=False) for r in rows)
-    return first, _Judging(second, label_ranks(second.probs, second.labels)), rows
-
-
 def _as_ease(values: ArrayLike, tuning: Outputs) -> NDArray[np.float64]:
-    known = as_vector(values, "ease")
-    same_length(tuning=tuning, ease=known)
-    return known
+    ease = as_vector(values, "ease")
+    same_length(tuning=demand(tuning, "labels", who="tuning", name="tuning"), ease=ease)
+    return ease

@@ -15,11 +15,9 @@ from caveat.metrics.adaptivity import (
     true_ranks,
 )
 from caveat.metrics.auroc_intervals import Placements, auroc_interval, mean_auroc_interval, paired_p_value
-from caveat.metrics.balanced_selective import balanced_augrc, balanced_aurc
 from caveat.metrics.calibration import Calibration, Reliability, brier, calibration, ece, nll, reliability
 from caveat.metrics.conformal_detection import conformal_auroc, conformal_fpr_at_tpr
-from caveat.metrics.coverage import coverage, covgap, worst_slab_coverage
-from caveat.metrics.coverage_verdict import CoverageVerdict, coverage_verdict
+from caveat.metrics.coverage import CoverageVerdict, coverage, coverage_verdict, covgap, worst_slab_coverage
 from caveat.metrics.detection import aupr, auroc, conservative_auroc, detection_error, fpr_at_tpr, roc_curve
 from caveat.metrics.efficiency import better, efficiency
 from caveat.metrics.ood_protocol import FailureDetection, misclassification, ood_failures, ood_protocol
@@ -28,6 +26,8 @@ from caveat.metrics.selective import (
     RiskCurve,
     augrc,
     aurc,
+    balanced_augrc,
+    balanced_aurc,
     coverage_at_risk,
     e_augrc,
     e_aurc,
@@ -35,14 +35,12 @@ from caveat.metrics.selective import (
     risk_curve,
 )
 from caveat.metrics.selective_intervals import augrc_interval, aurc_interval, selective_intervals
-from caveat.metrics.validation import MetricValidation, property_rate, validate_metrics
 from caveat.results import proportion_interval
 
 __all__ = [
     "Calibration",
     "CoverageVerdict",
     "FailureDetection",
-    "MetricValidation",
     "Placements",
     "Reliability",
     "RiskCurve",
@@ -83,7 +81,6 @@ __all__ = [
     "ood_failures",
     "ood_protocol",
     "paired_p_value",
-    "property_rate",
     "proportion_interval",
     "rank_cv",
     "rank_ss",
@@ -97,7 +94,6 @@ __all__ = [
     "t_cv",
     "t_ss",
     "true_ranks",
-    "validate_metrics",
     "width_error_r2",
     "width_error_tau",
     "worst_slab_coverage",

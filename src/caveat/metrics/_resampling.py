@@ -12,8 +12,6 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AREAS", "Area", "Cells", "resample", "resample_areas"]
-
 _BLOCK = 2**18  # cells held at a time: 2 MiB, so that the passes over them stay in cache
 
 Counts = NDArray[Any]
@@ -49,11 +47,11 @@ def resample(
         parts = [side[rng.integers(side.size, size=side.size)] for side in sides if side.size]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    found = np.empty((resamples, len(cells)))
+    drawn = np.empty((resamples, len(cells)))
     for block, counts in _counted(cells, draw, resamples):
         for k, (cell, count) in enumerate(zip(cells, counts, strict=True)):
-            found[block, k] = areas(*cell.split(count))
-    return found
+            drawn[block, k] = areas(*cell.split(count))
+    return drawn
 
 
 def resample_areas(
@@ -61,12 +59,10 @@ def resample_areas(
 ) -> NDArray[np.float64]:
     """Several areas (resamples, areas) of one score; all areas see the same resamples."""
     n = cell.of_sample.size
-    found = np.empty((resamples, len(areas)))
+    drawn = np.empty((resamples, len(areas)))
     for block, (counts,) in _counted((cell,), lambda: rng.integers(n, size=n), resamples):
-        split = cell.split(counts)
-        for k, area in enumerate(areas):
-            found[block, k] = area(*split)
-    return found
+        drawn[block] = np.column_stack([area(*cell.split(counts)) for area in areas])
+    return drawn
 
 
 def _counted(

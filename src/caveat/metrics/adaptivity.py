@@ -65,9 +65,9 @@ def t_cv(*, covered: ArrayLike, ease: ArrayLike, alpha: float, bins: int = 50) -
     >>> t_cv(covered=[1, 1, 0, 1], ease=[0.9, 0.8, 0.1, 0.2], alpha=0.1, bins=2)
     0.4
     """
-    hits, known = as_mask(covered, "covered"), as_vector(ease, "ease")
-    as_count(bins, "bins", most=same_length(covered=hits, ease=known))
-    return worst_violation(hits, equal_mass(known, bins), bins, as_level(alpha, "alpha"))
+    hits, easiness = as_mask(covered, "covered"), as_vector(ease, "ease")
+    as_count(bins, "bins", most=same_length(covered=hits, ease=easiness))
+    return worst_violation(hits, equal_mass(easiness, bins), bins, as_level(alpha, "alpha"))
 
 
 def t_ss(*, sizes: ArrayLike, ranks: ArrayLike, ease: ArrayLike, bins: int = 50) -> float:
@@ -92,17 +92,13 @@ def t_ss(*, sizes: ArrayLike, ranks: ArrayLike, ease: ArrayLike, bins: int = 50)
     >>> round(t_ss(sizes=[1, 1, 2, 4], ranks=[1, 1, 2, 5], ease=[0.9, 0.8, 0.5, 0.1], bins=4), 4)
     0.9922
     """
-    size, rank, known = as_vector(sizes, "sizes"), as_vector(ranks, "ranks"), as_vector(ease, "ease")
-    as_count(bins, "bins", most=same_length(sizes=size, ranks=rank, ease=known))
-    number = equal_mass(known, bins)
-    found = float(signed_r2(bin_means(rank, number, bins), bin_means(size, number, bins)))
-    if np.isnan(found):
-        warnings.warn(
-            "T-SS is undefined: every bin has the same mean rank, so no difficulty can be seen.",
-            CaveatWarning,
-            stacklevel=2,
-        )
-    return found
+    size, rank, easiness = as_vector(sizes, "sizes"), as_vector(ranks, "ranks"), as_vector(ease, "ease")
+    as_count(bins, "bins", most=same_length(sizes=size, ranks=rank, ease=easiness))
+    number = equal_mass(easiness, bins)
+    r2 = float(signed_r2(bin_means(rank, number, bins), bin_means(size, number, bins)))
+    if np.isnan(r2):
+        warnings.warn("T-SS is undefined: every bin has the same mean rank.", CaveatWarning, stacklevel=2)
+    return r2
 
 
 def sscv(*, covered: ArrayLike, sizes: ArrayLike, alpha: float, edges: tuple[int, ...] = SIZE_EDGES) -> float:
@@ -213,7 +209,7 @@ def steps_short_and_over(
 def deficit(*, member: ArrayLike, probs: ArrayLike, labels: ArrayLike) -> float:
     """Mean number of classes that must be added, in order of probability, until the true one is in. Smaller is better.
 
-    Navratil, Arnold and Elder 2020; Seedat et al. 2023. A set of all labels has none: read it beside ``excess``.
+    Navratil, Arnold and Elder 2020; Seedat et al. 2023. A set of all labels has none: read it together with ``excess``.
 
     Examples
     --------
@@ -226,7 +222,7 @@ def deficit(*, member: ArrayLike, probs: ArrayLike, labels: ArrayLike) -> float:
 def excess(*, member: ArrayLike, probs: ArrayLike, labels: ArrayLike) -> float:
     """Mean number of classes that could go, from the least probable up, before the true one. Smaller is better.
 
-    Navratil, Arnold and Elder 2020; Seedat et al. 2023. An empty set has none: read it beside ``deficit``.
+    Navratil, Arnold and Elder 2020; Seedat et al. 2023. An empty set has none: read it together with ``deficit``.
 
     Examples
     --------
@@ -247,8 +243,8 @@ def adaptivity(
     --------
     >>> outputs = Outputs(probs=[[0.7, 0.2, 0.1], [0.4, 0.35, 0.25]], labels=[0, 2])
     >>> sets = PredictionSets(np.array([[True, False, False], [True, True, False]]), alpha=0.1, level=0.9)
-    >>> found = adaptivity(sets, outputs, ease=[0.9, 0.2], bins=2)
-    >>> found["coverage"], found["size"], found["deficit"], found["T-SS"]
+    >>> values = adaptivity(sets, outputs, ease=[0.9, 0.2], bins=2)
+    >>> values["coverage"], values["size"], values["deficit"], values["T-SS"]
     (0.5, 1.5, 0.5, 1.0)
     """
     as_kind(sets, PredictionSets, "sets")
@@ -256,7 +252,7 @@ def adaptivity(
     member, labels, alpha = sets.to_dense(), outputs.labels, sets.alpha
     covered, sizes, ranks = sets.covers(labels), sets.sizes, true_ranks(probs=outputs.probs, labels=labels)
     short, over = steps_short_and_over(member=member, probs=outputs.probs, labels=labels)
-    found = {
+    values = {
         "coverage": float(covered.mean()),
         "size": float(sizes.mean()),
         "deficit": float(short.mean()),
@@ -267,9 +263,9 @@ def adaptivity(
         "Rank-SS": rank_ss(sizes=sizes, ranks=ranks),
     }
     if ease is not None:
-        found["T-CV"] = t_cv(covered=covered, ease=ease, alpha=alpha, bins=bins)
-        found["T-SS"] = t_ss(sizes=sizes, ranks=ranks, ease=ease, bins=bins)
-    return found
+        values["T-CV"] = t_cv(covered=covered, ease=ease, alpha=alpha, bins=bins)
+        values["T-SS"] = t_ss(sizes=sizes, ranks=ranks, ease=ease, bins=bins)
+    return values
 
 
 def _worst_stratum(covered: ArrayLike, name: str, values: ArrayLike, edges: tuple[int, ...], alpha: float) -> float:

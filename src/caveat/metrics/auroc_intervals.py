@@ -5,9 +5,9 @@ $\operatorname{var}(V_{out})/n_{out} + \operatorname{var}(V_{in})/n_{in}$. DeLon
 44(3), 1988; the O(n log n) form after Sun and Xu, IEEE Signal Processing Letters 21(11), 2014. The mean over several
 outlier sets against the same inliers has placements too: averaged over the sets for inliers.
 
-Where a side has one sample, or no placement differs, that variance is no measure of the doubt. What remains is that
-q samples of each side, q the smaller size, make q independent pairs, and the AUROC is the mean over all such pairings
-(Hoeffding, JASA 58, 1963, section 5).
+Where a side has one sample, or no placement differs, that variance does not measure the uncertainty. Then q samples of
+each side, q the smaller size, make q independent pairs, and the AUROC is the mean over all such pairings (Hoeffding,
+JASA 58, 1963, section 5).
 """
 
 from __future__ import annotations
@@ -39,15 +39,10 @@ class Placements:
 
     @classmethod
     def of(cls, *, inlier: ArrayLike, outliers: Sequence[ArrayLike]) -> Placements:
-        outliers = as_list(outliers, "outliers")
-        known = _Sorted(as_vector(inlier, "inlier", allow_infinite=True))
-        inlier_sum = np.zeros(known.values.size)
-        found = []
-        for values in outliers:
-            asked = _Sorted(as_vector(values, "outlier", allow_infinite=True))
-            found.append(asked.share_below(known))
-            inlier_sum += 1 - known.share_below(asked)
-        return cls(inlier_sum / len(outliers), tuple(found))
+        inliers = _Sorted(as_vector(inlier, "inlier", allow_infinite=True))
+        sets = [_Sorted(as_vector(v, "outlier", allow_infinite=True)) for v in as_list(outliers, "outliers")]
+        above = sum(1 - inliers.share_below(outlier) for outlier in sets)
+        return cls(np.asarray(above / len(sets)), tuple(outlier.share_below(inliers) for outlier in sets))
 
     @property
     def auroc(self) -> float:
@@ -66,7 +61,7 @@ class Placements:
 
     @property
     def blind(self) -> bool:
-        """Whether the variance is no measure of the doubt: a side has one sample, or no placement differs."""
+        """Whether the variance does not measure the uncertainty: a side has one sample, or no placement differs."""
         return self.pairs == 1 or self.variance < _ROUNDING
 
     @property
@@ -76,7 +71,7 @@ class Placements:
 
     def __sub__(self, other: Placements) -> Placements:
         """Placements of the difference of two scores on the same samples."""
-        if [v.size for v in (self.inlier, *self.outliers)] != [v.size for v in (other.inlier, *other.outliers)]:
+        if self.sizes != other.sizes:
             raise InputError("two scores can be compared in pairs only on the same samples; the sizes differ.")
         outliers = tuple(a - b for a, b in zip(self.outliers, other.outliers, strict=True))
         return Placements(self.inlier - other.inlier, outliers)
@@ -118,7 +113,7 @@ def mean_auroc_interval(placements: Placements, *, delta: float = 0.05) -> Estim
 def difference_interval(first: Placements, second: Placements, *, delta: float = 0.05) -> Estimate:
     r"""First minus second mean AUROC of two scores on the same samples, with DeLong's interval.
 
-    Where the scores place every sample alike, there is no difference and no doubt. Where DeLong's variance says
+    Where the scores place every sample alike, the difference is exactly 0. Where DeLong's variance says
     nothing of it, Hoeffding's bound for q disjoint pairs does: $\pm \sqrt{2 \log(2/\delta) / q}$.
     """
     delta = as_level(delta, "delta")

@@ -1,4 +1,4 @@
-r"""Do the probabilities deserve their name? Expected calibration error, Brier score, negative log-likelihood.
+r"""Are the probabilities calibrated? Expected calibration error, Brier score, negative log-likelihood.
 
 All three: lower is better. Brier and NLL are proper scores and mix calibration with sharpness; ECE looks at
 calibration alone, depends on its bins and is biased upwards when bins hold few samples.
@@ -63,7 +63,7 @@ def reliability(*, probs: ArrayLike, labels: ArrayLike, bins: int = 15, by: Bins
     >>> points.confidence.round(3), points.accuracy.round(3), points.count
     (array([0.767]), array([0.667]), array([3]))
     """
-    p, true = _given(probs, labels)
+    p, true = _checked(probs, labels)
     confidence, right = _top(p, true)
     where = _bin(confidence, bins, by)
     count = np.bincount(where, minlength=bins)
@@ -101,7 +101,7 @@ def brier(*, probs: ArrayLike, labels: ArrayLike) -> float:
     >>> round(brier(probs=[[0.9, 0.1], [0.8, 0.2]], labels=[0, 1]), 4)
     0.65
     """
-    return float(_squared(*_given(probs, labels)).mean())
+    return float(_squared(*_checked(probs, labels)).mean())
 
 
 def nll(*, labels: ArrayLike, probs: ArrayLike | None = None, logits: ArrayLike | None = None) -> float:
@@ -120,8 +120,8 @@ def nll(*, labels: ArrayLike, probs: ArrayLike | None = None, logits: ArrayLike 
     """
     if (probs is None) == (logits is None):
         raise InputError("give exactly one of probs and logits.")
-    given, true = _given(probs, labels) if logits is None else _given(logits, labels, name="logits")
-    return float(_surprise(given, true, logits=logits is not None).mean())
+    values, true = _checked(probs, labels) if logits is None else _checked(logits, labels, name="logits")
+    return float(_surprise(values, true, logits=logits is not None).mean())
 
 
 def calibration(
@@ -144,14 +144,14 @@ def calibration(
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> said = Outputs(probs=[[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7]], labels=[0, 1, 1, 1])
-    >>> print(calibration(said, rng=rng, bins=2).brier)
+    >>> outputs = Outputs(probs=[[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7]], labels=[0, 1, 1, 1])
+    >>> print(calibration(outputs, rng=rng, bins=2).brier)
     0.450 [0.000, 1.005] (95 % normal, n = 4)
     """
     delta = as_level(delta, "delta")
     as_count(resamples, "resamples")
     demand(outputs, "probs", "labels", who="calibration")
-    p, true = _given(outputs.probs, outputs.labels)
+    p, true = _checked(outputs.probs, outputs.labels)
     logits = outputs.logits
     surprise = _surprise(p if logits is None else logits, true, logits=logits is not None)
     return Calibration(
@@ -179,10 +179,8 @@ def _ece_interval(
     reach = max(np.sort(drawn)[rank - 1] if rank <= resamples else np.inf for drawn in (if_calibrated, away))
     z2 = float(ndtri(delta / 2)) ** 2 / n
     upper = value + z2 / 2 + np.sqrt(z2**2 / 4 + z2 * np.mean(gap**2))
-    caveat = (
-        f"ECE over {bins} bins of equal width is biased upwards when bins hold few samples: a calibrated model with "
-        f"these confidences has {if_calibrated.mean():.3f} on average."
-    )
+    caveat = (f"ECE over {bins} bins of equal width is biased upwards when bins hold few samples: a calibrated model "
+              f"with these confidences has {if_calibrated.mean():.3f} on average.")  # fmt: skip
     return Estimate(value, max(0.0, float(value - reach)), min(1.0, float(upper)), level=1 - delta, n=n,
                     method="bootstrap and test of calibration", caveat=caveat)  # fmt: skip
 
@@ -204,13 +202,13 @@ def _mean_interval(values: NDArray[np.float64], delta: float) -> Estimate:
     value, n = float(values.mean()), values.size
     spread = values.std(ddof=1) if n > 1 and np.isfinite(value) else np.inf
     half = float(-ndtri(delta / 2) * spread / np.sqrt(n))
-    caveat = "One sample says nothing of its spread." if n == 1 else ""
+    caveat = "One sample does not show its spread." if n == 1 else ""
     if spread == 0:
-        caveat = "All samples have the same value: the interval knows nothing of others."
+        caveat = "All samples have the same value: the interval does not allow for others."
     return Estimate(value, max(0.0, value - half), value + half, level=1 - delta, n=n, method="normal", caveat=caveat)
 
 
-def _given(values: Any, labels: ArrayLike, *, name: str = "probs") -> tuple[NDArray[Any], NDArray[np.intp]]:
+def _checked(values: Any, labels: ArrayLike, *, name: str = "probs") -> tuple[NDArray[Any], NDArray[np.intp]]:
     matrix = as_matrix(values, name)
     if name == "probs":
         Outputs(probs=matrix)  # rows of probabilities, or one sentence that says what came
@@ -220,8 +218,8 @@ def _given(values: Any, labels: ArrayLike, *, name: str = "probs") -> tuple[NDAr
 
 
 def _top(p: NDArray[Any], true: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    said = p.argmax(axis=1)
-    return np.take_along_axis(p, said[:, None], axis=1)[:, 0], (said == true).astype(np.float64)
+    predicted = p.argmax(axis=1)
+    return np.take_along_axis(p, predicted[:, None], axis=1)[:, 0], (predicted == true).astype(np.float64)
 
 
 def _squared(p: NDArray[Any], true: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -229,8 +227,8 @@ def _squared(p: NDArray[Any], true: NDArray[np.intp]) -> NDArray[np.float64]:
     return np.asarray(np.einsum("ij,ij->i", p, p) - 2 * at_truth + 1)
 
 
-def _surprise(given: NDArray[Any], true: NDArray[np.intp], *, logits: bool) -> NDArray[np.float64]:
-    values = given.astype(np.float64, copy=False)
+def _surprise(values: NDArray[Any], true: NDArray[np.intp], *, logits: bool) -> NDArray[np.float64]:
+    values = values.astype(np.float64, copy=False)
     at_truth = values[np.arange(true.size), true]
     if logits:
         return np.asarray(logsumexp(values, axis=1) - at_truth)

@@ -1,18 +1,22 @@
-"""Coverage beyond the mean: by class, and in the worst slab of the feature space."""
+r"""Coverage: its interval, whether it is as promised, by class, and in the worst slab of the feature space."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaln, gammaln
 
 from caveat._internal.checks import Rng, as_count, as_labels, as_level, as_mask, as_matrix, as_rng, same_length
 from caveat.conformal._bins import bin_means
+from caveat.conformal.quantile import quantile_rank
 from caveat.errors import CaveatWarning, InputError
 from caveat.results import Estimate, proportion_interval
 
-__all__ = ["coverage", "covgap", "worst_slab_coverage"]
+__all__ = ["CoverageVerdict", "coverage", "coverage_verdict", "covgap", "worst_slab_coverage"]
 
 
 def coverage(covered: ArrayLike, *, delta: float = 0.05) -> Estimate:
@@ -25,6 +29,75 @@ def coverage(covered: ArrayLike, *, delta: float = 0.05) -> Estimate:
     """
     hits = as_mask(covered, "covered")
     return proportion_interval(int(hits.sum()), hits.size, delta=delta)
+
+
+@final
+@dataclass(frozen=True)
+class CoverageVerdict:
+    """Whether a number of covered samples is as chance allows, and the numbers that are.
+
+    Parameters
+    ----------
+    verdict
+        ``"as chance allows"``, ``"below"`` or ``"above"``.
+    least, most
+        The numbers covered that are as chance allows, both included.
+    level
+        Of that region: each side is left with probability (1 - level) / 2 at most.
+    """
+
+    verdict: Literal["as chance allows", "below", "above"]
+    least: int
+    most: int
+    level: float
+
+
+def coverage_verdict(covered: int, n: int, *, n_calibration: int, alpha: float, delta: float = 0.05) -> CoverageVerdict:
+    r"""Judge ``covered`` of n test samples by the distribution of a threshold from ``n_calibration`` rows.
+
+    Given N calibration scores without ties and the threshold at rank k, coverage is Beta(k, N + 1 - k) over calibration
+    sets, and the number covered among n test samples is beta-binomial:
+
+    $$ P(X = x) = \binom{n}{x} \frac{B(k + x,\ N + 1 - k + n - x)}{B(k,\ N + 1 - k)} $$
+
+    Vovk, "Conditional validity of inductive conformal predictors", ACML 2012; Angelopoulos and Bates, "A Gentle
+    Introduction to Conformal Prediction", section 3.2, arXiv:2107.07511.
+
+    The interval of the test set alone would say "below" too often: it leaves out that the calibration set is a draw
+    too. Ties among scores only raise coverage, so that "above" may also mean ties.
+
+    Parameters
+    ----------
+    covered, n
+        How many of how many test samples have their true value in the set.
+    n_calibration, alpha
+        Rows that set the threshold, and the allowed error: the promise of marginal coverage at least 1 - alpha.
+    delta
+        Allowed failure of the verdict, half on each side.
+
+    Examples
+    --------
+    >>> coverage_verdict(871, 1000, n_calibration=1000, alpha=0.1)
+    CoverageVerdict(verdict='below', least=873, most=925, level=0.95)
+    >>> coverage_verdict(871, 1000, n_calibration=500, alpha=0.1).verdict
+    'as chance allows'
+    """
+    as_count(n, "n")
+    as_count(covered, "covered", least=0, most=n)
+    as_count(n_calibration, "n_calibration")
+    as_level(delta, "delta")
+    rank = quantile_rank(n_calibration, alpha)
+    if rank > n_calibration:  # no threshold: every value is in the set
+        least, most = n, n
+    else:
+        chance = _beta_binomial(n, rank, n_calibration + 1 - rank)
+        at_most, at_least = np.cumsum(chance), np.cumsum(chance[::-1])
+        least = int(np.searchsorted(at_most, delta / 2, side="right"))
+        most = n - int(np.searchsorted(at_least, delta / 2, side="right"))
+    verdict: Literal["as chance allows", "below", "above"] = (
+        "below" if covered < least else "above" if covered > most else "as chance allows"
+    )
+    return CoverageVerdict(verdict, least, most, 1 - delta)
 
 
 def covgap(*, covered: ArrayLike, labels: ArrayLike, alpha: float) -> float:
@@ -99,14 +172,14 @@ def worst_slab_coverage(
         raise InputError(f"the worst slab needs at least 8 samples, got {hits.size}.")
     axes = rng.normal(size=(rows.shape[1], directions))
     axes /= np.linalg.norm(axes, axis=0)
-    seen = rows[searched] @ axes
-    order = np.argsort(seen, axis=0)
+    along = rows[searched] @ axes
+    order = np.argsort(along, axis=0)
     worst, slab = np.inf, (0, -np.inf, np.inf)
-    found = hits[searched]
+    covered_there = hits[searched]
     for v in range(directions):
-        start, stop, share = _lowest_mean(found[order[:, v]], least)
+        start, stop, share = _lowest_mean(covered_there[order[:, v]], least)
         if share < worst:
-            worst, slab = share, (v, seen[order[start, v], v], seen[order[stop - 1, v], v])
+            worst, slab = share, (v, along[order[start, v], v], along[order[stop - 1, v], v])
     place = rows[~searched] @ axes[:, slab[0]]
     inside = (place >= slab[1]) & (place <= slab[2])
     if not inside.any():
@@ -135,3 +208,11 @@ def _lowest_mean(values: NDArray[np.bool_], least: int) -> tuple[int, int, float
         if (sums[end] - sums[begin]) / (end - begin) >= mean:
             return start, stop, float(mean)
         start, stop = begin, end
+
+
+def _beta_binomial(n: int, a: int, b: int) -> NDArray[np.float64]:
+    """Probabilities of 0, 1, ..., n."""
+    x = np.arange(n + 1)
+    choose = gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
+    chance = np.exp(choose + betaln(a + x, b + n - x) - betaln(a, b))
+    return np.asarray(chance / chance.sum())

@@ -1,6 +1,6 @@
-"""Detection: how well strangeness tells outliers from inliers.
+"""Detection: how well a score tells outliers from inliers.
 
-Only the order of the scores counts, so infinite scores are welcome; NaN has no place in an order and is refused.
+Only the order of the scores counts, so infinite scores are allowed; NaN has no rank and is refused.
 """
 
 from __future__ import annotations
@@ -14,15 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._internal import ranking
 from caveat._internal.checks import as_share, as_vector, check_known, exact_level
 
-__all__ = [
-    "aupr",
-    "auroc",
-    "conservative_auroc",
-    "detection_error",
-    "detection_threshold",
-    "fpr_at_tpr",
-    "roc_curve",
-]
+__all__ = ["aupr", "auroc", "conservative_auroc", "detection_error", "detection_threshold", "fpr_at_tpr", "roc_curve"]
 
 Positive = Literal["outlier", "inlier"]
 
@@ -56,8 +48,8 @@ def conservative_auroc(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
     >>> round(conservative_auroc(inlier=[0, 1, 2], outlier=[1, 3]), 4)
     0.6667
     """
-    known, asked = _both(inlier, outlier)
-    return ranking.wins(known, asked)[0] / (known.size * asked.size)
+    inliers, outliers = _both(inlier, outlier)
+    return ranking.wins(inliers, outliers)[0] / (inliers.size * outliers.size)
 
 
 def aupr(*, inlier: ArrayLike, outlier: ArrayLike, positive: Positive = "outlier") -> float:
@@ -77,15 +69,15 @@ def aupr(*, inlier: ArrayLike, outlier: ArrayLike, positive: Positive = "outlier
     0.8056
     """
     check_known(positive, ("outlier", "inlier"), "positive class")
-    known, asked = map(np.sort, _both(inlier, outlier))
+    negatives, positives = map(np.sort, _both(inlier, outlier))
     if positive == "inlier":
-        known, asked = -asked[::-1], -known[::-1]
-    first = np.concatenate([[True], asked[1:] != asked[:-1]])
-    cuts = asked[first]  # recall only moves at scores of positives
-    caught = asked.size - np.flatnonzero(first)
-    false = known.size - np.searchsorted(known, cuts, side="left")
+        negatives, positives = -positives[::-1], -negatives[::-1]
+    first = np.concatenate([[True], positives[1:] != positives[:-1]])
+    cuts = positives[first]  # recall only moves at scores of positives
+    caught = positives.size - np.flatnonzero(first)
+    false = negatives.size - np.searchsorted(negatives, cuts, side="left")
     step = caught - np.append(caught[1:], 0)
-    return float(np.sum(step * (caught / (caught + false))) / asked.size)
+    return float(np.sum(step * (caught / (caught + false))) / positives.size)
 
 
 def detection_threshold(*, inlier: ArrayLike, outlier: ArrayLike, tpr: float, positive: Positive = "outlier") -> float:
@@ -137,7 +129,7 @@ def detection_error(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
     $$ \min_\tau \tfrac12 P(S_{in} \ge \tau) + \tfrac12 P(S_{out} < \tau) $$
 
     Liang, Li and Srikant, "Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks",
-    ICLR 2018, section 4.2. Never above 0.5: flagging nobody is among the choices.
+    ICLR 2018, section 4.2. Never above 0.5: flagging nothing is among the choices.
 
     Examples
     --------
@@ -157,10 +149,10 @@ def roc_curve(*, inlier: ArrayLike, outlier: ArrayLike) -> tuple[NDArray[np.floa
     >>> fpr.tolist(), tpr.tolist()
     ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])
     """
-    known, asked = map(np.sort, _both(inlier, outlier))
-    cuts = np.unique(np.concatenate([known, asked]))[::-1]
-    fpr = 1 - np.searchsorted(known, cuts, side="left") / known.size
-    tpr = 1 - np.searchsorted(asked, cuts, side="left") / asked.size
+    inliers, outliers = map(np.sort, _both(inlier, outlier))
+    cuts = np.unique(np.concatenate([inliers, outliers]))[::-1]
+    fpr = 1 - np.searchsorted(inliers, cuts, side="left") / inliers.size
+    tpr = 1 - np.searchsorted(outliers, cuts, side="left") / outliers.size
     return np.concatenate([[0.0], fpr]), np.concatenate([[0.0], tpr])
 
 

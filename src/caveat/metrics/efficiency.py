@@ -17,7 +17,7 @@ from caveat._internal.checks import (
     check_known,
     same_length,
 )
-from caveat.conformal.criteria import criteria
+from caveat.conformal.idealised import criteria
 from caveat.errors import InputError
 
 __all__ = ["better", "efficiency"]
@@ -30,8 +30,8 @@ def efficiency(
 ) -> dict[str, float]:
     r"""The ten criteria by their letters: S, U, F, OU, OF and, at epsilon, N, M, E, OM, OE. Smaller is better.
 
-    The formulas are in ``caveat.conformal.criteria``. Beside the letters stand the tie-breakers: ``credibility`` (mean
-    largest p-value, smaller is better) for U and F, ``empty`` (share of empty sets, larger is better) for M and E.
+    The formulas are in ``conformal.idealised.criteria``. The tie-breakers are given too: ``credibility`` (mean largest
+    p-value, smaller is better) for U and F, ``empty`` (share of empty sets, larger is better) for M and E.
 
     Vovk, Nouretdinov, Fedorova, Petej and Gammerman, "Criteria of Efficiency for Conformal Prediction", COPA 2016,
     section 2.
@@ -47,8 +47,8 @@ def efficiency(
 
     Examples
     --------
-    >>> found = efficiency(p_values=[[0.9, 0.2, 0.05], [0.3, 0.6, 0.15]], labels=[0, 0], epsilon=0.1)
-    >>> {letter: round(value, 3) for letter, value in sorted(found.items()) if len(letter) < 3}
+    >>> criteria = efficiency(p_values=[[0.9, 0.2, 0.05], [0.3, 0.6, 0.15]], labels=[0, 0], epsilon=0.1)
+    >>> {letter: round(value, 3) for letter, value in sorted(criteria.items()) if len(letter) < 3}
     {'E': 1.5, 'F': 0.35, 'M': 1.0, 'N': 2.5, 'OE': 1.5, 'OF': 0.5, 'OM': 1.0, 'OU': 0.4, 'S': 1.1, 'U': 0.25}
     """
     p = as_matrix(p_values, "p_values")
@@ -74,14 +74,10 @@ def better(
     """
     check_known(criterion, ("S", "U", "F", "OU", "OF", "N", "M", "E", "OM", "OE"), "criterion")
     tolerance = as_number(tolerance, "tolerance", least=0)
-    for name in (criterion, _TIE_BREAKER.get(criterion)):
-        if name is None:
-            break
-        for place, efficiency_ in (("first", first), ("second", second)):
-            if name not in as_kind(efficiency_, Mapping, place):
-                raise InputError(f"both efficiencies must hold {name!r}. Compute them with labels and epsilon.")
+    for name in filter(None, (criterion, _TIE_BREAKER.get(criterion))):
+        if name not in as_kind(first, Mapping, "first") or name not in as_kind(second, Mapping, "second"):
+            raise InputError(f"both efficiencies must hold {name!r}. Compute them with labels and epsilon.")
         gap = as_number(first[name], f"first[{name!r}]") - as_number(second[name], f"second[{name!r}]")
-        if abs(gap) > tolerance:
-            smaller_wins = name != "empty"
-            return "first" if (gap < 0) == smaller_wins else "second"
+        if abs(gap) > tolerance:  # of empty sets, more is better
+            return "first" if (gap < 0) == (name != "empty") else "second"
     return "tied"

@@ -9,7 +9,7 @@ of Out-of-Distribution Detection Under Representation and Training Paradigm Shif
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,9 +47,9 @@ def ood_failures(
     Parameters
     ----------
     inlier, correct
-        Shape (n,): strangeness of the inliers, and whether the classifier was right about each.
+        Shape (n,): score of the inliers, and whether the classifier was right about each.
     outlier
-        Shape (m,): strangeness of the outliers.
+        Shape (m,): score of the outliers.
 
     Examples
     --------
@@ -58,11 +58,11 @@ def ood_failures(
     ([0.1, 0.5], [True, False])
     """
     values, right = scored_answers(inlier, correct)
-    asked = as_vector(outlier, "outlier", allow_infinite=True)
+    outliers = as_vector(outlier, "outlier", allow_infinite=True)
     if not right.any():
         raise InputError("correct must hold at least one right answer: the protocol compares outliers with those.")
     kept = values[right]
-    return np.concatenate([kept, asked]), np.arange(kept.size + asked.size) < kept.size
+    return np.concatenate([kept, outliers]), np.arange(kept.size + outliers.size) < kept.size
 
 
 def ood_protocol(
@@ -78,8 +78,8 @@ def ood_protocol(
 
     Examples
     --------
-    >>> found = ood_protocol(inlier=[1, 2, 3, 9], correct=[1, 1, 1, 0], outlier=[3, 4], rng=np.random.default_rng(0))
-    >>> found.n_dropped, round(found.augrc.value, 3), round(found.auroc.value, 3)
+    >>> judged = ood_protocol(inlier=[1, 2, 3, 9], correct=[1, 1, 1, 0], outlier=[3, 4], rng=np.random.default_rng(0))
+    >>> judged.n_dropped, round(judged.augrc.value, 3), round(judged.auroc.value, 3)
     (1, 0.1, 0.917)
     """
     score, right = ood_failures(inlier=inlier, correct=correct, outlier=outlier)
@@ -94,8 +94,8 @@ def misclassification(
 
     Examples
     --------
-    >>> found = misclassification(score=[1, 2, 3, 9], correct=[1, 1, 1, 0], rng=np.random.default_rng(0))
-    >>> found.augrc.value, found.auroc.value
+    >>> judged = misclassification(score=[1, 2, 3, 9], correct=[1, 1, 1, 0], rng=np.random.default_rng(0))
+    >>> judged.augrc.value, judged.auroc.value
     (0.03125, 1.0)
     """
     values, right = scored_answers(score, correct)
@@ -103,23 +103,17 @@ def misclassification(
 
 
 def _measure(
-    score: NDArray[np.float64],
-    right: NDArray[np.bool_],
-    *,
-    dropped: int,
-    rng: Rng,
-    delta: float,
-    resamples: int,
+    score: NDArray[np.float64], right: NDArray[np.bool_], *, dropped: int, delta: float, **boot: Any
 ) -> FailureDetection:
     both = bool(right.any() and not right.all())
-    known, asked = score[right], score[~right]
-    areas = selective_intervals(score=score, correct=right, rng=rng, delta=delta, resamples=resamples)
+    answers, failures = score[right], score[~right]
+    areas = selective_intervals(score=score, correct=right, delta=delta, **boot)
     return FailureDetection(
         aurc=areas["aurc"],
         augrc=areas["augrc"],
-        auroc=auroc_interval(inlier=known, outlier=asked, delta=delta) if both else None,
-        fpr95=fpr_at_tpr(inlier=known, outlier=asked, tpr=0.95) if both else None,
-        n_right=known.size,
-        n_failures=asked.size,
+        auroc=auroc_interval(inlier=answers, outlier=failures, delta=delta) if both else None,
+        fpr95=fpr_at_tpr(inlier=answers, outlier=failures, tpr=0.95) if both else None,
+        n_right=answers.size,
+        n_failures=failures.size,
         n_dropped=dropped,
     )

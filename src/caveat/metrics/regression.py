@@ -31,13 +31,13 @@ def width_error_r2(*, widths: ArrayLike, errors: ArrayLike, bins: int = 50) -> f
     >>> round(width_error_r2(widths=[1, 2, 3, 4], errors=[0.1, -0.2, 0.3, 0.4], bins=4), 6)
     1.0
     """
-    wide, error = _told_apart(as_vector(widths, "widths")), np.abs(as_vector(errors, "errors"))
+    wide, error = _rounded(as_vector(widths, "widths")), np.abs(as_vector(errors, "errors"))
     as_count(bins, "bins", most=same_length(widths=wide, errors=error))
     number = equal_mass(wide, bins)
-    found = float(signed_r2(bin_means(wide, number, bins), bin_means(error, number, bins)))
-    if np.isnan(found):
+    r2 = float(signed_r2(bin_means(wide, number, bins), bin_means(error, number, bins)))
+    if np.isnan(r2):
         warnings.warn("R squared of width and error is undefined: all widths are equal.", CaveatWarning, stacklevel=2)
-    return found
+    return r2
 
 
 def width_error_tau(*, widths: ArrayLike, errors: ArrayLike) -> float:
@@ -52,13 +52,13 @@ def width_error_tau(*, widths: ArrayLike, errors: ArrayLike) -> float:
     """
     from scipy.stats import kendalltau
 
-    wide = _told_apart(as_vector(widths, "widths", allow_infinite=True))
+    wide = _rounded(as_vector(widths, "widths", allow_infinite=True))
     error = np.abs(as_vector(errors, "errors"))
     same_length(widths=wide, errors=error)
-    found = float(kendalltau(wide, error).statistic)
-    if np.isnan(found):
+    tau = float(kendalltau(wide, error).statistic)
+    if np.isnan(tau):
         warnings.warn("Kendall's tau is undefined: all widths are equal.", CaveatWarning, stacklevel=2)
-    return found
+    return tau
 
 
 def interval_adaptivity(
@@ -81,30 +81,30 @@ def interval_adaptivity(
 
     Examples
     --------
-    >>> found = interval_adaptivity(Intervals(np.array([0.0, 0.0]), np.array([2.0, 6.0]), alpha=0.1, level=0.9),
-    ...                             y=[1.5, 7.0], mean=[1.0, 3.0], ease=[0.9, 0.1], bins=2)
-    >>> found["coverage"], found["width"], found["T-SS"], found["tau"]
+    >>> intervals = Intervals(np.array([0.0, 0.0]), np.array([2.0, 6.0]), alpha=0.1, level=0.9)
+    >>> values = interval_adaptivity(intervals, y=[1.5, 7.0], mean=[1.0, 3.0], ease=[0.9, 0.1], bins=2)
+    >>> values["coverage"], values["width"], values["T-SS"], values["tau"]
     (0.5, 4.0, 1.0, 1.0)
     """
-    known, guess = as_vector(y, "y"), as_vector(mean, "mean")
-    same_length(intervals=as_kind(intervals, Intervals, "intervals"), y=known, mean=guess)
-    error = np.abs(known - guess)
+    true, guess = as_vector(y, "y"), as_vector(mean, "mean")
+    same_length(intervals=as_kind(intervals, Intervals, "intervals"), y=true, mean=guess)
+    error = np.abs(true - guess)
     widths, covered = intervals.widths, intervals.covers(y)
     finite = bool(np.isfinite(widths).all())
-    varies = finite and bool(np.ptp(_told_apart(widths)) > 0)
-    found = {
+    varies = finite and bool(np.ptp(_rounded(widths)) > 0)
+    values = {
         "coverage": float(covered.mean()),
         "width": float(widths.mean()),
         "R2": width_error_r2(widths=widths, errors=error, bins=bins) if varies else float("nan"),
         "tau": width_error_tau(widths=widths, errors=error) if varies else float("nan"),
     }
     if ease is not None:
-        found["T-CV"] = t_cv(covered=covered, ease=ease, alpha=intervals.alpha, bins=bins)
-        found["T-SS"] = t_ss(sizes=widths, ranks=error, ease=ease, bins=bins) if finite else float("nan")
-    return found
+        values["T-CV"] = t_cv(covered=covered, ease=ease, alpha=intervals.alpha, bins=bins)
+        values["T-SS"] = t_ss(sizes=widths, ranks=error, ease=ease, bins=bins) if finite else float("nan")
+    return values
 
 
-def _told_apart(widths: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rounded(widths: NDArray[np.float64]) -> NDArray[np.float64]:
     """Widths rounded to a billionth of the largest, so that upper end minus lower end of equal widths is equal too.
 
     A method with one width per bin of difficulty has many ties, and neither their order nor their number may depend on

@@ -1,11 +1,16 @@
-r"""Selective prediction: what an automatic system gets wrong if it answers only when it is not too strange.
+r"""Selective prediction: what an automatic system gets wrong if it answers only below a threshold.
 
 Samples are accepted from the least to the most strange. Selective risk is the error rate among the accepted;
-generalised risk is P(error and accepted). One point per distinct score: tied samples are accepted together.
+generalized risk is P(error and accepted). One point per distinct score: tied samples are accepted together.
 
 AURC: Geifman, Uziel and El-Yaniv, ICLR 2019. AUGRC: Traub, Bungert, Lueth, Baumgartner, Maier-Hein, Maier-Hein and
 Jaeger, "Overcoming Common Flaws in the Evaluation of Selective Classification Systems", NeurIPS 2024. Published tables
 print both times 1000.
+
+In the balanced forms every class counts the same, however many samples it has: risk is the error rate of each class,
+averaged over the classes. Coverage stays the plain share of accepted samples. Definitions as in FD-Shifts (Jaeger,
+Lueth, Klein and Bungert, ICLR 2023, and Traub et al., NeurIPS 2024): a class of which nothing is accepted contributes
+no selective risk.
 """
 
 from __future__ import annotations
@@ -18,13 +23,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal import ranking
-from caveat._internal.checks import as_mask, as_number, as_share, as_vector, same_length
+from caveat._internal.checks import as_labels, as_mask, as_number, as_share, as_vector, same_length
 from caveat._internal.html import small_table
 
 __all__ = [
     "RiskCurve",
     "augrc",
     "aurc",
+    "balanced_augrc",
+    "balanced_aurc",
     "coverage_at_risk",
     "e_augrc",
     "e_aurc",
@@ -57,7 +64,7 @@ class RiskCurve:
 
 
 def risk_curve(*, score: ArrayLike, correct: ArrayLike) -> RiskCurve:
-    """Selective and generalised risk at every coverage that a threshold can give.
+    """Selective and generalized risk at every coverage that a threshold can give.
 
     Examples
     --------
@@ -90,7 +97,7 @@ def aurc(*, score: ArrayLike, correct: ArrayLike) -> float:
 
 
 def augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
-    r"""Area under generalised risk against coverage (trapezoid). Lower is better.
+    r"""Area under generalized risk against coverage (trapezoid). Lower is better.
 
     The chance that a random sample is wrong and at least as readily accepted as another random one. Exactly
     $(1 - AUROC_f)\,a(1 - a) + (1 - a)^2 / 2$ with accuracy a and $AUROC_f$ that of errors against correct answers,
@@ -149,7 +156,7 @@ def risk_at_coverage(*, score: ArrayLike, correct: ArrayLike, coverage: float) -
     """
     coverage = as_share(coverage, "coverage")
     curve = risk_curve(score=score, correct=correct)
-    # Coverages are k / n in floating point; an asked 0.3 must find 3 of 10.
+    # Coverages are k / n in floating point; 0.3 must find 3 of 10.
     reached = bisect.bisect_left(curve.coverage, coverage * (1 - 1e-12))
     return float(curve.selective[reached])
 
@@ -170,8 +177,64 @@ def coverage_at_risk(*, score: ArrayLike, correct: ArrayLike, risk: float) -> fl
     return float(curve.coverage[1:][safe[-1]]) if safe.size else 0.0
 
 
+def balanced_aurc(*, score: ArrayLike, correct: ArrayLike, labels: ArrayLike) -> float:
+    r"""Area under the class-averaged selective risk against coverage (trapezoid). Lower is better.
+
+    $$ r(\tau) = \frac1K \sum_c \frac{\#\{y = c,\ \text{wrong},\ s \le \tau\}}{\#\{y = c,\ s \le \tau\}} $$
+
+    Parameters
+    ----------
+    score, correct, labels
+        Shape (n,): the score, whether the answer was right, and the true class.
+
+    Examples
+    --------
+    >>> round(balanced_aurc(score=[1, 2, 3, 4], correct=[1, 0, 1, 0], labels=[0, 0, 0, 1]), 4)
+    0.1875
+    """
+    values, wrong, group = _by_class(score, correct, labels)
+    order = np.argsort(values, kind="stable")
+    # Only the class of the sample just accepted changes its rate: add up the changes, in the order of acceptance.
+    by_class = order[np.argsort(group[order], kind="stable")]
+    first = np.concatenate([[True], group[by_class][1:] != group[by_class][:-1]])
+    start = np.flatnonzero(first)[np.cumsum(first) - 1]
+    accepted = np.arange(values.size) - start + 1
+    errors = np.cumsum(wrong[by_class])
+    errors = errors - (errors[start] - wrong[by_class][start])
+    rate = errors / accepted
+    change = np.empty(values.size)
+    change[by_class] = rate - np.where(first, 0.0, np.roll(rate, 1))
+    ends = _group_ends(values[order])
+    risk = np.cumsum(change[order])[ends] / (group.max() + 1)
+    return float(np.trapezoid(np.append(risk[0], risk), np.append(0.0, (ends + 1) / values.size)))
+
+
+def balanced_augrc(*, score: ArrayLike, correct: ArrayLike, labels: ArrayLike) -> float:
+    r"""Area under the class-balanced generalized risk against coverage (trapezoid). Lower is better.
+
+    An error of class c weighs $n / (K n_c)$, so that full coverage has the balanced error rate.
+
+    Parameters
+    ----------
+    score, correct, labels
+        Shape (n,): the score, whether the answer was right, and the true class.
+
+    Examples
+    --------
+    >>> round(balanced_augrc(score=[1, 2, 3, 4], correct=[1, 0, 1, 0], labels=[0, 0, 0, 1]), 4)
+    0.1667
+    """
+    values, wrong, group = _by_class(score, correct, labels)
+    sizes = np.bincount(group)
+    weight = wrong / (sizes.size * sizes[group])
+    order = np.argsort(values)
+    ends = _group_ends(values[order])
+    risk = np.cumsum(weight[order])[ends]
+    return float(np.trapezoid(np.append(0.0, risk), np.append(0.0, (ends + 1) / values.size)))
+
+
 def scored_answers(score: ArrayLike, correct: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Checked strangeness and right-or-wrong of the same samples."""
+    """Checked scores and right-or-wrong of the same samples."""
     values, right = as_vector(score, "score", allow_infinite=True), as_mask(correct, "correct")
     same_length(score=values, correct=right)
     return values, right
@@ -182,11 +245,25 @@ def _points(
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
     """How many are accepted, how many of them wrong, and the score, at the end of each group of ties."""
     # Two sorts and a merge: numpy sorts values several times faster than it finds the order that sorts them.
-    known, asked = np.sort(values[right]), np.sort(values[~right])
+    of_right, of_wrong = np.sort(values[right]), np.sort(values[~right])
     is_wrong = np.zeros(values.size, dtype=np.bool_)
-    is_wrong[np.searchsorted(known, asked) + np.arange(asked.size)] = True
+    is_wrong[np.searchsorted(of_right, of_wrong) + np.arange(of_wrong.size)] = True
     merged = np.empty(values.size)
-    merged[is_wrong], merged[~is_wrong] = asked, known
+    merged[is_wrong], merged[~is_wrong] = of_wrong, of_right
     wrong, last = np.cumsum(is_wrong, dtype=np.intp), np.append(merged[1:] != merged[:-1], True)
     accepted = np.arange(1, values.size + 1, dtype=np.float64)
     return (accepted, wrong, merged) if last.all() else (accepted[last], wrong[last], merged[last])
+
+
+def _by_class(
+    score: ArrayLike, correct: ArrayLike, labels: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.intp]]:
+    values, right = scored_answers(score, correct)
+    true = as_labels(labels, "labels")
+    same_length(score=values, labels=true)
+    _, group = np.unique(true, return_inverse=True)
+    return values, ~right, group
+
+
+def _group_ends(values_sorted: NDArray[np.float64]) -> NDArray[np.intp]:
+    return np.append(np.flatnonzero(values_sorted[1:] != values_sorted[:-1]), values_sorted.size - 1)

@@ -31,7 +31,7 @@ def augrc_interval(
     --------
     >>> score, correct = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [1, 1, 0, 1, 0, 0]
     >>> print(augrc_interval(score=score, correct=correct, rng=np.random.default_rng(0)))
-    0.153 [0.014, 0.403] (95 % bootstrap, n = 6) It rests on 3 errors; with so few, a bootstrap interval is too narrow.
+    0.153 [0.014, 0.403] (95 % bootstrap, n = 6) It rests on 3 errors: too few, the bootstrap interval is too narrow.
     """
     return selective_intervals(
         score=score, correct=correct, rng=rng, metrics=["augrc"], delta=delta, resamples=resamples
@@ -47,7 +47,7 @@ def aurc_interval(
     --------
     >>> score, correct = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [1, 1, 0, 1, 0, 0]
     >>> print(aurc_interval(score=score, correct=correct, rng=np.random.default_rng(0)))
-    0.206 [0.014, 0.854] (95 % bootstrap, n = 6) It rests on 3 errors; with so few, a bootstrap interval is too narrow.
+    0.206 [0.014, 0.854] (95 % bootstrap, n = 6) It rests on 3 errors: too few, the bootstrap interval is too narrow.
     """
     return selective_intervals(
         score=score, correct=correct, rng=rng, metrics=["aurc"], delta=delta, resamples=resamples
@@ -68,8 +68,8 @@ def selective_intervals(
     Examples
     --------
     >>> score, correct = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [1, 1, 0, 1, 0, 0]
-    >>> found = selective_intervals(score=score, correct=correct, rng=np.random.default_rng(0))
-    >>> found["augrc"].value == augrc(score=score, correct=correct)
+    >>> intervals = selective_intervals(score=score, correct=correct, rng=np.random.default_rng(0))
+    >>> intervals["augrc"].value == augrc(score=score, correct=correct)
     True
     """
     delta = as_level(delta, "delta")
@@ -78,20 +78,21 @@ def selective_intervals(
     for name in metrics:
         check_known(name, _VALUES, "selective metric")
     values, right = scored_answers(score, correct)
-    found = {name: _VALUES[name](score=values, correct=right) for name in metrics}
+    areas = {name: _VALUES[name](score=values, correct=right) for name in metrics}
     if right.all() or not right.any():
         wrong = not right.any()
-        return {name: _one_sided(name, value, right.size, wrong=wrong, delta=delta) for name, value in found.items()}
-    drawn = resample_areas(
-        Cells(values, right), [AREAS[name] for name in metrics], resamples=resamples, rng=as_rng(rng)
-    )
+        return {name: _one_sided(name, value, right.size, wrong=wrong, delta=delta) for name, value in areas.items()}
+    curves = [AREAS[name] for name in metrics]
+    drawn = resample_areas(Cells(values, right), curves, resamples=resamples, rng=as_rng(rng))
     lower, upper = np.quantile(drawn, [delta / 2, 1 - delta / 2], axis=0).tolist()
-    errors = int(right.size - right.sum())
-    few = f"It rests on {errors} error{'s' if errors > 1 else ''}; with so few, a bootstrap interval is too narrow."
-    caveat = few if errors < _FEW else ""
+    errors, caveat = int(right.size - right.sum()), ""
+    if errors < _FEW:
+        caveat = (
+            f"It rests on {errors} error{'s' if errors > 1 else ''}: too few, the bootstrap interval is too narrow."
+        )
     return {
         name: Estimate(value, low, high, level=1 - delta, n=right.size, method="bootstrap", caveat=caveat)
-        for (name, value), low, high in zip(found.items(), lower, upper, strict=True)
+        for (name, value), low, high in zip(areas.items(), lower, upper, strict=True)
     }
 
 
@@ -102,8 +103,7 @@ def _one_sided(metric: str, value: float, n: int, *, wrong: bool, delta: float) 
         best, worst = error**2 / 2, error - error**2 / 2
     else:
         best, worst = error + (1 - error) * np.log(1 - error), error - error * np.log(error)
-    what = "wrong" if wrong else "right"
-    caveat = f"Every answer is {what}; the interval is that of the error rate, with the errors in the "
-    caveat += "best order." if wrong else "worst order."
+    what, order = ("wrong", "best") if wrong else ("right", "worst")
+    caveat = f"Every answer is {what}; the interval is that of the error rate, with the errors in the {order} order."
     lower, upper = (float(best), value) if wrong else (value, float(worst))
     return Estimate(value, lower, upper, level=1 - delta, n=n, method="Clopper-Pearson", caveat=caveat)

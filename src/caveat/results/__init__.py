@@ -2,11 +2,10 @@
 
 from caveat.results.bounds import ScoreBounds
 from caveat.results.comparison import Comparison
-from caveat.results.estimate import Estimate
+from caveat.results.estimate import Estimate, proportion_interval
 from caveat.results.intervals import Intervals
 from caveat.results.paired_test import PairedTest
 from caveat.results.promise import Promise
-from caveat.results.proportion import proportion_interval
 from caveat.results.risk_threshold import RiskThreshold
 from caveat.results.sets import PredictionSets
 

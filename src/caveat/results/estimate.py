@@ -1,13 +1,16 @@
-"""A number with its interval."""
+"""A number with its interval, and the exact interval of a share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import final
 
+from scipy.special import betaincinv
+
+from caveat._internal.checks import as_count, as_level
 from caveat._internal.html import small_table
 
-__all__ = ["Estimate"]
+__all__ = ["Estimate", "proportion_interval"]
 
 
 @final
@@ -55,3 +58,18 @@ class Estimate:
         rows = [("value", f"{self.value:.4g}"), ("interval", f"{self.lower:.4g} to {self.upper:.4g}"),
                 ("n", str(self.n))]  # fmt: skip
         return small_table(f"{100 * self.level:g} % {self.method}", rows, note=self.caveat)
+
+
+def proportion_interval(hits: int, n: int, *, delta: float = 0.05) -> Estimate:
+    """Share ``hits / n`` with its exact (Clopper-Pearson) interval of level at least 1 - delta.
+
+    Examples
+    --------
+    >>> print(proportion_interval(0, 100))
+    0.000 [0.000, 0.036] (95 % Clopper-Pearson, n = 100)
+    """
+    n, delta = as_count(n, "n"), as_level(delta, "delta")
+    hits = as_count(hits, "hits", least=0, most=n)
+    lower = float(betaincinv(hits, n - hits + 1, delta / 2)) if hits > 0 else 0.0
+    upper = float(betaincinv(hits + 1, n - hits, 1 - delta / 2)) if hits < n else 1.0
+    return Estimate(hits / n, lower, upper, level=1 - delta, n=n, method="Clopper-Pearson")

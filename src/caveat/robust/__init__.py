@@ -9,16 +9,17 @@ from caveat.robust.density_ratio import (
     metric_radius,
 )
 from caveat.robust.detection import (
+    Sandwich,
     adversarial_auroc,
     conformal_guaranteed_auroc,
     guaranteed_aupr,
     guaranteed_auroc,
     guaranteed_fpr_at_tpr,
+    sandwich,
     two_sided_auroc,
 )
 from caveat.robust.mixtures import Mixture, fit_mixture
 from caveat.robust.network import Network
-from caveat.robust.sandwich import Sandwich, sandwich
 from caveat.robust.smoothing import smoothed_mean_bounds, smoothed_quantile_bounds
 
 __all__ = [

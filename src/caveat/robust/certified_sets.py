@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import as_comparable, as_labels, as_vector, check_same, check_shape, same_length
-from caveat.conformal._promise import Promise
 from caveat.conformal.grouped import GroupedScores
+from caveat.conformal.quantile import Promise
 from caveat.errors import CaveatWarning, InputError
 from caveat.results import PredictionSets
 

@@ -10,8 +10,7 @@ from scipy.special import stdtr
 
 from caveat._internal.checks import as_count, as_level, as_shares, check_known
 from caveat.errors import InputError
-from caveat.stats._ties import ROUNDING, tie_levels
-from caveat.stats.exact import agreement_p_value
+from caveat.stats.ranks import ROUNDING, agreement_p_value, tie_levels
 
 __all__ = ["POSTHOC", "Posthoc", "critical_difference", "doubtful_pairs", "holm", "pairwise_p_values"]
 
@@ -24,7 +23,7 @@ def pairwise_p_values(values: NDArray[np.float64], ranks: NDArray[np.float64], p
 
     ``conover``: $|R_i - R_j|$ against a t distribution with $(N-1)(k-1)$ degrees of freedom and the residual variance,
     $SE^2 = 2 (N A - \sum_j R_j^2) / ((N-1)(k-1))$, Holm over all pairs (Conover 1999, section 5.8, eq. 6).
-    ``nemenyi``: the studentised range, which adjusts by itself (Demsar 2006). ``wilcoxon``: signed-rank tests on the
+    ``nemenyi``: the studentized range, which adjusts by itself (Demsar 2006). ``wilcoxon``: signed-rank tests on the
     values of each pair, Holm over all pairs (Benavoli, Corani and Mangili, JMLR 17, 2016); differences that are equal
     but for the rounding of the values tie.
 

@@ -1,4 +1,4 @@
-r"""Distances between objects for nearest-neighbour conformity: Euclidean, and tangent distance for images.
+r"""Tangent distance between images, for nearest-neighbor conformity.
 
 Tangent distance does not count what a small translation, scaling, rotation, shear or change of stroke width does:
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,48 +24,12 @@ from caveat._internal.checks import as_count, as_pair, check_result
 from caveat._internal.params import check_params, choice, number
 from caveat.errors import InputError
 
-__all__ = ["Euclidean", "Metric", "TangentDistance", "tangent_vectors"]
-
 Array = NDArray[Any]
 State = tuple[Array, ...]
 
 _TANGENTS = 7
 _RIDGE = 1e-4  # rho: keeps two parallel tangent planes from dividing rounding errors by zero
 _TILE = 96  # rows and columns, so that its 49 inner products stay in cache; a multiple of the widths of BLAS kernels
-
-
-class Metric(Protocol):
-    """Distances from rows to rows. ``prepare`` does once per object what would else be done once per pair.
-
-    ``distances(a, b)`` holds what each row of a sees of each row of b; it need not be symmetric. To the last bit, a
-    distance may depend on its two objects only, not on who else is asked for or where they stand: conformal promises
-    about ties rest on it. A matrix product does depend on them.
-    """
-
-    def prepare(self, x: Array) -> State: ...
-
-    def distances(self, a: State, b: State) -> NDArray[np.float64]: ...
-
-
-@final
-@dataclass(frozen=True)
-class Euclidean:
-    """Straight-line distance.
-
-    Examples
-    --------
-    >>> metric = Euclidean()
-    >>> metric.distances(metric.prepare(np.array([[0.0, 0.0]])), metric.prepare(np.array([[3.0, 4.0], [0.0, 0.0]])))
-    array([[5., 0.]])
-    """
-
-    def prepare(self, x: Array) -> State:
-        return (x.astype(np.float64),)
-
-    def distances(self, a: State, b: State) -> NDArray[np.float64]:
-        from scipy.spatial.distance import cdist
-
-        return np.asarray(cdist(a[0], b[0]))  # one pair after the other, each in the order of the columns
 
 
 @final
@@ -81,17 +45,6 @@ class TangentDistance:
         Standard deviation, in pixels, of the blur before images are differentiated.
     shape
         Height and width; None: square images.
-
-    Examples
-    --------
-    >>> image = np.zeros((1, 8, 8)); image[0, 2:6, 3] = 1
-    >>> moved, other = np.roll(image, 1, axis=2), np.roll(image, 1, axis=2) * 0 + np.eye(8)
-    >>> metric, rows = TangentDistance(), lambda x: x.reshape(1, 64)
-    >>> near = metric.distances(metric.prepare(rows(image)), metric.prepare(rows(moved)))
-    >>> far = metric.distances(metric.prepare(rows(image)), metric.prepare(rows(other)))
-    >>> plain = Euclidean().distances(Euclidean().prepare(rows(image)), Euclidean().prepare(rows(moved)))
-    >>> bool(near[0, 0] < 0.6 * plain[0, 0] < far[0, 0])
-    True
     """
 
     sides: Literal["two", "one"] = choice("two", ("two", "one"), "number of sides")
@@ -186,7 +139,7 @@ def _two_sided(a: State, b: State) -> Array:
     scale = np.float32(1 + _RIDGE)
     w = [v[j] - sum(g[i, :, j] * u[i] for i in range(_TANGENTS)) / scale for j in range(_TANGENTS)]
     found = sum(u[i] * u[i] for i in range(_TANGENTS)) / scale
-    lower: list[list[Array]] = []  # Cholesky factor of s I - G'G / s, and the forward substitution beside it
+    lower: list[list[Array]] = []  # Cholesky factor of s I - G'G / s, and the forward substitution at the same time
     solved: list[Array] = []
     for j in range(_TANGENTS):
         row: list[Array] = []
@@ -206,5 +159,5 @@ def _two_sided(a: State, b: State) -> Array:
 def _square(pixels: int) -> tuple[int, int]:
     side = math.isqrt(pixels)
     if side * side != pixels:
-        raise InputError(f"{pixels} columns are no square image. Give the shape: TangentDistance(shape=(h, w)).")
+        raise InputError(f"{pixels} columns do not make a square image. Give the shape: TangentDistance(shape=(h, w)).")
     return side, side

@@ -28,8 +28,6 @@ from caveat._internal.checks import (
 )
 from caveat.conformal._bins import SIZE_EDGES, equal_mass, signed_r2, strata
 
-__all__ = ["MetricValidation", "property_rate", "validate_metrics"]
-
 Floats = NDArray[np.float64]
 
 
