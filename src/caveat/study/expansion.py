@@ -18,8 +18,8 @@ from caveat.scores import catalogue, projections_of
 from caveat.study.cells import Cell, canonical_json
 from caveat.study.fingerprints import fingerprint
 from caveat.study.functions import find_function, function_file
+from caveat.study.loading import naming
 from caveat.study.plan import Plan, ScoreGrid, Source, TaskPlan, locate
-from caveat.study.sections import naming
 from caveat.study.sources import check_fields, parts_of, stand_in
 from caveat.study.tasks import ModelParams, OutputsParams, ScoreParams, SourceParams, build_score
 

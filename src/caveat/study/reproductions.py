@@ -24,7 +24,7 @@ from caveat._internal.checks import as_kind, check_known
 from caveat._internal.files import read_toml
 from caveat.errors import InputError
 from caveat.study.agreement import Agreement
-from caveat.study.sections import Section, naming
+from caveat.study.loading import load, naming, typed
 
 __all__ = ["DataFile", "Reproduction", "find_reproduction", "reproductions", "studies_folder"]
 
@@ -55,14 +55,17 @@ class Reproduction:
 
     name: str
     title: str
-    cite: str  # short: "Vovk et al."; default: the authors as the paper names them
     paper: str
     reproduces: str
     time: str
-    data: tuple[DataFile, ...]
-    differs: tuple[str, ...]  # what is not as in the paper, and why
     folder: Path
-    order: int
+    data: tuple[DataFile, ...] = ()
+    differs: tuple[str, ...] = ()  # what is not as in the paper, and why
+    cite: str = ""  # short: "Vovk et al."; default: the authors as the paper names them
+    order: int = 100
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cite", self.cite or self.paper.split('"')[0].rstrip(", "))
 
     @property
     def plan(self) -> Path:
@@ -138,22 +141,17 @@ def find_reproduction(name: str) -> Reproduction:
 
 
 def _read(path: Path, files: Mapping[str, DataFile]) -> Reproduction:
-    top = Section(read_toml(path))
+    def data(names: Any, where: str) -> tuple[DataFile, ...]:
+        names = typed(tuple[str, ...], names, where) if names else ()
+        return tuple(files[check_known(name, files, "file of studies/data.toml")] for name in names)
+
+    content = read_toml(path)
     with naming(path):
-        top.known("name", "title", "cite", "paper", "reproduces", "time", "data", "differs", "order")
-        return Reproduction(
-            **{key: top.need(key, str) for key in ("name", "title", "paper", "reproduces", "time")},
-            cite=top.take("cite", str, "") or top.need("paper", str).split('"')[0].rstrip(", "),
-            data=tuple(
-                files[check_known(name, files, "file of studies/data.toml")] for name in top.take("data", list, [])
-            ),
-            differs=tuple(str(sentence) for sentence in top.take("differs", list, [])),
-            order=top.take("order", int, 100),
-            folder=path.parent,
-        )
+        return load(Reproduction, content, read={"data": data}, folder=path.parent)
 
 
 def _data_files(folder: Path) -> dict[str, DataFile]:
     path = folder / "data.toml"
     content = read_toml(path) if path.exists() else {}
-    return {name: DataFile(name, facts["what"], facts["origin"]) for name, facts in content.items()}
+    with naming(path):
+        return {name: load(DataFile, typed(dict, facts, name), name, name=name) for name, facts in content.items()}

@@ -22,8 +22,8 @@ from caveat.evaluation.parts import Parts
 from caveat.outputs import Head, Outputs
 from caveat.outputs.files import FIELDS, stored_arrays
 from caveat.study.cells import Cell, canonical_json
+from caveat.study.loading import naming
 from caveat.study.plan import as_slice
-from caveat.study.sections import naming
 from caveat.study.store import Store
 
 __all__ = [
