@@ -122,7 +122,7 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
     found = {
         "decisions": model_tables.decision_table(view),
         "caught": model_tables.caught_table(view),
-        "ranking": None if overall is None else method_tables.ranking_table(view, overall, chosen=chosen),
+        "ranking": method_tables.ranking_table(view, overall, chosen=chosen),
         "regimes": method_tables.regime_table(view, order),
         "numbers": method_tables.numbers_table(view, order),
         "errors": method_tables.errors_table(view, errors),

@@ -28,7 +28,7 @@ from caveat.metrics import Placements, mean_auroc_interval
 from caveat.results import Estimate
 from caveat.scores import catalogue
 
-__all__ = ["Place", "Unit", "View", "families", "ranged", "regime_place"]
+__all__ = ["Place", "Unit", "View", "families", "mean_of", "regime_place"]
 
 Floats = NDArray[np.float64]
 Unit = tuple[str, int]  # model, seed
@@ -97,6 +97,13 @@ class View:
         """The model where there are several; a page about one model does not repeat its name."""
         return model if len(self.models) > 1 else ""
 
+    def unit_name(self, unit: Unit) -> str:
+        """The model, and the seed where it has several; empty on a page about one model."""
+        model, seed = unit
+        if self.single:
+            return ""
+        return f"{model}, seed {seed}" if sum(m == model for m, _ in self.units) > 1 else model
+
     def headed(self, model: str, text: str) -> str:
         """A heading that names the model where there are several."""
         return f"{model}: {text}" if len(self.models) > 1 else text
@@ -137,12 +144,7 @@ class View:
 
     def mean(self, places: Sequence[Place], method: str, metric: str) -> Estimate | None:
         """Mean over places with the range of its values; the number itself where there is one place."""
-        found = [n for place in places if (n := self.number(place, method, metric)) is not None]
-        if not found:
-            return None
-        if len(found) == 1:
-            return found[0]
-        return ranged([n.value for n in found])
+        return mean_of([self.number(place, method, metric) for place in places])
 
     def mean_auroc(self, places: Sequence[Place], method: str) -> Estimate | None:
         """Mean AUROC over the outlier sets of one model and seed, with DeLong's interval."""
@@ -217,9 +219,17 @@ def families() -> dict[str, str]:
     return found
 
 
-def ranged(values: Sequence[float]) -> Estimate:
-    """Mean of several values, with their range in place of an interval."""
-    return Estimate(float(np.mean(values)), min(values), max(values), 1.0, len(values), f"range of {len(values)}")
+def mean_of(values: Sequence[Estimate | float | None]) -> Estimate | None:
+    """The only value, or the mean of several with their range in place of an interval."""
+    none = np.nan
+    estimates = [
+        v if isinstance(v, Estimate) else Estimate(v, none, none, none, 1, "") for v in values if v is not None
+    ]
+    present = [estimate for estimate in estimates if np.isfinite(estimate.value)]
+    if len(present) < 2:
+        return present[0] if present else None
+    numbers = [estimate.value for estimate in present]
+    return Estimate(float(np.mean(numbers)), min(numbers), max(numbers), 1.0, len(numbers), f"range of {len(numbers)}")
 
 
 def regime_place(regime: str) -> int:

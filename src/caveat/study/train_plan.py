@@ -162,7 +162,7 @@ class TrainPlan:
             paradigm = _named(top.paradigm, "paradigm")
             own = {"name": images.name, "path": images.path, "limit": images.limit, "split": images.train}
             return cls(
-                train=_source({key: value for key, value in own.items() if value}, "data", folder),
+                train=_source({key: value for key, value in own.items() if value not in ("", None)}, "data", folder),
                 validation=images.validation, test=images.test, normalise=images.normalise,
                 model=typed(str, model.pop("name"), "model.name"), model_options=model,
                 start=str(folder / start) if start else None,
