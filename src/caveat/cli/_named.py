@@ -7,8 +7,6 @@ from pathlib import Path
 
 from caveat.errors import InputError
 
-__all__ = ["check_folder", "named_paths"]
-
 
 def named_paths(given: list[str], *, what: str) -> dict[str, Path]:
     """Name -> path; a plain path is called by its stem. Two equal names are an error."""

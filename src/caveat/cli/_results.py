@@ -15,8 +15,6 @@ from caveat.report import write_report
 from caveat.report.words import listing, number, share
 from caveat.study.tables import write_table
 
-__all__ = ["as_json", "show", "write", "write_json"]
-
 _SHOWN = 5  # of the ranking on the terminal; table and report hold all of it
 
 
@@ -38,12 +36,8 @@ def show(evaluation: Evaluation) -> None:
         best = [f"{row['score']} {number(row['mean_auroc'])} {row['tied']}" for row in _ranking(evaluation)]
         say(f"Mean AUROC: {listing(best, most=_SHOWN)}. Scores that share a letter are tied "
             f"({evaluation.ranking.test_name()}).")  # fmt: skip
-    reasons: dict[str, list[str]] = {}
-    for name, reason in evaluation.left_out.items():
-        reasons.setdefault(reason, []).append(name)
-    if reasons:
-        parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
-        say(f"Not computed: {'; '.join(parts)}.")
+    if notes := evaluation.findings().notes:
+        say(" ".join(notes))
 
 
 def as_json(evaluation: Evaluation) -> str:

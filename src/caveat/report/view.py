@@ -9,9 +9,8 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.evaluation.assess import Assessment
 from caveat.evaluation.decide import Decision
-from caveat.evaluation.findings import Findings
+from caveat.evaluation.findings import Assessment, Findings
 from caveat.evaluation.records import (
     REGIMES,
     Curve,

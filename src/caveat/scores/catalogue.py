@@ -96,6 +96,17 @@ ALIASES = {
     "mutual_information": "mc_mutual_information", "bald": "mc_mutual_information",
 }  # fmt: skip
 
+# What a sample costs, from the cheapest: its logits; several passes of logits; a product with its features; one with
+# D x D values or with kept rows; every training row or every layer.
+_COST_CLASSES = (
+    ("msp", "tempscale", "max_logit", "energy", "entropy", "gen", "renyi", "guessing", "collision", "kl_matching",
+     "openmax", "confidence"),
+    ("mc_msp", "mc_entropy", "mc_expected_entropy", "mc_mutual_information", "mc_variance"),
+    ("ctm", "ctm_mean", "neco", "she", "fdbd", "nci", "gradnorm", "react", "dice", "ash", "scale"),
+    ("mahalanobis", "relative_mahalanobis", "pca_error", "kpca_error", "residual", "vim", "nnguide", "pnml"),
+    ("knn", "gram", "mds_ensemble"),
+)  # fmt: skip
+
 # They ask the model again, so they score inputs rather than Outputs and live at the torch edge.
 MODEL_BOUND = {"odin": "caveat.nn.ODIN(model)", "rankfeat": "caveat.nn.RankFeat(model)"}
 
@@ -113,6 +124,7 @@ class Entry:
     fits_on: tuple[str, ...]
     class_scores: bool
     cost: str
+    cost_class: int
     paper: str
     also_known_as: tuple[str, ...]
     params: Mapping[str, Any]
@@ -136,6 +148,7 @@ def catalogue() -> tuple[Entry, ...]:
             fits_on=score.fits_on,
             class_scores=score._class_scores is not Score._class_scores,
             cost=score.cost,
+            cost_class=next(i for i, names in enumerate(_COST_CLASSES) if score.name in names),
             paper=score.paper,
             also_known_as=tuple(alias for alias, name in ALIASES.items() if name == score.name),
             params={field.name: _default(field) for field in fields(score)},  # type: ignore[arg-type]

@@ -22,9 +22,8 @@ from caveat._internal.checks import as_count, as_labels, as_level, as_list, as_n
 from caveat._internal.streams import stream
 from caveat.data import Images
 from caveat.errors import CaveatError, InputError
-from caveat.evaluation.findings import CellFacts, Findings
+from caveat.evaluation.findings import CellFacts, Findings, versions
 from caveat.evaluation.records import Block, Certificate, Histogram, ModelFacts, Record
-from caveat.evaluation.versions import versions
 from caveat.results import Estimate, proportion_interval
 from caveat.robust import Sandwich, conformal_guaranteed_auroc, sandwich
 

@@ -18,8 +18,8 @@ from typing import Any, Literal, final
 
 from caveat._internal.checks import as_count, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError, StoreError
+from caveat.evaluation.findings import versions
 from caveat.evaluation.records import Data
-from caveat.evaluation.versions import versions
 from caveat.study.cells import Cell
 from caveat.study.expansion import expand
 from caveat.study.plan import Plan

@@ -15,8 +15,7 @@ from typing import Any, final
 from caveat._internal.checks import check_known
 from caveat._internal.files import replacing_file
 from caveat.errors import InputError
-from caveat.evaluation.assess import Assessment, assess
-from caveat.evaluation.findings import CellFacts, FailureFacts, Findings
+from caveat.evaluation.findings import Assessment, CellFacts, FailureFacts, Findings, assess
 from caveat.evaluation.records import Left, Proximity, Record, long_rows
 from caveat.study.plan import Plan
 from caveat.study.records_table import is_record_table, records_in
