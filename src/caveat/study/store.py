@@ -34,8 +34,7 @@ from caveat.errors import CaveatError, InputError, MissingExtraError, StoreError
 from caveat.evaluation.records import Record
 from caveat.study.cells import Cell
 from caveat.study.plan import Plan
-from caveat.study.records_table import is_record_table, records_in, records_table
-from caveat.study.task_rows import Row
+from caveat.study.records_table import Row, is_record_table, records_in, records_table
 
 __all__ = ["Failure", "Store", "StoredCell"]
 

@@ -16,9 +16,9 @@ from caveat.outputs import Outputs
 from caveat.scores import Projected, Score, make
 from caveat.study.cells import Cell
 from caveat.study.functions import find_function
+from caveat.study.records_table import Row, as_content
 from caveat.study.sources import load_source, save_source
 from caveat.study.store import Store
-from caveat.study.task_rows import Row, as_content
 
 __all__ = ["ModelParams", "OutputsParams", "ScoreParams", "SourceParams", "build_score", "compute"]
 
