@@ -15,7 +15,7 @@ from caveat.evaluation.evaluation import Progress as Tell
 
 
 def console() -> Console:
-    """Standard output. Names and paths are printed as they are: brackets in them are no markup, colons no emoji."""
+    """Standard output. Names and paths are printed as they are: brackets are not markup, colons not emoji."""
     return Console(markup=False, highlight=False, emoji=False)
 
 
@@ -44,7 +44,7 @@ def show_table(
 
 
 def say_error(kind: str, sentence: str, *, style: str = "red") -> None:
-    """A sentence on standard error after a coloured word that says what kind it is."""
+    """A sentence on standard error after a colored word that names its kind."""
     error_console().print(Text.assemble((f"{kind}:", style), " ", sentence), soft_wrap=True)
 
 

@@ -42,14 +42,14 @@ def show(evaluation: Evaluation) -> None:
 
 def as_json(evaluation: Evaluation) -> str:
     """Decision, accuracy and ranking for machines; a number that is not finite becomes null."""
-    found = {
+    content = {
         "title": evaluation.title,
         "accuracy": None if evaluation.accuracy is None else vars(evaluation.accuracy),
         "decision": None if evaluation.decision is None else evaluation.decision.to_dict(),
         "ranking": _ranking(evaluation),
         "versions": dict(evaluation.versions),
     }
-    return json.dumps(_finite(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_json(evaluation: Evaluation, target: str) -> None:

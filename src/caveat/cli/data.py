@@ -26,16 +26,16 @@ def list_sets() -> None:
 
     folders, wide = data_folders(), console().width >= 120
     lines = []
-    for known in KNOWN.values():
-        found = {split: (form.note, files[0]) for split, form, files in places(known)}
-        inside = known.inside is not None or known.kind == "table"
-        whole = inside or (bool(found) and set(known.sizes) <= set(found))
-        where = [_shown(path, folders) + (f" ({note})" if note else "") for note, path in found.values()]
-        where += [] if whole and not inside else [f"from {known.home}"]
-        rows = ", ".join(f"{split} {n:,}" for split, n in known.sizes.items())
-        about = (known.what, known.shape, rows) if wide else (known.shape,)
-        here = "yes" if whole else ", ".join(found) or "no"
-        lines.append((known.name, *about, here, "; ".join(dict.fromkeys(where))))
+    for entry in KNOWN.values():
+        installed = {split: (form.note, files[0]) for split, form, files in places(entry)}
+        inside = entry.inside is not None or entry.kind == "table"
+        whole = inside or (bool(installed) and set(entry.sizes) <= set(installed))
+        where = [_shown(path, folders) + (f" ({note})" if note else "") for note, path in installed.values()]
+        where += [] if whole and not inside else [f"from {entry.home}"]
+        rows = ", ".join(f"{split} {n:,}" for split, n in entry.sizes.items())
+        about = (entry.what, entry.shape, rows) if wide else (entry.shape,)
+        here = "yes" if whole else ", ".join(installed) or "no"
+        lines.append((entry.name, *about, here, "; ".join(dict.fromkeys(where))))
     headings = ("name", *(("what it is", "shape", "rows") if wide else ("shape",)), "here", "where")
     caption = (f"Looked in {', '.join(map(str, folders))}. CAVEAT_DATA names the folder of your own copies; nothing is "
                "downloaded.")  # fmt: skip

@@ -35,11 +35,11 @@ def proximity(
 
     with progress_bar() as tell:
         tell("reading the files", 0, 2)
-        known = Outputs.load(inlier)
+        embedded = Outputs.load(inlier)
         words = None if text is None else read_npy(text)
         outliers = {name: Outputs.load(path) for name, path in named_paths(outlier, what="outlier").items()}
         tell("measuring distances", 1, 2)
-        distances = run(inlier=known, outliers=outliers, text=words)
+        distances = run(inlier=embedded, outliers=outliers, text=words)
     groups = buckets(distances, seed=seed) if len(distances) >= 3 else dict.fromkeys(distances, "")
     _show(distances, groups)
     if out is not None:

@@ -65,10 +65,10 @@ def reproduce(
     before = one.committed
     with progress_bar() as tell:
         tell("tables and figures", 0, 1)
-        found = one.summarise(rows, written)
-    _show(one, found)
+        agreement = one.summarise(rows, written)
+    _show(one, agreement)
     if before is not None and not update:
-        _show_change(before, found)
+        _show_change(before, agreement)
     say(f"Tables and figures: {written}")
 
 
@@ -107,20 +107,20 @@ def _data(one: Reproduction) -> str:
     return "missing: " + ", ".join(file.name for file in one.missing)
 
 
-def _show(one: Reproduction, found: Agreement) -> None:
+def _show(one: Reproduction, agreement: Agreement) -> None:
     headings = ("part", "compared", "agree", "counts as agreement", "largest difference")
     parts = [(part.title, str(part.compared), str(part.agree), part.rule,
-              "" if part.largest is None else f"{part.largest:.3g}") for part in found.parts]  # fmt: skip
+              "" if part.largest is None else f"{part.largest:.3g}") for part in agreement.parts]  # fmt: skip
     show_table(headings, parts, f"{one.title}: {one.reproduces}")
     checks = [
         ("=" if check.agrees else "differs", check.what, check.published, check.ours,
          "" if check.agrees else check.why or "not explained")
-        for part in found.parts for check in part.checks
+        for part in agreement.parts for check in part.checks
     ]  # fmt: skip
     if checks:
         title = "Published and ours, where they differ or are findings in words"
         show_table(("", "what", "published", "ours", "why"), checks, title)
-    say(f"{found.sentence}.")
+    say(f"{agreement.sentence}.")
     for sentence in one.differs:
         say(f"- {sentence}")
 

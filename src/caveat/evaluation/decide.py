@@ -196,9 +196,9 @@ def _with_labels(
             rows &= ~tuning_rows(n, seed)
     gated, doubt = (_on_rows(scores.calibration[name], rows, seed) for name in (gate, chosen))
     passed = gated < base.threshold
-    found = threshold_for_risk(score=doubt[passed], correct=held_right[rows][passed], risk=risk, delta=delta)
-    accepted = ~rejected & (scores.inlier[chosen] < found.threshold)
-    if not found.promise.holds:  # nothing is promised; what is measured is the error of all that pass the first gate
+    accept = threshold_for_risk(score=doubt[passed], correct=held_right[rows][passed], risk=risk, delta=delta)
+    accepted = ~rejected & (scores.inlier[chosen] < accept.threshold)
+    if not accept.promise.holds:  # nothing is promised; what is measured is the error of all that pass the first gate
         accepted = ~rejected
     wrong = int((~right[accepted]).sum())
     coverage = None
@@ -210,7 +210,7 @@ def _with_labels(
         )  # fmt: skip
     return replace(
         base, confidence=scores.methods[chosen],
-        accept_below=found.threshold if found.promise.holds else math.inf, errors=found.promise,
+        accept_below=accept.threshold if accept.promise.holds else math.inf, errors=accept.promise,
         measured_errors=proportion_interval(wrong, int(accepted.sum()), delta=delta) if accepted.any() else None,
         accepted=proportion_interval(int(accepted.sum()), right.size, delta=delta), coverage=coverage, sets=sets,
     )  # fmt: skip
@@ -226,17 +226,20 @@ def _on_rows(values: Floats, rows: NDArray[np.bool_], seed: int) -> Floats:
 def _choose(
     able: Sequence[str], scores: ModelScores, ranking: Comparison | None, errors: Comparison | None
 ) -> tuple[str, str]:
-    for found, what in ((ranking, "on these outliers"), (errors, "for the model's own errors; no outliers were given")):
-        if found is None:
+    for comparison, what in (
+        (ranking, "on these outliers"),
+        (errors, "for the model's own errors; no outliers were given"),
+    ):
+        if comparison is None:
             continue
-        tied = [name for name in found.layers[0] if name in able]
+        tied = [name for name in comparison.layers[0] if name in able]
         if tied:
             name = _by_cost(tied, scores)[0]
-            best = found.methods[0]
+            best = comparison.methods[0]
             if len(tied) == 1:
-                return name, f"It is the best of {len(found.methods)} scores {what}."
+                return name, f"It is the best of {len(comparison.methods)} scores {what}."
             lead = "It is" if name == best else f"It cannot be told apart from the best ({best}) and is"
-            return name, f"{lead} the cheapest of {len(tied)} tied scores of {len(found.methods)} {what}."
+            return name, f"{lead} the cheapest of {len(tied)} tied scores of {len(comparison.methods)} {what}."
     default = next((name for name in _BY_DEFAULT if name in able), able[0])
     return default, "No outliers and no labels were given: this is the default for these outputs."
 
@@ -277,16 +280,16 @@ def _mark(promise: Promise) -> str:
     return "✓" if promise.holds else "!"
 
 
-def share_text(found: Estimate | None) -> str:
+def share_text(estimate: Estimate | None) -> str:
     """A share with its interval, in percent."""
-    if found is None:
+    if estimate is None:
         return "not measured"
-    return f"{100 * found.value:.1f} % [{100 * found.lower:.1f}, {100 * found.upper:.1f}]"
+    return f"{100 * estimate.value:.1f} % [{100 * estimate.lower:.1f}, {100 * estimate.upper:.1f}]"
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _plain(found: Estimate | None) -> dict[str, object]:
-    return {} if found is None else dict(vars(found))
+def _plain(estimate: Estimate | None) -> dict[str, object]:
+    return {} if estimate is None else dict(vars(estimate))

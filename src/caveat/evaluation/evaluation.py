@@ -103,9 +103,9 @@ class Evaluation:
 
     def detection(self, score: str, outlier: str) -> Detection:
         """The numbers of one score against one outlier set."""
-        for found in self.of(Detection):
-            if (str(found.method), found.block.outlier) == (score, outlier):
-                return found
+        for record in self.of(Detection):
+            if (str(record.method), record.block.outlier) == (score, outlier):
+                return record
         raise InputError(f"there is no result of score '{score}' on outlier set '{outlier}'.")
 
     def rows(self) -> list[dict[str, Any]]:
@@ -186,7 +186,7 @@ def evaluate(
     title
         Heading of the report.
     progress
-        Told what is being done.
+        Called with each step.
 
     Examples
     --------
@@ -205,9 +205,9 @@ def evaluate(
     false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
     if regime:
         check_known(regime, set((regimes or {}).values()), "regime of the outlier sets")
-    given = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
-    given.check()
-    parts = given.with_calibration(seed)
+    sources = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
+    sources.check()
+    parts = sources.with_calibration(seed)
     chosen, left = choose_scores(parts, scores)
     block, steps = Block("model", seed), 2 + len(chosen)
     tell = progress or (lambda what, done, total: None)
@@ -221,9 +221,9 @@ def evaluate(
         records += measure_score(score, method, parts, block, settings)
     records += [Left(block, method, reason) for method, reason in left.items()]
     named = tuple(_with_regime(record, regimes or {}) for record in records)
-    found = assess(named, false_alarm=false_alarm, risk=risk, delta=delta, seed=seed, regime=regime)
+    assessment = assess(named, false_alarm=false_alarm, risk=risk, delta=delta, seed=seed, regime=regime)
     return Evaluation(
-        title, named, found, settings, false_alarm, risk, parts.split, time.perf_counter() - started, versions()
+        title, named, assessment, settings, false_alarm, risk, parts.split, time.perf_counter() - started, versions()
     )
 
 
@@ -258,7 +258,7 @@ def choose_scores(parts: Parts, scores: Iterable[str | Score] | None) -> tuple[d
 
 
 def _named(name: str) -> Score:
-    known = {entry.name for entry in catalogue()} | set(ALIASES)
-    if name not in known and name in {entry.name for entry in detectors()}:
+    names = {entry.name for entry in catalogue()} | set(ALIASES)
+    if name not in names and name in {entry.name for entry in detectors()}:
         return detector(name)
     return make(name)

@@ -132,9 +132,9 @@ def assess(
     ranking = _ranking(scores, list(scores.outliers), delta)
     names = list(dict.fromkeys(name for name in regimes.values() if name))
     by_regime = {
-        name: found
+        name: comparison
         for name in names
-        if (found := _ranking(scores, [o for o in scores.outliers if regimes.get(o) == name], delta)) is not None
+        if (comparison := _ranking(scores, [o for o in scores.outliers if regimes.get(o) == name], delta)) is not None
     }
     errors = None
     right = scores.correct.get("inlier")

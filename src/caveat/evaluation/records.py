@@ -280,7 +280,7 @@ RECORDS: Mapping[str, Any] = {
 
 
 def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
-    """One row per number: of which model, outlier set and method, which metric, with its interval.
+    """One row per number: model, outlier set, method, metric, value and interval.
 
     >>> number = Estimate(0.9, 0.8, 1.0, level=0.95, n=100, method="DeLong")
     >>> row = next(long_rows([Detection(Block("net", outlier="svhn"), Method("msp"), auroc=number)]))

@@ -26,10 +26,10 @@ SHARES = ("mean_confidence", "mean_bound", "zero_gradients")
 
 
 def _models(view: View) -> dict[Key, list[Certificate]]:
-    found: dict[Key, list[Certificate]] = {}
+    models: dict[Key, list[Certificate]] = {}
     for c in view.findings.of(Certificate):
-        found.setdefault((c.block.model, c.method, c.epsilon), []).append(c)
-    return found
+        models.setdefault((c.block.model, c.method, c.epsilon), []).append(c)
+    return models
 
 
 def _label(view: View, key: Key) -> str:
@@ -109,26 +109,26 @@ def certificate_panels(view: View) -> list[Panel]:
     panels: list[Panel] = []
     for key, certificates in _models(view).items():
         sets = list(dict.fromkeys(c.block.outlier for c in certificates))
-        found = {}
+        areas = {}
         for outlier in sets:
             mine = [c for c in certificates if c.block.outlier == outlier]
             means = {name: mean_of([getattr(c, name) for c in mine]) for name in AREAS}
-            found[outlier] = {name: mean.value for name, mean in means.items() if mean is not None}
-        least = min((v for values in found.values() for v in values.values()), default=0.0)
+            areas[outlier] = {name: mean.value for name, mean in means.items() if mean is not None}
+        least = min((v for values in areas.values() for v in values.values()), default=0.0)
         ticks = [(len(sets) - 0.5 - i, shorten(outlier, 22)) for i, outlier in enumerate(sets)]
         chart = Chart(
             f"certificate-{len(panels)}", Axis(0.0 if least < 0.5 else 0.5 if least < 0.9 else 0.9, 1, "AUC"),
             Axis(0, len(sets), ticks=ticks), size=(480, 26 * len(sets) + 50),
             margins=(6, 22, 40, 24 + 6.6 * max(len(text) for _, text in ticks)),
         )  # fmt: skip
-        told = []
-        for (outlier, values), (y, _) in zip(found.items(), ticks, strict=True):
+        texts = []
+        for (outlier, values), (y, _) in zip(areas.items(), ticks, strict=True):
             if values:
                 chart.rule(min(values.values()), y, max(values.values()), y, cls="span")
             for slot, (name, value) in enumerate(values.items(), start=1):
-                told.append(f"{outlier}: {name.upper()} {number(value)}")
-                chart.dot(value, y, told[-1], cls=f"dot slot-{slot} {name}", radius=7.5 - 1.5 * slot)
-        panels.append(chart.panel(_label(view, key), f"Certificates. {'; '.join(told)}.", model=key[0]))
+                texts.append(f"{outlier}: {name.upper()} {number(value)}")
+                chart.dot(value, y, texts[-1], cls=f"dot slot-{slot} {name}", radius=7.5 - 1.5 * slot)
+        panels.append(chart.panel(_label(view, key), f"Certificates. {'; '.join(texts)}.", model=key[0]))
     return panels
 
 
@@ -170,12 +170,12 @@ def class_panels(view: View) -> list[Panel]:
                 f"classes-{len(panels)}", Axis(-0.5, len(c.classes) - 0.5, "Class", ticks=ticks),
                 Axis(0, 1, "Confidence"), size=(max(340, 22 * len(c.classes) + 80), 220),
             )  # fmt: skip
-            told = []
+            texts = []
             for i, (name, mean, bound) in enumerate(zip(c.classes, c.class_confidence, c.class_bound, strict=True)):
                 chart.rule(i, mean, i, bound, cls="span")
                 chart.dot(i, bound, f"{name}: mean upper bound {number(bound)}", cls="dot slot-3 aauc")
                 chart.dot(i, mean, f"{name}: mean confidence {number(mean)}", cls="dot slot-1")
-                told.append(f"{name} {number(mean)}, bound {number(bound)}")
-            about = f"Mean confidence on each class of {c.block.outlier}: {'; '.join(told)}."
+                texts.append(f"{name} {number(mean)}, bound {number(bound)}")
+            about = f"Mean confidence on each class of {c.block.outlier}: {'; '.join(texts)}."
             panels.append(chart.panel(f"{_label(view, key)}: {c.block.outlier}", about, model=c.block.model))
     return panels

@@ -53,20 +53,22 @@ def risk_panels(
     panels: list[Panel] = []
     for model in view.models:
         for outlier in [""] if errors else view.outliers(model):
-            found = {name: curve for name in offered if (curve := view.curve("risk", model, outlier, name)) is not None}
-            if not found:
+            curves = {
+                name: curve for name in offered if (curve := view.curve("risk", model, outlier, name)) is not None
+            }
+            if not curves:
                 continue
-            shown = [found[name][1][found[name][0] >= 0.05] for name in offered[:6] if name in found]
+            shown = [curves[name][1][curves[name][0] >= 0.05] for name in offered[:6] if name in curves]
             top = 1.08 * max((float(np.nanmax(part)) for part in shown if part.size), default=1.0) or 1.0
             chart = Chart(
                 f"{key}-{len(panels)}", _share("Share of samples answered"),
                 Axis(0, min(1.0, top), "Errors among the answered", percent=True), size,
             )  # fmt: skip
             for i, name in reversed(list(enumerate(offered))):
-                if name in found:
-                    chart.series(i, name, chart.curve(*found[name][:2]), slot=slot_of(i))
+                if name in curves:
+                    chart.series(i, name, chart.curve(*curves[name][:2]), slot=slot_of(i))
             what = f"outliers of {outlier} count as errors" if outlier else "wrong answers on inliers"
-            half = [f"{name} {percent(_at(found[name], 0.8))}" for name in offered[:6] if name in found]
+            half = [f"{name} {percent(_at(curves[name], 0.8))}" for name in offered[:6] if name in curves]
             about = f"Risk over coverage, lowest scores first; {what}. Errors at 80 % answered: {', '.join(half)}."
             title = view.headed(model, outlier or "The model's own errors")
             panels.append(chart.panel(title, about, model=model, regime=view.regime(model, outlier)))
@@ -82,19 +84,19 @@ def reliability_panels(view: View) -> list[Panel]:
             continue
         chart = Chart(f"reliability-{len(panels)}", _share("Confidence"), _share("Accuracy"), SIZE)
         chart.rule(0, 0, 1, 1)
-        told = []
+        texts = []
         for x, y, lower, upper in zip(*curve, strict=True):
             if np.isfinite([x, y]).all():
-                known = np.isfinite([lower, upper]).all()
-                told.append(f"confidence {percent(x)}, accuracy {percent(y)}"
-                            + (f" [{percent(lower)}, {percent(upper)}]" if known else ""))  # fmt: skip
-                if known:
+                bounded = np.isfinite([lower, upper]).all()
+                texts.append(f"confidence {percent(x)}, accuracy {percent(y)}"
+                            + (f" [{percent(lower)}, {percent(upper)}]" if bounded else ""))  # fmt: skip
+                if bounded:
                     chart.rule(x, lower, x, upper, cls="err slot-1")
-                chart.dot(x, y, told[-1], cls="dot slot-1")
+                chart.dot(x, y, texts[-1], cls="dot slot-1")
         facts = view.facts(next(unit for unit in view.units if unit[0] == model))
         ece = "" if facts is None or facts.ece is None else f", ECE {percent(facts.ece.value)}"
         title = view.headed(model, f"Reliability{ece}")
-        panels.append(chart.panel(title, f"Reliability diagram: {'; '.join(told)}.", model=model))
+        panels.append(chart.panel(title, f"Reliability diagram: {'; '.join(texts)}.", model=model))
     return panels
 
 

@@ -176,12 +176,12 @@ def _threshold(value: float) -> str:
 
 
 def _study(view: View, verdicts: Verdicts) -> list[list[Card]]:
-    found: list[list[Card]] = []
+    columns: list[list[Card]] = []
     best = verdicts.get(("auroc", "", "all")) or verdicts.get(("augrc", "", ERRORS))
     if best is not None and (panel := forest_panel(view, best)) is not None:
-        found.append([_forest_card(view, best, panel)])
+        columns.append([_forest_card(view, best, panel)])
     if best is not None:
-        found.append([Card("verdict", "Ranking over models and seeds", lines=tuple(_verdict_lines(view, best)),
+        columns.append([Card("verdict", "Ranking over models and seeds", lines=tuple(_verdict_lines(view, best)),
                            table=_regime_groups(view, verdicts))])  # fmt: skip
     if (table := decision_table(view)) is not None:
         lines = table.groups[0].lines
@@ -189,8 +189,8 @@ def _study(view: View, verdicts: Verdicts) -> list[list[Card]]:
         more = len(lines) - MOST_DECISIONS
         note = "Nothing is promised about outliers. Each score was chosen on these same outliers: confirm it on others."
         rest = f" {count(more, 'more decision')} under All numbers." if more > 0 else ""
-        found.append([Card("decisions", "Decision of every model", f"{table.caption} {note}{rest}", table=short)])
-    return found
+        columns.append([Card("decisions", "Decision of every model", f"{table.caption} {note}{rest}", table=short)])
+    return columns
 
 
 def _verdict_lines(view: View, best: Verdict) -> list[str]:

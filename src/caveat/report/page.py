@@ -119,7 +119,7 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
     overall, errors = verdicts.get(("auroc", "", "all")), verdicts.get(("augrc", "", ERRORS))
     decision = view.decision(view.units[0]) if view.single and view.units else None
     chosen = str(decision.method) if decision else ""
-    found = {
+    tables = {
         "decisions": model_tables.decision_table(view),
         "caught": model_tables.caught_table(view),
         "ranking": method_tables.ranking_table(view, overall, chosen=chosen),
@@ -140,42 +140,42 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
         "left_out": model_tables.left_out_table(view),
         "scores": method_tables.score_table(view),
     }
-    return {name: table for name, table in found.items() if table is not None}
+    return {name: table for name, table in tables.items() if table is not None}
 
 
 def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: dict[str, Table]) -> list[Section]:
     def of(*names: str) -> tuple[Table, ...]:
         return tuple(tables[name] for name in names if name in tables)
 
-    found = [*_tie_sections(view, verdicts, offered)]
-    found.append(Section("roc", "ROC curves", "The band holds at all thresholds at once, for these outliers.",
+    sections = [*_tie_sections(view, verdicts, offered)]
+    sections.append(Section("roc", "ROC curves", "The band holds at all thresholds at once, for these outliers.",
                          tuple(curves.roc_panels(view, offered)), tables=of("roc"), legend="methods"))  # fmt: skip
-    found.append(Section(
+    sections.append(Section(
         "risk", "Errors and abstaining",
         "Risk: errors among the answers, from the lowest score up. Reliability: accuracy should equal confidence.",
         (*curves.risk_panels(view, offered, errors=True), *curves.reliability_panels(view)),
         tuple(curves.risk_panels(view, offered, errors=False, key="risk-out")), "With outliers counted as errors",
         of("risk", "models", "reliability"), "methods",
     ))  # fmt: skip
-    found.append(_histogram_section(view, offered))
-    found.append(Section(
+    sections.append(_histogram_section(view, offered))
+    sections.append(Section(
         "sets", "Prediction sets", "The line is the promise. Difficulty: how easily noise changes the answer.",
         (*sets.size_panels(view), *sets.difficulty_panels(view)), tables=of("sets", "outlier_sets"), legend="sets",
     ))  # fmt: skip
     if "certificates" in tables:
-        found.append(Section(
+        sections.append(Section(
             "certificates", "Certificates",
             "Upper bounds of the confidence on outliers, and confidence on inliers (grey). The line is the mean bound.",
             (*(certificates.certificate_panels(view) if view.methods else ()), *certificates.bound_panels(view)),
             tuple(certificates.class_panels(view)), "Confidence by class of the outliers",
             of("certificates") if view.methods else (),
         ))  # fmt: skip
-    found.append(Section("numbers", "All numbers", tables=of(
+    sections.append(Section("numbers", "All numbers", tables=of(
         "" if view.single else "decisions", "caught", "ranking", "regimes", "numbers", "errors", "left_out", "scores",
     )))  # fmt: skip
-    found.append(Section("data", "Data and roles", tables=of("data"), open=view.single))
-    found.append(Section("geometry", "Features and distances", tables=of("proximity", "collapse")))
-    return [s for s in found if s.panels or s.folded or s.tables]
+    sections.append(Section("data", "Data and roles", tables=of("data"), open=view.single))
+    sections.append(Section("geometry", "Features and distances", tables=of("proximity", "collapse")))
+    return [s for s in sections if s.panels or s.folded or s.tables]
 
 
 def _tie_sections(view: View, verdicts: Verdicts, order: Sequence[str]) -> list[Section]:
@@ -209,10 +209,10 @@ def _histogram_section(view: View, order: Sequence[str]) -> Section:
         threshold = float("nan") if decision is None else decision.threshold
         if view.places:  # otherwise the first screen shows it already
             shown.append(ridge_panel(view, unit, chosen, key=f"chosen-{i}", threshold=threshold))
-        found = [ridge_panel(view, unit, name, key=f"hist-{i}-{j}") for j, name in enumerate(order[:most])
+        panels = [ridge_panel(view, unit, name, key=f"hist-{i}-{j}") for j, name in enumerate(order[:most])
                  if name != chosen]  # fmt: skip
-        beside = 2 if view.single and view.places else 0
-        shown, others = [*shown, *found[:beside]], [*others, *found[beside:]]
+        open_panels = 2 if view.single and view.places else 0
+        shown, others = [*shown, *panels[:open_panels]], [*others, *panels[open_panels:]]
     lead = (
         "Inliers are filled, each outlier set is a line. Dashed: the threshold of the chosen score, which comes first."
     )
@@ -228,7 +228,7 @@ def _repeat(view: View) -> list[str]:
         for name, version in cell.versions.items():
             versions.setdefault(name, set()).add(version)
     made = ", ".join(
-        f"{name} {' and '.join(sorted(found))}" for name, found in sorted(versions.items()) if found != {""}
+        f"{name} {' and '.join(sorted(numbers))}" for name, numbers in sorted(versions.items()) if numbers != {""}
     )
     seeds = ", ".join(str(seed) for seed in sorted({seed for _, seed in view.units}))
     settings = {"false_alarm": f.false_alarm, "risk": f.risk, "alpha": f.alpha, "delta": f.delta}

@@ -40,15 +40,15 @@ def size_panels(view: View) -> list[Panel]:
             Axis(-0.6, last + 0.6, "Classes in the set", ticks=[(float(i), str(i)) for i in range(0, last + 1, step)]),
             Axis(0, min(1.0, 1.1 * top), "Share of samples", percent=True), SIZE,
         )  # fmt: skip
-        width, told = 0.8 / len(groups), []
+        width, texts = 0.8 / len(groups), []
         for i, (name, shares) in enumerate(groups.items()):
             for size, value in enumerate(shares[: last + 1].tolist()):
                 if value > 0:
                     start, tip = size - 0.4 + i * width, f"{name}: {percent(value)} of the sets hold {size}"
                     chart.bar(start, 0, start + width, value, cls=f"bar slot-{i % SLOTS + 1}", tip=tip)
-                    told.append(f"{name} {size}: {percent(value)}")
+                    texts.append(f"{name} {size}: {percent(value)}")
         title = view.headed(model, f"Set size{': inliers and outliers' if 'outliers' in groups else ''}")
-        panels.append(chart.panel(title, f"Sizes of the prediction sets. {'; '.join(told)}.", model=model))
+        panels.append(chart.panel(title, f"Sizes of the prediction sets. {'; '.join(texts)}.", model=model))
     return panels
 
 
@@ -57,13 +57,13 @@ def difficulty_panels(view: View) -> list[Panel]:
     panels: list[Panel] = []
     for model in view.models:
         for kind, label in (("size_by_difficulty", "Mean set size"), ("coverage_by_difficulty", "Coverage")):
-            found = {
+            curves = {
                 name: curve for name in set_names(view) if (curve := view.curve(kind, model, "", name)) is not None
             }
-            values = np.concatenate([curve[1] for curve in found.values()]) if found else np.array([])
+            values = np.concatenate([curve[1] for curve in curves.values()]) if curves else np.array([])
             if np.isfinite(values).sum() < 2:
                 continue
-            share, bins = kind.startswith("coverage"), max(curve[0].size for curve in found.values())
+            share, bins = kind.startswith("coverage"), max(curve[0].size for curve in curves.values())
             low = min(1 - view.alpha - 0.02, float(np.nanmin(values))) if share else 0.0
             ticks = [(0.0, "hardest"), (bins - 1.0, "easiest")]
             chart = Chart(
@@ -72,15 +72,15 @@ def difficulty_panels(view: View) -> list[Panel]:
             )  # fmt: skip
             if share:
                 chart.rule(chart.x.low, 1 - view.alpha, chart.x.high, 1 - view.alpha, cls="promise")
-            told, write = [], percent if share else plain
-            for i, (name, (x, y, *_)) in enumerate(found.items()):
+            texts, write = [], percent if share else plain
+            for i, (name, (x, y, *_)) in enumerate(curves.items()):
                 slot = i % SLOTS + 1
                 chart.series(i, name, chart.curve(x, y), slot=slot)
                 for a, b in zip(x.tolist(), y.tolist(), strict=True):
                     if np.isfinite(b):
                         chart.dot(a, b, f"{name}, bin {a + 1:g}: {write(b)}", cls=f"dot slot-{slot}", radius=3)
-                told.append(f"{name}: {', '.join(write(b) for b in y.tolist())}")
-            about = f"{label} by difficulty, hardest first. {'; '.join(told)}."
+                texts.append(f"{name}: {', '.join(write(b) for b in y.tolist())}")
+            about = f"{label} by difficulty, hardest first. {'; '.join(texts)}."
             panels.append(chart.panel(view.headed(model, f"{label} by difficulty"), about, model=model))
     return panels
 

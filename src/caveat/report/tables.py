@@ -174,7 +174,8 @@ def latex(table: Table) -> str:
             lines.append(" & ".join(cells) + r" \\")
     lines.append(r"\end{longtable}")
     lines += [
-        rf"\noindent{{\footnotesize \textsuperscript{{{mark}}} {latex_text(said)}\par}}" for mark, said in table.notes
+        rf"\noindent{{\footnotesize \textsuperscript{{{mark}}} {latex_text(sentence)}\par}}"
+        for mark, sentence in table.notes
     ]
     return "\n".join(lines)
 
@@ -210,18 +211,18 @@ def latex_text(text: str) -> str:
     >>> print(latex_text("knn_50 & 95 %"), latex_text("中"))
     knn\_50 \& 95 \% (U+4E2D)
     """
-    found = []
+    parts = []
     for before, char in zip(f" {text}", text, strict=False):
         if char in _TEX:
-            found.append(_TEX[char])
+            parts.append(_TEX[char])
         elif char == before and char in "-'":  # two of them would become one other sign
-            found.append("{}" + char)
+            parts.append("{}" + char)
         elif char.isspace() or not char.isprintable():
-            found.append(" ")
+            parts.append(" ")
         else:
-            known = ord(char) <= _LAST_LATIN and char not in _NOT_IN_T1
-            found.append(char if known else f"(U+{ord(char):04X})")
-    return "".join(found)
+            printable = ord(char) <= _LAST_LATIN and char not in _NOT_IN_T1
+            parts.append(char if printable else f"(U+{ord(char):04X})")
+    return "".join(parts)
 
 
 def markdown_page(title: str, tables: Sequence[Table]) -> str:
@@ -239,21 +240,21 @@ def latex_page(title: str, tables: Sequence[Table]) -> str:
     return "\n".join([*head, *(latex(table) for table in tables), r"\endgroup"]) + "\n"
 
 
-def comparison_markdown(found: Comparison) -> str:
+def comparison_markdown(comparison: Comparison) -> str:
     """A table, best first. Methods that share a letter cannot be told apart; each letter is a maximal clique."""
     lines = ["| layer | method | average rank | groups |", "| ---: | --- | ---: | --- |"]
-    for layer, name, letters in found.lines():
-        lines.append(f"| {layer} | {markdown_text(name)} | {found.average_ranks[name]:.2f} | {letters} |")
-    return "\n".join([*lines, "", f"{found.summary()} {found.legend()}"])
+    for layer, name, letters in comparison.lines():
+        lines.append(f"| {layer} | {markdown_text(name)} | {comparison.average_ranks[name]:.2f} | {letters} |")
+    return "\n".join([*lines, "", f"{comparison.summary()} {comparison.legend()}"])
 
 
-def comparison_latex(found: Comparison) -> str:
+def comparison_latex(comparison: Comparison) -> str:
     """The same table for a paper, with rules between layers. Nothing is bold: ties have letters instead."""
     lines = [r"\begin{tabular}{rlrl}", r"\toprule", r"layer & method & average rank & groups \\", r"\midrule"]
     before = 1
-    for layer, name, letters in found.lines():
+    for layer, name, letters in comparison.lines():
         if layer != before:
             lines.append(r"\midrule")
         before = layer
-        lines.append(rf"{layer} & {latex_text(name)} & {found.average_ranks[name]:.2f} & {letters} \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {found.summary()} {found.legend()}"])
+        lines.append(rf"{layer} & {latex_text(name)} & {comparison.average_ranks[name]:.2f} & {letters} \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {comparison.summary()} {comparison.legend()}"])

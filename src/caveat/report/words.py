@@ -123,7 +123,7 @@ def shorten(name: str, most: int = 40) -> str:
 
 @final
 class Notes:
-    """Caveats of a table's numbers, each written once under the table and marked by a letter beside the numbers.
+    """Caveats of a table's numbers, each written once under the table and marked by a letter after the numbers.
 
     >>> notes = Notes()
     >>> small = Estimate(1.0, 0.5, 1.0, level=0.95, n=5, method="DeLong", caveat="Few samples.")

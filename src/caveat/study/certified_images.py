@@ -29,29 +29,29 @@ def named_images(spec: str, split: str | None) -> Images:
     return read(spec, split)
 
 
-def held_out(model: Path, spec: str, known: Images) -> Images:
+def held_out(model: Path, spec: str, images: Images) -> Images:
     """Of a set without a split of its own for tests, the rows that the plan in the model's folder kept from training.
 
     The band promises something about further inliers, and needs inliers that the network has not seen.
     """
     if not (model / "plan.json").exists():
-        return known
+        return images
     plan = read_json(model / "plan.json")
     train, test = Source(**plan["train"]), plan["test"]
     if spec != train.name and (not train.path or Path(spec).resolve() != Path(train.path).resolve()):
-        return known
+        return images
     whole = load_images(replace(train, limit=None))
-    if not np.array_equal(known.pixels, whole.pixels):
-        return known  # another split
+    if not np.array_equal(images.pixels, whole.pixels):
+        return images  # another split
     if isinstance(test, float):
         divided = TrainPlan(train=train, validation=plan["validation"], test=test, seed=plan["seed"])
         return load_parts(divided)[0]["test"]
-    seen = limited_rows(known, train.limit or len(known), seed=plan["seed"])
-    if len(known) > seen.size:
-        return known[np.setdiff1d(np.arange(len(known)), seen)]
+    seen = limited_rows(images, train.limit or len(images), seed=plan["seed"])
+    if len(images) > seen.size:
+        return images[np.setdiff1d(np.arange(len(images)), seen)]
     warnings.warn(f"the network was trained on images of '{spec}', so the guaranteed band does not hold. "
                   "Set data.test in the plan, or certify on other images.", CaveatWarning, stacklevel=2)  # fmt: skip
-    return known
+    return images
 
 
 def outliers_like(spec: str, split: str | None, like: Images, shape: tuple[int, ...], rng: np.random.Generator) -> Any:

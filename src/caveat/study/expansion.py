@@ -176,20 +176,20 @@ def _about_the_model(plan: Plan, base: _Base, parts: Parts | None, notes: list[s
     if parts is None:
         return [model, collapse, proximity]
     train, outliers = parts.train, list(parts.outliers.values())
-    found = [model]
+    cells = [model]
     if train is not None and train.has("features") and train.has("labels"):
-        found.append(collapse)
+        cells.append(collapse)
     else:
         notes.append(f"Source {base.source}: neural collapse needs features and labels of the training outputs.")
     sides = [] if train is None else [train, *outliers]
     if outliers and any(sides and all(side.has(name) for side in sides) for name in ("embeddings", "features")):
-        found.append(proximity)
+        cells.append(proximity)
     elif plan.by_proximity:
         raise InputError(
             f"regimes by proximity need features or embeddings of the training outputs and of every outlier set in "
             f"source {base.source}. Store them, or give each set its regime."
         )
-    return found
+    return cells
 
 
 def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str]) -> list[Cell]:
@@ -206,11 +206,11 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
             continue
         for params in choice.variants():
             name = str(Method.of(choice.name, params, projection))
-            asked = ScoreParams(
+            cell_params = ScoreParams(
                 base.source, reading, choice.name, params, projection, plan.variance, metrics, plan.delta,
                 plan.resamples, named,
             )  # fmt: skip
-            reason = "" if parts is None else cannot(build_score(asked), _with_held_out(parts))
+            reason = "" if parts is None else cannot(build_score(cell_params), _with_held_out(parts))
             if reason and named:
                 raise InputError(
                     f"score '{name}' {reason} in source {base.source}. Add it to the outputs, or leave the score out."
@@ -218,7 +218,7 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
             if reason:
                 absent.setdefault(reason, []).append(name)
                 continue
-            cells.append(base.cell("score", name, asked))
+            cells.append(base.cell("score", name, cell_params))
     alike: dict[tuple[str, ...], list[str]] = {}
     for projection, names in lacking.items():
         alike.setdefault(tuple(names), []).append(projection)

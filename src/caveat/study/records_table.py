@@ -25,11 +25,11 @@ def records_table(records: Iterable[Record]) -> Any:
     """A ``pyarrow.Table`` that holds the records in their order."""
     import pyarrow as pa
 
-    found = list(records)
-    kinds = [kind for kind in RECORDS if any(type(record).__name__ == kind for record in found)]
+    kept = list(records)
+    kinds = [kind for kind in RECORDS if any(type(record).__name__ == kind for record in kept)]
     columns = {}
     for kind in kinds:
-        rows = [_encode(record) if type(record).__name__ == kind else None for record in found]
+        rows = [_encode(record) if type(record).__name__ == kind else None for record in kept]
         columns[kind] = pa.array(rows, type=_arrow_type(RECORDS[kind]))
     return pa.table(columns) if columns else pa.table({"Data": pa.array([], type=_arrow_type(RECORDS["Data"]))})
 
@@ -127,15 +127,15 @@ def as_content(returned: Any, params: Mapping[str, Any], task: str) -> list[Reco
 
 
 def _uniform(rows: Iterable[Any], params: Mapping[str, Any]) -> list[Row]:
-    found: list[Row] = []
+    table: list[Row] = []
     for row in rows:
         as_kind(row, Mapping, "a row of a task", what="a dict or a record")
         plain = {key: value for key, value in params.items() if key not in row} | dict(row)
-        found.append({name: _plain_value(name, value) for name, value in plain.items()})
-        if list(found[-1]) != list(found[0]):
-            raise InputError(f"all rows of a task must have the same columns, got {', '.join(found[0])} and "
-                             f"{', '.join(found[-1])}.")  # fmt: skip
-    return found
+        table.append({name: _plain_value(name, value) for name, value in plain.items()})
+        if list(table[-1]) != list(table[0]):
+            raise InputError(f"all rows of a task must have the same columns, got {', '.join(table[0])} and "
+                             f"{', '.join(table[-1])}.")  # fmt: skip
+    return table
 
 
 def _plain_value(name: str, value: Any) -> Any:

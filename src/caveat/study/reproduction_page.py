@@ -25,15 +25,15 @@ def reproduction_page(all_of_them: Iterable[Reproduction]) -> str:
     """The whole page. The same studies give the same text."""
     studies = [(one, one.committed) for one in all_of_them]
     lines = [_TOP, "| name | reproduces | compared | agree | time |", "|---|---|---:|---:|---|"]
-    for one, found in studies:
-        counts = f"{found.compared} | {found.agree}" if found else "not yet run | "
+    for one, agreement in studies:
+        counts = f"{agreement.compared} | {agreement.agree}" if agreement else "not yet run | "
         lines.append(f"| [`{one.name}`](#{one.name}) | {one.reproduces} | {counts} | {one.time} |")
-    for one, found in studies:
-        lines += ["", f"## {one.name}", "", *_study(one, found)]
+    for one, agreement in studies:
+        lines += ["", f"## {one.name}", "", *_study(one, agreement)]
     return "\n".join(lines) + "\n"
 
 
-def _study(one: Reproduction, found: Agreement | None) -> list[str]:
+def _study(one: Reproduction, agreement: Agreement | None) -> list[str]:
     data = ", ".join(f"`{file.name}`" for file in one.data) or "none beyond the study's folder"
     lines = [
         f"**{one.title}.** {one.paper}. {one.reproduces}.",
@@ -43,14 +43,14 @@ def _study(one: Reproduction, found: Agreement | None) -> list[str]:
         f"Time: {one.time}. Data: {data}. More: [studies/{one.folder.name}](../studies/{one.folder.name}/README.md).",
         "",
     ]
-    if found is not None:
+    if agreement is not None:
         lines += ["| part | compared | agree | counts as agreement | largest difference |", "|---|---:|---:|---|---:|"]
-        lines += [_line(part) for part in found.parts]
-        shown = [check for part in found.parts for check in part.checks if check.agrees]
+        lines += [_line(part) for part in agreement.parts]
+        shown = [check for part in agreement.parts for check in part.checks if check.agrees]
         if shown:
             lines += ["", "What agrees:", "", "| what | published | ours |", "|---|---|---|"]
             lines += [f"| {_cell(c.what)} | {_cell(c.published)} | {_cell(c.ours)} |" for c in shown]
-        lines += _differences(found)
+        lines += _differences(agreement)
     if one.differs:
         lines += ["", "What is not as in the paper:", "", *(f"- {sentence}" for sentence in one.differs)]
     return lines
@@ -61,10 +61,10 @@ def _line(part: Part) -> str:
     return f"| {_cell(part.title)} | {part.compared} | {part.agree} | {_cell(part.rule)} | {largest} |"
 
 
-def _differences(found: Agreement) -> list[str]:
+def _differences(agreement: Agreement) -> list[str]:
     """Every difference, those of one reason together."""
     by_reason: dict[str, list[Check]] = {}
-    for part in found.parts:
+    for part in agreement.parts:
         for check in part.differences:
             by_reason.setdefault(check.why or "not explained", []).append(check)
     if not by_reason:

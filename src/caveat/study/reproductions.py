@@ -1,7 +1,7 @@
 """Tables and figures of papers that Caveat reproduces: each is a folder of ``studies/`` with a plan and a summary.
 
-A folder with a ``reproduction.toml`` is a reproduction; nothing else has to be registered. Beside that file, which
-names the paper, the tables, the data and the time, stand
+A folder with a ``reproduction.toml`` is a reproduction; nothing else has to be registered. That file names the paper,
+the tables, the data and the time. The folder also holds
 
 - ``plan.toml``, what is computed; and ``fresh.toml`` where the plan takes results of earlier runs that the study keeps;
 - ``summary.py`` with ``summary(rows, out) -> Agreement``: tables and figures from the rows of a finished run, and how
@@ -44,8 +44,8 @@ class DataFile:
     def path(self) -> Path | None:
         """Where it is; None if it is not there or CAVEAT_DATA is not set."""
         folder = os.environ.get("CAVEAT_DATA")
-        found = Path(folder) / self.name if folder else None
-        return found if found is not None and found.exists() else None
+        place = Path(folder) / self.name if folder else None
+        return place if place is not None and place.exists() else None
 
 
 @final
@@ -105,10 +105,10 @@ class Reproduction:
 
         file = self.folder / "summary.py"
         out.mkdir(parents=True, exist_ok=True)
-        found: Agreement = find_function("summary.py:summary", str(file))(rows, out)
-        as_kind(found, Agreement, f"what {file} returns")
-        found.write(out / "comparison.json")
-        return found
+        agreement: Agreement = find_function("summary.py:summary", str(file))(rows, out)
+        as_kind(agreement, Agreement, f"what {file} returns")
+        agreement.write(out / "comparison.json")
+        return agreement
 
 
 def studies_folder() -> Path:
@@ -117,7 +117,7 @@ def studies_folder() -> Path:
     for folder in (package.parents[1] / "studies", package / "_studies"):
         if any(folder.glob(f"*/{_FACTS}")):
             return folder
-    raise InputError("the studies are not here: neither beside the sources nor in the package. Install Caveat again.")
+    raise InputError("the studies are not here: neither in the source tree nor in the package. Install Caveat again.")
 
 
 def reproductions(folder: Path | None = None) -> tuple[Reproduction, ...]:
@@ -130,14 +130,14 @@ def reproductions(folder: Path | None = None) -> tuple[Reproduction, ...]:
     """
     where = studies_folder() if folder is None else folder
     files = _data_files(where)
-    found = [_read(path, files) for path in where.glob(f"*/{_FACTS}")]
-    return tuple(sorted(found, key=lambda one: (one.order, one.name)))
+    studies = [_read(path, files) for path in where.glob(f"*/{_FACTS}")]
+    return tuple(sorted(studies, key=lambda one: (one.order, one.name)))
 
 
 def find_reproduction(name: str) -> Reproduction:
     """The reproduction of that name; an unknown one is an error that suggests the right one."""
-    known = {one.name: one for one in reproductions()}
-    return known[check_known(name, known, "reproduction")]
+    by_name = {one.name: one for one in reproductions()}
+    return by_name[check_known(name, by_name, "reproduction")]
 
 
 def _read(path: Path, files: Mapping[str, DataFile]) -> Reproduction:

@@ -89,15 +89,15 @@ class Store:
     def _prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str]) -> None:
         if self.folder.exists() and not self.folder.is_dir():
             raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
-        strange: list[str] = []
+        foreign: list[str] = []
         if self.folder.is_dir() and not (self.folder / "plan.json").exists():
             # Another run may write plan.json between these lines.
-            known = {*_PARTS, "plan.toml", "plan.json"}
-            strange = [p.name for p in self.folder.iterdir() if p.name not in known and not is_temporary(p.name)]
+            own = {*_PARTS, "plan.toml", "plan.json"}
+            foreign = [p.name for p in self.folder.iterdir() if p.name not in own and not is_temporary(p.name)]
         elif self.folder.is_dir() and not self._is_ours():
-            strange = ["a plan.json that is not ours"]
-        if strange:
-            raise StoreError(f"{self.folder} exists and is not a study (it holds {strange[0]}). Choose another folder.")
+            foreign = ["a plan.json that is not ours"]
+        if foreign:
+            raise StoreError(f"{self.folder} exists and is not a study (it holds {foreign[0]}). Choose another folder.")
         for part in _PARTS:
             if (self.folder / part).is_symlink():
                 raise StoreError(f"{self.folder / part} is a link, and a study deletes nothing behind links. "
@@ -144,7 +144,7 @@ class Store:
         return read_json(self.folder / "plan.json")
 
     def _is_ours(self) -> bool:
-        """Whether a study wrote the plan that is there; one that was damaged, if there are cells beside it."""
+        """Whether a study wrote the plan; a damaged plan counts if there are cells in the folder."""
         if not (self.folder / "plan.json").exists():
             return True
         try:
@@ -175,8 +175,10 @@ class Store:
 
         rows = bool(content) and isinstance(content[0], dict)
         table = _rows_table(pa, content) if rows else records_table(content)  # type: ignore[arg-type]
-        said = json.dumps(cell.to_json() | {"rows": table.num_rows} | dict(facts or {}), ensure_ascii=False).encode()
-        table = table.replace_schema_metadata({_META: said + b"\n" + _checksum(table, said)})
+        description = json.dumps(
+            cell.to_json() | {"rows": table.num_rows} | dict(facts or {}), ensure_ascii=False
+        ).encode()
+        table = table.replace_schema_metadata({_META: description + b"\n" + _checksum(table, description)})
         with self.writing():
             with replacing_file(self.path(cell.key)) as temporary:
                 pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
@@ -194,11 +196,11 @@ class Store:
 
         with self._reading(key):
             with pq.ParquetFile(self.path(key), page_checksum_verification=True) as file:
-                said, facts = _facts(file.schema_arrow.metadata)
+                description, facts = _facts(file.schema_arrow.metadata)
                 table = file.read()
             if facts.get("key") != key or facts.get("rows") != table.num_rows:
                 raise InputError(f"the cell {self.path(key)} is not what its name says. Run the study again.")
-            text, _, checksum = said.partition(b"\n")
+            text, _, checksum = description.partition(b"\n")
             if checksum != _checksum(table, text):
                 raise ValueError("names or values are not those that were written")
             is_record_table(table.schema)
@@ -313,8 +315,8 @@ def _need_pyarrow() -> None:
 
 def _facts(metadata: Mapping[bytes, bytes] | None) -> tuple[bytes, dict[str, Any]]:
     """What a cell's file says of itself: as it stands there, and read."""
-    said = (metadata or {}).get(_META, b"{}")
-    return said, from_json(said.partition(b"\n")[0], "its description")
+    description = (metadata or {}).get(_META, b"{}")
+    return description, from_json(description.partition(b"\n")[0], "its description")
 
 
 def _checksum(table: Any, text: bytes) -> bytes:

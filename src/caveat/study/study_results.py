@@ -78,8 +78,8 @@ class StudyResults:
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The cells that failed, and why."""
-        found = (self.store.failure(cell["key"]) for cell in self.cells)
-        return tuple(failure for failure in found if failure is not None)
+        failures = (self.store.failure(cell["key"]) for cell in self.cells)
+        return tuple(failure for failure in failures if failure is not None)
 
     def facts(self) -> Iterator[Mapping[str, Any]]:
         """Of each finished cell: key, label, params, seed, fingerprints, versions, seconds, caveats."""
@@ -116,8 +116,8 @@ class StudyResults:
         ``errors`` asks for the metric of the model's own errors on inliers, where there is no outlier set.
         """
         rows = [row for row in self.rows() if "metric" in row and row.get("method")]
-        known = sorted({row["metric"] for row in rows})
-        check_known(metric, known, "metric in this study")
+        metrics = sorted({row["metric"] for row in rows})
+        check_known(metric, metrics, "metric in this study")
         kept = [row for row in rows if row["metric"] == metric and (row["outlier"] == "") == errors]
         if not kept:
             raise InputError(f"no score of this study has the metric '{metric}'{' of errors' if errors else ''}.")

@@ -176,7 +176,7 @@ class TrainPlan:
             )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for a file beside the results."""
+        """Everything, for the file plan.json."""
         return asdict(self)
 
 

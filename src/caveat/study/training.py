@@ -105,22 +105,22 @@ def run_training(plan: TrainPlan, out: str | os.PathLike[str], *, progress: bool
 
 def load_parts(plan: TrainPlan) -> tuple[dict[str, data.Images], int]:
     """Images to learn from, to validate on and to test on, and the number of classes."""
-    known = load_images(plan.train, seed=plan.seed)
-    order = np.random.default_rng(plan.seed).permutation(len(known))
+    images = load_images(plan.train, seed=plan.seed)
+    order = np.random.default_rng(plan.seed).permutation(len(images))
     parts = {}
     if isinstance(plan.test, float):
-        cut = round(plan.test * len(known))
-        parts["test"], order = known[order[:cut]], order[cut:]
+        cut = round(plan.test * len(images))
+        parts["test"], order = images[order[:cut]], order[cut:]
     elif plan.test is not None:
         parts["test"] = load_images(Source(name=plan.train.name, path=plan.train.path, split=plan.test))
     if "test" in plan.sets and "test" not in parts:
         raise InputError("outputs.sets has 'test', but data.test names no split and no share. Add it.")
     cut = max(1, round(plan.validation * order.size))
-    parts["validation"], parts["train"] = known[order[:cut]], known[order[cut:]]
+    parts["validation"], parts["train"] = images[order[:cut]], images[order[cut:]]
     for name, part in parts.items():
         if not len(part):
             raise InputError(f"the {name} part of the data is empty. Give it more images.")
-    return parts, int(known.labels.max()) + 1
+    return parts, int(images.labels.max()) + 1
 
 
 def load_images(source: Source, *, seed: int = 0) -> data.Images:
