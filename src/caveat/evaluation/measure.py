@@ -121,81 +121,66 @@ def measure_score(score: Score, method: Method, parts: Parts, block: Block, sett
         yield Scores(block, method, "calibration", _checked(score.score(rows), "calibration"))
     for name, outputs in parts.confirm.items():
         yield Scores(replace(block, outlier=name), method, "confirm", _checked(score.score(outputs), name))
-    measure = _Measure(method, settings)
     correct = parts.held_out.correct
     if correct is not None:
-        yield from measure.selective(block, inside, correct, errors=True)
-    yield from _histograms(block, method, inside, outside)
+        yield from _selective(method, block, settings, inside, correct)
+    bins = histogram({"": inside, **outside})
+    for name, shares in bins.shares.items():
+        yield Histogram(replace(block, outlier=name), str(method), bins.edges, shares)
     if not outside:
         return
     band = FPRBand(inside, delta=settings.delta, two_sided=True)
     for name, values in outside.items():
         here = replace(block, outlier=name)
         yield Scores(here, method, "outlier", values)
-        yield measure.detection(here, inside, values)
+        yield _detection(method, here, settings, inside, values)
         curve = roc_band(band, values)
         yield Curve(here, str(method), "roc", curve.fpr, curve.tpr, curve.lower, curve.upper)
         if correct is not None and correct.any():
-            yield from measure.selective(here, *ood_failures(inlier=inside, correct=correct, outlier=values))
+            failures = ood_failures(inlier=inside, correct=correct, outlier=values)
+            yield from _selective(method, here, settings, *failures)
 
 
 def _checked(values: Floats, name: str) -> Floats:
     return as_vector(values, f"the score on {name}")  # NaN and infinity are a failure of the score, not a rank
 
 
-@final
-class _Measure:
-    """The metrics that were asked for, each random step with a stream of its own."""
-
-    def __init__(self, method: Method, settings: Settings) -> None:
-        self.method, self.settings = method, settings
-
-    def detection(self, block: Block, inside: Floats, outside: Floats) -> Detection:
-        estimates: dict[str, Estimate] = {}
-        wanted, delta = self.settings.metrics, self.settings.delta
-        if "auroc" in wanted:
-            estimates["auroc"] = auroc_interval(inlier=inside, outlier=outside, delta=delta)
-        if "auroc_guaranteed" in wanted:
-            estimates["auroc_guaranteed"] = conformal_auroc(inlier=inside, outlier=outside, delta=delta, two_sided=True)
-        if "fpr95" in wanted:
-            caught = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="outlier")
-            kept = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="inlier")
-            rejected, accepted = int((inside >= caught).sum()), int((outside <= kept).sum())
-            estimates["fpr95_outlier_positive"] = proportion_interval(rejected, inside.size, delta=delta)
-            estimates["fpr95_inlier_positive"] = proportion_interval(accepted, outside.size, delta=delta)
-        if "aupr" in wanted:
-            value = aupr(inlier=inside, outlier=outside)
-            estimates["aupr"] = Estimate(value, np.nan, np.nan, np.nan, inside.size + outside.size, "no interval")
-        return Detection(block, self.method, **estimates)
-
-    def selective(
-        self, block: Block, values: Floats, right: NDArray[np.bool_], *, errors: bool = False
-    ) -> Iterator[Record]:
-        settings = self.settings
-        wanted = [name for name in ("aurc", "augrc") if name in settings.metrics]
-        rng = stream(settings.seed, "bootstrap", str(self.method), block.outlier)
-        estimates: dict[str, Estimate] = {}
-        if wanted:
-            estimates = dict(
-                selective_intervals(
-                    score=values, correct=right, rng=rng, metrics=wanted, delta=settings.delta,
-                    resamples=settings.resamples,
-                )
-            )  # fmt: skip
-        if errors and "auroc" in settings.metrics and right.any() and not right.all():
-            estimates["auroc_of_errors"] = auroc_interval(
-                inlier=values[right], outlier=values[~right], delta=settings.delta
-            )
-        yield Selective(block, self.method, **estimates)
-        coverage, risk = risk_points(values, right)
-        none = np.full(coverage.size, np.nan)
-        yield Curve(block, str(self.method), "risk", coverage, risk, none, none)
+def _detection(method: Method, block: Block, settings: Settings, inside: Floats, outside: Floats) -> Detection:
+    estimates: dict[str, Estimate] = {}
+    wanted, delta = settings.metrics, settings.delta
+    if "auroc" in wanted:
+        estimates["auroc"] = auroc_interval(inlier=inside, outlier=outside, delta=delta)
+    if "auroc_guaranteed" in wanted:
+        estimates["auroc_guaranteed"] = conformal_auroc(inlier=inside, outlier=outside, delta=delta, two_sided=True)
+    if "fpr95" in wanted:
+        caught = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="outlier")
+        kept = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="inlier")
+        rejected, accepted = int((inside >= caught).sum()), int((outside <= kept).sum())
+        estimates["fpr95_outlier_positive"] = proportion_interval(rejected, inside.size, delta=delta)
+        estimates["fpr95_inlier_positive"] = proportion_interval(accepted, outside.size, delta=delta)
+    if "aupr" in wanted:
+        value = aupr(inlier=inside, outlier=outside)
+        estimates["aupr"] = Estimate(value, np.nan, np.nan, np.nan, inside.size + outside.size, "no interval")
+    return Detection(block, method, **estimates)
 
 
-def _histograms(block: Block, method: Method, inside: Floats, outside: dict[str, Floats]) -> Iterator[Histogram]:
-    bins = histogram({"": inside, **outside})
-    for name, shares in bins.shares.items():
-        yield Histogram(replace(block, outlier=name), str(method), bins.edges, shares)
+def _selective(
+    method: Method, block: Block, settings: Settings, values: Floats, right: NDArray[np.bool_]
+) -> Iterator[Record]:
+    wanted = [name for name in ("aurc", "augrc") if name in settings.metrics]
+    rng = stream(settings.seed, "bootstrap", str(method), block.outlier)
+    estimates: dict[str, Estimate] = {}
+    if wanted:
+        estimates |= selective_intervals(score=values, correct=right, rng=rng, metrics=wanted, delta=settings.delta,
+                                         resamples=settings.resamples)  # fmt: skip
+    if not block.outlier and "auroc" in settings.metrics and right.any() and not right.all():
+        estimates["auroc_of_errors"] = auroc_interval(
+            inlier=values[right], outlier=values[~right], delta=settings.delta
+        )
+    yield Selective(block, method, **estimates)
+    coverage, risk = risk_points(values, right)
+    none = np.full(coverage.size, np.nan)
+    yield Curve(block, str(method), "risk", coverage, risk, none, none)
 
 
 # -- the model itself -------------------------------------------------------------------------------------------------

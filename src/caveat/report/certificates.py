@@ -13,6 +13,7 @@ import numpy as np
 
 from caveat.evaluation.records import Certificate
 from caveat.report.chart import Axis, Chart, Panel
+from caveat.report.histograms import steps
 from caveat.report.tables import Cell, Column, Group, Table, count_cell, make_table, number_cell
 from caveat.report.view import View, mean_of
 from caveat.report.words import count, interval, level, listing, number, percent, shorten
@@ -146,10 +147,10 @@ def bound_panels(view: View) -> list[Panel]:
                 Axis(0, 1.08 * top, "Share", percent=True), size=(340, 190),
             )  # fmt: skip
             if inside is not None:
-                steps, heights = np.repeat(inside.edges, 2)[1:-1], np.repeat(inside.shares, 2)
-                chart.fine(chart.area(steps, np.zeros(steps.size), heights), cls="hist grey")
-            steps, heights = np.repeat(c.edges, 2)[1:-1], np.repeat(c.shares, 2)
-            content = chart.area(steps, np.zeros(steps.size), heights) + chart.curve(steps, heights)
+                x, heights = steps(inside.edges, inside.shares)
+                chart.fine(chart.area(x, np.zeros(x.size), heights), cls="hist grey")
+            x, heights = steps(c.edges, c.shares)
+            content = chart.area(x, np.zeros(x.size), heights) + chart.curve(x, heights)
             chart.series(0, c.block.outlier, content, slot=1)
             chart.rule(c.mean_bound, 0, c.mean_bound, float(c.shares.max()), cls="promise")
             title = f"{_label(view, key)}: {c.block.outlier}"

@@ -10,9 +10,9 @@ from caveat.evaluation.records import Certificate
 from caveat.report.certificates import certificate_panels, certificate_table, sandwich, strength
 from caveat.report.chart import Panel
 from caveat.report.curves import risk_panels
-from caveat.report.forest import MOST_SETS, SHOWN, caught_panel, forest_panel
 from caveat.report.histograms import threshold_panel
 from caveat.report.model_tables import decision_table
+from caveat.report.ranks import MOST_SETS, SHOWN, caught_panel, forest_panel
 from caveat.report.tables import Table, make_table
 from caveat.report.verdicts import ERRORS, Verdict
 from caveat.report.view import View

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.evaluation.records import Histogram
 from caveat.report.chart import Axis, Chart, Panel
 from caveat.report.view import Place, Unit, View
 from caveat.report.words import number, shorten
 
-__all__ = ["ridge_panel", "threshold_panel"]
+__all__ = ["ridge_panel", "steps", "threshold_panel"]
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +59,8 @@ def ridge_panel(view: View, unit: Unit, name: str, *, key: str, threshold: float
         _fill(chart, inside, base, scale, "hist inside")
         if outlier:
             regime = view.regime(model, outlier)
-            _outline(chart, histograms[outlier], base, scale, f"outline {regime or 'none'}")
+            x, heights = steps(np.arange(shares.size + 1.0), shares)
+            chart.fine(chart.curve(x, base + scale * heights), cls=f"outline {regime or 'none'}")
             area = view.number(Place(model, seed, outlier), name, "auroc")
             value = "not measured" if area is None else number(area.value)
             chart.text(*chart.at(0, base + 0.74), f"{shorten(outlier, 30)}: AUROC {value}")
@@ -82,18 +82,14 @@ def _axis(edges: Floats, label: str) -> Axis:
     return Axis(0, bins, label, ticks=ticks)
 
 
-def _steps(shares: Floats) -> tuple[Floats, Floats]:
-    return np.repeat(np.arange(shares.size + 1.0), 2)[1:-1], np.repeat(shares, 2)
+def steps(edges: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """The outline of a histogram."""
+    return np.repeat(edges, 2)[1:-1], np.repeat(shares, 2)
 
 
 def _fill(chart: Chart, shares: Floats, base: float, scale: float, cls: str) -> None:
-    x, y = _steps(shares)
+    x, y = steps(np.arange(shares.size + 1.0), shares)
     chart.fine(chart.area(x, np.full(x.size, base), base + scale * y), cls=cls)
-
-
-def _outline(chart: Chart, histogram: Histogram, base: float, scale: float, cls: str) -> None:
-    x, y = _steps(histogram.shares)
-    chart.fine(chart.curve(x, base + scale * y), cls=cls)
 
 
 def _position(edges: Floats, value: float) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from caveat.report import words
-from caveat.report.forest import rows_of
+from caveat.report.ranks import rows_of
 from caveat.report.tables import Cell, Column, Group, Table, make_table, number_cell
 from caveat.report.verdicts import ERRORS, METRICS, Verdict, letters_of
 from caveat.report.view import Place, View, families

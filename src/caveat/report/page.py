@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, final
 
 from caveat.evaluation.findings import Findings
 from caveat.evaluation.records import Certificate, Left
-from caveat.report import certificates, curves, method_tables, model_tables, sets
+from caveat.report import certificates, curves, method_tables, model_tables
 from caveat.report.chart import SLOTS, Panel
 from caveat.report.first_screen import Verdicts, cards, subtitle
 from caveat.report.histograms import ridge_panel
 from caveat.report.notes import notes_of
+from caveat.report.ranks import clique_panel, critical_difference_panel
 from caveat.report.tables import Table, latex_page, markdown_page
-from caveat.report.ties import clique_panel, critical_difference_panel
 from caveat.report.verdicts import ERRORS, METRICS, judge_all
 from caveat.report.view import View
 
@@ -90,7 +90,7 @@ def render_report(findings: Findings) -> tuple[str, str, str]:
             sections=_sections(view, verdicts, offered, tables),
             offered=list(enumerate(offered)),
             slots=SLOTS,
-            set_names=sets.set_names(view),
+            set_names=curves.set_names(view),
             models=view.models if len(view.models) > 1 else (),
             regimes=view.regime_names if len(view.models) > 1 and len(view.regime_names) > 1 else (),
             notes=notes_of(view, verdicts),
@@ -160,7 +160,7 @@ def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: di
     sections.append(_histogram_section(view, offered))
     sections.append(Section(
         "sets", "Prediction sets", "The line is the promise. Difficulty: how easily noise changes the answer.",
-        (*sets.size_panels(view), *sets.difficulty_panels(view)), tables=of("sets", "outlier_sets"), legend="sets",
+        (*curves.size_panels(view), *curves.difficulty_panels(view)), tables=of("sets", "outlier_sets"), legend="sets",
     ))  # fmt: skip
     if "certificates" in tables:
         sections.append(Section(
