@@ -44,8 +44,7 @@ def reproduce(
     numbers next to the published ones, with the reason for every difference. Exit code 1 if a part of the study failed.
     """
     from caveat._internal.files import replacing_file
-    from caveat.study.reproduction_page import reproduction_page
-    from caveat.study.reproductions import find_reproduction, reproductions
+    from caveat.study.reproductions import find_reproduction, reproduction_page, reproductions
 
     if show_list:
         _show_list(reproductions())

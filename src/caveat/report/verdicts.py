@@ -133,7 +133,8 @@ def judge(view: View, metric: str, *, regime: str = "all", model: str = "") -> V
     places = [p for p in places if not model or p.model == model]
     if len({place[:2] for place in places}) == 1:
         return _paired(view, metric, regime, model, places)
-    values = np.array([[_value(view, place, name, metric) for name in view.methods] for place in places])
+    numbers = [[view.number(place, name, metric) for name in view.methods] for place in places]
+    values = np.array([[np.nan if number is None else number.value for number in row] for row in numbers])
     values, names = values.reshape(len(places), len(view.methods)), list(view.methods)
     rows, columns = np.isfinite(values).any(axis=1), np.isfinite(values).any(axis=0)
     places, names = _kept(places, rows), _kept(names, columns)
@@ -202,11 +203,6 @@ def complete_part(values: NDArray[np.float64]) -> tuple[list[int], list[int]]:
         else:
             rows.pop(int(by_row.argmax()))
     return rows, columns
-
-
-def _value(view: View, place: Place, method: str, metric: str) -> float:
-    estimate = view.number(place, method, metric)
-    return np.nan if estimate is None else estimate.value
 
 
 def _kept(names: Sequence[Any], rows: NDArray[np.bool_]) -> list[Any]:

@@ -146,7 +146,8 @@ def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
         parts.check_alike()
     base = _Base(
         source.name, seed, label,
-        {role: _how(file.keys, file.rows) for role, file in source.files.items()},
+        {role: {key: value for key, value in (("keys", dict(file.keys)), ("rows", file.rows)) if value}
+         for role, file in source.files.items()},
         {role: str(path) for role, path in paths.items()},
         {role: fingerprint(path) for role, path in paths.items()},
         "",
@@ -157,10 +158,6 @@ def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
             f"{source.name}. Give each set its regime instead."
         )
     return [*_about_the_model(plan, base, parts, notes), *_score_cells(plan, base, parts, notes)]
-
-
-def _how(keys: Mapping[str, str], rows: str) -> dict[str, Any]:
-    return ({"keys": dict(keys)} if keys else {}) | ({"rows": rows} if rows else {})
 
 
 def _about_the_model(plan: Plan, base: _Base, parts: Parts | None, notes: list[str]) -> list[Cell]:
@@ -197,6 +194,9 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
     choices = plan.scores if plan.scores is not None else tuple(ScoreGrid(entry.name) for entry in catalogue())
     metrics = tuple(name for name in plan.metrics if name not in MODEL_METRICS)
     reading = base.reading(("train", "calibration", "inlier", "outlier", "confirm"))
+    held = parts  # as a cell will have them: without calibration rows, half of the inliers calibrates
+    if parts is not None and parts.calibration is None:
+        held = replace(parts, calibration=parts.inlier)
     cells: list[Cell] = []
     lacking: dict[str, list[str]] = {}  # projection -> scores without it
     absent: dict[str, list[str]] = {}  # reason -> scores that the outputs do not allow
@@ -210,7 +210,7 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
                 base.source, reading, choice.name, params, projection, plan.variance, metrics, plan.delta,
                 plan.resamples, named,
             )  # fmt: skip
-            reason = "" if parts is None else cannot(build_score(cell_params), _with_held_out(parts))
+            reason = "" if held is None else cannot(build_score(cell_params), held)
             if reason and named:
                 raise InputError(
                     f"score '{name}' {reason} in source {base.source}. Add it to the outputs, or leave the score out."
@@ -227,8 +227,3 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
     if not cells:
         raise InputError(f"no score can be computed in source {base.source}. {' '.join(notes)}")
     return cells
-
-
-def _with_held_out(parts: Parts) -> Parts:
-    """Parts as a cell will have them: where no calibration rows are given, half of the inliers calibrates."""
-    return parts if parts.calibration is not None else replace(parts, calibration=parts.inlier)

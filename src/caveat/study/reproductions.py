@@ -14,7 +14,7 @@ The folders are part of the installed package.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,12 +23,22 @@ from typing import Any, final
 from caveat._internal.checks import as_kind, check_known
 from caveat._internal.files import read_toml
 from caveat.errors import InputError
-from caveat.study.agreement import Agreement
+from caveat.study.agreement import Agreement, Check
 from caveat.study.loading import load, naming, typed
 
-__all__ = ["DataFile", "Reproduction", "find_reproduction", "reproductions", "studies_folder"]
+__all__ = ["DataFile", "Reproduction", "find_reproduction", "reproduction_page", "reproductions", "studies_folder"]
 
 _FACTS = "reproduction.toml"
+_TOP = """# What the papers report, and what comes out here
+
+Made by `caveat reproduce --docs docs/reproduction.md` from the comparisons that the studies keep; do not edit it by
+hand. `caveat reproduce --list` shows the same on a terminal, `caveat reproduce NAME` runs one again: its plan into
+`runs/NAME` (it can be stopped and resumed), then its tables and figures, then our numbers next to the published ones.
+
+Where the paper's data are available, numbers are compared. Where they are not, the pipeline runs on other public data,
+and what the paper *says* of its tables is compared: "agree" then means that the same finding comes out. Every
+difference is listed with its reason.
+"""
 
 
 @final
@@ -155,3 +165,61 @@ def _data_files(folder: Path) -> dict[str, DataFile]:
     content = read_toml(path) if path.exists() else {}
     with naming(path):
         return {name: load(DataFile, typed(dict, facts, name), name, name=name) for name, facts in content.items()}
+
+
+# -- the page of all reproductions, in Markdown ------------------------------------------------------------------------
+
+
+def reproduction_page(all_of_them: Iterable[Reproduction]) -> str:
+    """The whole page. The same studies give the same text."""
+    studies = [(one, one.committed) for one in all_of_them]
+    rows = [
+        (f"[`{one.name}`](#{one.name})", one.reproduces, *((str(agreement.compared), str(agreement.agree)) if agreement
+                                                           else ("not yet run", "")), one.time)
+        for one, agreement in studies
+    ]  # fmt: skip
+    lines = [_TOP, *_table("name | reproduces | compared: | agree: | time", rows)]
+    for one, agreement in studies:
+        lines += ["", f"## {one.name}", "", *_study(one, agreement)]
+    return "\n".join(lines) + "\n"
+
+
+def _study(one: Reproduction, agreement: Agreement | None) -> list[str]:
+    data = ", ".join(f"`{file.name}`" for file in one.data) or "none beyond the study's folder"
+    lines = [
+        f"**{one.title}.** {one.paper}. {one.reproduces}.", "", f"    caveat reproduce {one.name}", "",
+        f"Time: {one.time}. Data: {data}. More: [studies/{one.folder.name}](../studies/{one.folder.name}/README.md).",
+        "",
+    ]  # fmt: skip
+    by_reason: dict[str, list[Check]] = {}
+    if agreement is not None:
+        parts = [(part.title, str(part.compared), str(part.agree), part.rule,
+                  "" if part.largest is None else f"{part.largest:.3g}") for part in agreement.parts]  # fmt: skip
+        lines += _table("part | compared: | agree: | counts as agreement | largest difference:", parts)
+        checks = [check for part in agreement.parts for check in part.checks]
+        if any(check.agrees for check in checks):
+            lines += ["", "What agrees:", "", *_checks(check for check in checks if check.agrees)]
+        for check in checks:
+            if not check.agrees:
+                by_reason.setdefault(check.why or "not explained", []).append(check)
+    lines += ["", "What differs, by reason:"] if by_reason else []
+    for why, differences in by_reason.items():
+        lines += ["", f"*{why[:1].upper()}{why[1:].removesuffix('.')}.*", "", *_checks(differences)]
+    if one.differs:
+        lines += ["", "What is not as in the paper:", "", *(f"- {sentence}" for sentence in one.differs)]
+    return lines
+
+
+def _checks(checks: Iterable[Check]) -> list[str]:
+    return _table("what | published | ours", [(check.what, check.published, check.ours) for check in checks])
+
+
+def _table(headings: str, rows: Iterable[Iterable[str]]) -> list[str]:
+    """A Markdown table; a heading that ends with a colon is one of numbers."""
+    names = headings.split(" | ")
+    lines = [f"| {' | '.join(name.removesuffix(':') for name in names)} |"]
+    lines.append(f"|{'|'.join('---:' if name.endswith(':') else '---' for name in names)}|")
+    for row in rows:
+        cells = (cell.replace("|", "\\|").replace("\n", " ") for cell in row)
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines

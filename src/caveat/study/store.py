@@ -24,6 +24,7 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
 
@@ -76,7 +77,8 @@ class Store:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        _need_pyarrow()
+        if find_spec("pyarrow") is None:
+            raise MissingExtraError("a study's store", extra="stats")
         self.folder = Path(folder)
 
     # -- the plan -----------------------------------------------------------------------------------------------------
@@ -84,38 +86,35 @@ class Store:
     def prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str] = ()) -> None:
         """Make the folder and write the plan into it. What is there already is left alone."""
         with self.writing():
-            self._prepare(plan, cells, notes)
-
-    def _prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str]) -> None:
-        if self.folder.exists() and not self.folder.is_dir():
-            raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
-        foreign: list[str] = []
-        if self.folder.is_dir() and not (self.folder / "plan.json").exists():
-            # Another run may write plan.json between these lines.
-            own = {*_PARTS, "plan.toml", "plan.json"}
-            foreign = [p.name for p in self.folder.iterdir() if p.name not in own and not is_temporary(p.name)]
-        elif self.folder.is_dir() and not self._is_ours():
-            foreign = ["a plan.json that is not ours"]
-        if foreign:
-            raise StoreError(f"{self.folder} exists and is not a study (it holds {foreign[0]}). Choose another folder.")
-        for part in _PARTS:
-            if (self.folder / part).is_symlink():
-                raise StoreError(f"{self.folder / part} is a link, and a study deletes nothing behind links. "
-                                 "Link the whole folder of the study instead.")  # fmt: skip
-        content = {
-            "format": 1, "title": plan.title, "folder": str(plan.folder), "plan": dict(plan.content),
-            "notes": list(notes), "cells": [cell.to_json() for cell in cells],
-            "toml": self._own_plan_texts(plan.text),
-        }  # fmt: skip
-        for part in ("cells", "failures", "active"):
-            (self.folder / part).mkdir(parents=True, exist_ok=True)
-        if _text(self.folder / "plan.json") != json.dumps(content, indent=2) + "\n":
-            write_json(self.folder / "plan.json", content)
-        if plan.text and _text(self.folder / "plan.toml") != plan.text:
-            with replacing_file(self.folder / "plan.toml") as temporary:
-                temporary.write_text(plan.text, encoding="utf-8")
-        elif not plan.text:  # that of an earlier plan, if any
-            (self.folder / "plan.toml").unlink(missing_ok=True)
+            if self.folder.exists() and not self.folder.is_dir():
+                raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
+            foreign: list[str] = []
+            if self.folder.is_dir() and not (self.folder / "plan.json").exists():
+                # Another run may write plan.json between these lines.
+                own = {*_PARTS, "plan.toml", "plan.json"}
+                foreign = [p.name for p in self.folder.iterdir() if p.name not in own and not is_temporary(p.name)]
+            elif self.folder.is_dir() and not self._is_ours():
+                foreign = ["a plan.json that is not ours"]
+            if foreign:
+                raise StoreError(f"{self.folder} is not a study (it holds {foreign[0]}). Choose another folder.")
+            for part in _PARTS:
+                if (self.folder / part).is_symlink():
+                    raise StoreError(f"{self.folder / part} is a link, and a study deletes nothing behind links. "
+                                     "Link the whole folder of the study instead.")  # fmt: skip
+            content = {
+                "format": 1, "title": plan.title, "folder": str(plan.folder), "plan": dict(plan.content),
+                "notes": list(notes), "cells": [cell.to_json() for cell in cells],
+                "toml": self._own_plan_texts(plan.text),
+            }  # fmt: skip
+            for part in ("cells", "failures", "active"):
+                (self.folder / part).mkdir(parents=True, exist_ok=True)
+            if _text(self.folder / "plan.json") != json.dumps(content, indent=2) + "\n":
+                write_json(self.folder / "plan.json", content)
+            if plan.text and _text(self.folder / "plan.toml") != plan.text:
+                with replacing_file(self.folder / "plan.toml") as temporary:
+                    temporary.write_text(plan.text, encoding="utf-8")
+            elif not plan.text:  # that of an earlier plan, if any
+                (self.folder / "plan.toml").unlink(missing_ok=True)
 
     def _own_plan_texts(self, text: str) -> list[str]:
         """SHA-256 of every ``plan.toml`` that was written here, and of the one to write. Another one is left alone."""
@@ -304,13 +303,6 @@ class Store:
             raise StoreError(
                 f"{self.folder} cannot be written ({reason}). Finished cells are kept. Fix this and run again."
             ) from None
-
-
-def _need_pyarrow() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("pyarrow") is None:
-        raise MissingExtraError("a study's store", extra="stats")
 
 
 def _facts(metadata: Mapping[bytes, bytes] | None) -> tuple[bytes, dict[str, Any]]:
