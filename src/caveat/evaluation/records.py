@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, final
+from typing import Any, Literal, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -272,11 +272,7 @@ Record = (
     Data | ModelFacts | SetFacts | Detection | Selective | Curve | Histogram | Scores | Answers | Collapse | Proximity
     | Certificate | Left
 )  # fmt: skip
-RECORDS: Mapping[str, Any] = {
-    kind.__name__: kind
-    for kind in (Data, ModelFacts, SetFacts, Detection, Selective, Curve, Histogram, Scores, Answers, Collapse,
-                 Proximity, Certificate, Left)
-}  # fmt: skip
+RECORDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Record)}
 
 
 def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:

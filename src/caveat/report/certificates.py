@@ -78,13 +78,8 @@ def certificate_table(view: View) -> Table | None:
         for outlier in dict.fromkeys(c.block.outlier for c in certificates):
             mine = [c for c in certificates if c.block.outlier == outlier]
             band = mean_of([c.gauc_guaranteed for c in mine])
-            areas, shares = (
-                [number_cell(mean_of([getattr(c, name) for c in mine]), style) for name in names]
-                for names, style in (
-                    (AREAS, "number"),
-                    (("mean_confidence", "mean_bound", "zero_gradients"), "percent"),
-                )
-            )
+            areas, shares = ([number_cell(mean_of([getattr(c, name) for c in mine]), style) for name in names]
+                             for names, style in ((AREAS, "number"), (SHARES, "percent")))  # fmt: skip
             bounds = "not measured" if band is None else Cell(interval(band), band.lower)
             lines.append((outlier, *areas, bounds, *shares, count_cell(mine[0].n)))
         right = certificates[0].accuracy

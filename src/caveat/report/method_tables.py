@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -51,15 +52,12 @@ def ranking_table(view: View, verdict: Verdict | None, *, chosen: str = "") -> T
 def regime_table(view: View, order: Sequence[str]) -> Table | None:
     """Mean AUROC of every method in every regime."""
     regimes = {r: [p for p in view.places if view.regime(p.model, p.outlier) == r] for r in view.regime_names}
-    lines = [(name, *(number_cell(_mean_auroc(view, places, name)) for places in regimes.values())) for name in order]
+    mean = view.mean_auroc if view.single else partial(view.mean, metric="auroc")
+    lines = [(name, *(number_cell(mean(places, name)) for places in regimes.values())) for name in order]
     columns = ("Method", *(Column(r, words.count(len(p), "block"), regime=r) for r, p in regimes.items()))
     brackets = f"{words.level(1 - view.delta)} intervals (DeLong)" if view.single else "range of the blocks"
     caption = f"Mean AUROC. Brackets: {brackets}."
     return make_table("regimes", "AUROC by regime", caption, columns, lines if regimes else ())
-
-
-def _mean_auroc(view: View, places: Sequence[Place], name: str) -> Estimate | None:
-    return view.mean_auroc(places, name) if view.single else view.mean(places, name, "auroc")
 
 
 def numbers_table(view: View, order: Sequence[str]) -> Table | None:

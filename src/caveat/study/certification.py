@@ -164,12 +164,8 @@ class Certification:
         if outlier.attacked is not None:
             attacked[_rows_of(one)] = outlier.attacked
         try:
-            return sandwich(
-                inlier=inlier,
-                outlier=outlier.clean[rows],
-                outlier_upper=outlier.upper[rows],
-                outlier_attacked=attacked[rows],
-            )
+            return sandwich(inlier=inlier, outlier=outlier.clean[rows], outlier_upper=outlier.upper[rows],
+                            outlier_attacked=attacked[rows])  # fmt: skip
         except InputError as error:
             raise CaveatError(f"the certificate of {self.source} on {one.name} does not hold: {error}") from None
 
@@ -308,31 +304,21 @@ def certify(
         x = x[some := _spread(len(x), points, "points")]
         tried = _spread(len(x), attack_points, "attack_points")
         bounds = confidence_bounds(model, x, radius, refine=refine, threshold=threshold)
-        attacked = None
+        attacked, results = None, dict[str, Any]()
         if attack:
             attacked = attack_confidence(
                 model, x[tried], radius, rng=stream(seed, "attack", name), optimisers=attack, starts=starts,
                 steps=steps, monotone_steps=monotone_steps, restarts=restarts, tries=tries, transfer=transfer,
                 candidates=others, progress=False,
             )  # fmt: skip
-        gates = None
+            results = {"attacked": attacked.log_confidence, "zero_gradients": attacked.zero_gradient_share,
+                       "attacked_rows": None if len(tried) == len(x) else tried, "caveat": attacked.caveat}  # fmt: skip
         if gated:
-            upper, reached = exact_gate(model, x, radius), None if attacked is None else attacked.gate
-            gates = Gates(clean=exact_gate(model, x), upper=upper, attacked=reached)
-        sets.append(
-            SetCertificate(
-                name=name,
-                clean=bounds.value,
-                upper=bounds.upper,
-                attacked=None if attacked is None else attacked.log_confidence,
-                attacked_rows=None if attacked is None or len(tried) == len(x) else tried,
-                zero_gradients=np.nan if attacked is None else attacked.zero_gradient_share,
-                labels=None if classes is None else classes[some],
-                classes=images.classes if isinstance(images, Images) else (),
-                caveat="" if attacked is None else attacked.caveat,
-                gates=gates,
-            )
-        )
+            reached = None if attacked is None else attacked.gate
+            results["gates"] = Gates(clean=exact_gate(model, x), upper=exact_gate(model, x, radius), attacked=reached)
+        if classes is not None:
+            results |= {"labels": classes[some], "classes": images.classes if isinstance(images, Images) else ()}
+        sets.append(SetCertificate(name, bounds.value, bounds.upper, **results))
     tell("done", len(outliers), len(outliers))
     return Certification(
         source=source, epsilon=radius, n_classes=logits.shape[1], inlier=inlier_confidence, accuracy=right,
