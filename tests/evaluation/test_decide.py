@@ -29,7 +29,8 @@ def test_promises_hold_after_the_choice(trials):
     for _ in range(trials):
         (inlier, correct), (held, held_correct) = draw(rng, N), draw(rng, N)
         outliers = {name: values + 0.4 for name, values in draw(rng, 100)[0].items()}
-        scores = ModelScores(inlier, held, {"far": outliers}, {}, {n: Method(n) for n in inlier}, correct, held_correct)
+        scores = ModelScores(inlier, held, {"far": outliers}, {}, {n: Method(n) for n in inlier},
+                             {"inlier": correct, "calibration": held_correct})  # fmt: skip
         ranking = rank_methods({n: Placements.of(inlier=inlier[n], outliers=[outliers[n]]) for n in inlier})
         by_errors = rank_methods({n: error_placements(inlier[n], correct) for n in inlier})
         found = decide(scores, ranking, by_errors, None, false_alarm=FALSE_ALARM, risk=RISK, delta=DELTA)

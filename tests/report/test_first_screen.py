@@ -10,7 +10,7 @@ import pytest
 from caveat.evaluation.decide import Caught, Decision
 from caveat.evaluation.records import Method
 from caveat.report.first_screen import decision_box
-from caveat.report.forest import MOST_SETS, caught_panel
+from caveat.report.ranks import MOST_SETS, caught_panel
 from caveat.results import Estimate, Promise
 
 

@@ -12,7 +12,6 @@ from caveat.report.tables import (
     Cell,
     Column,
     Group,
-    Line,
     Table,
     latex,
     latex_page,
@@ -25,9 +24,9 @@ TABLE = Table(
     "scores", "Scores", "Larger is better.", (Column("Method", number=False), Column("AUROC", "mean"), Column("Rank")),
     (
         Group("near", (
-            Line((Cell("knn_50 & co", strong=True), Cell("0.912", 0.912, "[0.890, 0.930]", True, "a"), Cell("1", 1.0))),
+            (Cell("knn_50 & co", strong=True), Cell("0.912", 0.912, "[0.890, 0.930]", True, "a"), Cell("1", 1.0)),
         )),
-        Group("far", (Line((Cell("a|b"), Cell("not measured"), Cell("2 tied", 2.0))),)),
+        Group("far", ((Cell("a|b"), Cell("not measured"), Cell("2 tied", 2.0)),)),
     ),
     (("a", "Few samples."),),
 )  # fmt: skip
@@ -58,7 +57,7 @@ def test_latex_by_hand():
 @given(st.text(max_size=30))
 def test_any_name_is_one_cell_of_markdown(name):
     row = markdown(
-        Table("t", "T", "", (Column("x", number=False), Column("y")), (Group("", (Line((Cell(name), Cell("1"))),)),))
+        Table("t", "T", "", (Column("x", number=False), Column("y")), (Group("", ((Cell(name), Cell("1")),)),))
     )
     last = row.splitlines()[-1]
     assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", last)) == 3

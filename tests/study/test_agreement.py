@@ -62,5 +62,5 @@ def test_written_and_read_back(tmp_path):
 
 def test_another_file_is_refused(tmp_path):
     (tmp_path / "comparison.json").write_text('{"parts": [{"title": "t"}]}')
-    with pytest.raises(InputError, match="no comparison with published numbers"):
+    with pytest.raises(InputError, match="comparison with published numbers"):
         Agreement.read(tmp_path / "comparison.json")

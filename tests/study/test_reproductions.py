@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from caveat import InputError
 from caveat.study import Plan
 from caveat.study.agreement import Agreement
-from caveat.study.reproductions import DataFile, find_reproduction, reproductions, studies_folder
+from caveat.study.reproductions import DataFile, find_reproduction, reproduction_page, reproductions, studies_folder
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 NAMES = ("openood-corrections", "adbench", "usps", "nonconformity-scores", "adaptivity", "regression", "cnn-scores",
          "fpr-fluctuation")  # fmt: skip
 FACTS = """
@@ -115,3 +117,20 @@ def test_the_data_that_studies_name_have_an_origin():
             assert len(file.what) > 10
             assert len(file.origin) > 10
     assert (studies_folder() / "data.toml").is_file()
+
+
+def test_the_committed_page_is_what_the_studies_say():
+    """If this fails: caveat reproduce --docs docs/reproduction.md."""
+    assert (DOCS / "reproduction.md").read_text(encoding="utf-8") == reproduction_page(reproductions())
+
+
+def test_every_difference_stands_on_the_page_with_its_reason():
+    page = reproduction_page(reproductions())
+    assert "not explained" not in page.lower()
+    for one in reproductions():
+        assert f"\n## {one.name}\n" in page
+        assert f"    caveat reproduce {one.name}\n" in page
+        for part in one.committed.parts:
+            for check in part.differences:
+                assert check.what in page
+                assert check.why[1:].rstrip(".") in page

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 from rich.text import Text
 
 from caveat.evaluation.evaluation import Progress as Tell
 
-__all__ = ["console", "error_console", "progress_bar", "say", "say_error"]
-
 
 def console() -> Console:
-    """Standard output. Names and paths are printed as they are: brackets in them are no markup, colons no emoji."""
+    """Standard output. Names and paths are printed as they are: brackets are not markup, colons not emoji."""
     return Console(markup=False, highlight=False, emoji=False)
 
 
@@ -29,8 +29,22 @@ def say(sentence: str) -> None:
     console().print(sentence, soft_wrap=True)
 
 
+def show_table(
+    headings: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None, *,
+    right: Collection[str] = (), unbroken: Collection[str] = (), **look: Any,
+) -> None:  # fmt: skip
+    """Rows under headings: columns of ``right`` end together, those of ``unbroken`` stay in one line."""
+    table = Table(title=title, title_justify="left", **look)
+    for heading in headings:
+        justify: Any = "right" if heading in right else "left"
+        table.add_column(heading, justify=justify, no_wrap=heading in unbroken, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
 def say_error(kind: str, sentence: str, *, style: str = "red") -> None:
-    """A sentence on standard error after a coloured word that says what kind it is."""
+    """A sentence on standard error after a colored word that names its kind."""
     error_console().print(Text.assemble((f"{kind}:", style), " ", sentence), soft_wrap=True)
 
 

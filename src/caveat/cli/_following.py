@@ -9,17 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from caveat.cli._console import error_console, say_error
+from caveat.cli._console import error_console, say, say_error
 
 if TYPE_CHECKING:
-    from caveat.study import Failure, StudyProgress
-
-__all__ = ["clock", "following", "name_failures", "progress_table"]
+    from caveat.study import Failure, Plan, StudyProgress, StudyResults
 
 _LINE_EVERY = 5.0  # seconds between lines where there is no terminal
 _MOST_FAILURES = 10  # named at the end; the store has all of them
@@ -37,14 +36,26 @@ def following(title: str) -> Iterator[Callable[[StudyProgress], None]]:
     def picture() -> RenderableType:
         if not latest:
             return Text(f"{title}: looking at the plan and its files …")
-        state, told = latest[0]
-        return progress_table(title, replace(state, seconds=state.seconds + time.perf_counter() - told))
+        state, moment = latest[0]
+        return progress_table(title, replace(state, seconds=state.seconds + time.perf_counter() - moment))
 
     def tell(state: StudyProgress) -> None:
         latest[:] = [(state, time.perf_counter())]
 
     with Live(get_renderable=picture, console=screen, transient=True, refresh_per_second=4):
         yield tell
+
+
+def run_plan(plan: Plan, folder: Path, *, jobs: int, scheduler: str | None) -> StudyResults:
+    """Run a plan into a store and follow it; Ctrl-C ends with exit code 130 and a hint."""
+    from caveat.study import run
+
+    try:
+        with following(plan.title) as tell:
+            return run(plan, store=folder, jobs=jobs, scheduler=scheduler, progress=tell)
+    except KeyboardInterrupt:
+        say(f"Stopped. Finished cells are kept in {folder}; rerun the command to resume.")
+        raise typer.Exit(130) from None
 
 
 def progress_table(title: str, state: StudyProgress) -> Table:

@@ -7,13 +7,11 @@ from pathlib import Path
 
 from caveat.errors import InputError
 
-__all__ = ["check_folder", "named_paths"]
 
-
-def named_paths(given: list[str], *, what: str) -> dict[str, Path]:
+def named_paths(items: list[str], *, what: str) -> dict[str, Path]:
     """Name -> path; a plain path is called by its stem. Two equal names are an error."""
     named: dict[str, Path] = {}
-    for item in given:
+    for item in items:
         name, equals, path = item.partition("=")
         if not equals or Path(item).exists():
             name, path = Path(item).stem, item

@@ -15,8 +15,6 @@ from caveat.report import write_report
 from caveat.report.words import listing, number, share
 from caveat.study.tables import write_table
 
-__all__ = ["as_json", "show", "write", "write_json"]
-
 _SHOWN = 5  # of the ranking on the terminal; table and report hold all of it
 
 
@@ -38,24 +36,20 @@ def show(evaluation: Evaluation) -> None:
         best = [f"{row['score']} {number(row['mean_auroc'])} {row['tied']}" for row in _ranking(evaluation)]
         say(f"Mean AUROC: {listing(best, most=_SHOWN)}. Scores that share a letter are tied "
             f"({evaluation.ranking.test_name()}).")  # fmt: skip
-    reasons: dict[str, list[str]] = {}
-    for name, reason in evaluation.left_out.items():
-        reasons.setdefault(reason, []).append(name)
-    if reasons:
-        parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
-        say(f"Not computed: {'; '.join(parts)}.")
+    if notes := evaluation.findings().notes:
+        say(" ".join(notes))
 
 
 def as_json(evaluation: Evaluation) -> str:
     """Decision, accuracy and ranking for machines; a number that is not finite becomes null."""
-    found = {
+    content = {
         "title": evaluation.title,
         "accuracy": None if evaluation.accuracy is None else vars(evaluation.accuracy),
         "decision": None if evaluation.decision is None else evaluation.decision.to_dict(),
         "ranking": _ranking(evaluation),
         "versions": dict(evaluation.versions),
     }
-    return json.dumps(_finite(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_json(evaluation: Evaluation, target: str) -> None:

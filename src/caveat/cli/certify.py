@@ -95,7 +95,7 @@ def certify(
             name: outliers_like(str(spec), split, inliers, shape, stream(seed, "outliers", name))
             for name, spec in named_paths(outlier or list(MADE[:3]), what="outlier").items()
         }
-        found = run(
+        certification = run(
             trained.model, inlier=inliers, outliers=outliers, epsilon=epsilon, points=points,
             attack_points=attack_points, refine=refine, attack=(attack or ("apgd", "monotone")) if steps else (),
             starts=start or None, steps=max(1, steps), monotone_steps=monotone_steps, restarts=restarts,
@@ -103,37 +103,37 @@ def certify(
             source=model.resolve().name, progress=tell,
         )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    title = f"Certificates of {found.source} at radius {epsilon:g}"
-    records = found.records(seed=seed)
+    title = f"Certificates of {certification.source} at radius {epsilon:g}"
+    records = certification.records(seed=seed)
     write_csv(list(long_rows(records)), folder / "certificates.csv")
-    page = write_report(found.findings(title=title, seed=seed), folder, name="certificates").html
-    show_certificates(found)
+    page = write_report(certification.findings(title=title, seed=seed), folder, name="certificates").html
+    show_certificates(certification)
     for what, path in (("Table", folder / "certificates.csv"), ("Page", page)):
         say(f"{what}: {path}")
 
 
-def show_certificates(found: Certification) -> None:
+def show_certificates(certification: Certification) -> None:
     """The sandwich on the terminal."""
-    right = "" if np.isnan(found.accuracy) else f", accuracy {_in_percent(found.accuracy)} %"
-    title = f"{found.source}: radius {found.epsilon:g}{right}"
+    right = "" if np.isnan(certification.accuracy) else f", accuracy {_in_percent(certification.accuracy)} %"
+    title = f"{certification.source}: radius {certification.epsilon:g}{right}"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     table.add_column("outliers", no_wrap=True)
-    fewer = any(one.attacked_rows is not None for one in found.sets)
+    fewer = any(one.attacked_rows is not None for one in certification.sets)
     for heading in ("AUC", "AAUC", "GAUC", "guaranteed", "n", *(("attacked",) if fewer else ())):
         table.add_column(heading, justify="right", no_wrap=True)
-    for one in found.sets:
-        attacked = "–" if one.attacked is None else _in_percent(found.aauc(one))
-        promised = math.floor(1000 * found.band(one).lower) / 10  # a promise is never rounded up
-        table.add_row(one.name, _in_percent(found.auc(one)), attacked, _in_percent(found.gauc(one)),
+    for one in certification.sets:
+        attacked = "–" if one.attacked is None else _in_percent(certification.aauc(one))
+        promised = math.floor(1000 * certification.band(one).lower) / 10  # a promise is never rounded up
+        table.add_row(one.name, _in_percent(certification.auc(one)), attacked, _in_percent(certification.gauc(one)),
                       f"≥ {promised:.1f}", str(one.n), *((str(one.n_attacked),) if fewer else ()))  # fmt: skip
     console().print(table)
     say(
         "AUC as they are, AAUC attacked, GAUC certified: no attack within the radius can do better. Guaranteed: GAUC "
-        f"for further inliers too, with probability {1 - found.delta:g}."
+        f"for further inliers too, with probability {1 - certification.delta:g}."
     )
     if fewer:
         say("AAUC is of the attacked outliers alone, so it can lie outside GAUC and AUC, which are of all n.")
-    for sentence in dict.fromkeys(one.caveat for one in found.sets if one.caveat):
+    for sentence in dict.fromkeys(one.caveat for one in certification.sets if one.caveat):
         say(sentence)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from caveat.cli._console import console, say
+from caveat.cli._console import console, say, show_table
 
 __all__ = ["data"]
 
@@ -20,34 +20,27 @@ data = typer.Typer(no_args_is_help=True, help="Data sets: which are installed, a
 def list_sets() -> None:
     """List the known data sets: which are installed, where they were found, and where to get the others."""
     from rich import box
-    from rich.table import Table
 
     from caveat.data import KNOWN, data_folders
     from caveat.data.finding import places
 
-    out = console()
-    folders = data_folders()
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        caption=f"Looked in {', '.join(map(str, folders))}. CAVEAT_DATA names the folder of your own copies; "
-        "nothing is fetched.",
-        caption_justify="left",
-    )
-    wide = out.width >= 120
-    for heading in ("name", *(["what it is"] if wide else []), "shape", *(["rows"] if wide else []), "here", "where"):
-        table.add_column(heading, no_wrap=heading in ("name", "shape"), overflow="fold")
-    for known in KNOWN.values():
-        found = {split: (form.note, files[0]) for split, form, files in places(known)}
-        inside = known.inside is not None or known.kind == "table"
-        whole = inside or (bool(found) and set(known.sizes) <= set(found))
-        where = [_shown(path, folders) + (f" ({note})" if note else "") for note, path in found.values()]
-        where += [] if whole and not inside else [f"from {known.home}"]
-        rows = ", ".join(f"{split} {n:,}" for split, n in known.sizes.items())
-        table.add_row(
-            known.name, *([known.what] if wide else []), known.shape, *([rows] if wide else []),
-            "yes" if whole else ", ".join(found) or "no", "; ".join(dict.fromkeys(where)),
-        )  # fmt: skip
-    out.print(table)
+    folders, wide = data_folders(), console().width >= 120
+    lines = []
+    for entry in KNOWN.values():
+        installed = {split: (form.note, files[0]) for split, form, files in places(entry)}
+        inside = entry.inside is not None or entry.kind == "table"
+        whole = inside or (bool(installed) and set(entry.sizes) <= set(installed))
+        where = [_shown(path, folders) + (f" ({note})" if note else "") for note, path in installed.values()]
+        where += [] if whole and not inside else [f"from {entry.home}"]
+        rows = ", ".join(f"{split} {n:,}" for split, n in entry.sizes.items())
+        about = (entry.what, entry.shape, rows) if wide else (entry.shape,)
+        here = "yes" if whole else ", ".join(installed) or "no"
+        lines.append((entry.name, *about, here, "; ".join(dict.fromkeys(where))))
+    headings = ("name", *(("what it is", "shape", "rows") if wide else ("shape",)), "here", "where")
+    caption = (f"Looked in {', '.join(map(str, folders))}. CAVEAT_DATA names the folder of your own copies; nothing is "
+               "downloaded.")  # fmt: skip
+    show_table(headings, lines, unbroken=("name", "shape"), box=box.SIMPLE_HEAD, caption=caption,
+               caption_justify="left")  # fmt: skip
 
 
 def _shown(path: Path, folders: tuple[Path, ...]) -> str:

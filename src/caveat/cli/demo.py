@@ -1,4 +1,4 @@
-"""``caveat demo``: the whole line on data that is here already."""
+"""``caveat demo``: the whole pipeline on data that scikit-learn brings."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def demo(
     check_folder(out)
     with progress_bar() as tell:
         tell("training a small network on digits 0 to 7", 0, 1)
-        said = demo_outputs(seed)
+        shown = demo_outputs(seed)
         evaluation = evaluate(
-            train=said.train,
-            inlier=said.inlier,
-            calibration=said.calibration,
-            outliers={name.partition(": ")[2]: outputs for name, outputs in said.outliers.items()},
-            regimes={name: regime for regime, _, name in (key.partition(": ") for key in said.outliers)},
+            train=shown.train,
+            inlier=shown.inlier,
+            calibration=shown.calibration,
+            outliers={name.partition(": ")[2]: outputs for name, outputs in shown.outliers.items()},
+            regimes={name: regime for regime, _, name in (key.partition(": ") for key in shown.outliers)},
             title="Digits 0 to 7, and what the network was never taught",
             alpha=0.01,
             seed=seed,

@@ -88,10 +88,10 @@ def evaluate(
 
 def _regimes(items: list[str], outliers: list[str]) -> dict[str, str]:
     """Outlier set -> regime, from name=regime."""
-    found = {}
+    regimes = {}
     for item in items:
         name, _, regime = item.rpartition("=")
         if name not in outliers or regime not in REGIMES:
             raise InputError(f"--regime must be name=near, mid or far with the name of an outlier set, got '{item}'.")
-        found[name] = regime
-    return found
+        regimes[name] = regime
+    return regimes

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from caveat._internal.files import read_npy, replacing_file
-from caveat.cli._console import console, progress_bar, say
+from caveat._internal.files import read_npy
+from caveat.cli._console import progress_bar, say, show_table
 from caveat.cli._named import named_paths
 from caveat.outputs import Outputs
 
@@ -32,34 +31,31 @@ def proximity(
     """
     from caveat.geometry import buckets
     from caveat.geometry import proximities as run
+    from caveat.study.tables import write_csv
 
     with progress_bar() as tell:
         tell("reading the files", 0, 2)
-        known = Outputs.load(inlier)
+        embedded = Outputs.load(inlier)
         words = None if text is None else read_npy(text)
         outliers = {name: Outputs.load(path) for name, path in named_paths(outlier, what="outlier").items()}
         tell("measuring distances", 1, 2)
-        found = run(inlier=known, outliers=outliers, text=words)
-    groups = buckets(found, seed=seed) if len(found) >= 3 else dict.fromkeys(found, "")
-    _show(found, groups)
+        distances = run(inlier=embedded, outliers=outliers, text=words)
+    groups = buckets(distances, seed=seed) if len(distances) >= 3 else dict.fromkeys(distances, "")
+    _show(distances, groups)
     if out is not None:
-        with replacing_file(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["set", "frechet", "mmd", "centroid", "text", "n", "bucket"])
-            for name, near in found.items():
-                cells = [near.frechet, near.mmd, near.centroid, near.text]
-                writer.writerow([name, *("" if x is None else repr(x) for x in cells), near.n_outlier, groups[name]])
+        rows = [
+            {"set": name, "frechet": near.frechet, "mmd": near.mmd, "centroid": near.centroid, "text": near.text,
+             "n": near.n_outlier, "bucket": groups[name]}
+            for name, near in distances.items()
+        ]  # fmt: skip
+        write_csv(rows, out)
         say(f"Table: {out}")
 
 
-def _show(found: dict[str, Proximity], groups: dict[str, str]) -> None:
-    from rich.table import Table
-
-    shown = Table()
-    for heading in ("set", "Frechet", "MMD", "centroid", "text", "n", "bucket"):
-        shown.add_column(heading, justify="left" if heading in ("set", "bucket") else "right")
-    for name, near in sorted(found.items(), key=lambda item: item[1].frechet):
-        cells = [f"{near.frechet:.4f}", f"{near.mmd:.6f}"]
-        cells += ["-" if x is None else f"{x:.4f}" for x in (near.centroid, near.text)]
-        shown.add_row(name, *cells, str(near.n_outlier), groups[name])
-    console().print(shown)
+def _show(distances: dict[str, Proximity], groups: dict[str, str]) -> None:
+    rows = []
+    for name, near in sorted(distances.items(), key=lambda item: item[1].frechet):
+        means = ("-" if x is None else f"{x:.4f}" for x in (near.centroid, near.text))
+        rows.append((name, f"{near.frechet:.4f}", f"{near.mmd:.6f}", *means, str(near.n_outlier), groups[name]))
+    headings = ("set", "Frechet", "MMD", "centroid", "text", "n", "bucket")
+    show_table(headings, rows, right=headings[1:-1])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from caveat.cli._console import console, progress_bar, say
-from caveat.cli._following import following, name_failures
+from caveat.cli._console import progress_bar, say, show_table
+from caveat.cli._following import name_failures, run_plan
 from caveat.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def reproduce(
     numbers next to the published ones, with the reason for every difference. Exit code 1 if a part of the study failed.
     """
     from caveat._internal.files import replacing_file
-    from caveat.study.reproduction_page import reproduction_page
-    from caveat.study.reproductions import find_reproduction, reproductions
+    from caveat.study.reproductions import find_reproduction, reproduction_page, reproductions
 
     if show_list:
         _show_list(reproductions())
@@ -65,44 +64,34 @@ def reproduce(
     before = one.committed
     with progress_bar() as tell:
         tell("tables and figures", 0, 1)
-        found = one.summarise(rows, written)
-    _show(one, found)
+        agreement = one.summarise(rows, written)
+    _show(one, agreement)
     if before is not None and not update:
-        _show_change(before, found)
+        _show_change(before, agreement)
     say(f"Tables and figures: {written}")
 
 
 def _run(one: Reproduction, folder: Path, *, jobs: int, scheduler: str | None, fresh: bool) -> list[dict[str, Any]]:
     """All rows of the finished study; stops with exit code 1 and the reasons where a cell failed."""
-    from caveat.study import run
+    from caveat.study import Plan
 
-    try:
-        with following(one.title) as tell:
-            plan = one.fresh_plan if fresh else one.plan
-            results = run(plan, store=folder, jobs=jobs, scheduler=scheduler, progress=tell)
-    except KeyboardInterrupt:
-        say(f"Stopped. Finished cells are kept in {folder}; rerun the command to resume.")
-        raise typer.Exit(130) from None
+    results = run_plan(Plan.read(one.fresh_plan if fresh else one.plan), folder, jobs=jobs, scheduler=scheduler)
     if results.missing:
         name_failures(results.failures, folder)
         say(f"{len(results.missing)} of {len(results.cells)} cells failed: nothing is compared. The others are "
-             f"kept in {folder}: mend the cause and run the same command again.")  # fmt: skip
+             f"kept in {folder}: fix the cause and rerun the command.")  # fmt: skip
         raise typer.Exit(1)
     return list(results.rows())
 
 
 def _show_list(all_of_them: tuple[Reproduction, ...]) -> None:
-    from rich.table import Table
-
-    shown = Table(title="caveat reproduce NAME", title_justify="left", show_lines=True)
-    for heading in ("name", "paper, table or figure", "data", "time", "ours and published"):
-        shown.add_column(heading, no_wrap=heading == "name", overflow="fold")
-    for one in all_of_them:
-        found = one.committed
-        shown.add_row(
-            one.name, f"{one.cite}: {one.reproduces}", _data(one), one.time, found.sentence if found else "not yet run"
-        )
-    console().print(shown)
+    rows = [
+        (one.name, f"{one.cite}: {one.reproduces}", _data(one), one.time,
+         one.committed.sentence if one.committed else "not yet run")
+        for one in all_of_them
+    ]  # fmt: skip
+    headings = ("name", "paper, table or figure", "data", "time", "ours and published")
+    show_table(headings, rows, "caveat reproduce NAME", unbroken=("name",), show_lines=True)
     for file in dict.fromkeys(file for one in all_of_them for file in one.missing):
         say(f"{file.name} is missing. {file.what} {file.origin}")
     say("The last column is of the run whose tables the study keeps; docs/reproduction.md explains every difference.")
@@ -117,26 +106,20 @@ def _data(one: Reproduction) -> str:
     return "missing: " + ", ".join(file.name for file in one.missing)
 
 
-def _show(one: Reproduction, found: Agreement) -> None:
-    from rich.table import Table
-
-    parts = Table(title=f"{one.title}: {one.reproduces}", title_justify="left")
-    for heading in ("part", "compared", "agree", "counts as agreement", "largest difference"):
-        parts.add_column(heading)
-    for part in found.parts:
-        largest = "" if part.largest is None else f"{part.largest:.3g}"
-        parts.add_row(part.title, str(part.compared), str(part.agree), part.rule, largest)
-    console().print(parts)
-    checks = [check for part in found.parts for check in part.checks]
+def _show(one: Reproduction, agreement: Agreement) -> None:
+    headings = ("part", "compared", "agree", "counts as agreement", "largest difference")
+    parts = [(part.title, str(part.compared), str(part.agree), part.rule,
+              "" if part.largest is None else f"{part.largest:.3g}") for part in agreement.parts]  # fmt: skip
+    show_table(headings, parts, f"{one.title}: {one.reproduces}")
+    checks = [
+        ("=" if check.agrees else "differs", check.what, check.published, check.ours,
+         "" if check.agrees else check.why or "not explained")
+        for part in agreement.parts for check in part.checks
+    ]  # fmt: skip
     if checks:
-        shown = Table(title="Published and ours, where they differ or are findings in words", title_justify="left")
-        for heading in ("", "what", "published", "ours", "why"):
-            shown.add_column(heading)
-        for check in checks:
-            why = "" if check.agrees else check.why or "not explained"
-            shown.add_row("=" if check.agrees else "differs", check.what, check.published, check.ours, why)
-        console().print(shown)
-    say(f"{found.sentence}.")
+        title = "Published and ours, where they differ or are findings in words"
+        show_table(("", "what", "published", "ours", "why"), checks, title)
+    say(f"{agreement.sentence}.")
     for sentence in one.differs:
         say(f"- {sentence}")
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from caveat.cli._console import say
-from caveat.cli._following import following, name_failures
+from caveat.cli._following import name_failures, run_plan
 
 if TYPE_CHECKING:
-    from caveat.study import Plan, StudyResults
+    from caveat.study import Plan
 
 __all__ = ["study"]
 
@@ -32,20 +32,19 @@ def study(
     Exit code 0: every cell succeeded. 1: some cells failed; they are listed. 2: the plan or the store is not usable.
     130: stopped by Ctrl-C.
     """
-    from caveat.study import Plan, run
+    from caveat.study import Plan
 
     read = Plan.read(plan)
     folder = out if out is not None else default_folder(plan)
     if dry_run:
         _list(read, folder)
         return
-    try:
-        with following(read.title) as tell:
-            results = run(read, store=folder, jobs=jobs, scheduler=scheduler, progress=tell)
-    except KeyboardInterrupt:
-        say(f"Stopped. Finished cells are kept in {folder}; rerun the command to resume.")
-        raise typer.Exit(130) from None
-    _summary(results, folder)
+    results = run_plan(read, folder, jobs=jobs, scheduler=scheduler)
+    for note in results.notes:
+        say(note)
+    name_failures(results.failures, folder)
+    say(f"{len(results.finished)} of {len(results.cells)} cells done, {len(results.failures)} failed.")
+    say(f"Store: {folder}")
     if results.missing:
         raise typer.Exit(1)
 
@@ -69,12 +68,3 @@ def _list(plan: Plan, folder: Path) -> None:
     say(f"{len(cells)} cells, {done} of them done.")
     for note in notes:
         say(note)
-
-
-def _summary(results: StudyResults, folder: Path) -> None:
-    failures = results.failures
-    for note in results.notes:
-        say(note)
-    name_failures(failures, folder)
-    say(f"{len(results.finished)} of {len(results.cells)} cells done, {len(failures)} failed.")
-    say(f"Store: {folder}")

@@ -55,9 +55,9 @@ def train(
     for path in done.outputs.values():
         say(f"Outputs: {path}")
     if read.outliers and "test" in done.outputs:
-        told = [("train", "train"), ("calibration", "validation"), ("test", "test")]
+        roles = [("train", "train"), ("calibration", "validation"), ("test", "test")]
         if read.early_stopping is not None:  # validation chose the epoch: what is calibrated on it promises too much
-            told.remove(("calibration", "validation"))
-        told += [("outlier", name) for name in read.outliers]
-        options = [f"--{role} {quote(str(done.outputs[name]))}" for role, name in told if name in done.outputs]
+            roles.remove(("calibration", "validation"))
+        roles += [("outlier", name) for name in read.outliers]
+        options = [f"--{role} {quote(str(done.outputs[name]))}" for role, name in roles if name in done.outputs]
         say(f"Next: caveat evaluate {' '.join(options)}")

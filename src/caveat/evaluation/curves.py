@@ -34,10 +34,20 @@ class Histogram(NamedTuple):
 
     edges: Floats
     shares: Mapping[str, Floats]
+    center: float = 0.0
+    unit: float = 0.0  # the edges are equally far apart in asinh((x - center) / unit); 0: in x
+
+    def place(self, values: Floats) -> Floats:
+        """Values on an axis where all bins are equally wide."""
+        return np.asarray(np.arcsinh((values - self.center) / self.unit) if self.unit else values)
+
+    def value(self, places: Floats) -> Floats:
+        """The inverse of ``place``."""
+        return np.asarray(self.center + self.unit * np.sinh(places) if self.unit else places)
 
 
 def roc_band(band: FPRBand, outlier: NDArray[np.float64], points: int = POINTS) -> RocBand:
-    r"""The ROC curve of a score with a band that holds at all thresholds at once, for the outliers at hand.
+    r"""The ROC curve of a score with a band that holds at all thresholds at once, for these outliers.
 
     At the false-positive rate x the curve reads the outliers above the lowest threshold that lets at most the share x
     of the inliers through. Of the true rate only $FPR^- \le FPR \le FPR^+$ is known, so that the true-positive rate at
@@ -96,15 +106,13 @@ def histogram(samples: Mapping[str, Floats], bins: int = BINS) -> Histogram:
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
     if not high > low:  # a constant score
         low, high = low - max(1.0, abs(low)) / 2, low + max(1.0, abs(low)) / 2
-    first, centre, last = np.quantile(inlier, [0.25, 0.5, 0.75])
+    first, center, last = np.quantile(inlier, [0.25, 0.5, 0.75])
     unit = float(last - first)
     crowded = 0 < unit < (high - low) / (2 * bins)
-    if not crowded:
-        shares = {name: _shares(values, low, high, bins) for name, values in samples.items()}
-        return Histogram(np.linspace(low, high, bins + 1), shares)
-    low, high = (float(np.arcsinh((end - centre) / unit)) for end in (low, high))
-    shares = {name: _shares(np.arcsinh((values - centre) / unit), low, high, bins) for name, values in samples.items()}
-    return Histogram(centre + unit * np.sinh(np.linspace(low, high, bins + 1)), shares)
+    scale = Histogram(np.empty(0), {}, float(center), unit) if crowded else Histogram(np.empty(0), {})
+    low, high = scale.place(np.array([low, high])).tolist()
+    shares = {name: _shares(scale.place(values), low, high, bins) for name, values in samples.items()}
+    return scale._replace(edges=scale.value(np.linspace(low, high, bins + 1)), shares=shares)
 
 
 def _shares(values: Floats, low: float, high: float, bins: int) -> Floats:

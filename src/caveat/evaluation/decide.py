@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
@@ -28,7 +28,7 @@ from caveat.evaluation.records import Method, SetFacts
 from caveat.results import Comparison, Estimate, Promise, proportion_interval
 from caveat.scores import catalogue
 
-__all__ = ["Caught", "Decision", "ModelScores", "decide"]
+__all__ = ["Caught", "Decision", "ModelScores", "decide", "share_text"]
 
 Floats = NDArray[np.float64]
 _BY_DEFAULT = ("relative_mahalanobis", "mahalanobis", "knn", "energy", "max_logit", "msp", "confidence")
@@ -49,16 +49,15 @@ class Caught:
 @final
 @dataclass(frozen=True, eq=False)
 class ModelScores:
-    """The scores of one model that ranking and decision read, by method."""
+    """The scores of one model that ranking and decision read, by method; ``correct`` by role."""
 
-    inlier: Mapping[str, Floats]
-    calibration: Mapping[str, Floats]
-    outliers: Mapping[str, Mapping[str, Floats]]  # outlier set -> method -> scores
-    confirm: Mapping[str, Mapping[str, Floats]]
-    methods: Mapping[str, Method]
-    correct: NDArray[np.bool_] | None = None
-    calibration_correct: NDArray[np.bool_] | None = None
-    regimes: Mapping[str, str] | None = None
+    inlier: dict[str, Floats] = field(default_factory=dict)
+    calibration: dict[str, Floats] = field(default_factory=dict)
+    outliers: dict[str, dict[str, Floats]] = field(default_factory=dict)  # outlier set -> method -> scores
+    confirm: dict[str, dict[str, Floats]] = field(default_factory=dict)
+    methods: dict[str, Method] = field(default_factory=dict)
+    correct: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+    regimes: dict[str, str] = field(default_factory=dict)
 
 
 @final
@@ -126,20 +125,20 @@ class Decision:
     def __str__(self) -> str:
         lines = [f"Reject when {self.method} is {self.threshold:.6g} or more. {self.reason}"]
         lines.append(
-            f"  {_mark(self.false_alarms)} {self.false_alarms} Measured: {_share(self.measured_false_alarms)}."
+            f"  {_mark(self.false_alarms)} {self.false_alarms} Measured: {share_text(self.measured_false_alarms)}."
         )
         if self.errors is not None:
             lines.append(f"  {_mark(self.errors)} {self.errors}")
             if self.confidence is not None and self.errors.holds:
                 lines.append(f"    Abstain when {self.confidence} is {self.accept_below:.6g} or more.")
-            lines.append(f"    Measured: {_share(self.measured_errors)} of the accepted are wrong; "
-                         f"{_share(self.accepted)} are accepted.")  # fmt: skip
+            lines.append(f"    Measured: {share_text(self.measured_errors)} of the accepted are wrong; "
+                         f"{share_text(self.accepted)} are accepted.")  # fmt: skip
         if self.coverage is not None and self.sets is not None:
             lines.append(f"  {_mark(self.coverage)} {self.coverage}")
-            lines.append(f"    Measured: {_share(self.sets.coverage)}, {self.sets.verdict}; mean size "
+            lines.append(f"    Measured: {share_text(self.sets.coverage)}, {self.sets.verdict}; mean size "
                          f"{self.sets.mean_size:.2f}, {100 * self.sets.empty:.1f} % empty.")  # fmt: skip
         if self.caught:
-            shares = [f"{c.outlier} {_share(c.share)}" for c in self.caught]
+            shares = [f"{c.outlier} {share_text(c.share)}" for c in self.caught]
             lines.append(f"  Caught: {'; '.join(shares)}.")
         lines += [f"  ! {sentence}" for sentence in self.warnings]
         return "\n".join(lines)
@@ -171,13 +170,11 @@ def decide(
         assumption=_EXCHANGEABLE,
         remedy="" if math.isfinite(threshold) else f"It takes {needed} calibration rows; there are {held.size}.",
     )  # fmt: skip
-    inside = scores.inlier[name]
-    rejected = inside >= threshold
-    notes = _warnings(scores, ranking)
-    shares = _caught(scores, name, threshold, delta)
+    rejected = scores.inlier[name] >= threshold
     base = Decision(
         scores.methods[name], threshold, reason, promise,
-        proportion_interval(int(rejected.sum()), inside.size, delta=delta), shares, warnings=notes,
+        proportion_interval(int(rejected.sum()), rejected.size, delta=delta), _caught(scores, name, threshold, delta),
+        warnings=_warnings(scores, ranking),
     )  # fmt: skip
     return _with_labels(base, scores, errors, sets, rejected, risk=risk, delta=delta, seed=seed)
 
@@ -186,7 +183,7 @@ def _with_labels(
     base: Decision, scores: ModelScores, errors: Comparison | None, sets: SetFacts | None,
     rejected: NDArray[np.bool_], *, risk: float, delta: float, seed: int,
 ) -> Decision:  # fmt: skip
-    right, held_right = scores.correct, scores.calibration_correct
+    right, held_right = scores.correct.get("inlier"), scores.correct.get("calibration")
     if right is None or held_right is None:
         return base
     gate, chosen = str(base.method), str(base.method)
@@ -199,9 +196,9 @@ def _with_labels(
             rows &= ~tuning_rows(n, seed)
     gated, doubt = (_on_rows(scores.calibration[name], rows, seed) for name in (gate, chosen))
     passed = gated < base.threshold
-    found = threshold_for_risk(score=doubt[passed], correct=held_right[rows][passed], risk=risk, delta=delta)
-    accepted = ~rejected & (scores.inlier[chosen] < found.threshold)
-    if not found.promise.holds:  # nothing is promised; what is measured is the error of all that pass the first gate
+    accept = threshold_for_risk(score=doubt[passed], correct=held_right[rows][passed], risk=risk, delta=delta)
+    accepted = ~rejected & (scores.inlier[chosen] < accept.threshold)
+    if not accept.promise.holds:  # nothing is promised; what is measured is the error of all that pass the first gate
         accepted = ~rejected
     wrong = int((~right[accepted]).sum())
     coverage = None
@@ -213,7 +210,7 @@ def _with_labels(
         )  # fmt: skip
     return replace(
         base, confidence=scores.methods[chosen],
-        accept_below=found.threshold if found.promise.holds else math.inf, errors=found.promise,
+        accept_below=accept.threshold if accept.promise.holds else math.inf, errors=accept.promise,
         measured_errors=proportion_interval(wrong, int(accepted.sum()), delta=delta) if accepted.any() else None,
         accepted=proportion_interval(int(accepted.sum()), right.size, delta=delta), coverage=coverage, sets=sets,
     )  # fmt: skip
@@ -229,17 +226,20 @@ def _on_rows(values: Floats, rows: NDArray[np.bool_], seed: int) -> Floats:
 def _choose(
     able: Sequence[str], scores: ModelScores, ranking: Comparison | None, errors: Comparison | None
 ) -> tuple[str, str]:
-    for found, what in ((ranking, "on these outliers"), (errors, "for the model's own errors; no outliers were given")):
-        if found is None:
+    for comparison, what in (
+        (ranking, "on these outliers"),
+        (errors, "for the model's own errors; no outliers were given"),
+    ):
+        if comparison is None:
             continue
-        tied = [name for name in found.layers[0] if name in able]
+        tied = [name for name in comparison.layers[0] if name in able]
         if tied:
             name = _by_cost(tied, scores)[0]
-            best = found.methods[0]
+            best = comparison.methods[0]
             if len(tied) == 1:
-                return name, f"It is the best of {len(found.methods)} scores {what}."
+                return name, f"It is the best of {len(comparison.methods)} scores {what}."
             lead = "It is" if name == best else f"It cannot be told apart from the best ({best}) and is"
-            return name, f"{lead} the cheapest of {len(tied)} tied scores of {len(found.methods)} {what}."
+            return name, f"{lead} the cheapest of {len(tied)} tied scores of {len(comparison.methods)} {what}."
     default = next((name for name in _BY_DEFAULT if name in able), able[0])
     return default, "No outliers and no labels were given: this is the default for these outputs."
 
@@ -253,18 +253,15 @@ def _by_cost(names: Sequence[str], scores: ModelScores) -> list[str]:
         if method.score not in entries:  # a detector
             return 5, 0, 0, name
         place, entry = entries[method.score]
-        formula = entry.cost
-        level = next((i for i, signs in ((4, ("N", "pass", "layer")), (3, ("D²", "M")), (2, ("D",)), (1, ("T",)))
-                      if any(sign in formula for sign in signs)), 0)  # fmt: skip
-        return max(level, 3 * (method.projection != "none")), len({*entry.needs, *entry.fits_on}), place, name
+        projected = 3 if method.projection != "none" else 0
+        return max(entry.cost_class, projected), len({*entry.needs, *entry.fits_on}), place, name
 
     return sorted(names, key=cost)
 
 
 def _caught(scores: ModelScores, name: str, threshold: float, delta: float) -> tuple[Caught, ...]:
-    regimes = scores.regimes or {}
     return tuple(
-        Caught(outlier, regimes.get(outlier, ""),
+        Caught(outlier, scores.regimes.get(outlier, ""),
                proportion_interval(int((values[name] >= threshold).sum()), values[name].size, delta=delta), confirmed)
         for sets, confirmed in ((scores.outliers, False), (scores.confirm, True))
         for outlier, values in sets.items()
@@ -283,15 +280,16 @@ def _mark(promise: Promise) -> str:
     return "✓" if promise.holds else "!"
 
 
-def _share(found: Estimate | None) -> str:
-    if found is None:
+def share_text(estimate: Estimate | None) -> str:
+    """A share with its interval, in percent."""
+    if estimate is None:
         return "not measured"
-    return f"{100 * found.value:.1f} % [{100 * found.lower:.1f}, {100 * found.upper:.1f}]"
+    return f"{100 * estimate.value:.1f} % [{100 * estimate.lower:.1f}, {100 * estimate.upper:.1f}]"
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _plain(found: Estimate | None) -> dict[str, object]:
-    return {} if found is None else dict(vars(found))
+def _plain(estimate: Estimate | None) -> dict[str, object]:
+    return {} if estimate is None else dict(vars(estimate))

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, final
 from caveat._internal.checks import as_count, as_level, as_list, check_known
 from caveat._internal.html import small_table
 from caveat.errors import InputError
-from caveat.evaluation.assess import Assessment, assess
-from caveat.evaluation.decide import Decision
-from caveat.evaluation.findings import CellFacts, Findings
+from caveat.evaluation.decide import Decision, share_text
+from caveat.evaluation.findings import Assessment, CellFacts, Findings, assess, versions
 from caveat.evaluation.measure import Settings, cannot, fit, measure_model, measure_score
 from caveat.evaluation.parts import Parts
 from caveat.evaluation.records import Block, Data, Detection, Left, Method, ModelFacts, Record, Scores, long_rows
-from caveat.evaluation.versions import versions
 from caveat.outputs import Outputs
 from caveat.results import Comparison, Estimate
 from caveat.scores import Score, catalogue, detector, detectors, make
@@ -94,7 +92,9 @@ class Evaluation:
 
     def findings(self) -> Findings:
         """What a report reads."""
-        notes = [f"{', '.join(names)} left out ({reason})." for reason, names in _by_reason(self.left_out).items()]
+        left = self.left_out
+        notes = [f"{', '.join(name for name in left if left[name] == reason)} left out ({reason})."
+                 for reason in dict.fromkeys(left.values())]  # fmt: skip
         return Findings(
             self.title, self.records, {("model", self.settings.seed): self.assessment}, self.settings.alpha,
             self.settings.delta, self.false_alarm, self.risk, self.split,
@@ -103,9 +103,9 @@ class Evaluation:
 
     def detection(self, score: str, outlier: str) -> Detection:
         """The numbers of one score against one outlier set."""
-        for found in self.of(Detection):
-            if (str(found.method), found.block.outlier) == (score, outlier):
-                return found
+        for record in self.of(Detection):
+            if (str(record.method), record.block.outlier) == (score, outlier):
+                return record
         raise InputError(f"there is no result of score '{score}' on outlier set '{outlier}'.")
 
     def rows(self) -> list[dict[str, Any]]:
@@ -120,11 +120,11 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         decision, ranking = self.decision, self.ranking
-        rows = [] if self.accuracy is None else [("accuracy", _percent(self.accuracy))]
+        rows = [] if self.accuracy is None else [("accuracy", share_text(self.accuracy))]
         if decision is not None:
             rows.append(("reject when", f"{decision.method} is {decision.threshold:.6g} or more"))
             rows += [(promise.what, str(promise)) for promise in decision.promises]
-            rows += [(f"caught: {c.outlier}", _percent(c.share)) for c in decision.caught]
+            rows += [(f"caught: {c.outlier}", share_text(c.share)) for c in decision.caught]
         best = "" if ranking is None else f"Best scores (tied): {', '.join(ranking.layers[0])}. "
         return small_table(self.title, rows, note=best + " ".join(decision.warnings if decision is not None else ()))
 
@@ -186,7 +186,7 @@ def evaluate(
     title
         Heading of the report.
     progress
-        Told what is being done.
+        Called with each step.
 
     Examples
     --------
@@ -205,9 +205,9 @@ def evaluate(
     false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
     if regime:
         check_known(regime, set((regimes or {}).values()), "regime of the outlier sets")
-    given = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
-    given.check()
-    parts = given.with_calibration(seed)
+    sources = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
+    sources.check()
+    parts = sources.with_calibration(seed)
     chosen, left = choose_scores(parts, scores)
     block, steps = Block("model", seed), 2 + len(chosen)
     tell = progress or (lambda what, done, total: None)
@@ -221,21 +221,10 @@ def evaluate(
         records += measure_score(score, method, parts, block, settings)
     records += [Left(block, method, reason) for method, reason in left.items()]
     named = tuple(_with_regime(record, regimes or {}) for record in records)
-    found = assess(named, false_alarm=false_alarm, risk=risk, delta=delta, seed=seed, regime=regime)
+    assessment = assess(named, false_alarm=false_alarm, risk=risk, delta=delta, seed=seed, regime=regime)
     return Evaluation(
-        title, named, found, settings, false_alarm, risk, parts.split, time.perf_counter() - started, versions()
+        title, named, assessment, settings, false_alarm, risk, parts.split, time.perf_counter() - started, versions()
     )
-
-
-def _percent(found: Estimate) -> str:
-    return f"{100 * found.value:.1f} % [{100 * found.lower:.1f}, {100 * found.upper:.1f}]"
-
-
-def _by_reason(left_out: Mapping[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, reason in left_out.items():
-        found.setdefault(reason, []).append(name)
-    return found
 
 
 def _with_regime(record: Record, regimes: Mapping[str, str]) -> Record:
@@ -269,7 +258,7 @@ def choose_scores(parts: Parts, scores: Iterable[str | Score] | None) -> tuple[d
 
 
 def _named(name: str) -> Score:
-    known = {entry.name for entry in catalogue()} | set(ALIASES)
-    if name not in known and name in {entry.name for entry in detectors()}:
+    names = {entry.name for entry in catalogue()} | set(ALIASES)
+    if name not in names and name in {entry.name for entry in detectors()}:
         return detector(name)
     return make(name)

@@ -1,17 +1,42 @@
-"""Everything that a report prints, of one model or of many: records, what they amount to, and how they came about."""
+"""From records to what a report prints: ranking and decision of every model, and how the numbers came about."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import platform
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from types import MappingProxyType
 from typing import TypeVar, final
 
-from caveat.evaluation.assess import Assessment
-from caveat.evaluation.records import Record
+import numpy as np
 
-__all__ = ["CellFacts", "FailureFacts", "Findings"]
+from caveat import __version__
+from caveat.evaluation.decide import Decision, ModelScores, decide
+from caveat.evaluation.rank import error_placements, rank_methods
+from caveat.evaluation.records import Answers, Record, Scores, SetFacts
+from caveat.metrics import Placements
+from caveat.results import Comparison
+
+__all__ = ["Assessment", "CellFacts", "FailureFacts", "Findings", "assess", "versions"]
 
 R = TypeVar("R")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """What the records of one model amount to.
+
+    ``ranking`` compares methods by their mean AUROC over the outlier sets, ``by_regime`` over the sets of each regime,
+    ``errors`` by how well they warn of the model's own errors. None where there is nothing to compare.
+    """
+
+    ranking: Comparison | None
+    by_regime: Mapping[str, Comparison]
+    errors: Comparison | None
+    decision: Decision | None
 
 
 @final
@@ -83,3 +108,65 @@ class Findings:
     def models(self) -> tuple[tuple[str, int], ...]:
         """Every model and seed, in the order of the records."""
         return tuple(dict.fromkeys((record.block.model, record.block.seed) for record in self.records))
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Name -> version of Caveat, Python and the packages that do the arithmetic.
+
+    >>> list(versions())
+    ['caveat', 'python', 'numpy', 'scipy', 'scikit-learn']
+    """
+    own = {"caveat": __version__, "python": platform.python_version()}
+    return MappingProxyType(own | {name: version(name) for name in ("numpy", "scipy", "scikit-learn")})
+
+
+def assess(
+    records: Iterable[Record], *, false_alarm: float, risk: float, delta: float, seed: int, regime: str = ""
+) -> Assessment:
+    """Rank the methods of one model and seed, and decide; ``regime`` restricts the choice to its outlier sets."""
+    kept = [record for record in records if isinstance(record, (Scores, Answers, SetFacts))]
+    scores = _collect(kept)
+    sets = next((r for r in kept if isinstance(r, SetFacts) and not r.block.outlier), None)
+    regimes = scores.regimes
+    ranking = _ranking(scores, list(scores.outliers), delta)
+    names = list(dict.fromkeys(name for name in regimes.values() if name))
+    by_regime = {
+        name: comparison
+        for name in names
+        if (comparison := _ranking(scores, [o for o in scores.outliers if regimes.get(o) == name], delta)) is not None
+    }
+    errors = None
+    right = scores.correct.get("inlier")
+    if right is not None and right.any() and not right.all() and len(scores.inlier) > 1:
+        errors = rank_methods({m: error_placements(v, right) for m, v in scores.inlier.items()}, alpha=delta)
+    chosen_by = by_regime.get(regime, ranking) if regime else ranking
+    decision = decide(scores, chosen_by, errors, sets, false_alarm=false_alarm, risk=risk, delta=delta, seed=seed)
+    return Assessment(ranking, by_regime, errors, decision)
+
+
+def _ranking(scores: ModelScores, outliers: list[str], delta: float) -> Comparison | None:
+    if not outliers or not scores.inlier:
+        return None
+    complete = [m for m in scores.inlier if all(m in scores.outliers[o] for o in outliers)]
+    placements = {
+        m: Placements.of(inlier=scores.inlier[m], outliers=[scores.outliers[o][m] for o in outliers]) for m in complete
+    }
+    return rank_methods(placements, alpha=delta) if placements else None
+
+
+def _collect(records: list[Scores | Answers | SetFacts]) -> ModelScores:
+    scores = ModelScores()
+    for record in records:
+        if isinstance(record, Answers):
+            scores.correct[record.role] = record.correct.astype(np.bool_)
+        elif isinstance(record, Scores):
+            name, block = str(record.method), record.block
+            scores.methods[name] = record.method
+            if block.outlier:
+                sets = scores.outliers if record.role == "outlier" else scores.confirm
+                sets.setdefault(block.outlier, {})[name] = record.values
+                scores.regimes.setdefault(block.outlier, block.regime)
+            else:
+                (scores.inlier if record.role == "inlier" else scores.calibration)[name] = record.values
+    return scores

@@ -121,81 +121,66 @@ def measure_score(score: Score, method: Method, parts: Parts, block: Block, sett
         yield Scores(block, method, "calibration", _checked(score.score(rows), "calibration"))
     for name, outputs in parts.confirm.items():
         yield Scores(replace(block, outlier=name), method, "confirm", _checked(score.score(outputs), name))
-    measure = _Measure(method, settings)
     correct = parts.held_out.correct
     if correct is not None:
-        yield from measure.selective(block, inside, correct, errors=True)
-    yield from _histograms(block, method, inside, outside)
+        yield from _selective(method, block, settings, inside, correct)
+    bins = histogram({"": inside, **outside})
+    for name, shares in bins.shares.items():
+        yield Histogram(replace(block, outlier=name), str(method), bins.edges, shares)
     if not outside:
         return
     band = FPRBand(inside, delta=settings.delta, two_sided=True)
     for name, values in outside.items():
         here = replace(block, outlier=name)
         yield Scores(here, method, "outlier", values)
-        yield measure.detection(here, inside, values)
+        yield _detection(method, here, settings, inside, values)
         curve = roc_band(band, values)
         yield Curve(here, str(method), "roc", curve.fpr, curve.tpr, curve.lower, curve.upper)
         if correct is not None and correct.any():
-            yield from measure.selective(here, *ood_failures(inlier=inside, correct=correct, outlier=values))
+            failures = ood_failures(inlier=inside, correct=correct, outlier=values)
+            yield from _selective(method, here, settings, *failures)
 
 
 def _checked(values: Floats, name: str) -> Floats:
     return as_vector(values, f"the score on {name}")  # NaN and infinity are a failure of the score, not a rank
 
 
-@final
-class _Measure:
-    """The metrics that were asked for, each random step with a stream of its own."""
-
-    def __init__(self, method: Method, settings: Settings) -> None:
-        self.method, self.settings = method, settings
-
-    def detection(self, block: Block, inside: Floats, outside: Floats) -> Detection:
-        found: dict[str, Estimate] = {}
-        wanted, delta = self.settings.metrics, self.settings.delta
-        if "auroc" in wanted:
-            found["auroc"] = auroc_interval(inlier=inside, outlier=outside, delta=delta)
-        if "auroc_guaranteed" in wanted:
-            found["auroc_guaranteed"] = conformal_auroc(inlier=inside, outlier=outside, delta=delta, two_sided=True)
-        if "fpr95" in wanted:
-            caught = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="outlier")
-            kept = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="inlier")
-            rejected, accepted = int((inside >= caught).sum()), int((outside <= kept).sum())
-            found["fpr95_outlier_positive"] = proportion_interval(rejected, inside.size, delta=delta)
-            found["fpr95_inlier_positive"] = proportion_interval(accepted, outside.size, delta=delta)
-        if "aupr" in wanted:
-            value = aupr(inlier=inside, outlier=outside)
-            found["aupr"] = Estimate(value, np.nan, np.nan, np.nan, inside.size + outside.size, "no interval")
-        return Detection(block, self.method, **found)
-
-    def selective(
-        self, block: Block, values: Floats, right: NDArray[np.bool_], *, errors: bool = False
-    ) -> Iterator[Record]:
-        settings = self.settings
-        wanted = [name for name in ("aurc", "augrc") if name in settings.metrics]
-        rng = stream(settings.seed, "bootstrap", str(self.method), block.outlier)
-        found: dict[str, Estimate] = {}
-        if wanted:
-            found = dict(
-                selective_intervals(
-                    score=values, correct=right, rng=rng, metrics=wanted, delta=settings.delta,
-                    resamples=settings.resamples,
-                )
-            )  # fmt: skip
-        if errors and "auroc" in settings.metrics and right.any() and not right.all():
-            found["auroc_of_errors"] = auroc_interval(
-                inlier=values[right], outlier=values[~right], delta=settings.delta
-            )
-        yield Selective(block, self.method, **found)
-        coverage, risk = risk_points(values, right)
-        none = np.full(coverage.size, np.nan)
-        yield Curve(block, str(self.method), "risk", coverage, risk, none, none)
+def _detection(method: Method, block: Block, settings: Settings, inside: Floats, outside: Floats) -> Detection:
+    estimates: dict[str, Estimate] = {}
+    wanted, delta = settings.metrics, settings.delta
+    if "auroc" in wanted:
+        estimates["auroc"] = auroc_interval(inlier=inside, outlier=outside, delta=delta)
+    if "auroc_guaranteed" in wanted:
+        estimates["auroc_guaranteed"] = conformal_auroc(inlier=inside, outlier=outside, delta=delta, two_sided=True)
+    if "fpr95" in wanted:
+        caught = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="outlier")
+        kept = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="inlier")
+        rejected, accepted = int((inside >= caught).sum()), int((outside <= kept).sum())
+        estimates["fpr95_outlier_positive"] = proportion_interval(rejected, inside.size, delta=delta)
+        estimates["fpr95_inlier_positive"] = proportion_interval(accepted, outside.size, delta=delta)
+    if "aupr" in wanted:
+        value = aupr(inlier=inside, outlier=outside)
+        estimates["aupr"] = Estimate(value, np.nan, np.nan, np.nan, inside.size + outside.size, "no interval")
+    return Detection(block, method, **estimates)
 
 
-def _histograms(block: Block, method: Method, inside: Floats, outside: dict[str, Floats]) -> Iterator[Histogram]:
-    found = histogram({"": inside, **outside})
-    for name, shares in found.shares.items():
-        yield Histogram(replace(block, outlier=name), str(method), found.edges, shares)
+def _selective(
+    method: Method, block: Block, settings: Settings, values: Floats, right: NDArray[np.bool_]
+) -> Iterator[Record]:
+    wanted = [name for name in ("aurc", "augrc") if name in settings.metrics]
+    rng = stream(settings.seed, "bootstrap", str(method), block.outlier)
+    estimates: dict[str, Estimate] = {}
+    if wanted:
+        estimates |= selective_intervals(score=values, correct=right, rng=rng, metrics=wanted, delta=settings.delta,
+                                         resamples=settings.resamples)  # fmt: skip
+    if not block.outlier and "auroc" in settings.metrics and right.any() and not right.all():
+        estimates["auroc_of_errors"] = auroc_interval(
+            inlier=values[right], outlier=values[~right], delta=settings.delta
+        )
+    yield Selective(block, method, **estimates)
+    coverage, risk = risk_points(values, right)
+    none = np.full(coverage.size, np.nan)
+    yield Curve(block, str(method), "risk", coverage, risk, none, none)
 
 
 # -- the model itself -------------------------------------------------------------------------------------------------
@@ -224,12 +209,12 @@ def _data(parts: Parts, block: Block) -> Iterator[Data]:
 
 def _quality(inlier: Outputs, block: Block, settings: Settings) -> Iterator[Record]:
     wanted, delta = settings.metrics, settings.delta
-    found = {"accuracy": accuracy(inlier, delta=delta, name=block.model)} if "accuracy" in wanted else {}
+    estimates = {"accuracy": accuracy(inlier, delta=delta, name=block.model)} if "accuracy" in wanted else {}
     if {"ece", "brier", "nll"} & set(wanted):
         rng = stream(settings.seed, "bootstrap", "calibration")
         quality = calibration(inlier, rng=rng, delta=delta, resamples=settings.resamples)
-        found |= {name: getattr(quality, name) for name in ("ece", "brier", "nll") if name in wanted}
-    yield ModelFacts(block, **found)
+        estimates |= {name: getattr(quality, name) for name in ("ece", "brier", "nll") if name in wanted}
+    yield ModelFacts(block, **estimates)
     bins = reliability(probs=inlier.probs, labels=inlier.labels)
     shares = [
         proportion_interval(round(share * count), int(count), delta=delta)
@@ -252,16 +237,16 @@ def _sets(parts: Parts, block: Block, settings: Settings) -> Iterator[Record]:
         sets = method.predict(inlier, rng=next(rngs))
         covered = sets.covers(inlier.labels)
         hits = int(covered.sum())
-        found = _sizes(sets, block, name)
-        found = replace(
-            found, promised=sets.level, coverage=proportion_interval(hits, inlier.n, delta=settings.delta),
+        facts = _sizes(sets, block, name)
+        facts = replace(
+            facts, promised=sets.level, coverage=proportion_interval(hits, inlier.n, delta=settings.delta),
             verdict=coverage_verdict(hits, inlier.n, n_calibration=held.n, alpha=settings.alpha).verdict,
             n_calibration=held.n, caveat=sets.caveat, sscv=sscv(covered=covered, sizes=sets.sizes, alpha=sets.alpha),
         )  # fmt: skip
         if ease is not None:
-            found, curves = _by_difficulty(found, sets, inlier, ease, how, settings.delta)
+            facts, curves = _by_difficulty(facts, sets, inlier, ease, how, settings.delta)
             yield from curves
-        yield found
+        yield facts
         for outlier, outputs in parts.outliers.items():
             if outputs.has("probs"):
                 rng = stream(settings.seed, "sets", name, "outlier", outlier)
@@ -283,7 +268,7 @@ def _ease(outputs: Outputs, seed: int) -> tuple[Floats | None, str]:
 
 
 def _by_difficulty(
-    found: SetFacts, sets: PredictionSets, outputs: Outputs, ease: Floats, how: str, delta: float
+    facts: SetFacts, sets: PredictionSets, outputs: Outputs, ease: Floats, how: str, delta: float
 ) -> tuple[SetFacts, list[Curve]]:
     covered, sizes = sets.covers(outputs.labels), sets.sizes
     ranks = true_ranks(probs=outputs.probs, labels=outputs.labels)
@@ -293,19 +278,19 @@ def _by_difficulty(
             warnings.simplefilter("ignore", CaveatWarning)
             follows = t_ss(sizes=sizes, ranks=ranks, ease=ease, bins=bins)
         violation = t_cv(covered=covered, ease=ease, alpha=sets.alpha, bins=bins)
-        caveat = f"{found.caveat} T-CV and T-SS: {bins} bins, {how}.".strip()
-        found = replace(found, t_cv=violation, t_ss=follows, caveat=caveat)
+        caveat = f"{facts.caveat} T-CV and T-SS: {bins} bins, {how}.".strip()
+        facts = replace(facts, t_cv=violation, t_ss=follows, caveat=caveat)
     shown = min(_SHOWN_BINS, sets.n)
     number = equal_mass(ease, shown)
     x = np.arange(shown, dtype=np.float64)
     none = np.full(shown, np.nan)
     curves = [
-        Curve(found.block, found.set_method, f"{name}_by_difficulty", x, bin_means(values, number, shown), none, none)
+        Curve(facts.block, facts.set_method, f"{name}_by_difficulty", x, bin_means(values, number, shown), none, none)
         for name, values in (("size", sizes), ("rank", ranks))
     ]
     shares = [proportion_interval(int(covered[number == i].sum()), int((number == i).sum()), delta=delta)
               for i in range(shown)]  # fmt: skip
-    return found, [*curves, Curve(found.block, found.set_method, "coverage_by_difficulty", x, *_ends(shares))]
+    return facts, [*curves, Curve(facts.block, facts.set_method, "coverage_by_difficulty", x, *_ends(shares))]
 
 
 def _ends(shares: list[Estimate]) -> tuple[Floats, Floats, Floats]:

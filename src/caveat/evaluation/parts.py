@@ -89,10 +89,10 @@ class Parts:
                 raise InputError(f"an outlier set cannot be called '{name}'. Give it another name.")
         seen: dict[str, tuple[str, int]] = {}
         for role, outputs in self.roles().items():
-            found = {"classes": outputs.n_classes if outputs.has("predictions") else None}
+            counts = {"classes": outputs.n_classes if outputs.has("predictions") else None}
             for name in ("features", "embeddings"):
-                found[f"columns of {name}"] = getattr(outputs, name).shape[1] if outputs.has(name) else None
-            for what, count in found.items():
+                counts[f"columns of {name}"] = getattr(outputs, name).shape[1] if outputs.has(name) else None
+            for what, count in counts.items():
                 if count is None:
                     continue
                 first, expected = seen.setdefault(what, (role, count))

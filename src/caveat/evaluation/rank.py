@@ -4,7 +4,7 @@ Within one model: all pairs of methods by DeLong's paired test of the mean AUROC
 pairs. For the model's own errors the same test compares right with wrong answers; it is a test of AUGRC too, because on
 the same answers $AUGRC_a - AUGRC_b = (AUROC_b - AUROC_a)\, n_{right} n_{wrong} / n^2$. Over several models or seeds:
 Friedman, then Conover-Holm on ranks (``caveat.stats.compare``). Both fill a ``Comparison``; guaranteed intervals are
-shown beside and decide no rank.
+shown for information and decide no rank.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def rank_methods(placements: Mapping[str, Placements], *, alpha: float = 0.05) -
     ((('good', 'same'), ('poor',)), 1, 3)
     """
 
-    areas = {name: found.auroc for name, found in placements.items()}
+    areas = {name: placement.auroc for name, placement in placements.items()}
     names = sorted(areas, key=lambda name: (-areas[name], name))
     k = len(names)
     p = np.ones((k, k))

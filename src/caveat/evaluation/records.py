@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, final
+from typing import Any, Literal, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -272,15 +272,11 @@ Record = (
     Data | ModelFacts | SetFacts | Detection | Selective | Curve | Histogram | Scores | Answers | Collapse | Proximity
     | Certificate | Left
 )  # fmt: skip
-RECORDS: Mapping[str, Any] = {
-    kind.__name__: kind
-    for kind in (Data, ModelFacts, SetFacts, Detection, Selective, Curve, Histogram, Scores, Answers, Collapse,
-                 Proximity, Certificate, Left)
-}  # fmt: skip
+RECORDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Record)}
 
 
 def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
-    """One row per number: of which model, outlier set and method, which metric, with its interval.
+    """One row per number: model, outlier set, method, metric, value and interval.
 
     >>> number = Estimate(0.9, 0.8, 1.0, level=0.95, n=100, method="DeLong")
     >>> row = next(long_rows([Detection(Block("net", outlier="svhn"), Method("msp"), auroc=number)]))

@@ -11,21 +11,6 @@ from caveat.errors import MissingExtraError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "ACCENT",
-    "COLORS",
-    "DASHES",
-    "GRID",
-    "HATCHES",
-    "INK",
-    "MUTED",
-    "draw_curve",
-    "legend_above",
-    "plain",
-    "prepare",
-    "save",
-]
-
 INK, MUTED, GRID, ACCENT = "#1a1a1a", "#767676", "#e4e4e4", "#b3541e"
 # Colors of Okabe and Ito that are readable on white. Each has its own line style and hatch, so that a print in grey
 # still tells the curves apart.
@@ -74,7 +59,7 @@ def draw_curve(ax: Axes, x: Any, y: Any, label: str, **options: Any) -> int:
 
 
 def legend_above(ax: Axes, *, points: float = 0.0) -> None:
-    """A legend above the axes, so many points higher if something else is there: for plots that fill the inside."""
+    """A legend above the axes, raised by ``points``: for plots that fill the inside."""
     from matplotlib.transforms import ScaledTranslation
 
     root = ax.figure.figure

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from caveat._internal.checks import as_list, as_number, as_vector
 from caveat.plots._axes import COLORS, DASHES, INK, MUTED, legend_above, plain, prepare
@@ -54,8 +54,10 @@ def histogram(
     samples += [as_vector(sets[name], f"outliers {name}" if len(sets) > 1 else "outliers") for name in names]
     ax = prepare(ax, "histogram", size=(6.4, 3.8 + 0.12 * len(samples)))
     bins = common_bins({str(i): values for i, values in enumerate(samples)})
-    if not np.allclose(np.diff(bins.edges), bins.edges[1] - bins.edges[0]):
-        _widening_axis(ax, bins.edges)
+    if bins.unit:
+        ax.set_xscale("function", functions=(bins.place, bins.value))
+        ticks = [float(f"{edge:.2g}") for edge in bins.edges[np.linspace(1, bins.edges.size - 2, 8).astype(int)]]
+        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     labels = ["inliers", *(plain(name) for name in sets)]
     if threshold is not None:
         at = as_number(threshold, "threshold")
@@ -76,22 +78,3 @@ def histogram(
     ax.set_ylim(bottom=0)
     legend_above(ax)
     return ax
-
-
-def _widening_axis(ax: Axes, edges: NDArray[np.float64]) -> None:
-    """Give each bin the same width on the axis; beyond the ends the axis goes on as in the end bins."""
-    places, steps = np.arange(edges.size, dtype=np.float64), np.diff(edges)
-
-    def forward(values: Any) -> Any:
-        x = np.asarray(values, dtype=np.float64)
-        beyond = np.minimum(x - edges[0], 0) / steps[0] + np.maximum(x - edges[-1], 0) / steps[-1]
-        return np.interp(x, edges, places) + beyond
-
-    def inverse(values: Any) -> Any:
-        place = np.asarray(values, dtype=np.float64)
-        beyond = np.minimum(place, 0) * steps[0] + np.maximum(place - places[-1], 0) * steps[-1]
-        return np.interp(place, places, edges) + beyond
-
-    ax.set_xscale("function", functions=(forward, inverse))
-    ticks = [float(f"{edge:.2g}") for edge in edges[np.linspace(1, edges.size - 2, 8).astype(int)]]
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

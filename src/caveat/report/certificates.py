@@ -13,24 +13,24 @@ import numpy as np
 
 from caveat.evaluation.records import Certificate
 from caveat.report.chart import Axis, Chart, Panel
-from caveat.report.model_tables import mean_of
-from caveat.report.tables import Cell, Column, Group, Line, Table
-from caveat.report.view import View
+from caveat.report.histograms import steps
+from caveat.report.tables import Cell, Column, Group, Table, count_cell, make_table, number_cell
+from caveat.report.view import View, mean_of
 from caveat.report.words import count, interval, level, listing, number, percent, shorten
-from caveat.results import Estimate
 
 __all__ = ["bound_panels", "certificate_panels", "certificate_table", "class_panels", "sandwich", "strength"]
 
 Key = tuple[str, str, float]  # model, method, radius
 STRONG, WEAK = 0.9, 0.5  # GAUC from which a set counts as told apart, and below which nothing useful is promised
 AREAS = ("auc", "aauc", "gauc")
+SHARES = ("mean_confidence", "mean_bound", "zero_gradients")
 
 
 def _models(view: View) -> dict[Key, list[Certificate]]:
-    found: dict[Key, list[Certificate]] = {}
+    models: dict[Key, list[Certificate]] = {}
     for c in view.findings.of(Certificate):
-        found.setdefault((c.block.model, c.method, c.epsilon), []).append(c)
-    return found
+        models.setdefault((c.block.model, c.method, c.epsilon), []).append(c)
+    return models
 
 
 def _label(view: View, key: Key) -> str:
@@ -62,8 +62,8 @@ def strength(view: View) -> list[str]:
     for key, certificates in _models(view).items():
         strong = list(dict.fromkeys(c.block.outlier for c in certificates if c.gauc >= STRONG))
         weak = list(dict.fromkeys(c.block.outlier for c in certificates if c.gauc < WEAK))
-        right = mean_of([_plain(c.accuracy) for c in certificates[:1]])
-        parts = [f"{_label(view, key)}: accuracy {percent(right.value)}." if right else f"{_label(view, key)}."]
+        right = certificates[0].accuracy
+        parts = [f"{_label(view, key)}{'' if math.isnan(right) else f': accuracy {percent(right)}'}."]
         parts += [f"Certified to tell apart (GAUC of {STRONG:g} or more): {listing(strong)}."] if strong else []
         parts += [f"No useful promise (GAUC below {WEAK:g}): {listing(weak)}."] if weak else []
         sentences.append(" ".join(parts))
@@ -72,23 +72,21 @@ def strength(view: View) -> list[str]:
 
 def certificate_table(view: View) -> Table | None:
     """AUC, AAUC and GAUC of every model at every radius, by outlier set; means over seeds."""
-    models = _models(view)
-    if not models:
-        return None
     groups = []
-    for key, certificates in models.items():
+    for key, certificates in _models(view).items():
         lines = []
         for outlier in dict.fromkeys(c.block.outlier for c in certificates):
             mine = [c for c in certificates if c.block.outlier == outlier]
             band = mean_of([c.gauc_guaranteed for c in mine])
-            cells = [_cell([getattr(c, name) for c in mine], "number") for name in AREAS]
-            cells.append(Cell("–") if band is None else Cell(interval(band), band.lower))
-            cells += [_cell([getattr(c, name) for c in mine], "percent")
-                      for name in ("mean_confidence", "mean_bound", "zero_gradients")]  # fmt: skip
-            lines.append(Line((Cell(outlier), *cells, Cell(f"{mine[0].n:,}", float(mine[0].n)))))
-        right = mean_of([_plain(certificates[0].accuracy)])
-        heading = _label(view, key) + (f", accuracy {percent(right.value)}" if right else "")
-        groups.append(Group(heading, tuple(lines), key[0]))
+            areas, shares = ([number_cell(mean_of([getattr(c, name) for c in mine]), style) for name in names]
+                             for names, style in ((AREAS, "number"), (SHARES, "percent")))  # fmt: skip
+            bounds = "not measured" if band is None else Cell(interval(band), band.lower)
+            lines.append((outlier, *areas, bounds, *shares, count_cell(mine[0].n)))
+        right = certificates[0].accuracy
+        heading = _label(view, key) + ("" if math.isnan(right) else f", accuracy {percent(right)}")
+        groups.append(Group(heading, lines, key[0]))
+    if not groups:
+        return None
     epsilons = sorted({c.epsilon for c in view.findings.of(Certificate)})
     caption = (
         f"Radius {listing([f'{e:g}' for e in epsilons])} in every pixel. AUC: outliers unchanged. AAUC: attacked; a "
@@ -96,10 +94,10 @@ def certificate_table(view: View) -> Table | None:
         f"inliers, with {level(1 - view.delta)} confidence."
     )
     names = ("AUC", "AAUC", "GAUC", "GAUC band", "Mean confidence", "Mean bound", "Zero gradients", "Samples")
-    columns = (Column("Outlier set", number=False), *map(Column, names))
+    columns = ("Outlier set", *map(Column, names))
     caveats = tuple(dict.fromkeys(c.caveat for c in view.findings.of(Certificate) if c.caveat))
     notes = tuple(("abcdefghijklmnopqrstuvwxyz"[i % 26], caveat) for i, caveat in enumerate(caveats))
-    return Table("certificates", "Certificates", caption, columns, tuple(groups), notes)
+    return make_table("certificates", "Certificates", caption, columns, groups=groups, notes=notes)
 
 
 def certificate_panels(view: View) -> list[Panel]:
@@ -107,26 +105,26 @@ def certificate_panels(view: View) -> list[Panel]:
     panels: list[Panel] = []
     for key, certificates in _models(view).items():
         sets = list(dict.fromkeys(c.block.outlier for c in certificates))
-        found = {}
+        areas = {}
         for outlier in sets:
             mine = [c for c in certificates if c.block.outlier == outlier]
-            means = {name: mean_of([_plain(getattr(c, name)) for c in mine]) for name in AREAS}
-            found[outlier] = {name: mean.value for name, mean in means.items() if mean is not None}
-        least = min((v for values in found.values() for v in values.values()), default=0.0)
+            means = {name: mean_of([getattr(c, name) for c in mine]) for name in AREAS}
+            areas[outlier] = {name: mean.value for name, mean in means.items() if mean is not None}
+        least = min((v for values in areas.values() for v in values.values()), default=0.0)
         ticks = [(len(sets) - 0.5 - i, shorten(outlier, 22)) for i, outlier in enumerate(sets)]
         chart = Chart(
             f"certificate-{len(panels)}", Axis(0.0 if least < 0.5 else 0.5 if least < 0.9 else 0.9, 1, "AUC"),
             Axis(0, len(sets), ticks=ticks), size=(480, 26 * len(sets) + 50),
             margins=(6, 22, 40, 24 + 6.6 * max(len(text) for _, text in ticks)),
         )  # fmt: skip
-        told = []
-        for (outlier, values), (y, _) in zip(found.items(), ticks, strict=True):
+        texts = []
+        for (outlier, values), (y, _) in zip(areas.items(), ticks, strict=True):
             if values:
                 chart.rule(min(values.values()), y, max(values.values()), y, cls="span")
             for slot, (name, value) in enumerate(values.items(), start=1):
-                told.append(f"{outlier}: {name.upper()} {number(value)}")
-                chart.dot(value, y, told[-1], cls=f"dot slot-{slot} {name}", radius=7.5 - 1.5 * slot)
-        panels.append(chart.panel(_label(view, key), f"Certificates. {'; '.join(told)}.", model=key[0]))
+                texts.append(f"{outlier}: {name.upper()} {number(value)}")
+                chart.dot(value, y, texts[-1], cls=f"dot slot-{slot} {name}", radius=7.5 - 1.5 * slot)
+        panels.append(chart.panel(_label(view, key), f"Certificates. {'; '.join(texts)}.", model=key[0]))
     return panels
 
 
@@ -144,10 +142,10 @@ def bound_panels(view: View) -> list[Panel]:
                 Axis(0, 1.08 * top, "Share", percent=True), size=(340, 190),
             )  # fmt: skip
             if inside is not None:
-                steps, heights = np.repeat(inside.edges, 2)[1:-1], np.repeat(inside.shares, 2)
-                chart.fine(chart.area(steps, np.zeros(steps.size), heights), cls="hist grey")
-            steps, heights = np.repeat(c.edges, 2)[1:-1], np.repeat(c.shares, 2)
-            content = chart.area(steps, np.zeros(steps.size), heights) + chart.curve(steps, heights)
+                x, heights = steps(inside.edges, inside.shares)
+                chart.fine(chart.area(x, np.zeros(x.size), heights), cls="hist grey")
+            x, heights = steps(c.edges, c.shares)
+            content = chart.area(x, np.zeros(x.size), heights) + chart.curve(x, heights)
             chart.series(0, c.block.outlier, content, slot=1)
             chart.rule(c.mean_bound, 0, c.mean_bound, float(c.shares.max()), cls="promise")
             title = f"{_label(view, key)}: {c.block.outlier}"
@@ -168,24 +166,12 @@ def class_panels(view: View) -> list[Panel]:
                 f"classes-{len(panels)}", Axis(-0.5, len(c.classes) - 0.5, "Class", ticks=ticks),
                 Axis(0, 1, "Confidence"), size=(max(340, 22 * len(c.classes) + 80), 220),
             )  # fmt: skip
-            told = []
+            texts = []
             for i, (name, mean, bound) in enumerate(zip(c.classes, c.class_confidence, c.class_bound, strict=True)):
                 chart.rule(i, mean, i, bound, cls="span")
                 chart.dot(i, bound, f"{name}: mean upper bound {number(bound)}", cls="dot slot-3 aauc")
                 chart.dot(i, mean, f"{name}: mean confidence {number(mean)}", cls="dot slot-1")
-                told.append(f"{name} {number(mean)}, bound {number(bound)}")
-            about = f"Mean confidence on each class of {c.block.outlier}: {'; '.join(told)}."
+                texts.append(f"{name} {number(mean)}, bound {number(bound)}")
+            about = f"Mean confidence on each class of {c.block.outlier}: {'; '.join(texts)}."
             panels.append(chart.panel(f"{_label(view, key)}: {c.block.outlier}", about, model=c.block.model))
     return panels
-
-
-def _plain(value: float) -> Estimate:
-    return Estimate(value, np.nan, np.nan, np.nan, 1, "")
-
-
-def _cell(values: list[float], style: str) -> Cell:
-    found = mean_of([_plain(v) for v in values])
-    if found is None:
-        return Cell("–")
-    write = percent if style == "percent" else number
-    return Cell(write(found.value), found.value, "" if len(values) == 1 else interval(found, style))

@@ -1,6 +1,6 @@
 """Small SVG charts that a script can bring to life: they say where their axes lie, and each series carries its name.
 
-Lines are drawn in tenths of a pixel with relative steps, which keeps hundreds of curves in a page small. Colours,
+Lines are drawn in tenths of a pixel with relative steps, which keeps hundreds of curves in a page small. Colors,
 dashes and fonts come from the page (``page.css``), in light, dark and print.
 """
 
@@ -165,7 +165,8 @@ class Chart:
         (width, height), (top, right, bottom, left) = self.size, self.margins
         ends = [left, width - right, self.x.low, self.x.high], [height - bottom, top, self.y.low, self.y.high]
         at = " ".join(
-            f'data-{name}="{" ".join(f"{end:.10g}" for end in found)}"' for name, found in zip("xy", ends, strict=True)
+            f'data-{name}="{" ".join(f"{end:.10g}" for end in numbers)}"'
+            for name, numbers in zip("xy", ends, strict=True)
         )
         units = f'data-percent="{int(self.x.percent)}{int(self.y.percent)}" data-label="{html.escape(self.x.label)}"'
         across, down = _px(width - left - right + 1), _px(height - top - bottom + 3)

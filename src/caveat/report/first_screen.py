@@ -10,10 +10,10 @@ from caveat.evaluation.records import Certificate
 from caveat.report.certificates import certificate_panels, certificate_table, sandwich, strength
 from caveat.report.chart import Panel
 from caveat.report.curves import risk_panels
-from caveat.report.forest import MOST_SETS, SHOWN, caught_panel, forest_panel
 from caveat.report.histograms import threshold_panel
 from caveat.report.model_tables import decision_table
-from caveat.report.tables import Cell, Column, Group, Line, Table
+from caveat.report.ranks import MOST_SETS, SHOWN, caught_panel, forest_panel
+from caveat.report.tables import Table, make_table
 from caveat.report.verdicts import ERRORS, Verdict
 from caveat.report.view import View
 from caveat.report.words import count, level, listing, percent, share
@@ -176,22 +176,21 @@ def _threshold(value: float) -> str:
 
 
 def _study(view: View, verdicts: Verdicts) -> list[list[Card]]:
-    found: list[list[Card]] = []
+    columns: list[list[Card]] = []
     best = verdicts.get(("auroc", "", "all")) or verdicts.get(("augrc", "", ERRORS))
     if best is not None and (panel := forest_panel(view, best)) is not None:
-        found.append([_forest_card(view, best, panel)])
+        columns.append([_forest_card(view, best, panel)])
     if best is not None:
-        found.append([Card("verdict", "Ranking over models and seeds", lines=tuple(_verdict_lines(view, best)),
+        columns.append([Card("verdict", "Ranking over models and seeds", lines=tuple(_verdict_lines(view, best)),
                            table=_regime_groups(view, verdicts))])  # fmt: skip
     if (table := decision_table(view)) is not None:
         lines = table.groups[0].lines
-        short = Table("first-decisions", table.title, table.caption, table.columns,
-                      (Group("", lines[:MOST_DECISIONS]),))  # fmt: skip
+        short = make_table("first-decisions", table.title, table.caption, table.columns, lines[:MOST_DECISIONS])
         more = len(lines) - MOST_DECISIONS
         note = "Nothing is promised about outliers. Each score was chosen on these same outliers: confirm it on others."
         rest = f" {count(more, 'more decision')} under All numbers." if more > 0 else ""
-        found.append([Card("decisions", "Decision of every model", f"{table.caption} {note}{rest}", table=short)])
-    return found
+        columns.append([Card("decisions", "Decision of every model", f"{table.caption} {note}{rest}", table=short)])
+    return columns
 
 
 def _verdict_lines(view: View, best: Verdict) -> list[str]:
@@ -220,11 +219,8 @@ def _regime_groups(view: View, verdicts: Verdicts) -> Table | None:
     for regime in (*view.regime_names, ERRORS):
         v = verdicts.get(("augrc" if regime == ERRORS else "auroc", "", regime))
         if v is not None:
-            lines.append(Line((Cell(regime), Cell(v.sentence()), Cell(v.blocks()))))
-    if not lines:
-        return None
-    columns = (Column("Regime", number=False), Column("Best group", number=False), Column("Rests on", number=False))
-    return Table("first-regimes", "Best group by regime", "", columns, (Group("", tuple(lines)),))
+            lines.append((regime, v.sentence(), v.blocks()))
+    return make_table("first-regimes", "Best group by regime", "", ("Regime", "Best group", "Rests on"), lines)
 
 
 def _certified(view: View) -> list[list[Card]]:

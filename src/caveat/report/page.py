@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, final
 
 from caveat.evaluation.findings import Findings
 from caveat.evaluation.records import Certificate, Left
-from caveat.report import certificates, curves, method_tables, model_tables, sets
+from caveat.report import certificates, curves, method_tables, model_tables
 from caveat.report.chart import SLOTS, Panel
 from caveat.report.first_screen import Verdicts, cards, subtitle
 from caveat.report.histograms import ridge_panel
 from caveat.report.notes import notes_of
+from caveat.report.ranks import clique_panel, critical_difference_panel
 from caveat.report.tables import Table, latex_page, markdown_page
-from caveat.report.ties import clique_panel, critical_difference_panel
 from caveat.report.verdicts import ERRORS, METRICS, judge_all
 from caveat.report.view import View
 
@@ -90,7 +90,7 @@ def render_report(findings: Findings) -> tuple[str, str, str]:
             sections=_sections(view, verdicts, offered, tables),
             offered=list(enumerate(offered)),
             slots=SLOTS,
-            set_names=sets.set_names(view),
+            set_names=curves.set_names(view),
             models=view.models if len(view.models) > 1 else (),
             regimes=view.regime_names if len(view.models) > 1 and len(view.regime_names) > 1 else (),
             notes=notes_of(view, verdicts),
@@ -119,10 +119,10 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
     overall, errors = verdicts.get(("auroc", "", "all")), verdicts.get(("augrc", "", ERRORS))
     decision = view.decision(view.units[0]) if view.single and view.units else None
     chosen = str(decision.method) if decision else ""
-    found = {
+    tables = {
         "decisions": model_tables.decision_table(view),
         "caught": model_tables.caught_table(view),
-        "ranking": None if overall is None else method_tables.ranking_table(view, overall, chosen=chosen),
+        "ranking": method_tables.ranking_table(view, overall, chosen=chosen),
         "regimes": method_tables.regime_table(view, order),
         "numbers": method_tables.numbers_table(view, order),
         "errors": method_tables.errors_table(view, errors),
@@ -140,42 +140,42 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
         "left_out": model_tables.left_out_table(view),
         "scores": method_tables.score_table(view),
     }
-    return {name: table for name, table in found.items() if table is not None}
+    return {name: table for name, table in tables.items() if table is not None}
 
 
 def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: dict[str, Table]) -> list[Section]:
     def of(*names: str) -> tuple[Table, ...]:
         return tuple(tables[name] for name in names if name in tables)
 
-    found = [*_tie_sections(view, verdicts, offered)]
-    found.append(Section("roc", "ROC curves", "The band holds at all thresholds at once, for these outliers.",
+    sections = [*_tie_sections(view, verdicts, offered)]
+    sections.append(Section("roc", "ROC curves", "The band holds at all thresholds at once, for these outliers.",
                          tuple(curves.roc_panels(view, offered)), tables=of("roc"), legend="methods"))  # fmt: skip
-    found.append(Section(
+    sections.append(Section(
         "risk", "Errors and abstaining",
         "Risk: errors among the answers, from the lowest score up. Reliability: accuracy should equal confidence.",
         (*curves.risk_panels(view, offered, errors=True), *curves.reliability_panels(view)),
         tuple(curves.risk_panels(view, offered, errors=False, key="risk-out")), "With outliers counted as errors",
         of("risk", "models", "reliability"), "methods",
     ))  # fmt: skip
-    found.append(_histogram_section(view, offered))
-    found.append(Section(
+    sections.append(_histogram_section(view, offered))
+    sections.append(Section(
         "sets", "Prediction sets", "The line is the promise. Difficulty: how easily noise changes the answer.",
-        (*sets.size_panels(view), *sets.difficulty_panels(view)), tables=of("sets", "outlier_sets"), legend="sets",
+        (*curves.size_panels(view), *curves.difficulty_panels(view)), tables=of("sets", "outlier_sets"), legend="sets",
     ))  # fmt: skip
     if "certificates" in tables:
-        found.append(Section(
+        sections.append(Section(
             "certificates", "Certificates",
             "Upper bounds of the confidence on outliers, and confidence on inliers (grey). The line is the mean bound.",
             (*(certificates.certificate_panels(view) if view.methods else ()), *certificates.bound_panels(view)),
             tuple(certificates.class_panels(view)), "Confidence by class of the outliers",
             of("certificates") if view.methods else (),
         ))  # fmt: skip
-    found.append(Section("numbers", "All numbers", tables=of(
+    sections.append(Section("numbers", "All numbers", tables=of(
         "" if view.single else "decisions", "caught", "ranking", "regimes", "numbers", "errors", "left_out", "scores",
     )))  # fmt: skip
-    found.append(Section("data", "Data and roles", tables=of("data"), open=view.single))
-    found.append(Section("geometry", "Features and distances", tables=of("proximity", "collapse")))
-    return [s for s in found if s.panels or s.folded or s.tables]
+    sections.append(Section("data", "Data and roles", tables=of("data"), open=view.single))
+    sections.append(Section("geometry", "Features and distances", tables=of("proximity", "collapse")))
+    return [s for s in sections if s.panels or s.folded or s.tables]
 
 
 def _tie_sections(view: View, verdicts: Verdicts, order: Sequence[str]) -> list[Section]:
@@ -209,10 +209,10 @@ def _histogram_section(view: View, order: Sequence[str]) -> Section:
         threshold = float("nan") if decision is None else decision.threshold
         if view.places:  # otherwise the first screen shows it already
             shown.append(ridge_panel(view, unit, chosen, key=f"chosen-{i}", threshold=threshold))
-        found = [ridge_panel(view, unit, name, key=f"hist-{i}-{j}") for j, name in enumerate(order[:most])
+        panels = [ridge_panel(view, unit, name, key=f"hist-{i}-{j}") for j, name in enumerate(order[:most])
                  if name != chosen]  # fmt: skip
-        beside = 2 if view.single and view.places else 0
-        shown, others = [*shown, *found[:beside]], [*others, *found[beside:]]
+        open_panels = 2 if view.single and view.places else 0
+        shown, others = [*shown, *panels[:open_panels]], [*others, *panels[open_panels:]]
     lead = (
         "Inliers are filled, each outlier set is a line. Dashed: the threshold of the chosen score, which comes first."
     )
@@ -228,7 +228,7 @@ def _repeat(view: View) -> list[str]:
         for name, version in cell.versions.items():
             versions.setdefault(name, set()).add(version)
     made = ", ".join(
-        f"{name} {' and '.join(sorted(found))}" for name, found in sorted(versions.items()) if found != {""}
+        f"{name} {' and '.join(sorted(numbers))}" for name, numbers in sorted(versions.items()) if numbers != {""}
     )
     seeds = ", ".join(str(seed) for seed in sorted({seed for _, seed in view.units}))
     settings = {"false_alarm": f.false_alarm, "risk": f.risk, "alpha": f.alpha, "delta": f.delta}

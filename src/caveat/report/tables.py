@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
-from caveat.results import Estimate
+import numpy as np
 
-__all__ = ["Cell", "Column", "Group", "Line", "Table", "latex", "latex_text", "markdown", "markdown_text"]
+from caveat.report.words import STYLES, interval
+from caveat.results import Comparison, Estimate
+
+__all__ = [
+    "Cell", "Column", "Group", "Table", "comparison_latex", "comparison_markdown", "count_cell", "latex", "latex_text",
+    "make_table", "markdown", "markdown_text", "number_cell",
+]  # fmt: skip
 
 
 @final
@@ -26,23 +32,16 @@ class Column:
 @final
 @dataclass(frozen=True)
 class Cell:
-    """What a cell shows. ``value`` sorts; ``band`` is also drawn as a bar on the page."""
+    """What a cell shows; ``value`` sorts."""
 
     text: str
     value: float | None = None
     interval: str = ""
     strong: bool = False
     mark: str = ""
-    band: Estimate | None = None
 
 
-@final
-@dataclass(frozen=True)
-class Line:
-    """One row; ``family`` is what its score reads, for the filter."""
-
-    cells: tuple[Cell, ...]
-    family: str = ""
+Row = Sequence[Any]  # cells, and plain texts that become cells
 
 
 @final
@@ -51,7 +50,7 @@ class Group:
     """Rows under a common heading, which may be empty."""
 
     heading: str
-    lines: tuple[Line, ...]
+    lines: Sequence[Row]
     source: str = ""
     regime: str = ""
 
@@ -68,7 +67,6 @@ class Table:
     groups: tuple[Group, ...]
     notes: tuple[tuple[str, str], ...] = ()
     name: int = 0
-    range: tuple[float, float] = (0.0, 1.0)  # of the bars
 
     @property
     def size(self) -> int:
@@ -76,11 +74,46 @@ class Table:
         return sum(len(group.lines) for group in self.groups)
 
 
+def make_table(
+    key: str, title: str, caption: str, columns: Iterable[Any], lines: Iterable[Row] = (), *,
+    groups: Iterable[Group] = (), notes: Iterable[tuple[str, str]] = (), name: int = 0,
+) -> Table | None:  # fmt: skip
+    """A table of rows, or of groups of rows; None without any. Plain text is a cell, or the heading of a text column.
+
+    >>> make_table("t", "Scores", "", ["Score", Column("AUROC")]) is None
+    True
+    """
+    kept = [
+        Group(group.heading, tuple(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in line)
+                                   for line in group.lines), group.source, group.regime)
+        for group in (*groups, Group("", tuple(lines)))
+        if group.lines
+    ]  # fmt: skip
+    heads = tuple(Column(column, number=False) if isinstance(column, str) else column for column in columns)
+    return Table(key, title, caption, heads, tuple(kept), tuple(notes), name) if kept else None
+
+
+def number_cell(value: Estimate | float | None, style: str = "number", *, strong: bool = False, mark: str = "") -> Cell:
+    """A number, with its interval if it has one."""
+    if isinstance(value, Estimate):
+        bounds = interval(value, style) if np.isfinite([value.lower, value.upper]).all() else ""
+        value = value.value
+    else:
+        bounds = ""
+    if value is None or not np.isfinite(value):
+        return Cell("not measured")
+    return Cell(STYLES[style](value), value, bounds, strong, mark)
+
+
+def count_cell(n: int) -> Cell:
+    """A number of samples."""
+    return Cell(f"{n:,}", float(n))
+
+
 def markdown(table: Table) -> str:
     """
-    >>> line = Line((Cell("a|b"), Cell("0.91", 0.91, "[0.89, 0.93]", strong=True)))
-    >>> print(markdown(Table("t", "Scores", "Larger is better.", (Column("Score", number=False), Column("AUROC")), (
-    ...     Group("", (line,)),))))
+    >>> line = ("a|b", Cell("0.91", 0.91, "[0.89, 0.93]", strong=True))
+    >>> print(markdown(make_table("t", "Scores", "Larger is better.", ["Score", Column("AUROC")], [line])))
     ## Scores
     <BLANKLINE>
     Larger is better.
@@ -95,7 +128,7 @@ def markdown(table: Table) -> str:
             lines += [f"### {markdown_text(group.heading)}", ""]
         lines.append("| " + " | ".join(markdown_text(f"{c.heading} {c.note}".strip()) for c in table.columns) + " |")
         lines.append("| " + " | ".join("---:" if c.number else "---" for c in table.columns) + " |")
-        lines += ["| " + " | ".join(_md_cell(cell) for cell in line.cells) + " |" for line in group.lines]
+        lines += ["| " + " | ".join(_md_cell(cell) for cell in line) + " |" for line in group.lines]
         lines.append("")
     for mark, sentence in table.notes:
         lines += [f"<sup>{mark}</sup> {markdown_text(sentence)}", ""]
@@ -137,11 +170,12 @@ def latex(table: Table) -> str:
                 (r"\midrule " if i else "") + rf"\multicolumn{{{len(align)}}}{{l}}{{{latex_text(group.heading)}}} \\"
             )
         for line in group.lines:
-            cells = (_tex_cell(cell, column.number) for cell, column in zip(line.cells, table.columns, strict=True))
+            cells = (_tex_cell(cell, column.number) for cell, column in zip(line, table.columns, strict=True))
             lines.append(" & ".join(cells) + r" \\")
     lines.append(r"\end{longtable}")
     lines += [
-        rf"\noindent{{\footnotesize \textsuperscript{{{mark}}} {latex_text(said)}\par}}" for mark, said in table.notes
+        rf"\noindent{{\footnotesize \textsuperscript{{{mark}}} {latex_text(sentence)}\par}}"
+        for mark, sentence in table.notes
     ]
     return "\n".join(lines)
 
@@ -177,18 +211,18 @@ def latex_text(text: str) -> str:
     >>> print(latex_text("knn_50 & 95 %"), latex_text("中"))
     knn\_50 \& 95 \% (U+4E2D)
     """
-    found = []
+    parts = []
     for before, char in zip(f" {text}", text, strict=False):
         if char in _TEX:
-            found.append(_TEX[char])
+            parts.append(_TEX[char])
         elif char == before and char in "-'":  # two of them would become one other sign
-            found.append("{}" + char)
+            parts.append("{}" + char)
         elif char.isspace() or not char.isprintable():
-            found.append(" ")
+            parts.append(" ")
         else:
-            known = ord(char) <= _LAST_LATIN and char not in _NOT_IN_T1
-            found.append(char if known else f"(U+{ord(char):04X})")
-    return "".join(found)
+            printable = ord(char) <= _LAST_LATIN and char not in _NOT_IN_T1
+            parts.append(char if printable else f"(U+{ord(char):04X})")
+    return "".join(parts)
 
 
 def markdown_page(title: str, tables: Sequence[Table]) -> str:
@@ -204,3 +238,23 @@ def latex_page(title: str, tables: Sequence[Table]) -> str:
         r"\begingroup\footnotesize\setlength{\tabcolsep}{4pt}",
     ]
     return "\n".join([*head, *(latex(table) for table in tables), r"\endgroup"]) + "\n"
+
+
+def comparison_markdown(comparison: Comparison) -> str:
+    """A table, best first. Methods that share a letter cannot be told apart; each letter is a maximal clique."""
+    lines = ["| layer | method | average rank | groups |", "| ---: | --- | ---: | --- |"]
+    for layer, name, letters in comparison.lines():
+        lines.append(f"| {layer} | {markdown_text(name)} | {comparison.average_ranks[name]:.2f} | {letters} |")
+    return "\n".join([*lines, "", f"{comparison.summary()} {comparison.legend()}"])
+
+
+def comparison_latex(comparison: Comparison) -> str:
+    """The same table for a paper, with rules between layers. Nothing is bold: ties have letters instead."""
+    lines = [r"\begin{tabular}{rlrl}", r"\toprule", r"layer & method & average rank & groups \\", r"\midrule"]
+    before = 1
+    for layer, name, letters in comparison.lines():
+        if layer != before:
+            lines.append(r"\midrule")
+        before = layer
+        lines.append(rf"{layer} & {latex_text(name)} & {comparison.average_ranks[name]:.2f} & {letters} \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {comparison.summary()} {comparison.legend()}"])

@@ -112,16 +112,16 @@ class Verdict:
 
 def judge_all(view: View) -> dict[tuple[str, str, str], Verdict]:
     """Every comparison of a report, by metric, model ("" for all) and regime."""
-    found = {}
+    verdicts = {}
     regimes = ("all", *view.regime_names)
     for metric in METRICS:
         for regime in (*regimes, ERRORS) if metric == "augrc" else regimes:
-            found[metric, "", regime] = judge(view, metric, regime=regime)
+            verdicts[metric, "", regime] = judge(view, metric, regime=regime)
     if len(view.models) > 1:
         for model in view.models:
             for regime in regimes:
-                found["auroc", model, regime] = judge(view, "auroc", regime=regime, model=model)
-    return {key: verdict for key, verdict in found.items() if verdict is not None}
+                verdicts["auroc", model, regime] = judge(view, "auroc", regime=regime, model=model)
+    return {key: verdict for key, verdict in verdicts.items() if verdict is not None}
 
 
 def judge(view: View, metric: str, *, regime: str = "all", model: str = "") -> Verdict | None:
@@ -133,7 +133,8 @@ def judge(view: View, metric: str, *, regime: str = "all", model: str = "") -> V
     places = [p for p in places if not model or p.model == model]
     if len({place[:2] for place in places}) == 1:
         return _paired(view, metric, regime, model, places)
-    values = np.array([[_value(view, place, name, metric) for name in view.methods] for place in places])
+    numbers = [[view.number(place, name, metric) for name in view.methods] for place in places]
+    values = np.array([[np.nan if number is None else number.value for number in row] for row in numbers])
     values, names = values.reshape(len(places), len(view.methods)), list(view.methods)
     rows, columns = np.isfinite(values).any(axis=1), np.isfinite(values).any(axis=0)
     places, names = _kept(places, rows), _kept(names, columns)
@@ -152,10 +153,10 @@ def judge(view: View, metric: str, *, regime: str = "all", model: str = "") -> V
 
 
 def _paired(view: View, metric: str, regime: str, model: str, places: Sequence[Place]) -> Verdict | None:
-    found = view.assessment((places[0].model, places[0].seed))
-    if found is None or metric != ("augrc" if regime == ERRORS else "auroc"):
+    assessment = view.assessment((places[0].model, places[0].seed))
+    if assessment is None or metric != ("augrc" if regime == ERRORS else "auroc"):
         return None
-    comparison = {"all": found.ranking, ERRORS: found.errors}.get(regime, found.by_regime.get(regime))
+    comparison = {"all": assessment.ranking, ERRORS: assessment.errors}.get(regime, assessment.by_regime.get(regime))
     if comparison is None:
         return None
     left_out = {n: 0 for n in view.methods if n not in comparison.average_ranks}
@@ -202,11 +203,6 @@ def complete_part(values: NDArray[np.float64]) -> tuple[list[int], list[int]]:
         else:
             rows.pop(int(by_row.argmax()))
     return rows, columns
-
-
-def _value(view: View, place: Place, method: str, metric: str) -> float:
-    found = view.number(place, method, metric)
-    return np.nan if found is None else found.value
 
 
 def _kept(names: Sequence[Any], rows: NDArray[np.bool_]) -> list[Any]:

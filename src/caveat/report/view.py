@@ -9,9 +9,8 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.evaluation.assess import Assessment
 from caveat.evaluation.decide import Decision
-from caveat.evaluation.findings import Findings
+from caveat.evaluation.findings import Assessment, Findings
 from caveat.evaluation.records import (
     REGIMES,
     Curve,
@@ -28,7 +27,7 @@ from caveat.metrics import Placements, mean_auroc_interval
 from caveat.results import Estimate
 from caveat.scores import catalogue
 
-__all__ = ["Place", "Unit", "View", "families", "ranged", "regime_place"]
+__all__ = ["Place", "Unit", "View", "families", "mean_of", "regime_place"]
 
 Floats = NDArray[np.float64]
 Unit = tuple[str, int]  # model, seed
@@ -63,8 +62,8 @@ class View:
     @cached_property
     def methods(self) -> Mapping[str, Method]:
         """Every measured method by its name."""
-        found = [r.method for r in self.findings.of(Detection)] + [r.method for r in self.findings.of(Selective)]
-        return {str(method): method for method in sorted(found, key=str)}
+        measured = [r.method for r in self.findings.of(Detection)] + [r.method for r in self.findings.of(Selective)]
+        return {str(method): method for method in sorted(measured, key=str)}
 
     def outliers(self, model: str) -> list[str]:
         """Outlier sets of a model: near, mid, far, those without a regime; by name within."""
@@ -97,6 +96,13 @@ class View:
         """The model where there are several; a page about one model does not repeat its name."""
         return model if len(self.models) > 1 else ""
 
+    def unit_name(self, unit: Unit) -> str:
+        """The model, and the seed where it has several; empty on a page about one model."""
+        model, seed = unit
+        if self.single:
+            return ""
+        return f"{model}, seed {seed}" if sum(m == model for m, _ in self.units) > 1 else model
+
     def headed(self, model: str, text: str) -> str:
         """A heading that names the model where there are several."""
         return f"{model}: {text}" if len(self.models) > 1 else text
@@ -107,8 +113,8 @@ class View:
         return self.findings.assessments.get(unit)
 
     def decision(self, unit: Unit) -> Decision | None:
-        found = self.assessment(unit)
-        return None if found is None else found.decision
+        assessment = self.assessment(unit)
+        return None if assessment is None else assessment.decision
 
     def data(self, unit: Unit) -> list[Data]:
         mine = [d for d in self.findings.of(Data) if (d.block.model, d.block.seed) == unit]
@@ -128,21 +134,16 @@ class View:
     def number(self, place: Place, method: str, metric: str) -> Estimate | None:
         """One measured number; without an outlier set, one of the model's own errors."""
         for table in (self.detections, self.selectives):
-            found = getattr(table.get((place, method)), metric, None)
-            if isinstance(found, Estimate):
-                return found
+            estimate = getattr(table.get((place, method)), metric, None)
+            if isinstance(estimate, Estimate):
+                return estimate
         if metric == "auroc" and place.outlier:  # a plan may not ask for it, but the ranking rests on it
             return self.mean_auroc([place], method)
         return None
 
     def mean(self, places: Sequence[Place], method: str, metric: str) -> Estimate | None:
         """Mean over places with the range of its values; the number itself where there is one place."""
-        found = [n for place in places if (n := self.number(place, method, metric)) is not None]
-        if not found:
-            return None
-        if len(found) == 1:
-            return found[0]
-        return ranged([n.value for n in found])
+        return mean_of([self.number(place, method, metric) for place in places])
 
     def mean_auroc(self, places: Sequence[Place], method: str) -> Estimate | None:
         """Mean AUROC over the outlier sets of one model and seed, with DeLong's interval."""
@@ -159,23 +160,23 @@ class View:
         A band holds for all outlier sets of one model and seed at once: only the inliers are random in it. Bands of
         several models and seeds hold together with at least 1 minus the sum of their allowed failures (union bound).
         """
-        found = [n for place in places if (n := self.number(place, method, "auroc_guaranteed")) is not None]
-        if not found or len(found) < len(places):
+        bands = [n for place in places if (n := self.number(place, method, "auroc_guaranteed")) is not None]
+        if not bands or len(bands) < len(places):
             return None
-        failures = {place[:2]: 1 - n.level for place, n in zip(places, found, strict=True)}
+        failures = {place[:2]: 1 - n.level for place, n in zip(places, bands, strict=True)}
         if (level := 1 - sum(failures.values())) <= 0.5:
             return None
-        value, lower, upper = (float(np.mean([getattr(n, k) for n in found])) for k in ("value", "lower", "upper"))
-        return Estimate(value, lower, upper, level=level, n=min(n.n for n in found), method=found[0].method)
+        value, lower, upper = (float(np.mean([getattr(n, k) for n in bands])) for k in ("value", "lower", "upper"))
+        return Estimate(value, lower, upper, level=level, n=min(n.n for n in bands), method=bands[0].method)
 
     # -- curves -------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _curves(self) -> dict[tuple[str, str, str, str], list[Curve]]:
-        found: dict[tuple[str, str, str, str], list[Curve]] = {}
+        curves: dict[tuple[str, str, str, str], list[Curve]] = {}
         for curve in self.findings.of(Curve):
-            found.setdefault((curve.kind, curve.block.model, curve.block.outlier, curve.name), []).append(curve)
-        return found
+            curves.setdefault((curve.kind, curve.block.model, curve.block.outlier, curve.name), []).append(curve)
+        return curves
 
     def curve(self, kind: str, model: str, outlier: str, name: str) -> tuple[Floats, Floats, Floats, Floats] | None:
         """x, y, lower and upper of a curve, averaged over the seeds; a mean over seeds has no band."""
@@ -190,10 +191,10 @@ class View:
 
     @cached_property
     def _histograms(self) -> dict[tuple[Unit, str], dict[str, Histogram]]:
-        found: dict[tuple[Unit, str], dict[str, Histogram]] = {}
+        histograms: dict[tuple[Unit, str], dict[str, Histogram]] = {}
         for h in self.findings.of(Histogram):
-            found.setdefault(((h.block.model, h.block.seed), h.name), {})[h.block.outlier] = h
-        return found
+            histograms.setdefault(((h.block.model, h.block.seed), h.name), {})[h.block.outlier] = h
+        return histograms
 
     def histogram(self, unit: Unit, name: str) -> dict[str, Histogram]:
         """Outlier set -> histogram of a score; the key "" holds the inliers. All share their edges."""
@@ -202,7 +203,7 @@ class View:
 
 def families() -> dict[str, str]:
     """Score -> what it reads, from the catalogue."""
-    found = {}
+    reads_by_score = {}
     for entry in catalogue():
         reads = {*entry.needs, *entry.fits_on}
         if "mc_logits" in reads:
@@ -213,13 +214,21 @@ def families() -> dict[str, str]:
             family = "features and head" if reads & {"head", "logits", "probs"} else "features"
         else:
             family = "logits"
-        found[entry.name] = family
-    return found
+        reads_by_score[entry.name] = family
+    return reads_by_score
 
 
-def ranged(values: Sequence[float]) -> Estimate:
-    """Mean of several values, with their range in place of an interval."""
-    return Estimate(float(np.mean(values)), min(values), max(values), 1.0, len(values), f"range of {len(values)}")
+def mean_of(values: Sequence[Estimate | float | None]) -> Estimate | None:
+    """The only value, or the mean of several with their range in place of an interval."""
+    none = np.nan
+    estimates = [
+        v if isinstance(v, Estimate) else Estimate(v, none, none, none, 1, "") for v in values if v is not None
+    ]
+    present = [estimate for estimate in estimates if np.isfinite(estimate.value)]
+    if len(present) < 2:
+        return present[0] if present else None
+    numbers = [estimate.value for estimate in present]
+    return Estimate(float(np.mean(numbers)), min(numbers), max(numbers), 1.0, len(numbers), f"range of {len(numbers)}")
 
 
 def regime_place(regime: str) -> int:

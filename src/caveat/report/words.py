@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import final
 
 from caveat.results import Estimate
-from caveat.results.paired_test import p_text
 
 __all__ = [
     "STYLES", "Notes", "count", "interval", "level", "listing", "number", "percent", "plain", "scaled", "share",
@@ -79,10 +78,6 @@ def share(estimate: Estimate | None) -> str:
     return f"{percent(estimate.value)} [{100 * estimate.lower:.1f}, {100 * estimate.upper:.1f}]"
 
 
-def p_value(value: float) -> str:
-    return p_text(value, cell=True)
-
-
 def plain(value: float) -> str:
     """A number of any size, to three digits.
 
@@ -93,7 +88,7 @@ def plain(value: float) -> str:
     return (f"{float(digits):.0f}" if "e+" in digits and abs(value) < 1e6 else digits).replace("-", "−")
 
 
-STYLES = {"number": number, "percent": percent, "scaled": scaled, "p": p_value, "plain": plain}
+STYLES = {"number": number, "percent": percent, "scaled": scaled, "plain": plain}
 
 
 # -- grammar ----------------------------------------------------------------------------------------------------------
@@ -128,7 +123,7 @@ def shorten(name: str, most: int = 40) -> str:
 
 @final
 class Notes:
-    """Caveats of a table's numbers, each written once under the table and marked by a letter beside the numbers.
+    """Caveats of a table's numbers, each written once under the table and marked by a letter after the numbers.
 
     >>> notes = Notes()
     >>> small = Estimate(1.0, 0.5, 1.0, level=0.95, n=5, method="DeLong", caveat="Few samples.")
@@ -139,9 +134,9 @@ class Notes:
     def __init__(self) -> None:
         self._marks: dict[str, str] = {}
 
-    def mark(self, estimate: Estimate) -> str:
+    def mark(self, estimate: Estimate | None) -> str:
         """The letter of the estimate's caveat; empty where it has none."""
-        if not estimate.caveat:
+        if estimate is None or not estimate.caveat:
             return ""
         i = len(self._marks)
         return self._marks.setdefault(estimate.caveat, chr(ord("a") + i % 26) * (1 + i // 26))

@@ -99,6 +99,7 @@ class Entry:
     fits_on: tuple[str, ...]
     class_scores: bool
     cost: str
+    cost_class: int
     paper: str
     also_known_as: tuple[str, ...]
     params: Mapping[str, Any]
@@ -122,6 +123,7 @@ def catalogue() -> tuple[Entry, ...]:
             fits_on=score.fits_on,
             class_scores=score._class_scores is not Score._class_scores,
             cost=cost,
+            cost_class=cost_class,
             paper=paper,
             also_known_as=tuple(alias for alias, name in ALIASES.items() if name == score.name),
             params={field.name: field.default for field in fields(score)},  # type: ignore[arg-type]

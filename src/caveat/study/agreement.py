@@ -93,7 +93,7 @@ class Agreement:
         try:
             return cls(tuple(_part(content) for content in read_json(path)["parts"]))
         except (KeyError, TypeError) as error:
-            raise InputError(f"{path} is no comparison with published numbers ({error}). Run it again.") from None
+            raise InputError(f"{path} is not a comparison with published numbers ({error}). Run it again.") from None
 
 
 def compare_numbers(
@@ -105,7 +105,7 @@ def compare_numbers(
     digits: int = 2,
     slack: float = 0.0,
 ) -> Part:
-    """Published numbers beside ours.
+    """Published numbers compared with ours.
 
     Parameters
     ----------
@@ -141,16 +141,16 @@ def compare_numbers(
 def compare_findings(
     title: str, checks: Iterable[Check], *, rule: str = "the same finding", keep_all: bool = True
 ) -> Part:
-    """Published findings beside ours; each is a :class:`Check`. All are kept, or only those that do not agree.
+    """Published findings compared with ours; each is a :class:`Check`. All are kept, or only those that do not agree.
 
     Examples
     --------
     >>> compare_findings("Figure 2", [Check("the best", "KNN", "KNN", True)]).agree
     1
     """
-    found = tuple(replace(check, agrees=bool(check.agrees)) for check in checks)  # numpy has a truth of its own
-    kept = tuple(check for check in found if keep_all or not check.agrees)
-    return Part(title, rule, len(found), sum(check.agrees for check in found), None, kept)
+    all_checks = tuple(replace(check, agrees=bool(check.agrees)) for check in checks)  # numpy.bool is not JSON
+    kept = tuple(check for check in all_checks if keep_all or not check.agrees)
+    return Part(title, rule, len(all_checks), sum(check.agrees for check in all_checks), None, kept)
 
 
 def _part(content: dict[str, Any]) -> Part:

@@ -22,9 +22,8 @@ from caveat._internal.checks import as_count, as_labels, as_level, as_list, as_n
 from caveat._internal.streams import stream
 from caveat.data import Images
 from caveat.errors import CaveatError, InputError
-from caveat.evaluation.findings import CellFacts, Findings
+from caveat.evaluation.findings import CellFacts, Findings, versions
 from caveat.evaluation.records import Block, Certificate, Histogram, ModelFacts, Record
-from caveat.evaluation.versions import versions
 from caveat.results import Estimate, proportion_interval
 from caveat.robust import Sandwich, conformal_guaranteed_auroc, sandwich
 
@@ -65,7 +64,7 @@ class SetCertificate:
     labels, classes
         Classes of the outliers, where they have some.
     caveat
-        A sentence where one is due.
+        What limits the attack, if anything.
     gates
         Of a gated classifier, the same three as effective gates, which order as confidences do and do not saturate.
     """
@@ -93,12 +92,12 @@ class SetCertificate:
         """Class -> mean confidence and mean upper bound, in the order of the classes; empty without labels."""
         if self.labels is None:
             return {}
-        found = {}
+        means = {}
         for label in np.unique(self.labels):
             mine = self.labels == label
             name = self.classes[label] if label < len(self.classes) else str(label)
-            found[name] = float(np.exp(self.clean[mine]).mean()), float(np.exp(self.upper[mine]).mean())
-        return found
+            means[name] = float(np.exp(self.clean[mine]).mean()), float(np.exp(self.upper[mine]).mean())
+        return means
 
 
 @final
@@ -160,21 +159,20 @@ class Certification:
 
     def _areas(self, one: SetCertificate, rows: slice | NDArray[np.intp]) -> Sandwich:
         """The areas on some of the outliers; what was not attacked counts as it is."""
-        known, said = self._ordered(one)
-        attacked = said.clean.copy()
-        if said.attacked is not None:
-            attacked[_rows_of(one)] = said.attacked
+        inlier, outlier = self._ordered(one)
+        attacked = outlier.clean.copy()
+        if outlier.attacked is not None:
+            attacked[_rows_of(one)] = outlier.attacked
         try:
-            return sandwich(
-                inlier=known, outlier=said.clean[rows], outlier_upper=said.upper[rows], outlier_attacked=attacked[rows]
-            )
+            return sandwich(inlier=inlier, outlier=outlier.clean[rows], outlier_upper=outlier.upper[rows],
+                            outlier_attacked=attacked[rows])  # fmt: skip
         except InputError as error:
             raise CaveatError(f"the certificate of {self.source} on {one.name} does not hold: {error}") from None
 
     def band(self, one: SetCertificate) -> Estimate:
         """GAUC with its guaranteed band: certificate for the outliers, finite-sample bound for the inliers."""
-        known, said = self._ordered(one)
-        return conformal_guaranteed_auroc(inlier=known, outlier_upper=said.upper, delta=self.delta)
+        inlier, outlier = self._ordered(one)
+        return conformal_guaranteed_auroc(inlier=inlier, outlier_upper=outlier.upper, delta=self.delta)
 
     def _ordered(self, one: SetCertificate) -> tuple[Vector, SetCertificate | Gates]:
         """Inliers and outliers in the terms that areas are made from: only the order counts."""
@@ -184,23 +182,23 @@ class Certification:
 
     def records(self, *, seed: int = 0) -> list[Record]:
         """Accuracy and confidence on the inliers, and one certificate per set of outliers, for tables and reports."""
-        found: list[Record] = []
+        records: list[Record] = []
         here, n = Block(self.source, seed), self.inlier.size
         if not np.isnan(self.accuracy):
-            found.append(ModelFacts(here, proportion_interval(round(self.accuracy * n), n, delta=self.delta)))
-        found.append(Histogram(here, "confidence", *self.histogram(self.inlier)))
+            records.append(ModelFacts(here, proportion_interval(round(self.accuracy * n), n, delta=self.delta)))
+        records.append(Histogram(here, "confidence", *self.histogram(self.inlier)))
         for one in self.sets:
             areas, by_class = self._areas(one, slice(None)), one.by_class()
             edges, shares = self.histogram(one.upper)
             means = np.array(list(by_class.values())) if by_class else None
-            found.append(Certificate(
+            records.append(Certificate(
                 Block(self.source, seed, one.name), "confidence", self.epsilon, areas.clean, self.aauc(one),
                 areas.guaranteed, self.band(one), self.accuracy, float(np.exp(one.clean).mean()),
                 float(np.exp(one.upper).mean()), one.zero_gradients, one.n, one.n_attacked, edges, shares,
                 tuple(by_class), None if means is None else means[:, 0], None if means is None else means[:, 1],
                 one.caveat, areas.conservative_guaranteed, areas.guaranteed_fpr95,
             ))  # fmt: skip
-        return found
+        return records
 
     def findings(self, *, title: str, seed: int = 0) -> Findings:
         """What a report reads."""
@@ -277,7 +275,7 @@ def certify(
     seed
         Of the attack; each set has a random stream of its own.
     progress
-        Told what is done.
+        Called with each step.
     """
     from caveat.nn.attacks import attack_confidence
     from caveat.nn.bounds import confidence_bounds
@@ -285,55 +283,45 @@ def certify(
 
     radius, level = as_number(epsilon, "epsilon", least=0), as_level(delta, "delta")
     as_list(outliers, "outliers")
-    known, truth = _inputs(inlier, "inlier")
+    inputs, truth = _inputs(inlier, "inlier")
     if labels is not None:
         truth = as_labels(labels, "labels")
-        same_length(inlier=known, labels=truth)
+        same_length(inlier=inputs, labels=truth)
     tell = progress or (lambda what, done, total: None)
     tell("inliers", 0, len(outliers))
-    logits = exact_logits(model, known)
-    said = exact_log_confidence(logits)
+    logits = exact_logits(model, inputs)
+    inlier_confidence = exact_log_confidence(logits)
     if hasattr(model, "log_confidence_bounds"):
         refine = 0
     right = np.nan if truth is None else float(np.mean(logits.argmax(axis=1) == truth))
-    others = known if candidates is None else _inputs(candidates, "candidates")[0]
+    others = inputs if candidates is None else _inputs(candidates, "candidates")[0]
     gated = hasattr(model, "effective_gate") and hasattr(model, "gate_upper")
-    inlier_gate = exact_gate(model, known) if gated else None
-    sets = []
-    for i, (name, given) in enumerate(outliers.items()):
+    inlier_gate = exact_gate(model, inputs) if gated else None
+    threshold, sets = float(np.quantile(inlier_confidence, 0.05)), []
+    for i, (name, images) in enumerate(outliers.items()):
         tell(name, i, len(outliers))
-        x, classes = _inputs(given, f"outliers '{name}'")
+        x, classes = _inputs(images, f"outliers '{name}'")
         x = x[some := _spread(len(x), points, "points")]
         tried = _spread(len(x), attack_points, "attack_points")
-        bounds = confidence_bounds(model, x, radius, refine=refine, threshold=float(np.quantile(said, 0.05)))
-        attacked = None
+        bounds = confidence_bounds(model, x, radius, refine=refine, threshold=threshold)
+        attacked, results = None, dict[str, Any]()
         if attack:
             attacked = attack_confidence(
                 model, x[tried], radius, rng=stream(seed, "attack", name), optimisers=attack, starts=starts,
                 steps=steps, monotone_steps=monotone_steps, restarts=restarts, tries=tries, transfer=transfer,
                 candidates=others, progress=False,
             )  # fmt: skip
-        gates = None
+            results = {"attacked": attacked.log_confidence, "zero_gradients": attacked.zero_gradient_share,
+                       "attacked_rows": None if len(tried) == len(x) else tried, "caveat": attacked.caveat}  # fmt: skip
         if gated:
-            upper, reached = exact_gate(model, x, radius), None if attacked is None else attacked.gate
-            gates = Gates(clean=exact_gate(model, x), upper=upper, attacked=reached)
-        sets.append(
-            SetCertificate(
-                name=name,
-                clean=bounds.value,
-                upper=bounds.upper,
-                attacked=None if attacked is None else attacked.log_confidence,
-                attacked_rows=None if attacked is None or len(tried) == len(x) else tried,
-                zero_gradients=np.nan if attacked is None else attacked.zero_gradient_share,
-                labels=None if classes is None else classes[some],
-                classes=given.classes if isinstance(given, Images) else (),
-                caveat="" if attacked is None else attacked.caveat,
-                gates=gates,
-            )
-        )
+            reached = None if attacked is None else attacked.gate
+            results["gates"] = Gates(clean=exact_gate(model, x), upper=exact_gate(model, x, radius), attacked=reached)
+        if classes is not None:
+            results |= {"labels": classes[some], "classes": images.classes if isinstance(images, Images) else ()}
+        sets.append(SetCertificate(name, bounds.value, bounds.upper, **results))
     tell("done", len(outliers), len(outliers))
     return Certification(
-        source=source, epsilon=radius, n_classes=logits.shape[1], inlier=said, accuracy=right,
+        source=source, epsilon=radius, n_classes=logits.shape[1], inlier=inlier_confidence, accuracy=right,
         sets=tuple(sets), delta=level, inlier_gate=inlier_gate,
     )  # fmt: skip
 
@@ -343,10 +331,10 @@ def _rows_of(one: SetCertificate) -> slice | NDArray[np.intp]:
     return slice(None) if one.attacked_rows is None else one.attacked_rows
 
 
-def _inputs(given: Images | ArrayLike, name: str) -> tuple[NDArray[np.float32], NDArray[np.intp] | None]:
-    if isinstance(given, Images):
-        return given.inputs(), given.labels
-    array = np.asarray(given, dtype=np.float32)
+def _inputs(images: Images | ArrayLike, name: str) -> tuple[NDArray[np.float32], NDArray[np.intp] | None]:
+    if isinstance(images, Images):
+        return images.inputs(), images.labels
+    array = np.asarray(images, dtype=np.float32)
     if array.ndim < 2 or 0 in array.shape:
         raise InputError(f"{name} must be a non-empty batch of inputs (n, ...), got shape {array.shape}.")
     return array, None

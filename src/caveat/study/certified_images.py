@@ -9,17 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from caveat import data
 from caveat._internal.files import read_json
-from caveat.data import KNOWN, Images, load, noise, read, smooth_noise
+from caveat.data import KNOWN, Images, load, read
 from caveat.data.strange import MADE
 from caveat.errors import CaveatWarning
 from caveat.study.train_plan import Source, TrainPlan
-from caveat.study.training import fit_to, limited_rows, load_images, load_parts
+from caveat.study.training import MADE_IMAGES, fit_to, limited_rows, load_images, load_parts, made_images
 
 __all__ = ["held_out", "named_images", "outliers_like"]
-
-NOISE = 1000  # images of a set that is made
 
 
 def named_images(spec: str, split: str | None) -> Images:
@@ -32,43 +29,36 @@ def named_images(spec: str, split: str | None) -> Images:
     return read(spec, split)
 
 
-def held_out(model: Path, spec: str, known: Images) -> Images:
+def held_out(model: Path, spec: str, images: Images) -> Images:
     """Of a set without a split of its own for tests, the rows that the plan in the model's folder kept from training.
 
     The band promises something about further inliers, and needs inliers that the network has not seen.
     """
     if not (model / "plan.json").exists():
-        return known
+        return images
     plan = read_json(model / "plan.json")
     train, test = Source(**plan["train"]), plan["test"]
     if spec != train.name and (not train.path or Path(spec).resolve() != Path(train.path).resolve()):
-        return known
+        return images
     whole = load_images(replace(train, limit=None))
-    if not np.array_equal(known.pixels, whole.pixels):
-        return known  # another split
+    if not np.array_equal(images.pixels, whole.pixels):
+        return images  # another split
     if isinstance(test, float):
-        return load_parts(TrainPlan(train=train, validation=plan["validation"], test=test, seed=plan["seed"]))[0][
-            "test"
-        ]
-    seen = limited_rows(known, train.limit or len(known), seed=plan["seed"])
-    if len(known) > seen.size:
-        return known[np.setdiff1d(np.arange(len(known)), seen)]
+        divided = TrainPlan(train=train, validation=plan["validation"], test=test, seed=plan["seed"])
+        return load_parts(divided)[0]["test"]
+    seen = limited_rows(images, train.limit or len(images), seed=plan["seed"])
+    if len(images) > seen.size:
+        return images[np.setdiff1d(np.arange(len(images)), seen)]
     warnings.warn(f"the network was trained on images of '{spec}', so the guaranteed band does not hold. "
                   "Set data.test in the plan, or certify on other images.", CaveatWarning, stacklevel=2)  # fmt: skip
-    return known
+    return images
 
 
 def outliers_like(spec: str, split: str | None, like: Images, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
     """Outliers of the shape of the inliers: made by a recipe, or read and fitted to it."""
-    height, width = like.pixels.shape[1:3]
-    channels = like.pixels.shape[3] if like.pixels.ndim == 4 else None
-    if spec in ("uniform_noise", "smooth_noise"):
-        make = noise if spec == "uniform_noise" else smooth_noise
-        return fit_to(make(NOISE, rng, height=height, width=width, channels=channels), shape)
     if spec in MADE:
-        change: Any = getattr(data, spec)
-        return fit_to(change(like.pixels) if spec == "inverted" else change(like.pixels, rng), shape)
-    given = named_images(spec, split)
-    fitted = fit_to(given.pixels, shape)
+        return fit_to(made_images(spec, like, MADE_IMAGES, rng), shape)
+    images = named_images(spec, split)
+    fitted = fit_to(images.pixels, shape)
     pixels = fitted[:, 0] if shape[0] == 1 else np.moveaxis(fitted, 1, 3)
-    return Images(pixels, given.labels, given.classes)
+    return Images(pixels, images.labels, images.classes)

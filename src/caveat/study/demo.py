@@ -1,4 +1,4 @@
-"""The demonstration: a small network that knows the digits 0 to 7 and is shown other things.
+"""The demonstration: a small network for the digits 0 to 7, and other images.
 
 scikit-learn trains it, so that nothing beyond the core is needed; its hidden layer gives the features and its last
 layer the head, as with any network.
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["Demo", "demo_certificates", "demo_outputs"]
 
 _KNOWN = 8  # digits 0 to 7 are classes, 8 and 9 are near outliers
-_TRAIN, _CALIBRATION, _INLIER = 700, 260, 260  # of the 1,438 images of known digits; the rest becomes strange
+_TRAIN, _CALIBRATION, _INLIER = 700, 260, 260  # of the 1,438 images of known digits; outliers are made from the rest
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """What the small network said about everything it was shown."""
+    """The outputs of the small network on all data."""
 
     train: Outputs
     calibration: Outputs
@@ -38,18 +38,18 @@ class Demo:
 
 
 def demo_outputs(seed: int = 0) -> Demo:
-    """Train the network on digits 0 to 7 and ask it about held-out digits and about outliers, near, mid and far.
+    """Train the network on digits 0 to 7 and compute its outputs on held-out digits and on outliers, near, mid and far.
 
     Deterministic for a seed, within the rounding of the machine's linear algebra.
     """
     rng = np.random.default_rng(seed)
     images = data.digits()
-    known = images[rng.permutation(np.flatnonzero(images.labels < _KNOWN))]
+    taught = images[rng.permutation(np.flatnonzero(images.labels < _KNOWN))]
     cuts = np.cumsum([_TRAIN, _CALIBRATION, _INLIER])
     train, calibration, inlier = (
-        known[slice(stop - n, stop)] for stop, n in zip(cuts, (_TRAIN, _CALIBRATION, _INLIER), strict=True)
+        taught[slice(stop - n, stop)] for stop, n in zip(cuts, (_TRAIN, _CALIBRATION, _INLIER), strict=True)
     )
-    spare = known[slice(cuts[-1], None)].pixels  # outliers are made from images that are used nowhere else
+    spare = taught[slice(cuts[-1], None)].pixels  # outliers are made from images that are used nowhere else
 
     network = _train(train, seed)
     outliers = {

@@ -18,8 +18,8 @@ from caveat.scores import catalogue, projections_of
 from caveat.study.cells import Cell, canonical_json
 from caveat.study.fingerprints import fingerprint
 from caveat.study.functions import find_function, function_file
+from caveat.study.loading import naming
 from caveat.study.plan import Plan, ScoreGrid, Source, TaskPlan, locate
-from caveat.study.sections import naming
 from caveat.study.sources import check_fields, parts_of, stand_in
 from caveat.study.tasks import ModelParams, OutputsParams, ScoreParams, SourceParams, build_score
 
@@ -146,7 +146,8 @@ def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
         parts.check_alike()
     base = _Base(
         source.name, seed, label,
-        {role: _how(file.keys, file.rows) for role, file in source.files.items()},
+        {role: {key: value for key, value in (("keys", dict(file.keys)), ("rows", file.rows)) if value}
+         for role, file in source.files.items()},
         {role: str(path) for role, path in paths.items()},
         {role: fingerprint(path) for role, path in paths.items()},
         "",
@@ -157,10 +158,6 @@ def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
             f"{source.name}. Give each set its regime instead."
         )
     return [*_about_the_model(plan, base, parts, notes), *_score_cells(plan, base, parts, notes)]
-
-
-def _how(keys: Mapping[str, str], rows: str) -> dict[str, Any]:
-    return ({"keys": dict(keys)} if keys else {}) | ({"rows": rows} if rows else {})
 
 
 def _about_the_model(plan: Plan, base: _Base, parts: Parts | None, notes: list[str]) -> list[Cell]:
@@ -176,20 +173,20 @@ def _about_the_model(plan: Plan, base: _Base, parts: Parts | None, notes: list[s
     if parts is None:
         return [model, collapse, proximity]
     train, outliers = parts.train, list(parts.outliers.values())
-    found = [model]
+    cells = [model]
     if train is not None and train.has("features") and train.has("labels"):
-        found.append(collapse)
+        cells.append(collapse)
     else:
         notes.append(f"Source {base.source}: neural collapse needs features and labels of the training outputs.")
     sides = [] if train is None else [train, *outliers]
     if outliers and any(sides and all(side.has(name) for side in sides) for name in ("embeddings", "features")):
-        found.append(proximity)
+        cells.append(proximity)
     elif plan.by_proximity:
         raise InputError(
             f"regimes by proximity need features or embeddings of the training outputs and of every outlier set in "
             f"source {base.source}. Store them, or give each set its regime."
         )
-    return found
+    return cells
 
 
 def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str]) -> list[Cell]:
@@ -197,6 +194,9 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
     choices = plan.scores if plan.scores is not None else tuple(ScoreGrid(entry.name) for entry in catalogue())
     metrics = tuple(name for name in plan.metrics if name not in MODEL_METRICS)
     reading = base.reading(("train", "calibration", "inlier", "outlier", "confirm"))
+    held = parts  # as a cell will have them: without calibration rows, half of the inliers calibrates
+    if parts is not None and parts.calibration is None:
+        held = replace(parts, calibration=parts.inlier)
     cells: list[Cell] = []
     lacking: dict[str, list[str]] = {}  # projection -> scores without it
     absent: dict[str, list[str]] = {}  # reason -> scores that the outputs do not allow
@@ -206,11 +206,11 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
             continue
         for params in choice.variants():
             name = str(Method.of(choice.name, params, projection))
-            asked = ScoreParams(
+            cell_params = ScoreParams(
                 base.source, reading, choice.name, params, projection, plan.variance, metrics, plan.delta,
                 plan.resamples, named,
             )  # fmt: skip
-            reason = "" if parts is None else cannot(build_score(asked), _with_held_out(parts))
+            reason = "" if held is None else cannot(build_score(cell_params), held)
             if reason and named:
                 raise InputError(
                     f"score '{name}' {reason} in source {base.source}. Add it to the outputs, or leave the score out."
@@ -218,7 +218,7 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
             if reason:
                 absent.setdefault(reason, []).append(name)
                 continue
-            cells.append(base.cell("score", name, asked))
+            cells.append(base.cell("score", name, cell_params))
     alike: dict[tuple[str, ...], list[str]] = {}
     for projection, names in lacking.items():
         alike.setdefault(tuple(names), []).append(projection)
@@ -227,8 +227,3 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
     if not cells:
         raise InputError(f"no score can be computed in source {base.source}. {' '.join(notes)}")
     return cells
-
-
-def _with_held_out(parts: Parts) -> Parts:
-    """Parts as a cell will have them: where no calibration rows are given, half of the inliers calibrates."""
-    return parts if parts.calibration is not None else replace(parts, calibration=parts.inlier)

@@ -48,20 +48,20 @@ def _of_page(page: dict[str, Any], files: Mapping[str, Path]) -> str:
 
 
 def _of_files(files: Mapping[str, Path], others: Mapping[str, str] | None = None) -> str:
-    found = {name: fingerprint(file) for name, file in files.items()} | dict(others or {})
-    return hashlib.sha256("".join(f"{name}\0{found[name]}\n" for name in sorted(found)).encode()).hexdigest()
+    prints = {name: fingerprint(file) for name, file in files.items()} | dict(others or {})
+    return hashlib.sha256("".join(f"{name}\0{prints[name]}\n" for name in sorted(prints)).encode()).hexdigest()
 
 
 def _remembered(path: Path, facts: dict[str, str | int]) -> str:
     name = hashlib.sha256(str(facts["path"]).encode()).hexdigest()[:32]
     note = cache_folder() / "fingerprints" / f"{name}.json"
     with contextlib.suppress(InputError, OSError):  # absent, damaged or unreadable: hash again
-        known = read_json(note)
-        if {key: known.get(key) for key in facts} == facts and isinstance(known.get("sha256"), str):
-            return str(known["sha256"])
+        memory = read_json(note)
+        if {key: memory.get(key) for key in facts} == facts and isinstance(memory.get("sha256"), str):
+            return str(memory["sha256"])
     with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if time.time_ns() - int(facts["changed"]) > _SETTLED * 1e9:
         with contextlib.suppress(InputError, OSError):
-            write_json(note, facts | {"sha256": found})
-    return found
+            write_json(note, facts | {"sha256": digest})
+    return digest

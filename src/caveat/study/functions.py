@@ -1,4 +1,4 @@
-"""Functions that a plan names: ``file.py:function`` beside the plan, or ``module:function``."""
+"""Functions that a plan names: ``file.py:function`` in the folder of the plan, or ``module:function``."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def function_file(name: str, folder: Path) -> Path | None:
             raise InputError(f"{path} does not exist. Check the name '{name}' in the plan.")
         return path
     try:
-        found = importlib.util.find_spec(place)
+        spec = importlib.util.find_spec(place)
     except (ImportError, ValueError):
-        found = None
-    if found is None:
+        spec = None
+    if spec is None:
         raise InputError(f"there is no module '{place}'. Write '{name}' as 'file.py:function' or install the module.")
-    return Path(found.origin) if found.origin and Path(found.origin).is_file() else None
+    return Path(spec.origin) if spec.origin and Path(spec.origin).is_file() else None
 
 
 def find_function(name: str, path: str) -> Callable[..., Any]:
-    """The function itself. A file is run as a module of its own; the modules beside it can be imported by it."""
+    """The function itself. A file is run as a module of its own and can import the modules of its folder."""
     place, _, attribute = name.rpartition(":")
     module = _load_file(Path(path)) if place.endswith(".py") else importlib.import_module(place)
     function = getattr(module, attribute, None)
@@ -65,7 +65,7 @@ def _load_file(path: Path) -> Any:
 
 
 def _make_importable(folder: Path) -> None:
-    """Let the task import what lies beside it, and not what lies beside the task of another plan."""
+    """Let the task import from its own folder, and not from that of another plan's task."""
     here = str(folder)
     if sys.path and sys.path[0] == here:
         return

@@ -11,26 +11,75 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import Any, final
 
-from caveat._internal.checks import as_count, as_kind, as_level, as_list, as_share, check_known
+from caveat._internal.checks import as_count, as_kind, as_list, check_known
 from caveat._internal.files import from_toml, read_bytes
+from caveat._internal.params import choice, count, level, share
+from caveat.conformal.nonconformity import NONCONFORMITY
 from caveat.errors import InputError
 from caveat.evaluation.measure import METRICS
 from caveat.evaluation.records import REGIMES
-from caveat.study.sections import Section, naming
+from caveat.scores import make
+from caveat.study.loading import load, naming, typed
 
-__all__ = ["Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "as_slice", "check_function", "locate"]
-
-Values = TypeVar("Values", list[str], tuple[Any, ...])
+__all__ = ["Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "as_slice", "locate"]
 
 _PROJECTIONS = ("none", "global", "class", "class_pred", "class_avg")
 _RENAMED = {"conformal_auroc": "auroc_guaranteed"}  # until 0.4
-_ROLES = ("train", "calibration", "inlier")
 _SLICE = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(\d*)\s*)?")
+
+
+def _checked(default: Any, check: Callable[[Any, str], Any]) -> Any:
+    return field(default=default, metadata={"check": check})
+
+
+def as_slice(text: str, path: str) -> slice:
+    """Rows as Python writes a slice.
+
+    >>> as_slice("0:500", "rows"), as_slice("::2", "rows")
+    (slice(0, 500, None), slice(None, None, 2))
+    """
+    match = _SLICE.fullmatch(text)
+    if not match or match[3] == "0":
+        raise InputError(f"{path} must be a slice such as '0:5000' or '::2', got {text!r}.")
+    start, stop, step = (int(part) if part else None for part in match.groups())
+    return slice(start, stop, step)
+
+
+def _rows(text: str, path: str) -> str:
+    if text:
+        as_slice(text, path)
+    return text
+
+
+def _function(name: str, path: str) -> str:
+    """``name`` if it is written as a function of a file or module."""
+    place, colon, function = name.rpartition(":")
+    if not colon or not place or not function.isidentifier():
+        raise InputError(f"{path} must be 'file.py:function' or 'module:function', got {name!r}.")
+    return name
+
+
+def _different(values: Iterable[Any], path: str) -> tuple[Any, ...]:
+    """The values, which must differ from each other."""
+    texts = [value if isinstance(value, str) else json.dumps(value, sort_keys=True) for value in values]
+    if len(set(texts)) < len(texts):
+        raise InputError(f"{path} has {next(text for text in texts if texts.count(text) > 1)} twice.")
+    return tuple(values)
+
+
+def _names(default: tuple[str, ...], known: Iterable[str]) -> Any:
+    """Different names, each of them known."""
+
+    def check(names: tuple[str, ...], path: str) -> tuple[str, ...]:
+        new = (_RENAMED.get(name, name) for name in names)
+        return _different([check_known(name, known, f"name in {path}") for name in new], path)
+
+    return _checked(default, check)
 
 
 @final
@@ -53,14 +102,14 @@ class SetFile:
 
     path: str
     keys: Mapping[str, str] = field(default_factory=dict)
-    rows: str = ""
-    regime: str = ""
+    rows: str = _checked("", _rows)
+    regime: str = choice("", ("", *REGIMES))
 
 
 @final
 @dataclass(frozen=True)
 class Source:
-    """What one model said: files, or a task that gives the outputs."""
+    """The outputs of one model: files, or a task that makes them."""
 
     name: str
     train: SetFile | None = None
@@ -69,14 +118,14 @@ class Source:
     outliers: Mapping[str, SetFile] = field(default_factory=dict)
     confirm: Mapping[str, SetFile] = field(default_factory=dict)
     head: str = ""  # a file with head_weight and head_bias that belong to every set
-    task: str = ""
+    task: str = _checked("", _function)
     params: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def files(self) -> dict[str, SetFile]:
         """Role -> file; an outlier set's role is ``outlier:name``."""
-        found = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
-        return {role: file for role, file in found.items() if file is not None} | {
+        own = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
+        return {role: file for role, file in own.items() if file is not None} | {
             f"{role}:{name}": file
             for role, sets in (("outlier", self.outliers), ("confirm", self.confirm))
             for name, file in sets.items()
@@ -117,6 +166,28 @@ class TaskPlan:
     data: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class _TaskTable:
+    run: str = field(metadata={"check": _function})
+    grid: str = _checked("", _function)
+    data: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _TaskStudy:
+    """The keys of a plan with [task]."""
+
+    task: _TaskTable
+    title: str = "Study"
+    about: str = ""
+    grid: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Regimes:
+    by: str = choice("", ("", "proximity"), "value of regimes.by")
+
+
 @final
 @dataclass(frozen=True)
 class Plan:
@@ -134,23 +205,30 @@ class Plan:
 
     title: str = "Study"
     about: str = ""
-    alpha: float = 0.1
-    delta: float = 0.05
-    false_alarm: float = 0.05
-    risk: float = 0.05
-    seeds: tuple[int, ...] = (0,)
-    metrics: tuple[str, ...] = METRICS
+    alpha: float = level(0.1)
+    delta: float = level(0.05)
+    false_alarm: float = level(0.05)
+    risk: float = level(0.05)
+    seeds: tuple[int, ...] = _checked(
+        (0,), lambda seeds, path: _different([as_count(seed, path, least=0) for seed in seeds], path)
+    )
+    metrics: tuple[str, ...] = _names(METRICS, METRICS)
     scores: tuple[ScoreGrid, ...] | None = None  # None: all that the outputs allow
-    projections: tuple[str, ...] = ("none",)
-    variance: float = 0.95  # that the subspaces of a projection keep
-    sets: tuple[str, ...] = ("lac",)
-    resamples: int = 1000  # of each bootstrap
-    by_proximity: bool = False
+    projections: tuple[str, ...] = _names(("none",), _PROJECTIONS)
+    variance: float = share(0.95)  # that the subspaces of a projection keep
+    sets: tuple[str, ...] = _names(("lac",), NONCONFORMITY)
+    resamples: int = count(1000)  # of each bootstrap
+    regimes: _Regimes = _Regimes()
     sources: Mapping[str, Source] = field(default_factory=dict)
     task: TaskPlan | None = None
     folder: Path = Path()
     content: Mapping[str, Any] = field(default_factory=dict, repr=False)  # as read
     text: str = field(default="", repr=False)  # the TOML file, if there was one
+
+    @property
+    def by_proximity(self) -> bool:
+        """Whether the distance from the training data decides which outlier sets are near, mid and far."""
+        return self.regimes.by == "proximity"
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Plan:
@@ -173,192 +251,104 @@ class Plan:
             content = json.loads(json.dumps(content, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
             raise InputError(f"a plan holds text, numbers, lists and tables only ({error}).") from None
-        top = Section(content)
-        common: dict[str, Any] = {"folder": Path(folder).resolve(), "content": content, "text": text}
-        common |= {"title": top.take("title", str, "Study"), "about": top.take("about", str, "")}
+        origin: dict[str, Any] = {"folder": Path(folder).resolve(), "content": content, "text": text}
         if "task" in content:
-            top.known("title", "about", "task", "grid")
-            return cls(task=_read_task(top), **common)
-        top.known(
-            "title", "about", "alpha", "delta", "false_alarm", "risk", "seeds", "metrics", "scores", "projections",
-            "variance", "sets", "resamples", "regimes", "sources", "task", "grid",
-        )  # fmt: skip
+            study = load(_TaskStudy, content)
+            return cls(study.title, study.about, task=_task_plan(study), **origin)
         if "grid" in content:
             raise InputError("grid belongs to a study of a task. Add [task] with run = 'file.py:function'.")
-        sources = {name: _read_source(name, section) for name, section in top.sections("sources")}
-        if not sources:
+        plan = load(cls, content, read={"scores": _read_scores, "sources": _read_sources}, task=None, **origin)
+        if not plan.sources:
             raise InputError("a plan needs [sources.NAME] with the files of a model, or [task]. Add one of them.")
-        regimes = top.section("regimes")
-        regimes.known("by")
-        by = regimes.take("by", str, "")
-        if by:
-            check_known(by, ("proximity",), "value of regimes.by")
-        return cls(
-            alpha=as_level(top.take("alpha", float, 0.1), "alpha"),
-            delta=as_level(top.take("delta", float, 0.05), "delta"),
-            false_alarm=as_level(top.take("false_alarm", float, 0.05), "false_alarm"),
-            risk=as_level(top.take("risk", float, 0.05), "risk"),
-            seeds=_different(tuple(as_count(s, "seeds", least=0) for s in top.many("seeds", int, (0,))), "seeds"),
-            metrics=_names(top, "metrics", METRICS, METRICS),
-            scores=_read_scores(top),
-            projections=_names(top, "projections", _PROJECTIONS, ("none",)),
-            variance=as_share(top.take("variance", float, 0.95), "variance"),
-            sets=_names(top, "sets", _set_methods(), ("lac",)),
-            resamples=as_count(top.take("resamples", int, 1000), "resamples"),
-            by_proximity=bool(by),
-            sources=sources,
-            **common,
-        )
+        return plan
 
 
 def locate(path: str, folder: Path, seed: int | None = None) -> Path:
     """The file that a path in a plan means."""
 
     def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if not found:
+        if not (there := os.environ.get(match[1])):
             raise InputError(f"the path '{path}' needs the environment variable {match[1]}, which is not set. "
                              f"Set {match[1]} to the folder that holds the data.")  # fmt: skip
-        return found
+        return there
 
     text = re.sub(r"\$\{(\w+)\}", value, path)
     return folder / (text if seed is None else text.replace("{seed}", str(seed)))
 
 
-def as_slice(text: str, path: str) -> slice:
-    """Rows as Python writes a slice.
-
-    >>> as_slice("0:500", "rows"), as_slice("::2", "rows")
-    (slice(0, 500, None), slice(None, None, 2))
-    """
-    match = _SLICE.fullmatch(text)
-    if not match or match[3] == "0":
-        raise InputError(f"{path} must be a slice such as '0:5000' or '::2', got {text!r}.")
-    start, stop, step = (int(part) if part else None for part in match.groups())
-    return slice(start, stop, step)
-
-
 # -- the parts of a plan ----------------------------------------------------------------------------------------------
 
 
-def _read_task(top: Section) -> TaskPlan:
-    section, grid = top.section("task"), top.section("grid")
-    section.known("run", "grid", "data")
-    run, function = section.need("run", str), section.take("grid", str, "")
-    for key, name in (("run", run), ("grid", function)):
-        if name:
-            check_function(name, section.at(key))
-    if function and grid.content:
+def _task_plan(study: _TaskStudy) -> TaskPlan:
+    if study.task.grid and study.grid:
         raise InputError("give the parameters as [grid] or as task.grid, not both.")
-    values = {name: _options(value, grid.at(name)) for name, value in grid.content.items()}
-    for name, options in values.items():
-        _different([json.dumps(option, sort_keys=True) for option in options], grid.at(name))
-    return TaskPlan(run, values, function, section.many("data", str))
+    grid = {name: _different(_options(values, f"grid.{name}"), f"grid.{name}") for name, values in study.grid.items()}
+    return TaskPlan(study.task.run, grid, study.task.grid, study.task.data)
 
 
 def _options(value: Any, path: str) -> tuple[Any, ...]:
-    """What a key of a grid goes through; one value will do."""
+    """The values of a key of a grid; a single one needs no list."""
     return tuple(as_list(value, path)) if isinstance(value, list) else (value,)
 
 
-def check_function(name: str, path: str) -> None:
-    """Raise InputError unless ``name`` is written as a function of a file or module."""
-    place, colon, function = name.rpartition(":")
-    if not colon or not place or not function.isidentifier():
-        raise InputError(f"{path} must be 'file.py:function' or 'module:function', got {name!r}.")
+def _read_sources(tables: Any, path: str) -> dict[str, Source]:
+    return {
+        name: _read_source(name, typed(dict, table, f"{path}.{name}"), f"{path}.{name}")
+        for name, table in typed(dict, tables, path).items()
+    }
 
 
-def _read_source(name: str, section: Section) -> Source:
+def _read_source(name: str, table: dict[str, Any], path: str) -> Source:
     if not name:
         raise InputError("a source needs a name: [sources.NAME].")
-    outliers = section.section("outliers")
-    if "task" in section.content:
-        section.known("task", "params", "outliers")
-        check_function(section.need("task", str), section.at("task"))
-        made = {outlier: _read_set(outliers, outlier, allowed=("regime",), regime=True) for outlier in outliers.content}
-        return Source(name, task=section.need("task", str), params=section.take("params", dict, {}), outliers=made)
-    section.known(*_ROLES, "outliers", "confirm", "head", "task", "params")
-    if "inlier" not in section.content:
-        raise InputError(f"{section.at('inlier')} is missing. Add the outputs on held-out inliers, or a task.")
-    roles = {role: _read_set(section, role) for role in _ROLES if role in section.content}
-    files = {outlier: _read_set(outliers, outlier, regime=True) for outlier in outliers.content}
-    if {"", "inlier"} & set(files):
-        raise InputError(f"an outlier set in {outliers.path} cannot be called '' or 'inlier'. Give it another name.")
-    others = section.section("confirm")
-    confirm = {outlier: _read_set(others, outlier) for outlier in others.content}
-    if "params" in section.content:
-        raise InputError(f"{section.at('params')} belongs to a task. Add {section.at('task')}, or take it out.")
-    return Source(
-        name,
-        roles.get("train"),
-        roles.get("calibration"),
-        roles["inlier"],
-        files,
-        confirm,
-        head=section.take("head", str, ""),
-    )
+    if "task" in table:
+        made = {"path": "", "keys": {}, "rows": ""}
+        return load(Source, table, path, read={"outliers": _set_files(**made)}, name=name, train=None,
+                    calibration=None, inlier=None, confirm={}, head="")  # fmt: skip
+    if "params" in table:
+        raise InputError(f"{path}.params belongs to a task. Add {path}.task, or take it out.")
+    one, several = _set_file(regime=""), _set_files(regime="")
+    read = {"train": one, "calibration": one, "inlier": one, "outliers": _set_files(), "confirm": several}
+    source = load(Source, table, path, read=read, name=name, params={})
+    if source.inlier is None:
+        raise InputError(f"{path}.inlier is missing. Add the outputs on held-out inliers, or a task.")
+    if {"", "inlier"} & set(source.outliers):
+        raise InputError(f"an outlier set in {path}.outliers cannot be called '' or 'inlier'. Give it another name.")
+    return source
 
 
-def _read_set(
-    parent: Section, key: str, *, allowed: tuple[str, ...] = ("path", "keys", "rows"), regime: bool = False
-) -> SetFile:
-    value = parent.content[key]
-    if isinstance(value, str) and "path" in allowed:
-        return SetFile(value)
-    what = "a path or a table with one" if "path" in allowed else "a table"
-    section = Section(as_kind(value, dict, parent.at(key), what=what), parent.at(key))
-    section.known(*allowed, *(["regime"] if regime else []))
-    keys = section.section("keys")
-    for name in keys.content:
-        keys.need(name, str)
-    rows, given = section.take("rows", str, ""), section.take("regime", str, "")
-    if rows:
-        as_slice(rows, section.at("rows"))
-    if given:
-        check_known(given, REGIMES, f"value of {section.at('regime')}")
-    path = section.need("path", str) if "path" in allowed else ""
-    return SetFile(path, dict(keys.content), rows, given)
+def _set_file(**fixed: Any) -> Callable[[Any, str], SetFile]:
+    """A reader of a path, or of a table with one."""
+
+    def read(value: Any, path: str) -> SetFile:
+        if isinstance(value, str) and "path" not in fixed:
+            return SetFile(value)
+        what = "a table" if "path" in fixed else "a path or a table with one"
+        return load(SetFile, as_kind(value, dict, path, what=what), path, **fixed)
+
+    return read
 
 
-def _read_scores(top: Section) -> tuple[ScoreGrid, ...] | None:
-    from caveat.scores import make
+def _set_files(**fixed: Any) -> Callable[[Any, str], dict[str, SetFile]]:
+    """A reader of a table of them."""
+    one = _set_file(**fixed)
+    return lambda value, path: {name: one(file, f"{path}.{name}") for name, file in typed(dict, value, path).items()}
 
-    if "scores" not in top.content:
-        return None
-    found = []
-    for i, item in enumerate(_options(top.content["scores"], "scores")):
-        path = f"scores[{i}]"
+
+def _read_scores(value: Any, path: str) -> tuple[ScoreGrid, ...]:
+    choices, variants = [], []
+    for i, item in enumerate(_options(value, path)):
+        where = f"{path}[{i}]"
         table = {"name": item} if isinstance(item, str) else item
-        section = Section(as_kind(table, dict, path, what="a name or a table with a name"), path)
-        name = section.need("name", str)
-        choice = ScoreGrid(name, {k: _options(v, section.at(k)) for k, v in table.items() if k != "name"})
-        with naming(path):
-            for params in choice.variants():
+        table = dict(as_kind(table, dict, where, what="a name or a table with a name"))
+        if "name" not in table:
+            raise InputError(f"{where}.name is missing. Add it to the file.")
+        name = typed(str, table.pop("name"), f"{where}.name")
+        grid = ScoreGrid(name, {key: _options(part, f"{where}.{key}") for key, part in table.items()})
+        with naming(where):
+            for params in grid.variants():
                 make(name, **params)
-        found.append(choice)
-    each = [(choice.name, params) for choice in found for params in choice.variants()]
-    _different(
-        [f"{name} {json.dumps(params, sort_keys=True) if params else ''}".strip() for name, params in each], "scores"
-    )
-    return tuple(found)
-
-
-def _names(top: Section, key: str, known: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
-    chosen = tuple(_RENAMED.get(name, name) for name in top.many(key, str, default))
-    for name in chosen:
-        check_known(name, known, f"name in {top.at(key)}")
-    return _different(chosen, key)
-
-
-def _different(values: Values, path: str) -> Values:
-    """The values, none of which may be there twice."""
-    if len(set(values)) < len(values):
-        twice = next(value for value in values if values.count(value) > 1)
-        raise InputError(f"{path} has {twice} twice.")
-    return values
-
-
-def _set_methods() -> tuple[str, ...]:
-    from caveat.conformal.nonconformity import NONCONFORMITY
-
-    return tuple(NONCONFORMITY)
+                variants.append(f"{name} {json.dumps(params, sort_keys=True)}" if params else name)
+        choices.append(grid)
+    _different(variants, path)
+    return tuple(choices)

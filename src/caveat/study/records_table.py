@@ -1,31 +1,35 @@
-"""Records as a Parquet table: one struct column per kind, its schema from the dataclass; each row fills one of them."""
+"""What a cell stores: records, one struct column per kind with its schema from the dataclass, or rows of a task."""
 
 from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from caveat._internal.checks import as_kind
 from caveat.errors import InputError
 from caveat.evaluation.records import RECORDS, Record
 
-__all__ = ["is_record_table", "records_in", "records_table"]
+__all__ = ["Row", "as_content", "is_record_table", "records_in", "records_table"]
+
+Row = dict[str, Any]
+_PLAIN = {str, int, float, bool, type(None)}
 
 
 def records_table(records: Iterable[Record]) -> Any:
     """A ``pyarrow.Table`` that holds the records in their order."""
     import pyarrow as pa
 
-    found = list(records)
-    kinds = [kind for kind in RECORDS if any(type(record).__name__ == kind for record in found)]
+    kept = list(records)
+    kinds = [kind for kind in RECORDS if any(type(record).__name__ == kind for record in kept)]
     columns = {}
     for kind in kinds:
-        rows = [_encode(record) if type(record).__name__ == kind else None for record in found]
+        rows = [_encode(record) if type(record).__name__ == kind else None for record in kept]
         columns[kind] = pa.array(rows, type=_arrow_type(RECORDS[kind]))
     return pa.table(columns) if columns else pa.table({"Data": pa.array([], type=_arrow_type(RECORDS["Data"]))})
 
@@ -104,3 +108,39 @@ def _decode(hint: Any, scalar: Any) -> Any:
     if get_origin(hint) is tuple:
         return tuple(tuple(item) if isinstance(item, list) else item for item in json.loads(value))
     return value
+
+
+# -- what a task returns ----------------------------------------------------------------------------------------------
+
+
+def as_content(returned: Any, params: Mapping[str, Any], task: str) -> list[Record] | list[Row]:
+    """Records as they are; rows with the parameters of the cell as columns in front.
+
+    >>> as_content({"error": 0.1}, {"k": 5}, "run.py:one")
+    [{'k': 5, 'error': 0.1}]
+    """
+    rows = [returned] if isinstance(returned, Mapping) else returned
+    as_kind(rows, (list, tuple), f"what {task} returns", what="a list of dicts or of records")
+    if rows and all(type(row).__name__ in RECORDS for row in rows):
+        return list(rows)
+    return _uniform(rows, params)
+
+
+def _uniform(rows: Iterable[Any], params: Mapping[str, Any]) -> list[Row]:
+    table: list[Row] = []
+    for row in rows:
+        as_kind(row, Mapping, "a row of a task", what="a dict or a record")
+        plain = {key: value for key, value in params.items() if key not in row} | dict(row)
+        table.append({name: _plain_value(name, value) for name, value in plain.items()})
+        if list(table[-1]) != list(table[0]):
+            raise InputError(f"all rows of a task must have the same columns, got {', '.join(table[0])} and "
+                             f"{', '.join(table[-1])}.")  # fmt: skip
+    return table
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
+    item = getattr(value, "item", None)  # a numpy number
+    value = item() if callable(item) and getattr(value, "shape", None) == () else value
+    return as_kind(value, (str, bool, int, float), f"column '{name}' of a row", what="text, a number or a truth value")

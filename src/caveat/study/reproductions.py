@@ -1,7 +1,7 @@
 """Tables and figures of papers that Caveat reproduces: each is a folder of ``studies/`` with a plan and a summary.
 
-A folder with a ``reproduction.toml`` is a reproduction; nothing else has to be registered. Beside that file, which
-names the paper, the tables, the data and the time, stand
+A folder with a ``reproduction.toml`` is a reproduction; nothing else has to be registered. That file names the paper,
+the tables, the data and the time. The folder also holds
 
 - ``plan.toml``, what is computed; and ``fresh.toml`` where the plan takes results of earlier runs that the study keeps;
 - ``summary.py`` with ``summary(rows, out) -> Agreement``: tables and figures from the rows of a finished run, and how
@@ -14,7 +14,7 @@ The folders are part of the installed package.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,12 +23,22 @@ from typing import Any, final
 from caveat._internal.checks import as_kind, check_known
 from caveat._internal.files import read_toml
 from caveat.errors import InputError
-from caveat.study.agreement import Agreement
-from caveat.study.sections import Section, naming
+from caveat.study.agreement import Agreement, Check
+from caveat.study.loading import load, naming, typed
 
-__all__ = ["DataFile", "Reproduction", "find_reproduction", "reproductions", "studies_folder"]
+__all__ = ["DataFile", "Reproduction", "find_reproduction", "reproduction_page", "reproductions", "studies_folder"]
 
 _FACTS = "reproduction.toml"
+_TOP = """# What the papers report, and what comes out here
+
+Made by `caveat reproduce --docs docs/reproduction.md` from the comparisons that the studies keep; do not edit it by
+hand. `caveat reproduce --list` shows the same on a terminal, `caveat reproduce NAME` runs one again: its plan into
+`runs/NAME` (it can be stopped and resumed), then its tables and figures, then our numbers next to the published ones.
+
+Where the paper's data are available, numbers are compared. Where they are not, the pipeline runs on other public data,
+and what the paper *says* of its tables is compared: "agree" then means that the same finding comes out. Every
+difference is listed with its reason.
+"""
 
 
 @final
@@ -44,8 +54,8 @@ class DataFile:
     def path(self) -> Path | None:
         """Where it is; None if it is not there or CAVEAT_DATA is not set."""
         folder = os.environ.get("CAVEAT_DATA")
-        found = Path(folder) / self.name if folder else None
-        return found if found is not None and found.exists() else None
+        place = Path(folder) / self.name if folder else None
+        return place if place is not None and place.exists() else None
 
 
 @final
@@ -55,14 +65,17 @@ class Reproduction:
 
     name: str
     title: str
-    cite: str  # short: "Vovk et al."; default: the authors as the paper names them
     paper: str
     reproduces: str
     time: str
-    data: tuple[DataFile, ...]
-    differs: tuple[str, ...]  # what is not as in the paper, and why
     folder: Path
-    order: int
+    data: tuple[DataFile, ...] = ()
+    differs: tuple[str, ...] = ()  # what is not as in the paper, and why
+    cite: str = ""  # short: "Vovk et al."; default: the authors as the paper names them
+    order: int = 100
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cite", self.cite or self.paper.split('"')[0].rstrip(", "))
 
     @property
     def plan(self) -> Path:
@@ -102,10 +115,10 @@ class Reproduction:
 
         file = self.folder / "summary.py"
         out.mkdir(parents=True, exist_ok=True)
-        found: Agreement = find_function("summary.py:summary", str(file))(rows, out)
-        as_kind(found, Agreement, f"what {file} returns")
-        found.write(out / "comparison.json")
-        return found
+        agreement: Agreement = find_function("summary.py:summary", str(file))(rows, out)
+        as_kind(agreement, Agreement, f"what {file} returns")
+        agreement.write(out / "comparison.json")
+        return agreement
 
 
 def studies_folder() -> Path:
@@ -114,7 +127,7 @@ def studies_folder() -> Path:
     for folder in (package.parents[1] / "studies", package / "_studies"):
         if any(folder.glob(f"*/{_FACTS}")):
             return folder
-    raise InputError("the studies are not here: neither beside the sources nor in the package. Install Caveat again.")
+    raise InputError("the studies are not here: neither in the source tree nor in the package. Install Caveat again.")
 
 
 def reproductions(folder: Path | None = None) -> tuple[Reproduction, ...]:
@@ -127,33 +140,86 @@ def reproductions(folder: Path | None = None) -> tuple[Reproduction, ...]:
     """
     where = studies_folder() if folder is None else folder
     files = _data_files(where)
-    found = [_read(path, files) for path in where.glob(f"*/{_FACTS}")]
-    return tuple(sorted(found, key=lambda one: (one.order, one.name)))
+    studies = [_read(path, files) for path in where.glob(f"*/{_FACTS}")]
+    return tuple(sorted(studies, key=lambda one: (one.order, one.name)))
 
 
 def find_reproduction(name: str) -> Reproduction:
     """The reproduction of that name; an unknown one is an error that suggests the right one."""
-    known = {one.name: one for one in reproductions()}
-    return known[check_known(name, known, "reproduction")]
+    by_name = {one.name: one for one in reproductions()}
+    return by_name[check_known(name, by_name, "reproduction")]
 
 
 def _read(path: Path, files: Mapping[str, DataFile]) -> Reproduction:
-    top = Section(read_toml(path))
+    def data(names: Any, where: str) -> tuple[DataFile, ...]:
+        names = typed(tuple[str, ...], names, where) if names else ()
+        return tuple(files[check_known(name, files, "file of studies/data.toml")] for name in names)
+
+    content = read_toml(path)
     with naming(path):
-        top.known("name", "title", "cite", "paper", "reproduces", "time", "data", "differs", "order")
-        return Reproduction(
-            **{key: top.need(key, str) for key in ("name", "title", "paper", "reproduces", "time")},
-            cite=top.take("cite", str, "") or top.need("paper", str).split('"')[0].rstrip(", "),
-            data=tuple(
-                files[check_known(name, files, "file of studies/data.toml")] for name in top.take("data", list, [])
-            ),
-            differs=tuple(str(sentence) for sentence in top.take("differs", list, [])),
-            order=top.take("order", int, 100),
-            folder=path.parent,
-        )
+        return load(Reproduction, content, read={"data": data}, folder=path.parent)
 
 
 def _data_files(folder: Path) -> dict[str, DataFile]:
     path = folder / "data.toml"
     content = read_toml(path) if path.exists() else {}
-    return {name: DataFile(name, facts["what"], facts["origin"]) for name, facts in content.items()}
+    with naming(path):
+        return {name: load(DataFile, typed(dict, facts, name), name, name=name) for name, facts in content.items()}
+
+
+# -- the page of all reproductions, in Markdown ------------------------------------------------------------------------
+
+
+def reproduction_page(all_of_them: Iterable[Reproduction]) -> str:
+    """The whole page. The same studies give the same text."""
+    studies = [(one, one.committed) for one in all_of_them]
+    rows = [
+        (f"[`{one.name}`](#{one.name})", one.reproduces, *((str(agreement.compared), str(agreement.agree)) if agreement
+                                                           else ("not yet run", "")), one.time)
+        for one, agreement in studies
+    ]  # fmt: skip
+    lines = [_TOP, *_table("name | reproduces | compared: | agree: | time", rows)]
+    for one, agreement in studies:
+        lines += ["", f"## {one.name}", "", *_study(one, agreement)]
+    return "\n".join(lines) + "\n"
+
+
+def _study(one: Reproduction, agreement: Agreement | None) -> list[str]:
+    data = ", ".join(f"`{file.name}`" for file in one.data) or "none beyond the study's folder"
+    lines = [
+        f"**{one.title}.** {one.paper}. {one.reproduces}.", "", f"    caveat reproduce {one.name}", "",
+        f"Time: {one.time}. Data: {data}. More: [studies/{one.folder.name}](../studies/{one.folder.name}/README.md).",
+        "",
+    ]  # fmt: skip
+    by_reason: dict[str, list[Check]] = {}
+    if agreement is not None:
+        parts = [(part.title, str(part.compared), str(part.agree), part.rule,
+                  "" if part.largest is None else f"{part.largest:.3g}") for part in agreement.parts]  # fmt: skip
+        lines += _table("part | compared: | agree: | counts as agreement | largest difference:", parts)
+        checks = [check for part in agreement.parts for check in part.checks]
+        if any(check.agrees for check in checks):
+            lines += ["", "What agrees:", "", *_checks(check for check in checks if check.agrees)]
+        for check in checks:
+            if not check.agrees:
+                by_reason.setdefault(check.why or "not explained", []).append(check)
+    lines += ["", "What differs, by reason:"] if by_reason else []
+    for why, differences in by_reason.items():
+        lines += ["", f"*{why[:1].upper()}{why[1:].removesuffix('.')}.*", "", *_checks(differences)]
+    if one.differs:
+        lines += ["", "What is not as in the paper:", "", *(f"- {sentence}" for sentence in one.differs)]
+    return lines
+
+
+def _checks(checks: Iterable[Check]) -> list[str]:
+    return _table("what | published | ours", [(check.what, check.published, check.ours) for check in checks])
+
+
+def _table(headings: str, rows: Iterable[Iterable[str]]) -> list[str]:
+    """A Markdown table; a heading that ends with a colon is one of numbers."""
+    names = headings.split(" | ")
+    lines = [f"| {' | '.join(name.removesuffix(':') for name in names)} |"]
+    lines.append(f"|{'|'.join('---:' if name.endswith(':') else '---' for name in names)}|")
+    for row in rows:
+        cells = (cell.replace("|", "\\|").replace("\n", " ") for cell in row)
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines

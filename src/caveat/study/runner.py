@@ -18,8 +18,8 @@ from typing import Any, Literal, final
 
 from caveat._internal.checks import as_count, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError, StoreError
+from caveat.evaluation.findings import versions
 from caveat.evaluation.records import Data
-from caveat.evaluation.versions import versions
 from caveat.study.cells import Cell
 from caveat.study.expansion import expand
 from caveat.study.plan import Plan
@@ -93,7 +93,7 @@ def run(
         Address of a Dask scheduler, such as ``"tcp://127.0.0.1:8786"``, in place of ``jobs``. Its workers must see the
         plan's files and the store under the same paths.
     progress
-        Told at the start and when a cell begins or ends how far the run is; one call at a time, from any thread.
+        Called at the start and when a cell begins or ends; one call at a time, from any thread.
 
     Returns
     -------
@@ -135,12 +135,12 @@ def work(cell: Cell, folder: str) -> Outcome:
     if store.has(cell.key):
         return Outcome(cell.key, cell.label, "found", 0.0)
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", CaveatWarning)
             content = compute(cell, store)
         seconds = time.perf_counter() - started
-        caveats = list(dict.fromkeys(str(warning.message) for warning in said))
+        caveats = list(dict.fromkeys(str(warning.message) for warning in caught))
         store.write(cell, content, {"seconds": round(seconds, 3), "versions": dict(versions()), "caveats": caveats})
     except StoreError:
         raise
@@ -195,7 +195,7 @@ def _split(store: Store, cells: Sequence[Cell], missing: list[Cell]) -> tuple[li
 
 
 class _Teller:
-    """Counts cells and tells whoever wants to know."""
+    """Counts cells and reports progress."""
 
     def __init__(self, total: int, already: int, progress: Callable[[StudyProgress], None] | None) -> None:
         self.total, self.already, self.progress = total, already, progress

@@ -22,8 +22,8 @@ from caveat.evaluation.parts import Parts
 from caveat.outputs import Head, Outputs
 from caveat.outputs.files import FIELDS, stored_arrays
 from caveat.study.cells import Cell, canonical_json
+from caveat.study.loading import naming
 from caveat.study.plan import as_slice
-from caveat.study.sections import naming
 from caveat.study.store import Store
 
 __all__ = [
@@ -103,21 +103,23 @@ def load_source(cell: Cell, store: Store) -> Parts:
         if _kept["source"] != source:
             _kept.update(source=source, files={}, apart=set())
         if cell.needs:
-            found = _read_made(store.outputs(cell.needs), _kept["files"])
+            outputs = _read_made(store.outputs(cell.needs), _kept["files"])
         else:
-            found = _read_files(cell, _kept["files"])
-        parts = parts_of(found)
-        if (roles := frozenset(found)) not in _kept["apart"]:
+            outputs = _read_files(cell, _kept["files"])
+        parts = parts_of(outputs)
+        if (roles := frozenset(outputs)) not in _kept["apart"]:
             parts.check_apart(warn=False)  # the cell about the model, which reads all roles, warns of a few shared rows
             _kept["apart"].add(roles)
     return parts
 
 
-def parts_of(found: Mapping[str, Outputs]) -> Parts:
+def parts_of(by_role: Mapping[str, Outputs]) -> Parts:
     """Parts from outputs by their role; an outlier set's role is ``outlier:name``."""
-    sets = {kind: {role.removeprefix(kind): found[role] for role in found if role.startswith(kind)}
+    sets = {kind: {role.removeprefix(kind): by_role[role] for role in by_role if role.startswith(kind)}
             for kind in (_OUTLIER, _CONFIRM)}  # fmt: skip
-    return Parts(found.get("train"), found.get("calibration"), found.get("inlier"), sets[_OUTLIER], sets[_CONFIRM])
+    return Parts(
+        by_role.get("train"), by_role.get("calibration"), by_role.get("inlier"), sets[_OUTLIER], sets[_CONFIRM]
+    )
 
 
 def save_source(made: Any, folder: Path) -> SourceOutputs:
@@ -181,15 +183,15 @@ def _read_made(folder: Path, kept: dict[str, Outputs]) -> dict[str, Outputs]:
 
 
 def _read_files(cell: Cell, kept: dict[str, Outputs]) -> dict[str, Outputs]:
-    found = {}
+    outputs = {}
     for role, how in cell.params["sets"].items():
         what = canonical_json([role, cell.fingerprints.get(role), cell.fingerprints.get("head"), how])
         if what not in kept:
             kept[what] = _read_set(
                 Path(cell.paths[role]), how.get("keys", {}), how.get("rows", ""), cell.paths.get("head", "")
             )
-        found[role] = kept[what]
-    return found
+        outputs[role] = kept[what]
+    return outputs
 
 
 def _read_set(path: Path, keys: Mapping[str, str], rows: str, head_path: str) -> Outputs:

@@ -24,6 +24,7 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
 
@@ -34,8 +35,7 @@ from caveat.errors import CaveatError, InputError, MissingExtraError, StoreError
 from caveat.evaluation.records import Record
 from caveat.study.cells import Cell
 from caveat.study.plan import Plan
-from caveat.study.records_table import is_record_table, records_in, records_table
-from caveat.study.task_rows import Row
+from caveat.study.records_table import Row, is_record_table, records_in, records_table
 
 __all__ = ["Failure", "Store", "StoredCell"]
 
@@ -77,7 +77,8 @@ class Store:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        _need_pyarrow()
+        if find_spec("pyarrow") is None:
+            raise MissingExtraError("a study's store", extra="stats")
         self.folder = Path(folder)
 
     # -- the plan -----------------------------------------------------------------------------------------------------
@@ -85,38 +86,35 @@ class Store:
     def prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str] = ()) -> None:
         """Make the folder and write the plan into it. What is there already is left alone."""
         with self.writing():
-            self._prepare(plan, cells, notes)
-
-    def _prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str]) -> None:
-        if self.folder.exists() and not self.folder.is_dir():
-            raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
-        strange: list[str] = []
-        if self.folder.is_dir() and not (self.folder / "plan.json").exists():
-            # Another run may write plan.json between these lines.
-            known = {*_PARTS, "plan.toml", "plan.json"}
-            strange = [p.name for p in self.folder.iterdir() if p.name not in known and not is_temporary(p.name)]
-        elif self.folder.is_dir() and not self._is_ours():
-            strange = ["a plan.json that is not ours"]
-        if strange:
-            raise StoreError(f"{self.folder} exists and is not a study (it holds {strange[0]}). Choose another folder.")
-        for part in _PARTS:
-            if (self.folder / part).is_symlink():
-                raise StoreError(f"{self.folder / part} is a link, and a study deletes nothing behind links. "
-                                 "Link the whole folder of the study instead.")  # fmt: skip
-        content = {
-            "format": 1, "title": plan.title, "folder": str(plan.folder), "plan": dict(plan.content),
-            "notes": list(notes), "cells": [cell.to_json() for cell in cells],
-            "toml": self._own_plan_texts(plan.text),
-        }  # fmt: skip
-        for part in ("cells", "failures", "active"):
-            (self.folder / part).mkdir(parents=True, exist_ok=True)
-        if _text(self.folder / "plan.json") != json.dumps(content, indent=2) + "\n":
-            write_json(self.folder / "plan.json", content)
-        if plan.text and _text(self.folder / "plan.toml") != plan.text:
-            with replacing_file(self.folder / "plan.toml") as temporary:
-                temporary.write_text(plan.text, encoding="utf-8")
-        elif not plan.text:  # that of an earlier plan, if any
-            (self.folder / "plan.toml").unlink(missing_ok=True)
+            if self.folder.exists() and not self.folder.is_dir():
+                raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
+            foreign: list[str] = []
+            if self.folder.is_dir() and not (self.folder / "plan.json").exists():
+                # Another run may write plan.json between these lines.
+                own = {*_PARTS, "plan.toml", "plan.json"}
+                foreign = [p.name for p in self.folder.iterdir() if p.name not in own and not is_temporary(p.name)]
+            elif self.folder.is_dir() and not self._is_ours():
+                foreign = ["a plan.json that is not ours"]
+            if foreign:
+                raise StoreError(f"{self.folder} is not a study (it holds {foreign[0]}). Choose another folder.")
+            for part in _PARTS:
+                if (self.folder / part).is_symlink():
+                    raise StoreError(f"{self.folder / part} is a link, and a study deletes nothing behind links. "
+                                     "Link the whole folder of the study instead.")  # fmt: skip
+            content = {
+                "format": 1, "title": plan.title, "folder": str(plan.folder), "plan": dict(plan.content),
+                "notes": list(notes), "cells": [cell.to_json() for cell in cells],
+                "toml": self._own_plan_texts(plan.text),
+            }  # fmt: skip
+            for part in ("cells", "failures", "active"):
+                (self.folder / part).mkdir(parents=True, exist_ok=True)
+            if _text(self.folder / "plan.json") != json.dumps(content, indent=2) + "\n":
+                write_json(self.folder / "plan.json", content)
+            if plan.text and _text(self.folder / "plan.toml") != plan.text:
+                with replacing_file(self.folder / "plan.toml") as temporary:
+                    temporary.write_text(plan.text, encoding="utf-8")
+            elif not plan.text:  # that of an earlier plan, if any
+                (self.folder / "plan.toml").unlink(missing_ok=True)
 
     def _own_plan_texts(self, text: str) -> list[str]:
         """SHA-256 of every ``plan.toml`` that was written here, and of the one to write. Another one is left alone."""
@@ -145,7 +143,7 @@ class Store:
         return read_json(self.folder / "plan.json")
 
     def _is_ours(self) -> bool:
-        """Whether a study wrote the plan that is there; one that was damaged, if there are cells beside it."""
+        """Whether a study wrote the plan; a damaged plan counts if there are cells in the folder."""
         if not (self.folder / "plan.json").exists():
             return True
         try:
@@ -176,8 +174,10 @@ class Store:
 
         rows = bool(content) and isinstance(content[0], dict)
         table = _rows_table(pa, content) if rows else records_table(content)  # type: ignore[arg-type]
-        said = json.dumps(cell.to_json() | {"rows": table.num_rows} | dict(facts or {}), ensure_ascii=False).encode()
-        table = table.replace_schema_metadata({_META: said + b"\n" + _checksum(table, said)})
+        description = json.dumps(
+            cell.to_json() | {"rows": table.num_rows} | dict(facts or {}), ensure_ascii=False
+        ).encode()
+        table = table.replace_schema_metadata({_META: description + b"\n" + _checksum(table, description)})
         with self.writing():
             with replacing_file(self.path(cell.key)) as temporary:
                 pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
@@ -195,11 +195,11 @@ class Store:
 
         with self._reading(key):
             with pq.ParquetFile(self.path(key), page_checksum_verification=True) as file:
-                said, facts = _facts(file.schema_arrow.metadata)
+                description, facts = _facts(file.schema_arrow.metadata)
                 table = file.read()
             if facts.get("key") != key or facts.get("rows") != table.num_rows:
                 raise InputError(f"the cell {self.path(key)} is not what its name says. Run the study again.")
-            text, _, checksum = said.partition(b"\n")
+            text, _, checksum = description.partition(b"\n")
             if checksum != _checksum(table, text):
                 raise ValueError("names or values are not those that were written")
             is_record_table(table.schema)
@@ -305,17 +305,10 @@ class Store:
             ) from None
 
 
-def _need_pyarrow() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("pyarrow") is None:
-        raise MissingExtraError("a study's store", extra="stats")
-
-
 def _facts(metadata: Mapping[bytes, bytes] | None) -> tuple[bytes, dict[str, Any]]:
     """What a cell's file says of itself: as it stands there, and read."""
-    said = (metadata or {}).get(_META, b"{}")
-    return said, from_json(said.partition(b"\n")[0], "its description")
+    description = (metadata or {}).get(_META, b"{}")
+    return description, from_json(description.partition(b"\n")[0], "its description")
 
 
 def _checksum(table: Any, text: bytes) -> bytes:

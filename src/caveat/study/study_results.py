@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
@@ -13,15 +12,13 @@ from pathlib import Path
 from typing import Any, final
 
 from caveat._internal.checks import check_known
-from caveat._internal.files import replacing_file
 from caveat.errors import InputError
-from caveat.evaluation.assess import Assessment, assess
-from caveat.evaluation.findings import CellFacts, FailureFacts, Findings
+from caveat.evaluation.findings import Assessment, CellFacts, FailureFacts, Findings, assess
 from caveat.evaluation.records import Left, Proximity, Record, long_rows
 from caveat.study.plan import Plan
-from caveat.study.records_table import is_record_table, records_in
+from caveat.study.records_table import Row, is_record_table, records_in
 from caveat.study.store import Failure, Store
-from caveat.study.task_rows import Row
+from caveat.study.tables import write_csv
 
 __all__ = ["StudyResults"]
 
@@ -81,8 +78,8 @@ class StudyResults:
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The cells that failed, and why."""
-        found = (self.store.failure(cell["key"]) for cell in self.cells)
-        return tuple(failure for failure in found if failure is not None)
+        failures = (self.store.failure(cell["key"]) for cell in self.cells)
+        return tuple(failure for failure in failures if failure is not None)
 
     def facts(self) -> Iterator[Mapping[str, Any]]:
         """Of each finished cell: key, label, params, seed, fingerprints, versions, seconds, caveats."""
@@ -119,8 +116,8 @@ class StudyResults:
         ``errors`` asks for the metric of the model's own errors on inliers, where there is no outlier set.
         """
         rows = [row for row in self.rows() if "metric" in row and row.get("method")]
-        known = sorted({row["metric"] for row in rows})
-        check_known(metric, known, "metric in this study")
+        metrics = sorted({row["metric"] for row in rows})
+        check_known(metric, metrics, "metric in this study")
         kept = [row for row in rows if row["metric"] == metric and (row["outlier"] == "") == errors]
         if not kept:
             raise InputError(f"no score of this study has the metric '{metric}'{' of errors' if errors else ''}.")
@@ -129,15 +126,9 @@ class StudyResults:
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the long table as CSV; the same results give the same bytes. NaN and what is missing are empty."""
-        target = Path(path)
-        rows = list(self.rows())
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        with replacing_file(target) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(names)
-            for row in rows:
-                writer.writerow([_cell(row.get(name)) for name in names])
-        return target
+        rows = [{name: _plain(value) for name, value in row.items()} for row in self.rows()]
+        write_csv(rows, Path(path))
+        return Path(path)
 
     @cached_property
     def regimes(self) -> dict[tuple[str, int, str], str]:
@@ -205,10 +196,10 @@ class StudyResults:
         )
 
 
-def _cell(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return value if isinstance(value, str) else json.dumps(value) if isinstance(value, bool) else repr(value)
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool):
+        return json.dumps(value)
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _text(path: Path) -> str:

@@ -32,8 +32,9 @@ def write_table(rows: Sequence[Mapping[str, Any]], folder: Path, name: str = "re
 
 
 def write_csv(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write rows with equal keys as a CSV file."""
+    """Write rows as a CSV file, with every column that a row has."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
     with replacing_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(stream, fieldnames=names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

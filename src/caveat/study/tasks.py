@@ -16,9 +16,9 @@ from caveat.outputs import Outputs
 from caveat.scores import Projected, Score, make
 from caveat.study.cells import Cell
 from caveat.study.functions import find_function
+from caveat.study.records_table import Row, as_content
 from caveat.study.sources import load_source, save_source
 from caveat.study.store import Store
-from caveat.study.task_rows import Row, as_content
 
 __all__ = ["ModelParams", "OutputsParams", "ScoreParams", "SourceParams", "build_score", "compute"]
 
@@ -96,10 +96,10 @@ def compute(cell: Cell, store: Store) -> list[Record] | list[Row]:
     return as_content(function(**cell.params), cell.params, cell.task)
 
 
-def _score(params: ScoreParams, given: Parts, seed: int) -> Iterator[Record]:
+def _score(params: ScoreParams, source: Parts, seed: int) -> Iterator[Record]:
     score, block = build_score(params), Block(params.source, seed)
     method = Method.of(params.score, params.params, params.projection)
-    parts = given.with_calibration(seed)
+    parts = source.with_calibration(seed)
     if reason := cannot(score, parts):
         if params.named:
             raise InputError(f"score '{params.score}' {reason}. Add it to the outputs, or leave the score out.")
@@ -111,10 +111,10 @@ def _score(params: ScoreParams, given: Parts, seed: int) -> Iterator[Record]:
     yield from measure_score(score, method, parts, block, settings)
 
 
-def _model(params: ModelParams, given: Parts, seed: int) -> Iterator[Record]:
-    given.check_apart()
+def _model(params: ModelParams, source: Parts, seed: int) -> Iterator[Record]:
+    source.check_apart()
     settings = Settings(params.alpha, params.delta, seed, params.metrics, params.methods, params.resamples)
-    yield from measure_model(given.with_calibration(seed), Block(params.source, seed), settings)
+    yield from measure_model(source.with_calibration(seed), Block(params.source, seed), settings)
 
 
 def _collapse(parts: Parts, block: Block) -> Iterator[Record]:
@@ -127,10 +127,10 @@ def _collapse(parts: Parts, block: Block) -> Iterator[Record]:
     for projection in projections:
         if projection == "class_pred" and not train.has("predictions"):
             continue
-        found = asdict(neural_collapse(train, projection=projection))
-        n, caveat = found.pop("n"), found.pop("caveat")
-        del found["n_classes"], found["projection"]
-        for name, value in found.items():
+        quantities = asdict(neural_collapse(train, projection=projection))
+        n, caveat = quantities.pop("n"), quantities.pop("caveat")
+        del quantities["n_classes"], quantities["projection"]
+        for name, value in quantities.items():
             if value is not None:
                 yield Collapse(block, projection, name, float(value), n, caveat)
 
@@ -147,12 +147,12 @@ def _proximity(parts: Parts, block: Block) -> Iterator[Record]:
     # The same space for all: one set may have embeddings that the others lack.
     vectors = [Outputs(features=getattr(side, space), check=False) for side in sides]
     outliers = dict(zip(parts.outliers, vectors[1:], strict=True))
-    found = proximities(inlier=vectors[0], outliers=outliers, labels=train.labels)
+    distances = proximities(inlier=vectors[0], outliers=outliers, labels=train.labels)
     try:
-        regimes, caveat = buckets(found, seed=block.seed), ""
+        regimes, caveat = buckets(distances, seed=block.seed), ""
     except InputError as error:  # too few sets, or all equally far
         regimes, caveat = {}, f"No regimes: {error}"
-    for name, distance in found.items():
+    for name, distance in distances.items():
         centroid = float("nan") if distance.centroid is None else distance.centroid
         here = Block(block.model, block.seed, name, regimes.get(name, ""))
         yield Proximity(here, distance.frechet, distance.mmd, centroid, space, distance.n_outlier, caveat)
@@ -161,9 +161,9 @@ def _proximity(parts: Parts, block: Block) -> Iterator[Record]:
 def _make_outputs(params: OutputsParams, cell: Cell, store: Store) -> Iterator[Record]:
     """Call the task of a source and keep what it gives in the store."""
     function = find_function(params.function, cell.paths.get("task", ""))
-    given = function(seed=cell.seed, **params.params)
+    returned = function(seed=cell.seed, **params.params)
     with store.writing():
-        made = save_source(given, store.outputs(cell.key))
+        made = save_source(returned, store.outputs(cell.key))
     for key, outputs in made.roles().items():
         role, _, name = key.partition(":")
         block = Block(params.source, cell.seed, name)

@@ -31,14 +31,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
-from caveat._internal.checks import as_count, as_kind, as_level, check_known
+from caveat._internal.checks import as_kind, as_level, check_known
 from caveat._internal.files import read_toml
+from caveat._internal.params import count, level
 from caveat.errors import InputError
-from caveat.study.sections import Section, naming
+from caveat.study.loading import load, naming, typed
 
 __all__ = ["MADE", "Source", "TrainPlan"]
 
@@ -46,10 +47,6 @@ SETS = ("train", "validation", "test")
 MADE = (
     "block_shuffled", "inverted", "occluded", "permuted", "rotated", "shifted", "smooth_noise", "uniform_noise",
 )  # fmt: skip
-_TRAINING: Mapping[str, type[Any]] = {
-    "epochs": int, "batch_size": int, "learning_rate": float, "optimiser": str, "momentum": float,
-    "weight_decay": float, "clip": float,
-}  # fmt: skip
 
 
 @final
@@ -62,9 +59,71 @@ class Source:
 
     name: str = ""
     path: str = ""
-    made: str = ""
+    made: str = field(default="", metadata={"check": lambda name, path: check_known(name, MADE, path)})
     split: str | None = None
+    limit: int | None = count(None)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """[data]: where the images are and how they are divided; ``test`` is another split, or a share of the first."""
+
+    name: str = ""
+    path: str = ""
+    train: str | None = None
+    validation: float = level(0.1)
+    test: Any = field(default=None, metadata={"check": lambda x, path: x if isinstance(x, str) else as_level(x, path)})
     limit: int | None = None
+    normalise: bool = False
+
+
+def _stopping(value: Any, path: str) -> dict[str, Any]:
+    """Early stopping by its patience alone, or by a table."""
+    table = {"patience": value} if isinstance(value, int) else typed(dict, value, path)
+    for key in table:
+        check_known(f"{path}.{key}", [f"{path}.{name}" for name in ("monitor", "patience", "least")], "key")
+    return table
+
+
+@dataclass(frozen=True)
+class _Training:
+    """[training]"""
+
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    optimiser: str | None = None
+    momentum: float | None = None
+    weight_decay: float | None = None
+    clip: float | None = None
+    schedule: Any = None
+    early_stopping: Any = field(default=None, metadata={"check": _stopping})
+    outliers: Any = ()
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """[outputs]"""
+
+    sets: tuple[str, ...] = field(
+        default=(), metadata={"check": lambda names, path: tuple(check_known(name, SETS, path) for name in names)}
+    )
+    mc: int = count(0, least=0)
+    outliers: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _File:
+    """A training plan as it is written."""
+
+    title: str = ""
+    seed: int = 0
+    threads: int | None = count(None)
+    paradigm: Any = "cross_entropy"
+    data: _Data = _Data()
+    model: Mapping[str, Any] = field(default_factory=dict)
+    training: _Training = _Training()
+    outputs: _Outputs = field(default_factory=_Outputs)
 
 
 @final
@@ -94,106 +153,56 @@ class TrainPlan:
     def read(cls, path: str | os.PathLike[str]) -> TrainPlan:
         """From a TOML file. Paths in it are relative to it; ``${CAVEAT_DATA}`` and the like are filled in."""
         file = Path(path)
-        content = read_toml(file)
+        folder, content = file.parent, read_toml(file)
         with naming(file):
-            return cls._of(Section(content), file.parent)
-
-    @classmethod
-    def _of(cls, top: Section, folder: Path) -> TrainPlan:
-        top.known("title", "seed", "threads", "paradigm", "data", "model", "training", "outputs")
-        where, model, training, outputs = (top.section(name) for name in ("data", "model", "training", "outputs"))
-        where.known("name", "path", "train", "validation", "test", "limit", "normalise")
-        train = _source(
-            {key: where.content[key] for key in ("name", "path", "limit") if key in where.content}
-            | ({"split": where.content["train"]} if "train" in where.content else {}),
-            where.path,
-            folder,
-        )
-        test = where.content.get("test")
-        if not isinstance(test, (str, type(None))):
-            test = as_level(test, where.at("test"))
-        training.known(*_TRAINING, "schedule", "early_stopping", "outliers")
-        settings = {key: training.need(key, kind) for key, kind in _TRAINING.items() if key in training.content}
-        if "schedule" in training.content:
-            settings["schedule"] = training.content["schedule"]
-        stopping = training.content.get("early_stopping")
-        if isinstance(stopping, int):
-            stopping = {"patience": stopping}
-        elif stopping is not None:
-            training.section("early_stopping").known("monitor", "patience", "least")
-        outputs.known("sets", "mc", "outliers")
-        paradigm = _named(top, "paradigm", "cross_entropy")
-        network = {key: value for key, value in model.content.items() if key not in ("name", "start")}
-        start = os.path.expandvars(model.take("start", str, ""))
-        return cls(
-            train=train,
-            validation=as_level(where.take("validation", float, 0.1), where.at("validation")),
-            test=test,
-            normalise=where.take("normalise", bool, False),
-            model=model.take("name", str, "small_cnn"),
-            model_options=network,
-            start=str(folder / start) if start else None,
-            paradigm=paradigm.pop("name"),
-            paradigm_options=paradigm,
-            training=settings,
-            early_stopping=stopping,
-            exposure=_exposure(training, folder),
-            sets=tuple(
-                check_known(name, SETS, outputs.at("sets"))
-                for name in outputs.many("sets", str, _sets(test is not None))
-            ),
-            mc=as_count(outputs.take("mc", int, 0), outputs.at("mc"), least=0),
-            outliers={
-                name: _source(given, f"outputs.outliers.{name}", folder, alone=name)
-                for name, given in outputs.take("outliers", dict, {}).items()
-            },
-            seed=top.take("seed", int, 0),
-            threads=as_count(top.take("threads", int, 1), "threads") if "threads" in top.content else None,
-        )
+            top = load(_File, content)
+            images, outputs, model = top.data, top.outputs, {"name": "small_cnn", "start": "", **top.model}
+            start = os.path.expandvars(typed(str, model.pop("start"), "model.start"))
+            training = {key: value for key, value in vars(top.training).items() if value is not None}
+            paradigm = _named(top.paradigm, "paradigm")
+            own = {"name": images.name, "path": images.path, "limit": images.limit, "split": images.train}
+            return cls(
+                train=_source({key: value for key, value in own.items() if value not in ("", None)}, "data", folder),
+                validation=images.validation, test=images.test, normalise=images.normalise,
+                model=typed(str, model.pop("name"), "model.name"), model_options=model,
+                start=str(folder / start) if start else None,
+                paradigm=paradigm.pop("name"), paradigm_options=paradigm,
+                early_stopping=training.pop("early_stopping", None),
+                exposure=_exposure(training.pop("outliers"), folder), training=training,
+                sets=outputs.sets or SETS[: 2 if images.test is None else 3], mc=outputs.mc,
+                outliers={name: _source(value, f"outputs.outliers.{name}", folder, alone=name)
+                          for name, value in outputs.outliers.items()},
+                seed=top.seed, threads=top.threads,
+            )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for a file beside the results."""
+        """Everything, for the file plan.json."""
         return asdict(self)
 
 
-def _sets(test: bool) -> tuple[str, ...]:
-    return SETS if test else SETS[:2]
-
-
-def _named(top: Section, key: str, default: str) -> dict[str, Any]:
+def _named(value: Any, path: str) -> dict[str, Any]:
     """A name, or a table with a name and options."""
-    given = top.content.get(key, default)
-    if isinstance(given, str):
-        return {"name": given}
-    inside = top.section(key)
-    return {**inside.content, "name": inside.need("name", str)}
+    table = {"name": value} if isinstance(value, str) else typed(dict, value, path)
+    if "name" not in table:
+        raise InputError(f"{path}.name is missing. Add it to the file.")
+    return {**table, "name": typed(str, table["name"], f"{path}.name")}
 
 
-def _exposure(training: Section, folder: Path) -> tuple[str, ...] | Source:
+def _exposure(value: Any, folder: Path) -> tuple[str, ...] | Source:
     """Outliers to learn from: kinds that are made on the way, or a data set."""
-    given = training.content.get("outliers", [])
-    if isinstance(given, dict):
-        return _source(given, training.at("outliers"), folder)
-    return training.many("outliers", str) if given else ()
+    if isinstance(value, dict):
+        return _source(value, "training.outliers", folder)
+    return typed(tuple[str, ...], value, "training.outliers") if value else ()
 
 
-def _source(given: Any, path: str, folder: Path, alone: str = "") -> Source:
+def _source(value: Any, path: str, folder: Path, alone: str = "") -> Source:
     """A split of the data set that the key names, or a table that says which."""
-    if isinstance(given, str):
-        return Source(name=alone, split=given)
-    table = Section(as_kind(given, dict, path, what="the split of a known data set or a table"), path)
-    table.known("name", "path", "made", "split", "limit", "n")
-    chosen = [key for key in ("name", "path", "made") if key in given]
+    if isinstance(value, str):
+        return Source(name=alone, split=value)
+    table = as_kind(value, dict, path, what="the split of a known data set or a table")
+    chosen = [key for key in ("name", "path", "made") if key in table]
     if len(chosen) != 1:
         raise InputError(f"{path} must have one of name, path or made, got {', '.join(chosen) or 'none'}.")
-    if "made" in given:
-        check_known(table.need("made", str), MADE, table.at("made"))
-    file = os.path.expandvars(table.take("path", str, ""))
-    limit = "n" if "n" in given else "limit"
-    return Source(
-        name=table.take("name", str, ""),
-        path=str(folder / file) if file else "",
-        made=table.take("made", str, ""),
-        split=table.need("split", str) if "split" in given else None,
-        limit=as_count(table.take(limit, int, 0), table.at(limit)) if limit in given else None,
-    )
+    source = load(Source, {"limit" if key == "n" else key: part for key, part in table.items()}, path)
+    file = os.path.expandvars(source.path)
+    return replace(source, path=str(folder / file) if file else "")

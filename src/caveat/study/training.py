@@ -1,4 +1,4 @@
-"""Run a training plan: a model on disk, and what it said about every set that was asked for."""
+"""Run a training plan: a model on disk, and its outputs on every set that the plan names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Training", "fit_to", "run_training"]
 
-_MADE = 1000  # images of a set that is made, where the plan says nothing
+MADE_IMAGES = 1000  # of a set of noise, where nothing else is said
 
 
 @final
@@ -42,8 +42,8 @@ class Training:
 def run_training(plan: TrainPlan, out: str | os.PathLike[str], *, progress: bool | None = None) -> Training:
     """Train as the plan says and write into ``out``: ``model.safetensors``, ``model.json``, ``outputs/<set>``.
 
-    The same plan and folder again go on where they stopped; what is finished is not done again. Another plan in the
-    same folder is refused.
+    Call it again with the same plan and folder to resume; finished parts are kept. Another plan in the same folder is
+    refused.
     """
     from caveat.nn import architectures, fit_classifier
     from caveat.nn.training import GOOD, EarlyStopping, make_paradigm, save_model
@@ -89,52 +89,49 @@ def run_training(plan: TrainPlan, out: str | os.PathLike[str], *, progress: bool
     about = {"classes": list(train.classes), "plan": plan.as_dict()}
     save_model(trained, folder, architecture=architecture, about=about)
 
-    found = {}
-    for name in (*plan.sets, *plan.outliers):
-        found[name] = folder / "outputs" / name
-        if found[name].exists():
+    folders = {name: folder / "outputs" / name for name in (*plan.sets, *plan.outliers)}
+    how = {"mc": plan.mc} if plan.mc else {}
+    for name, place in folders.items():
+        if place.exists():
             continue
-        how = {"mc": plan.mc} if plan.mc else {}
         if name in plan.outliers:
             rng = np.random.default_rng([plan.seed, sum(name.encode())])
-            strange = fit_to(_outliers(plan.outliers[name], parts, rng), tuple(pixels.shape[1:]))
-            said = trained.outputs(strange, progress=progress, **how)
+            inputs: Any = fit_to(_outliers(plan.outliers[name], parts, rng), tuple(pixels.shape[1:]))
         else:
-            part = parts[name]
-            said = trained.outputs((part.inputs(), part.labels), progress=progress, **how)
-        said.save(found[name])
-    return Training(trained, folder, found)
+            inputs = parts[name].inputs(), parts[name].labels
+        trained.outputs(inputs, progress=progress, **how).save(place)
+    return Training(trained, folder, folders)
 
 
 def load_parts(plan: TrainPlan) -> tuple[dict[str, data.Images], int]:
     """Images to learn from, to validate on and to test on, and the number of classes."""
-    known = load_images(plan.train, seed=plan.seed)
-    order = np.random.default_rng(plan.seed).permutation(len(known))
+    images = load_images(plan.train, seed=plan.seed)
+    order = np.random.default_rng(plan.seed).permutation(len(images))
     parts = {}
     if isinstance(plan.test, float):
-        cut = round(plan.test * len(known))
-        parts["test"], order = known[order[:cut]], order[cut:]
+        cut = round(plan.test * len(images))
+        parts["test"], order = images[order[:cut]], order[cut:]
     elif plan.test is not None:
         parts["test"] = load_images(Source(name=plan.train.name, path=plan.train.path, split=plan.test))
     if "test" in plan.sets and "test" not in parts:
         raise InputError("outputs.sets has 'test', but data.test names no split and no share. Add it.")
     cut = max(1, round(plan.validation * order.size))
-    parts["validation"], parts["train"] = known[order[:cut]], known[order[cut:]]
+    parts["validation"], parts["train"] = images[order[:cut]], images[order[cut:]]
     for name, part in parts.items():
         if not len(part):
             raise InputError(f"the {name} part of the data is empty. Give it more images.")
-    return parts, int(known.labels.max()) + 1
+    return parts, int(images.labels.max()) + 1
 
 
 def load_images(source: Source, *, seed: int = 0) -> data.Images:
     """Images by name or path; a source with a limit gives a sample of them that depends on the seed only."""
     if source.name:
-        found = data.load(source.name, source.split)
+        images = data.load(source.name, source.split)
     elif source.path:
-        found = data.read(source.path, source.split)
+        images = data.read(source.path, source.split)
     else:
         raise InputError("data must have a name or a path. Add one.")
-    return found if source.limit is None else found[limited_rows(found, source.limit, seed=seed)]
+    return images if source.limit is None else images[limited_rows(images, source.limit, seed=seed)]
 
 
 def limited_rows(images: data.Images, limit: int, *, seed: int) -> NDArray[np.intp]:
@@ -173,21 +170,24 @@ def fit_to(pixels: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
     return np.ascontiguousarray(values)
 
 
+def made_images(kind: str, like: data.Images, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Outliers of one of the kinds of ``MADE``: n images of noise, or changed images."""
+    if kind in ("uniform_noise", "smooth_noise"):
+        height, width, *channels = like.pixels.shape[1:]
+        make = noise if kind == "uniform_noise" else smooth_noise
+        return make(n, rng, height=height, width=width, channels=channels[0] if channels else None)
+    change = getattr(data, kind)
+    return change(like.pixels) if kind == "inverted" else change(like.pixels, rng)  # type: ignore[no-any-return]
+
+
 def _outliers(source: Source, parts: Mapping[str, data.Images], rng: np.random.Generator) -> NDArray[Any]:
     if not source.made:
-        found = load_images(Source(name=source.name, path=source.path, split=source.split))
-        return found.pixels[stratified_rows(found.labels, source.limit or len(found), rng)]
-    n = source.limit or _MADE
-    like = parts.get("test", parts["validation"])
-    height, width = like.pixels.shape[1:3]
-    channels = like.pixels.shape[3] if like.pixels.ndim == 4 else None
-    if source.made == "uniform_noise":
-        return noise(n, rng, height=height, width=width, channels=channels)
-    if source.made == "smooth_noise":
-        return smooth_noise(n, rng, height=height, width=width, channels=channels)
-    change = getattr(data, source.made)
-    given = like[rng.choice(len(like), size=min(n, len(like)), replace=False)].pixels
-    return change(given) if source.made == "inverted" else change(given, rng)  # type: ignore[no-any-return]
+        images = load_images(Source(name=source.name, path=source.path, split=source.split))
+        return images.pixels[stratified_rows(images.labels, source.limit or len(images), rng)]
+    n, like = source.limit or MADE_IMAGES, parts.get("test", parts["validation"])
+    if not source.made.endswith("noise"):
+        like = like[rng.choice(len(like), size=min(n, len(like)), replace=False)]
+    return made_images(source.made, like, n, rng)
 
 
 def _exposure(plan: TrainPlan, pixels: NDArray[np.float32]) -> Any:
