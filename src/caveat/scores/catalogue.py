@@ -31,47 +31,48 @@ from caveat.scores.vim import Residual, ViM
 
 __all__ = ["Entry", "catalogue", "make"]
 
-# Cost per sample, with D features, C classes, N training rows, T passes; and the paper.
-_SCORES: Mapping[type[Score], tuple[str, str]] = {
-    MSP: ("C", "Hendrycks & Gimpel 2017"),
-    TempScale: ("C", "Guo et al. 2017"),
-    MaxLogit: ("C", "Hendrycks et al. 2022"),
-    Energy: ("C", "Liu et al. 2020, eq. 4"),
-    Entropy: ("C", "Shannon 1948; Ovadia et al. 2019"),
-    GEN: ("C", "Liu et al. 2023"),
-    Renyi: ("C", "Renyi 1961"),
-    Guessing: ("C log C", "Massey 1994"),
-    Collision: ("C", "Granese et al. 2021"),
-    KLMatching: ("C²", "Hendrycks et al. 2022"),
-    OpenMax: ("AC", "Bendale & Boult 2016, alg. 2"),
-    Confidence: ("1", "DeVries & Taylor 2018; Corbiere et al. 2019; Liu et al. 2019"),
-    MCMSP: ("TC", "Gal & Ghahramani 2016"),
-    MCEntropy: ("TC", "Gal & Ghahramani 2016"),
-    MCExpectedEntropy: ("TC", "Gal & Ghahramani 2016"),
-    MCMutualInformation: ("TC", "Houlsby et al. 2011"),
-    MCVariance: ("TC", "Gal & Ghahramani 2016"),
-    Mahalanobis: ("D² + CD", "Lee et al. 2018, eq. 2"),
-    RelativeMahalanobis: ("D² + CD", "Ren et al. 2021"),
-    KNN: ("ND", "Sun et al. 2022"),
-    CTM: ("CD", "Ngoc-Hieu et al. 2023"),
-    CTMMean: ("CD", "Ngoc-Hieu et al. 2023"),
-    PCAError: ("D²", "Guan et al. 2023"),
-    KernelPCAError: ("DM + M²", "Fang et al. 2024"),
-    Residual: ("D²", "Wang et al. 2022"),
-    ViM: ("D² + C", "Wang et al. 2022"),
-    NECO: ("Dd", "Ben Ammar et al. 2024"),
-    SHE: ("D + C", "Zhang et al. 2023"),
-    Gram: ("10 passes over the layers", "Sastry & Oore 2020"),
-    MDSEnsemble: ("sum of D² + CD over layers", "Lee et al. 2018, alg. 1"),
-    FDBD: ("CD", "Liu & Qin 2024"),
-    NCI: ("CD", "Liu & Qin 2025"),
-    NNGuide: ("CD + MD, M bank rows", "Park et al. 2023"),
-    GradNorm: ("C + D", "Huang et al. 2021, eq. 5"),
-    ReAct: ("CD", "Sun et al. 2021"),
-    DICE: ("CD", "Sun & Li 2022"),
-    ASH: ("CD", "Djurisic et al. 2023, alg. 1-3"),
-    Scale: ("CD", "Xu et al. 2024"),
-    PNML: ("D² + CD", "Bibas et al. 2021, thm. 1"),
+# Cost class: 0 reads logits; 1 several passes of logits; 2 a product with the features; 3 one with D x D values or kept
+# rows; 4 every training row or every layer. Cost per sample, with D features, C classes, N training rows, T passes. Paper.
+_SCORES: Mapping[type[Score], tuple[int, str, str]] = {
+    MSP: (0, "C", "Hendrycks & Gimpel 2017"),
+    TempScale: (0, "C", "Guo et al. 2017"),
+    MaxLogit: (0, "C", "Hendrycks et al. 2022"),
+    Energy: (0, "C", "Liu et al. 2020, eq. 4"),
+    Entropy: (0, "C", "Shannon 1948; Ovadia et al. 2019"),
+    GEN: (0, "C", "Liu et al. 2023"),
+    Renyi: (0, "C", "Renyi 1961"),
+    Guessing: (0, "C log C", "Massey 1994"),
+    Collision: (0, "C", "Granese et al. 2021"),
+    KLMatching: (0, "C²", "Hendrycks et al. 2022"),
+    OpenMax: (0, "AC", "Bendale & Boult 2016, alg. 2"),
+    Confidence: (0, "1", "DeVries & Taylor 2018; Corbiere et al. 2019; Liu et al. 2019"),
+    MCMSP: (1, "TC", "Gal & Ghahramani 2016"),
+    MCEntropy: (1, "TC", "Gal & Ghahramani 2016"),
+    MCExpectedEntropy: (1, "TC", "Gal & Ghahramani 2016"),
+    MCMutualInformation: (1, "TC", "Houlsby et al. 2011"),
+    MCVariance: (1, "TC", "Gal & Ghahramani 2016"),
+    Mahalanobis: (3, "D² + CD", "Lee et al. 2018, eq. 2"),
+    RelativeMahalanobis: (3, "D² + CD", "Ren et al. 2021"),
+    KNN: (4, "ND", "Sun et al. 2022"),
+    CTM: (2, "CD", "Ngoc-Hieu et al. 2023"),
+    CTMMean: (2, "CD", "Ngoc-Hieu et al. 2023"),
+    PCAError: (3, "D²", "Guan et al. 2023"),
+    KernelPCAError: (3, "DM + M²", "Fang et al. 2024"),
+    Residual: (3, "D²", "Wang et al. 2022"),
+    ViM: (3, "D² + C", "Wang et al. 2022"),
+    NECO: (2, "Dd", "Ben Ammar et al. 2024"),
+    SHE: (2, "D + C", "Zhang et al. 2023"),
+    Gram: (4, "10 passes over the layers", "Sastry & Oore 2020"),
+    MDSEnsemble: (4, "sum of D² + CD over layers", "Lee et al. 2018, alg. 1"),
+    FDBD: (2, "CD", "Liu & Qin 2024"),
+    NCI: (2, "CD", "Liu & Qin 2025"),
+    NNGuide: (3, "CD + MD, M bank rows", "Park et al. 2023"),
+    GradNorm: (2, "C + D", "Huang et al. 2021, eq. 5"),
+    ReAct: (2, "CD", "Sun et al. 2021"),
+    DICE: (2, "CD", "Sun & Li 2022"),
+    ASH: (2, "CD", "Djurisic et al. 2023, alg. 1-3"),
+    Scale: (2, "CD", "Xu et al. 2024"),
+    PNML: (3, "D² + CD", "Bibas et al. 2021, thm. 1"),
 }
 
 # Names that papers and other libraries use.
@@ -129,7 +130,7 @@ def catalogue() -> tuple[Entry, ...]:
             params={field.name: field.default for field in fields(score)},  # type: ignore[arg-type]
             grid=score.grid,
         )
-        for score, (cost, paper) in _SCORES.items()
+        for score, (cost_class, cost, paper) in _SCORES.items()
     )
 
 
