@@ -1,6 +1,7 @@
 """Conformal prediction: from scores to p-values, thresholds, sets and bands with finite-sample guarantees."""
 
 from caveat.conformal import idealised
+from caveat.conformal.betting import mean_bounds
 from caveat.conformal.boundary import boundary
 from caveat.conformal.conditional_p import conditional_p_values, fpr_law
 from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_ease, regression_ease
@@ -51,6 +52,7 @@ __all__ = [
     "fpr_law",
     "idealised",
     "logit_noise_ease",
+    "mean_bounds",
     "p_values",
     "quantile",
     "rank_weights",
