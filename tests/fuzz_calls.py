@@ -349,6 +349,7 @@ _functions(
         "ease_of": {"outputs": TRAIN},
         "fpr_law": {"n": 40, "t": 0.3},
         "logit_noise_ease": {"outputs": TRAIN, "sigma": 1.0, "rng": RNG, "copies": 3},
+        "mean_bounds": {"values": EASE, "delta": 0.1, "low": 0.0, "high": 1.0, "two_sided": False, "rng": RNG},
         "p_values": {"calibration": INLIER, "test": OUTLIER, "rng": RNG, "calibration_groups": np.arange(60) % 2,
                      "test_groups": np.arange(40) % 2, "unseen": "error"},
         "quantile": {"scores": INLIER, "alpha": 0.1},
@@ -378,6 +379,9 @@ _functions(
     tune_raps={"fields": {"tuning": LOGIT_FIELDS}, "nan": "a criterion that a candidate has no value of"},
     tune_saps={"fields": {"tuning": LOGIT_FIELDS}, "nan": "a criterion that a candidate has no value of"},
 )  # fmt: skip
+_add("metrics.conformal_auroc(betting)", metrics.conformal_auroc, "metrics.conformal_auroc",
+     arguments={"inlier": INLIER, "outlier": OUTLIER, "delta": 0.1, "method": "betting", "ood": "population",
+                "two_sided": True, "rng": RNG})  # fmt: skip
 _functions(
     idealised,
     {
@@ -415,7 +419,8 @@ _functions(
         "better": {"first": {"S": 1.0, "U": 0.2}, "second": {"S": 2.0, "U": 0.1}, "criterion": "S", "tolerance": 0.0},
         "brier": _JUDGED,
         "calibration": {"outputs": TRAIN, **_BOOT, "bins": 5},
-        "conformal_auroc": {**_PAIR, "delta": 0.1, "method": "exact", "ood": "sample", "two_sided": False},
+        "conformal_auroc": {**_PAIR, "delta": 0.1, "method": "exact", "ood": "sample", "two_sided": False,
+                            "rng": RNG},
         "conformal_fpr_at_tpr": {**_PAIR, "tpr": 0.9, "positive": "outlier", "delta": 0.1, "method": "exact",
                                  "ood": "sample", "two_sided": False},
         "coverage": {"covered": COVERED, "delta": 0.1},
@@ -496,6 +501,8 @@ _functions(
         "compare_regimes": {"table": {"set": np.repeat(["near", "far"], 4), "a": TABLE[:, 0], "b": TABLE[:, 1]},
                             "regime": "set", "alpha": 0.05, "lower_is_better": True, "posthoc": "wilcoxon"},
         "critical_difference": {"k": 4, "blocks": 10, "alpha": 0.05},
+        "auroc_differences": {"inlier": {"a": INLIER, "b": SECOND_INLIER},
+                              "outlier": {"a": OUTLIER, "b": SECOND_OUTLIER}, "delta": 0.1, "rng": RNG},
         "delong": {"inlier": (INLIER, SECOND_INLIER), "outlier": (OUTLIER, SECOND_OUTLIER), "delta": 0.1},
         "friedman": {"ranks": stats.mid_ranks(TABLE)},
         "holm": {"p_values": _rng.random(6)},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["augrc", "auroc", "wins"]
+__all__ = ["augrc", "auroc", "share_above", "wins"]
 
 Vector = NDArray[np.float64]
 
@@ -30,6 +30,21 @@ def auroc(inlier: Vector, outlier: Vector) -> float:
     """
     above, tied = wins(inlier, outlier)
     return (above + tied / 2) / (inlier.size * outlier.size)
+
+
+def share_above(inlier: Vector, outlier: Vector) -> Vector:
+    """For each inlier, in the order given, the share of outliers above it; ties count one half.
+
+    >>> share_above(np.array([2.0, 0.0, 1.0]), np.array([1.0, 3.0]))
+    array([0.5 , 1.  , 0.75])
+    """
+    order, asked = np.argsort(inlier), np.sort(outlier)
+    known = inlier[order]
+    below = np.searchsorted(asked, known, side="left")
+    below += np.searchsorted(asked, known, side="right")
+    shares = np.empty(inlier.size)
+    shares[order] = 1 - below / (2 * asked.size)
+    return shares
 
 
 def augrc(score: Vector, correct: NDArray[np.bool_]) -> float:

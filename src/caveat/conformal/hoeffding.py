@@ -2,9 +2,9 @@ r"""Hoeffding's and Bentkus' bounds of the mean of values in [0, 1], from their 
 
 With h(a, b) = a log(a/b) + (1 - a) log((1 - a)/(1 - b)), an average at most a of n independent values with mean b > a
 has probability at most $e^{-n h(a, b)}$ (Hoeffding, JASA 58, 1963, theorem 1) and at most
-$e \, P(\mathrm{Bin}(n, b) \le \lceil n a \rceil)$ (Bentkus, Annals of Probability 32(2), 2004, theorem 1.2). The smaller one
-is the Hoeffding-Bentkus p-value of Bates, Angelopoulos, Lei, Malik and Jordan, "Distribution-free, risk-controlling
-prediction sets", Journal of the ACM 68(6), 2021, arXiv:2101.02703, section 3.1.
+$e \, P(\mathrm{Bin}(n, b) \le \lceil n a \rceil)$ (Bentkus, Annals of Probability 32(2), 2004). The smaller one is the
+Hoeffding-Bentkus p-value of Bates, Angelopoulos, Lei, Malik and Jordan, "Distribution-free, risk-controlling prediction
+sets", Journal of the ACM 68(6), 2021, arXiv:2101.02703, section 3.1.
 """
 
 from __future__ import annotations
