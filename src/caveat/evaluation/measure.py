@@ -156,7 +156,9 @@ class _Measure:
         if "auroc" in wanted:
             found["auroc"] = auroc_interval(inlier=inside, outlier=outside, delta=delta)
         if "auroc_guaranteed" in wanted:
-            found["auroc_guaranteed"] = conformal_auroc(inlier=inside, outlier=outside, delta=delta, two_sided=True)
+            found["auroc_guaranteed"] = conformal_auroc(
+                inlier=inside, outlier=outside, delta=delta, method="betting", two_sided=True
+            )
         if "fpr95" in wanted:
             caught = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="outlier")
             kept = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="inlier")

@@ -50,7 +50,7 @@ def ranking_table(view: View, verdict: Verdict, *, chosen: str = "") -> Table:
     columns += [] if verdict.paired else [Column("Average rank")]
     columns += [Column(value, shown), Column("Guaranteed", "for any n"), Column("Tied", number=False)]
     caption = (f"Rank: 1 + the number of significantly better methods. {comparison.legend()} "
-               "Guaranteed bands are shown for information and decide no rank.")  # fmt: skip
+               "Each guaranteed interval holds for this one number, and decides no rank.")  # fmt: skip
     return Table("ranking", "Ranking", caption, tuple(columns), (Group("", tuple(lines)),), name=1)
 
 
@@ -145,7 +145,7 @@ def curve_table(view: View, order: Sequence[str], kind: str) -> Table | None:
     columns = (Column("Method", number=False),
                *(Column(words.level(a), "inliers rejected" if roc else "answered") for a in at))  # fmt: skip
     if roc:
-        title, caption = "ROC curves at four rates", "Outliers caught, with the guaranteed band."
+        title, caption = "ROC curves at four rates", "Outliers caught, with the band that holds at all thresholds at once."
     else:
         title, caption = "Risk-coverage curves at six points", "Errors among the answered."
     return Table(f"{kind}-points", title, caption, columns, tuple(groups))
