@@ -15,6 +15,7 @@ from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconf
 from caveat.conformal.p_values import p_values
 from caveat.conformal.quantile import quantile
 from caveat.conformal.risk import threshold_for_risk
+from caveat.conformal.risk_control import control_risk
 from caveat.conformal.selection import select_outliers, select_outliers_from
 from caveat.conformal.shape import calibrate_shape, rank_weights
 from caveat.conformal.split_intervals import SplitIntervals
@@ -47,6 +48,7 @@ __all__ = [
     "boundary",
     "calibrate_shape",
     "conditional_p_values",
+    "control_risk",
     "ease",
     "ease_of",
     "fpr_law",

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from functools import cache
 from typing import final
 
 import numpy as np
@@ -29,7 +30,7 @@ from caveat._internal.streams import stream
 from caveat.errors import InputError
 from caveat.results import Estimate
 
-__all__ = ["Bets", "mean_bounds", "shuffled"]
+__all__ = ["Bets", "mean_bounds", "random_order"]
 
 Vector = NDArray[np.float64]
 
@@ -42,7 +43,7 @@ _LEAST_MEAN = 1e-9  # no smaller mean is refuted: the lower bound is 0 there
 class Bets:
     """Bets on values in [0, 1], in the order in which they stand, tuned to refute at level ``delta``.
 
-    The order must not depend on the values: see ``shuffled``.
+    The order must not depend on the values: see ``random_order``.
     """
 
     def __init__(self, values: Vector, delta: float) -> None:
@@ -76,6 +77,7 @@ class Bets:
         """Below the mean with probability at least 1 - delta."""
         target = math.log(1 / self.delta)
 
+        @cache  # the search asks for the ends again
         def excess(mean: float) -> float:
             return self.log_capital(mean) - target
 
@@ -92,17 +94,17 @@ class Bets:
         return max(0.0, float(root) - 2 * PRECISION)
 
 
-def shuffled(values: Vector, rng: Rng) -> Vector:
-    """The values in random order. A seed is joined with a hash of the values, so that each data set has its own order.
+def random_order(values: NDArray[np.float64], rng: Rng) -> NDArray[np.intp]:
+    """A random order of the rows. A seed is joined with a hash of the values, so that each data set has its own order.
 
-    One fixed order for all data sets would keep the promise for values in the order in which they were drawn, but not
-    for sorted ones: its first bet would always be on the same rank.
+    One fixed order for all data sets would keep the promise for rows in the order in which they were drawn, but not for
+    sorted ones: its first bet would always be on the same rank.
     """
     generator = as_rng(rng)
     if not isinstance(rng, np.random.Generator):
-        digest = hashlib.sha256(np.ascontiguousarray(values)).hexdigest()
+        digest = hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
         generator = stream(int(rng), "order of bets", digest)
-    return generator.permuted(values)
+    return generator.permutation(len(values))
 
 
 def mean_bounds(
@@ -144,7 +146,8 @@ def mean_bounds(
         raise InputError(f"low must be below high, got {low:g} and {high:g}.")
     check_each(numbers, (numbers >= low) & (numbers <= high), "values", f"lie between {low:g} and {high:g}")
     delta, both = as_level(delta, "delta"), as_flag(two_sided, "two_sided")
-    bets = Bets(shuffled((numbers - low) / (high - low), rng), delta / 2 if both else delta)
+    scaled = (numbers - low) / (high - low)
+    bets = Bets(scaled[random_order(scaled, rng)], delta / 2 if both else delta)
     lower, upper = bets.lower_bound(), 1 - bets.upside_down().lower_bound()
     average = float(numbers.mean())
     # A path that began far off can refute its own average; an interval holds its value.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import bdtr, kl_div
 
@@ -42,12 +42,13 @@ def hoeffding_lower(average: float, n: int, delta: float) -> float:
     if average == 0:
         return 0.0
     least = average * math.exp(-(target + 1) / average)  # h(a, b) > a log(a/b) + (1 - a) log(1 - a) >= target here
-    if least <= 0 or _entropy(np.float64(average), least) <= target:
+    if least <= 0 or _entropy(average, least) <= target:
         return 0.0
-    root = brentq(lambda mean: float(_entropy(np.float64(average), mean)) - target, least, average, xtol=1e-12)
+    root = brentq(lambda mean: float(_entropy(average, mean)) - target, least, average, xtol=1e-12)
     return max(0.0, float(root) - 2e-12)
 
 
-def _entropy(average: NDArray[np.float64] | np.float64, mean: float) -> NDArray[np.float64]:
+def _entropy(average: ArrayLike, mean: float) -> NDArray[np.float64]:
     """Relative entropy of a coin with ``average`` to a coin with ``mean``."""
-    return np.asarray(kl_div(average, mean) + kl_div(1 - average, 1 - mean))
+    share = np.asarray(average, dtype=np.float64)
+    return np.asarray(kl_div(share, mean) + kl_div(1 - share, 1 - mean))

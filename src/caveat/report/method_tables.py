@@ -145,7 +145,7 @@ def curve_table(view: View, order: Sequence[str], kind: str) -> Table | None:
     columns = (Column("Method", number=False),
                *(Column(words.level(a), "inliers rejected" if roc else "answered") for a in at))  # fmt: skip
     if roc:
-        title, caption = "ROC curves at four rates", "Outliers caught, with the band that holds at all thresholds at once."
+        title, caption = "ROC curves at four rates", "Outliers caught, with the band of all thresholds at once."
     else:
         title, caption = "Risk-coverage curves at six points", "Errors among the answered."
     return Table(f"{kind}-points", title, caption, columns, tuple(groups))

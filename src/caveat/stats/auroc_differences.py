@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from caveat._internal.checks import Rng, as_kind, as_level, as_vector, same_length
 from caveat._internal.ranking import share_above
-from caveat.conformal.betting import Bets, shuffled
+from caveat.conformal.betting import Bets, random_order
 from caveat.errors import InputError
 from caveat.results import Estimate, PairedTest
 from caveat.stats.posthoc import holm
@@ -65,7 +65,8 @@ def auroc_differences(
     tests, p_values = [], []
     for first, second in pairs:
         a, b = shares[first], shares[second]
-        bets = Bets(shuffled((a - b + 1) / 2, rng), each / 2)
+        gaps = (a - b + 1) / 2
+        bets = Bets(gaps[random_order(gaps, rng)], each / 2)
         sides = (bets, bets.upside_down())
         lower, upper = 2 * sides[0].lower_bound() - 1, 1 - 2 * sides[1].lower_bound()
         value = float(a.mean() - b.mean())
