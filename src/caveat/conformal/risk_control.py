@@ -51,7 +51,7 @@ NAMES = {
     "binomial": "exact binomial",
 }
 ROUNDING = 1e-9  # by which a loss may rise with lambda, as a share of the bound
-MOST_ROWS = 5_000_000  # tried when the needed number is looked for
+MOST_ROWS = 1_000_000  # tried when the needed number is looked for
 
 
 def control_risk(
@@ -188,6 +188,8 @@ def _remedy(
         refutes = _test(method, allowed, delta, column[:, None], rng)
         mixed = column[random_order(column, rng)]
         needed = n + 1
-        while needed < MOST_ROWS and not refutes(np.resize(mixed, needed)):
-            needed = math.ceil(1.1 * needed)
+        while needed <= MOST_ROWS and not refutes(np.resize(mixed, needed)):
+            needed = math.ceil(1.2 * needed)
+        if needed > MOST_ROWS:
+            return f"More than {MOST_ROWS:,} rows with losses as small as in these {n:,} would be needed."
     return f"About {needed:,} rows with losses as small as in these {n:,} would do."
