@@ -62,3 +62,16 @@ def test_what_the_text_says_of_focused(found):
     # a width falls like 1 / sqrt(n), so that a width times (1 - gain) takes n / (1 - gain)^2
     more = 1 / (1 - gain) ** 2 - 1
     assert (more.min(), more.max()) == (pytest.approx(0.3, abs=0.025), pytest.approx(0.65, abs=0.025))
+
+
+def test_the_simulated_betting_bounds_failed_no_more_than_allowed_and_were_shorter():
+    rows = [
+        line for line in (DOCS / "guarantees.md").read_text(encoding="utf-8").splitlines() if line.count("(0.") == 4
+    ]
+    study = (DOCS.parent / "studies" / "betting_auroc" / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 10
+    for row in rows:
+        assert row in study
+        _, _, _, delta, failed, *gaps, _ = (cell.strip() for cell in row.split("|"))
+        assert float(failed) <= float(delta) + 4 * np.sqrt(float(delta) / 1000)
+        assert all(float(gap.split()[0]) < float(gap.split("(")[1].rstrip(")")) for gap in gaps)

@@ -12,7 +12,7 @@ from caveat.conformal import threshold_for
 from caveat.evaluation import evaluate
 from caveat.evaluation.parts import tuning_rows
 from caveat.evaluation.records import Detection, Scores, Selective, SetFacts
-from caveat.metrics import auroc
+from caveat.metrics import auroc, conformal_auroc
 
 
 @pytest.fixture
@@ -41,6 +41,9 @@ def test_the_numbers_are_those_of_the_metrics(parts):
     inside = found.of(Scores)[0].values
     outside = next(s.values for s in found.of(Scores) if s.role == "outlier" and s.block.outlier == "far")
     assert found.detection("energy", "far").auroc.value == auroc(inlier=inside, outlier=outside)
+    assert found.detection("energy", "far").auroc_guaranteed == conformal_auroc(
+        inlier=inside, outlier=outside, delta=0.05, method="betting", two_sided=True
+    )
 
 
 def test_one_score_alone_gives_the_same_numbers_as_with_others(parts):

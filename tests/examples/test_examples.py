@@ -56,6 +56,17 @@ def test_sklearn_model():
             assert possible < 0.3 < impossible
 
 
+def test_risk_control():
+    out = run("risk_control.py")
+    delivered = [float(share) for share in re.findall(r"delivered ([\d.]+) %", out)]
+    kept = [float(count) for count in re.findall(r"([\d.]+) kept per row", out)]
+    assert len(delivered) == 6
+    assert max(delivered) < 10 + 100 * 4 * 0.25 / np.sqrt(500)  # 500 rows whose loss has a deviation of at most 0.25
+    for first in (0, 3):  # the more is promised, the more is kept: on average, betting, Hoeffding-Bentkus
+        assert kept[first : first + 3] == sorted(kept[first : first + 3])
+    assert "Nothing can be promised" in out
+
+
 def test_torch_model():
     pytest.importorskip("torch")
     out = run("torch_model.py")

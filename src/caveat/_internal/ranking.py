@@ -30,6 +30,21 @@ def auroc(inlier: Vector, outlier: Vector) -> float:
     return (above + tied / 2) / (inlier.size * outlier.size)
 
 
+def share_above(inlier: Vector, outlier: Vector) -> Vector:
+    """For each inlier, in the order given, the share of outliers above it; ties count one half.
+
+    >>> share_above(np.array([2.0, 0.0, 1.0]), np.array([1.0, 3.0]))
+    array([0.5 , 1.  , 0.75])
+    """
+    order, ranked = np.argsort(inlier), np.sort(outlier)
+    ascending = inlier[order]
+    below = np.searchsorted(ranked, ascending, side="left")
+    below += np.searchsorted(ranked, ascending, side="right")
+    shares = np.empty(inlier.size)
+    shares[order] = 1 - below / (2 * ranked.size)
+    return shares
+
+
 def augrc(score: Vector, correct: NDArray[np.bool_]) -> float:
     """Area under generalized risk against coverage, by the trapezoid rule over distinct scores.
 

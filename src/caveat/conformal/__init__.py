@@ -2,6 +2,7 @@
 
 from caveat.conformal import idealised
 from caveat.conformal._bag import Euclidean
+from caveat.conformal.betting import mean_bounds
 from caveat.conformal.boundary import boundary
 from caveat.conformal.conditional_p import conditional_p_values, fpr_law
 from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_ease, regression_ease
@@ -14,6 +15,7 @@ from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconf
 from caveat.conformal.p_values import p_values
 from caveat.conformal.quantile import quantile
 from caveat.conformal.risk import threshold_for_risk
+from caveat.conformal.risk_control import control_risk
 from caveat.conformal.selection import select_outliers, select_outliers_from
 from caveat.conformal.split_intervals import SplitIntervals
 from caveat.conformal.split_sets import SplitSets
@@ -43,11 +45,13 @@ __all__ = [
     "boundary",
     "calibrate_shape",
     "conditional_p_values",
+    "control_risk",
     "ease",
     "ease_of",
     "fpr_law",
     "idealised",
     "logit_noise_ease",
+    "mean_bounds",
     "p_values",
     "quantile",
     "rank_weights",

@@ -151,7 +151,9 @@ def _detection(method: Method, block: Block, settings: Settings, inside: Floats,
     if "auroc" in wanted:
         estimates["auroc"] = auroc_interval(inlier=inside, outlier=outside, delta=delta)
     if "auroc_guaranteed" in wanted:
-        estimates["auroc_guaranteed"] = conformal_auroc(inlier=inside, outlier=outside, delta=delta, two_sided=True)
+        estimates["auroc_guaranteed"] = conformal_auroc(
+            inlier=inside, outlier=outside, delta=delta, method="betting", two_sided=True
+        )
     if "fpr95" in wanted:
         caught = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="outlier")
         kept = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="inlier")

@@ -7,20 +7,29 @@ $$ AUROC_{lower} = 1 - \tfrac1m \sum_j FPR^+(s_j), \qquad AUROC_{upper} = 1 - \t
 
 "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction", section 4.4; the lower bound is the
 paper's AUROC+, the upper its AUROC-. Ties count one half as in ``auroc``: the band is read at s and just above s, and
-averaged. These bounds hold for the outlier sample at hand. ``ood="population"`` (ours) spends half of delta on the
+averaged. These bounds hold for the outliers given. ``ood="population"`` (ours) spends half of delta on the
 outliers too, and bounds what further outliers of the same kind would give.
+
+A band holds at all thresholds at once, which one number does not need. Given the outliers, AUROC is the mean over
+inliers of g(x), the share of outliers above x with half of the ties: n independent values in [0, 1].
+``method="betting"`` bounds that mean (``conformal.mean_bounds``), at about half the length.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._internal.checks import as_level, as_vector, check_known
+from caveat._internal.checks import Rng, as_level, as_vector, check_known
+from caveat._internal.ranking import share_above
+from caveat.conformal.betting import mean_bounds
+from caveat.conformal.boundary import METHODS
 from caveat.conformal.fpr_band import FPRBand
+from caveat.conformal.hoeffding import hoeffding_lower
 from caveat.conformal.threshold import safe_rank
 from caveat.metrics.detection import detection_threshold
 from caveat.results import Estimate, proportion_interval
@@ -39,8 +48,13 @@ def conformal_auroc(
     method: str | ArrayLike = "exact",
     ood: Ood = "sample",
     two_sided: bool = False,
+    rng: Rng = 0,
 ) -> Estimate:
     """AUROC with a conservative lower and a permissive upper bound that hold for every n. Higher is better.
+
+    With probability 1 - delta over the inliers, the AUROC of these outliers against *all* inliers is above ``lower``.
+    A boundary promises that together with the false-positive rates at all thresholds; ``"betting"`` promises this one
+    number, and its bounds are about half as far away.
 
     Parameters
     ----------
@@ -49,17 +63,20 @@ def conformal_auroc(
     delta
         Allowed failure of each bound, or of both together if ``two_sided``.
     method
-        The boundary, by name or as values; see ``FPRBand``.
+        The boundary, by name or as values; see ``FPRBand``. Or ``"betting"``.
     ood
         ``"sample"``: the outliers are given, only the inliers are random. ``"population"``: the outliers are
-        independent draws too; half of delta goes to a Dvoretzky-Kiefer-Wolfowitz bound of their distribution.
+        independent draws too; half of delta goes to a Dvoretzky-Kiefer-Wolfowitz bound of their distribution, with
+        ``"betting"`` to Hoeffding's bound of their mean.
     two_sided
         False: each bound alone has the level, as in the paper. True: the interval has it.
+    rng
+        Of ``"betting"``: seed, or a generator, of the order in which the inliers are bet on.
 
     Returns
     -------
     Estimate
-        ``level`` is the exact level of the boundary (see ``FPRBand.level``).
+        ``level`` is the exact level of the boundary (see ``FPRBand.level``), or with ``"betting"`` 1 - delta.
 
     Examples
     --------
@@ -69,7 +86,11 @@ def conformal_auroc(
     0.872 [0.846, 0.893] (95 % exact band, each side, n = 1000)
     >>> print(conformal_auroc(inlier=inlier, outlier=outlier, ood="population", two_sided=True))
     0.872 [0.776, 0.934] (95 % exact band and DKW, n = 1500)
+    >>> print(conformal_auroc(inlier=inlier, outlier=outlier, method="betting"))
+    0.872 [0.859, 0.882] (95 % betting, each side, n = 1000)
     """
+    if isinstance(method, str) and check_known(method, (*METHODS, "betting"), "method") == "betting":
+        return _bet(inlier, outlier, delta, ood, two_sided, rng)
     band, outlier_delta = _band(inlier, delta, method, ood, two_sided)
     scores = np.sort(as_vector(outlier, "outlier", allow_infinite=True))  # sorted queries keep the search in cache
     m, n = scores.size, band.n
@@ -161,6 +182,23 @@ def _bound_inlier_positive(
         return accepted / m, low / m, high / m
     lower = proportion_interval(low, m, delta=2 * outlier_delta).lower  # each end of an interval has half of its delta
     return accepted / m, lower, proportion_interval(high, m, delta=2 * outlier_delta).upper
+
+
+def _bet(inlier: ArrayLike, outlier: ArrayLike, delta: float, ood: str, two_sided: bool, rng: Rng) -> Estimate:
+    """Bounds of this one number: of the mean over inliers of the share of outliers above them."""
+    check_known(ood, ("sample", "population"), "ood")
+    delta = as_level(delta, "delta")
+    asked = as_vector(outlier, "outlier", allow_infinite=True)
+    shares = share_above(as_vector(inlier, "inlier", allow_infinite=True), asked)
+    if ood == "sample":
+        return mean_bounds(shares, delta=delta, two_sided=two_sided, rng=rng)
+    found = mean_bounds(shares, delta=delta / 2, two_sided=two_sided, rng=rng)
+    # Given all inliers, AUROC is a mean over outliers, too. Its sample value is known up to the bounds above.
+    m, side = asked.size, delta / (4 if two_sided else 2)
+    return replace(
+        found, lower=hoeffding_lower(found.lower, m, side), upper=1 - hoeffding_lower(1 - found.upper, m, side),
+        level=1 - delta, n=found.n + m, method=found.method.replace("betting", "betting and Hoeffding"),
+    )  # fmt: skip
 
 
 def _band(inlier: ArrayLike, delta: float, method: str | ArrayLike, ood: str, two_sided: bool) -> tuple[FPRBand, float]:

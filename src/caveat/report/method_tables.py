@@ -45,7 +45,7 @@ def ranking_table(view: View, verdict: Verdict | None, *, chosen: str = "") -> T
     columns = [Column("Rank"), "Method", "Reads", *average, Column(value, shown), Column("Guaranteed", "for any n"),
                "Tied"]  # fmt: skip
     caption = (f"Rank: 1 + the number of significantly better methods. {comparison.legend()} "
-               "Guaranteed bands are shown for information and decide no rank.")  # fmt: skip
+               "Each guaranteed interval holds for this one number, and decides no rank.")  # fmt: skip
     return make_table("ranking", "Ranking", caption, columns, lines, name=1)
 
 
@@ -122,7 +122,7 @@ def curve_table(view: View, order: Sequence[str], kind: str) -> Table | None:
             groups.append(Group(heading, lines, view.named(model)))
     columns = ("Method", *(Column(words.level(a), "inliers rejected" if roc else "answered") for a in at))
     if roc:
-        title, caption = "ROC curves at four rates", "Outliers caught, with the guaranteed band."
+        title, caption = "ROC curves at four rates", "Outliers caught, with the band of all thresholds at once."
     else:
         title, caption = "Risk-coverage curves at six points", "Errors among the answered."
     return make_table(f"{kind}-points", title, caption, columns, groups=groups)

@@ -33,8 +33,9 @@ _NOTES = {
     ),
     "AUROC": (
         "Chance that a random outlier has a larger score than a random inlier. The {sure} interval is DeLong's "
-        "and relies on large samples. The guaranteed band holds for any number of inliers, for these outliers; it"
-        " decides no rank."
+        "and relies on large samples. The guaranteed interval holds for any number of inliers: with {sure} confidence "
+        "it contains this one number, the AUROC of these outliers against all inliers. It decides no rank. The band "
+        "of a ROC curve is wider because it holds at all thresholds at once."
     ),
     "FPR@95": (
         "Two rates share this name. Inliers rejected: at the threshold that catches 95 % of the outliers. "

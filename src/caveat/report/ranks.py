@@ -27,7 +27,7 @@ Row = tuple[str, Estimate, Estimate | None]  # method, thick interval, thin inte
 
 
 def rows_of(view: View, verdict: Verdict) -> list[Row]:
-    """Every method from the best with its value, its interval and its guaranteed band (over blocks: their range)."""
+    """Every method from the best with its value, its interval and its guaranteed one (over blocks: their range)."""
     rows: list[Row] = []
     for name in verdict.order:
         if verdict.regime == ERRORS:

@@ -9,6 +9,8 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.ranking import share_above
+from caveat.conformal import mean_bounds
 from caveat.evaluation.decide import Decision
 from caveat.evaluation.findings import Assessment, Findings
 from caveat.evaluation.records import (
@@ -155,19 +157,28 @@ class View:
         return mean_auroc_interval(Placements.of(inlier=inside, outliers=values), delta=self.delta)
 
     def guaranteed(self, places: Sequence[Place], method: str) -> Estimate | None:
-        """Guaranteed band of the mean AUROC.
+        """Guaranteed interval of the mean AUROC, of this one number.
 
-        A band holds for all outlier sets of one model and seed at once: only the inliers are random in it. Bands of
-        several models and seeds hold together with at least 1 minus the sum of their allowed failures (union bound).
+        The mean over the outlier sets of one model and seed is a mean over its inliers, too, and is bounded by betting.
+        Intervals of several models and seeds hold together with at least 1 minus the sum of their allowed failures
+        (union bound).
         """
-        bands = [n for place in places if (n := self.number(place, method, "auroc_guaranteed")) is not None]
-        if not bands or len(bands) < len(places):
+        if not places or any(self.number(place, method, "auroc_guaranteed") is None for place in places):
             return None
-        failures = {place[:2]: 1 - n.level for place, n in zip(places, bands, strict=True)}
-        if (level := 1 - sum(failures.values())) <= 0.5:
+        units = [place[:2] for place in places]
+        if (level := 1 - self.delta * len(set(units))) <= 0.5:
             return None
-        value, lower, upper = (float(np.mean([getattr(n, k) for n in bands])) for k in ("value", "lower", "upper"))
-        return Estimate(value, lower, upper, level=level, n=min(n.n for n in bands), method=bands[0].method)
+        bounds = []
+        for unit in dict.fromkeys(units):
+            inside = self.scores.get((Place(*unit, ""), "inlier", method))
+            outside = [self.scores.get((place, "outlier", method)) for place in places if place[:2] == unit]
+            values = [v for v in outside if v is not None]
+            if inside is None or len(values) < len(outside):
+                return None
+            shares = np.mean([share_above(inside, v) for v in values], axis=0)
+            bounds += [mean_bounds(shares, delta=self.delta, two_sided=True)] * len(values)
+        value, lower, upper = (float(np.mean([getattr(n, k) for n in bounds])) for k in ("value", "lower", "upper"))
+        return Estimate(value, lower, upper, level=level, n=min(n.n for n in bounds), method=bounds[0].method)
 
     # -- curves -------------------------------------------------------------------------------------------------------
 

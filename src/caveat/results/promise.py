@@ -10,6 +10,7 @@ __all__ = ["Promise"]
 _SENTENCES = {
     "false alarms": "At most {bound} of in-distribution inputs are rejected",
     "errors among the accepted": "At most {bound} of the accepted answers are wrong",
+    "expected loss": "The expected loss is at most {bound}",
     "coverage": "Prediction sets hold the true class in at least {bound} of cases",
 }
 
@@ -22,9 +23,9 @@ class Promise:
     Parameters
     ----------
     what
-        What is bounded: a rate above (false alarms, errors among the accepted) or below (coverage).
+        What is bounded: a rate above (false alarms, errors among the accepted, expected loss) or below (coverage).
     bound
-        The promised share.
+        The promised share; of the expected loss, in units of the loss.
     confidence
         Probability over calibration sets that the bound holds; None: it holds on average over calibration sets.
     n
@@ -41,7 +42,7 @@ class Promise:
     rows).
     """
 
-    what: Literal["false alarms", "errors among the accepted", "coverage"]
+    what: Literal["false alarms", "errors among the accepted", "expected loss", "coverage"]
     bound: float
     confidence: float | None
     n: int
@@ -55,7 +56,7 @@ class Promise:
         return not self.remedy
 
     def __str__(self) -> str:
-        share = f"{100 * self.bound:.4g} %"
+        share = f"{self.bound:.4g}" if self.what == "expected loss" else f"{100 * self.bound:.4g} %"
         if self.remedy:
             return f"Nothing can be promised about {self.what} at {share}. {self.remedy}"
         how = (

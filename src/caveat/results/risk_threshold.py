@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import final
 
@@ -17,6 +16,8 @@ __all__ = ["RiskThreshold"]
 class RiskThreshold:
     """Rows are accepted while their score is below ``threshold``; ``-inf``: nothing can be promised.
 
+    Of ``control_risk``: the chosen lambda; ``inf``: no lambda can be promised.
+
     Parameters
     ----------
     threshold
@@ -25,13 +26,19 @@ class RiskThreshold:
         Share of calibration rows that are accepted, with its interval.
     promise
         What holds among the accepted.
+    loss
+        Of ``control_risk``: average loss of the calibration rows at the chosen lambda, or at the largest one where none
+        can be promised; coverage is then the share of rows with a loss of at most the promised one. Else None.
     """
 
     threshold: float
     coverage: Estimate
     promise: Promise
+    loss: float | None = None
 
     def __str__(self) -> str:
-        if self.threshold == -math.inf:
+        if self.loss is not None and self.promise.holds:
+            return f"Use lambda = {self.threshold:.6g} (average loss {self.loss:.4g}). {self.promise}"
+        if not self.promise.holds:
             return str(self.promise)
         return f"Accept below {self.threshold:.6g} ({100 * self.coverage.value:.1f} % of rows). {self.promise}"

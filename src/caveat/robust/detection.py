@@ -161,7 +161,7 @@ def conformal_guaranteed_auroc(
     delta
         Allowed failure of each bound.
     method
-        The boundary, see ``conformal.FPRBand``.
+        The boundary, see ``conformal.FPRBand``; or ``"betting"``, see ``metrics.conformal_auroc``.
     ood
         ``"sample"``: for these outliers. ``"population"``: for all outliers of their kind; half of delta is spent on
         them.

@@ -1,6 +1,7 @@
 """Statistics: which methods differ over many blocks, and which of two scores is better on the same samples."""
 
 from caveat.results import Comparison, PairedTest
+from caveat.stats.auroc_differences import auroc_differences
 from caveat.stats.compare import compare, compare_regimes
 from caveat.stats.paired import delong, paired_bootstrap, permutation
 from caveat.stats.posthoc import critical_difference, holm
@@ -10,6 +11,7 @@ __all__ = [
     "Comparison",
     "Friedman",
     "PairedTest",
+    "auroc_differences",
     "compare",
     "compare_regimes",
     "critical_difference",
