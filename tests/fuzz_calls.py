@@ -359,7 +359,7 @@ _functions(
         "select_outliers_from": {"calibration": INLIER, "test": OUTLIER, "q": 0.1, "delta": 0.1, "method": "bh"},
         "threshold_for": {"inlier": INLIER, "false_alarm": 0.2, "delta": 0.1},
         "threshold_for_risk": {"score": INLIER, "correct": INLIER < 0.5, "risk": 0.3, "delta": 0.2,
-                               "thresholds": _rng.random(5)},
+                               "thresholds": _rng.random(5), "abstention": 0.6, "abstention_delta": 0.1},
         "tune_difficulty": {"tuning": TRAIN, "ease": {"noise": EASE}, "alpha": 0.2, "rng": RNG, "criterion": "t_ss",
                             "scores": ("lac",), "bins": (3, 4), "judged_by": EASE},
         "tune_raps": {"tuning": TRAIN, "alpha": 0.2, "rng": RNG, "criterion": "sscv", "penalties": (0.01, 0.1),
@@ -378,6 +378,9 @@ _functions(
     tune_raps={"fields": {"tuning": LOGIT_FIELDS}, "nan": "a criterion that a candidate has no value of"},
     tune_saps={"fields": {"tuning": LOGIT_FIELDS}, "nan": "a criterion that a candidate has no value of"},
 )  # fmt: skip
+_add("conformal.threshold_for_risk(tuning)", conformal.threshold_for_risk, "conformal.threshold_for_risk",
+     arguments={"score": INLIER, "correct": INLIER < 0.5, "risk": 0.3, "delta": 0.2, "tuning": SECOND_INLIER},
+     infinite=_LOOSE)  # fmt: skip
 _functions(
     idealised,
     {

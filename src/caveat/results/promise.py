@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, final
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, final
 
 __all__ = ["Promise"]
 
 _SENTENCES = {
     "false alarms": "At most {bound} of in-distribution inputs are rejected",
     "errors among the accepted": "At most {bound} of the accepted answers are wrong",
+    "abstentions": "At most {bound} of the rows are left without an answer",
     "coverage": "Prediction sets hold the true class in at least {bound} of cases",
 }
 
@@ -22,7 +23,7 @@ class Promise:
     Parameters
     ----------
     what
-        What is bounded: a rate above (false alarms, errors among the accepted) or below (coverage).
+        What is bounded: a rate above (false alarms, errors among the accepted, abstentions) or below (coverage).
     bound
         The promised share.
     confidence
@@ -41,7 +42,7 @@ class Promise:
     rows).
     """
 
-    what: Literal["false alarms", "errors among the accepted", "coverage"]
+    what: Literal["false alarms", "errors among the accepted", "abstentions", "coverage"]
     bound: float
     confidence: float | None
     n: int
@@ -53,6 +54,10 @@ class Promise:
     def holds(self) -> bool:
         """Whether anything is promised."""
         return not self.remedy
+
+    def to_dict(self) -> dict[str, Any]:
+        """The promise as plain values, for machines, with its sentence."""
+        return asdict(self) | {"holds": self.holds, "sentence": str(self)}
 
     def __str__(self) -> str:
         share = f"{100 * self.bound:.4g} %"
