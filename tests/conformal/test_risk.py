@@ -53,7 +53,9 @@ def literal_first(n, risk, delta):
         if not passing.any():
             break
         if (rows := int(np.argmax(passing)) + 1) >= FIRST_SHARE * n:
-            return rows
+            if rows <= n / 2:
+                return rows
+            break
     return next((m for m in range(1, n + 1) if (1 - risk) ** m <= delta), n)
 
 

@@ -74,9 +74,9 @@ def threshold_for_risk(
     delta
         Allowed chance that the calibration rows mislead; with ``abstention``, in either promise.
     thresholds
-        Thresholds to try, fixed without these labels. Default: 200 quantiles of ``score``, from 15 % of the rows up.
-        The promise is exact if the error rate does not fall as less sure rows are accepted; with a single threshold
-        always.
+        Thresholds to try, fixed without these labels. Default: 200 quantiles of ``score``, from 15 % of the rows up; a
+        model that can answer only fewer rows at this risk needs lower ones. The promise is exact if the error rate
+        does not fall as less sure rows are accepted; with a single threshold always.
     tuning
         Scores of other rows, shape (k,), that fix the thresholds and the start in place of ``score``. The promise is
         then exact also where the error rate falls; a little less is accepted.
@@ -166,10 +166,10 @@ def first_rows(n: int, risk: float, delta: float) -> int:
 
     At least 15 %, and as many as carry the promise with one, two, three ... errors: a single error among the surest
     rows, a wrong label for instance, must not end the walk, and at exactly such a number the first test spends all of
-    delta. Where n is too small for one error, as many as carry it without.
+    delta. Where that takes more than half of the rows, as many as carry the promise without an error.
 
-    >>> first_rows(100, 0.05, 0.05), first_rows(1000, 0.05, 0.05), first_rows(80, 0.05, 0.05)
-    (93, 153, 59)
+    >>> first_rows(1000, 0.05, 0.05), first_rows(200, 0.05, 0.05), first_rows(150, 0.05, 0.05)
+    (153, 93, 59)
     """
     least = least_rows(risk, delta)
     if least > n:
@@ -180,7 +180,7 @@ def first_rows(n: int, risk: float, delta: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if _chance(middle, fewer, risk) > delta else (middle, high)
     wanted = least_rows(risk, delta, errors=low + 1)
-    return wanted if wanted <= n else least
+    return wanted if 2 * wanted <= n else least
 
 
 def _spent(delta: float, abstention: float | None, wanted: float | None) -> float:
