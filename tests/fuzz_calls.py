@@ -330,6 +330,11 @@ def _masked(*, x: Any, asked: Any, rng: Any, **params: Any) -> Any:
     return model.loss(asked, rng)
 
 
+def _ranks(*, calibration: Any, test: Any, q: Any, method: Any, threshold: Any, delta: Any) -> Any:
+    ranks = conformal.RankHistogram.of(calibration=calibration, test=test)
+    return (ranks + ranks).counts, ranks.largest_p(q, method, threshold=threshold, delta=delta)
+
+
 _add("conformal.EaseBins", _ease_bins, arguments={"ease": EASE, "bins": 4, "asked": EASE})
 _add("conformal.EaseBins(edges)", lambda *, edges, asked: conformal.EaseBins(edges).assign(asked), "conformal.EaseBins",
      arguments={"edges": np.array([0.2, 0.6]), "asked": EASE})  # fmt: skip
@@ -345,6 +350,8 @@ _functions(
         "boundary": {"n": 40, "delta": 0.1, "method": "exact", "rng": None, "draws": 1000},
         "calibrate_shape": {"n": 20, "delta": 0.1, "shape": np.ones(20)},
         "conditional_p_values": {"calibration": INLIER, "test": OUTLIER, "delta": 0.1, "method": "exact"},
+        "case_p_values": {"calibration": INLIER, "satisfied": INLIER < 0.5, "test": OUTLIER, "rng": RNG},
+        "e_values": {"calibration": INLIER, "test": OUTLIER, "q": 0.5},
         "ease": {"probs": PROBS, "transformed": np.array(TRAIN.ease_probs)},
         "ease_of": {"outputs": TRAIN},
         "fpr_law": {"n": 40, "t": 0.3},
@@ -355,6 +362,8 @@ _functions(
         "rank_weights": {"n": 40, "upto": 0.2, "least": 0.05},
         "regression_ease": {"prediction": MEAN, "transformed": np.stack([MEAN + 0.1, Y])},
         "required_n": {"fpr": 0.1, "margin": 0.1, "delta": 0.05, "simultaneous": False},
+        "select_by_e_values": {"e_values": 30 * _rng.random(30), "q": 0.2},
+        "select_cases": {"calibration": INLIER, "satisfied": INLIER < 0.5, "test": OUTLIER, "q": 0.3, "rng": RNG},
         "select_outliers": {"p_values": _rng.random(30), "q": 0.1, "method": "bh", "threshold": 0.5},
         "select_outliers_from": {"calibration": INLIER, "test": OUTLIER, "q": 0.1, "delta": 0.1, "method": "bh"},
         "threshold_for": {"inlier": INLIER, "false_alarm": 0.2, "delta": 0.1},
@@ -381,6 +390,11 @@ _functions(
 _add("conformal.threshold_for_risk(tuning)", conformal.threshold_for_risk, "conformal.threshold_for_risk",
      arguments={"score": INLIER, "correct": INLIER < 0.5, "risk": 0.3, "delta": 0.2, "tuning": SECOND_INLIER},
      infinite=_LOOSE)  # fmt: skip
+_add(
+    "conformal.RankHistogram",
+    _ranks,
+    arguments={"calibration": INLIER, "test": OUTLIER, "q": 0.3, "method": "storey", "threshold": 0.5, "delta": 0.2},
+)
 _functions(
     idealised,
     {

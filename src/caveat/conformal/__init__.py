@@ -7,13 +7,16 @@ from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_eas
 from caveat.conformal.difficulty_intervals import DifficultyIntervals
 from caveat.conformal.difficulty_model import DifficultyModel, MaskedReconstruction
 from caveat.conformal.difficulty_sets import DifficultySets
+from caveat.conformal.e_values import e_values, select_by_e_values
 from caveat.conformal.fpr_band import FPRBand
 from caveat.conformal.full_knn import FullKNN
 from caveat.conformal.metric_spaces import Euclidean, TangentDistance
 from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconformity, TopK
 from caveat.conformal.p_values import p_values
 from caveat.conformal.quantile import quantile
+from caveat.conformal.rank_histogram import RankHistogram
 from caveat.conformal.risk import threshold_for_risk
+from caveat.conformal.select_cases import case_p_values, select_cases
 from caveat.conformal.selection import select_outliers, select_outliers_from
 from caveat.conformal.shape import calibrate_shape, rank_weights
 from caveat.conformal.split_intervals import SplitIntervals
@@ -38,6 +41,7 @@ __all__ = [
     "Margin",
     "MaskedReconstruction",
     "Nonconformity",
+    "RankHistogram",
     "SplitIntervals",
     "SplitSets",
     "TangentDistance",
@@ -45,7 +49,9 @@ __all__ = [
     "Tuned",
     "boundary",
     "calibrate_shape",
+    "case_p_values",
     "conditional_p_values",
+    "e_values",
     "ease",
     "ease_of",
     "fpr_law",
@@ -56,6 +62,8 @@ __all__ = [
     "rank_weights",
     "regression_ease",
     "required_n",
+    "select_by_e_values",
+    "select_cases",
     "select_outliers",
     "select_outliers_from",
     "threshold_for",
