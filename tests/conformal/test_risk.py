@@ -301,7 +301,7 @@ def test_delta_is_spent():
 @pytest.mark.parametrize("kind", RISKS)
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_promise_holds_at_length(kind, n, delta, ties):
-    trials = 3000
+    trials = 2000
     assert broken(kind, n, delta, trials, tuning=True, ties=ties) <= allowed(delta, trials)
     if kind not in ("falling", "up and down"):
         assert broken(kind, n, delta, trials, ties=ties) <= allowed(delta, trials)
