@@ -124,7 +124,7 @@ def threshold_for_risk(
     threshold = float(tried[last]) if steps else -math.inf
     unanswered = None
     if abstention is not None:
-        carried = steps > 0 and bdtr(n - kept, n, abstention) <= spent_on_abstention
+        carried = steps > 0 and bdtr(n - kept, n, abstention) <= spent_on_abstention * (1 + SLACK)
         unanswered = Promise(
             what="abstentions", bound=abstention, confidence=1 - spent_on_abstention, n=n,
             method="order statistic, exact", assumption=_assumption(monotone=False),
