@@ -312,6 +312,11 @@ def _difficulty_model(*, regressor: Any, floor: Any, x: Any, residual: Any, loss
     return conformal.DifficultyModel(regressor, floor).fit(x, residual, loss=loss).scale(asked, loss=loss)
 
 
+def _ranks(*, calibration: Any, test: Any, q: Any, method: Any, threshold: Any, delta: Any) -> Any:
+    ranks = conformal.RankHistogram.of(calibration=calibration, test=test)
+    return (ranks + ranks).counts, ranks.largest_p(q, method, threshold=threshold, delta=delta)
+
+
 _add("conformal.EaseBins", _ease_bins, arguments={"ease": EASE, "bins": 4, "asked": EASE})
 _add("conformal.EaseBins(edges)", lambda *, edges, asked: conformal.EaseBins(edges).assign(asked), "conformal.EaseBins",
      arguments={"edges": np.array([0.2, 0.6]), "asked": EASE})  # fmt: skip
@@ -326,6 +331,8 @@ _functions(
         "conditional_p_values": {"calibration": INLIER, "test": OUTLIER, "delta": 0.1, "method": "exact"},
         "control_risk": {"losses": np.sort(_rng.random((N, 5)))[:, ::-1] / 2, "lambdas": np.arange(5.0), "alpha": 0.3,
                          "delta": 0.2, "method": "wsr", "bound": 1.0, "rng": RNG},
+        "case_p_values": {"calibration": INLIER, "satisfied": INLIER < 0.5, "test": OUTLIER, "rng": RNG},
+        "e_values": {"calibration": INLIER, "test": OUTLIER, "q": 0.5},
         "ease": {"probs": PROBS, "transformed": np.array(TRAIN.ease_probs)},
         "ease_of": {"outputs": TRAIN},
         "fpr_law": {"n": 40, "t": 0.3},
@@ -337,11 +344,13 @@ _functions(
         "rank_weights": {"n": 40, "upto": 0.2, "least": 0.05},
         "regression_ease": {"prediction": MEAN, "transformed": np.stack([MEAN + 0.1, Y])},
         "required_n": {"fpr": 0.1, "margin": 0.1, "delta": 0.05, "simultaneous": False},
+        "select_by_e_values": {"e_values": 30 * _rng.random(30), "q": 0.2},
+        "select_cases": {"calibration": INLIER, "satisfied": INLIER < 0.5, "test": OUTLIER, "q": 0.3, "rng": RNG},
         "select_outliers": {"p_values": _rng.random(30), "q": 0.1, "method": "bh", "threshold": 0.5},
         "select_outliers_from": {"calibration": INLIER, "test": OUTLIER, "q": 0.1, "delta": 0.1, "method": "bh"},
         "threshold_for": {"inlier": INLIER, "false_alarm": 0.2, "delta": 0.1},
         "threshold_for_risk": {"score": INLIER, "correct": INLIER < 0.5, "risk": 0.3, "delta": 0.2,
-                               "thresholds": _rng.random(5)},
+                               "thresholds": _rng.random(5), "abstention": 0.6, "abstention_delta": 0.1},
         "tune_difficulty": {"tuning": TRAIN, "ease": {"noise": EASE}, "alpha": 0.2, "rng": RNG, "criterion": "t_ss",
                             "scores": ("lac",), "bins": (3, 4), "judged_by": EASE},
         "tune_raps": {"tuning": TRAIN, "alpha": 0.2, "rng": RNG, "criterion": "sscv", "penalties": (0.01, 0.1),
@@ -363,6 +372,14 @@ _functions(
 _add("metrics.conformal_auroc(betting)", metrics.conformal_auroc, "metrics.conformal_auroc",
      arguments={"inlier": INLIER, "outlier": OUTLIER, "delta": 0.1, "method": "betting", "ood": "population",
                 "two_sided": True, "rng": RNG})  # fmt: skip
+_add("conformal.threshold_for_risk(tuning)", conformal.threshold_for_risk, "conformal.threshold_for_risk",
+     arguments={"score": INLIER, "correct": INLIER < 0.5, "risk": 0.3, "delta": 0.2, "tuning": SECOND_INLIER},
+     infinite=_LOOSE)  # fmt: skip
+_add(
+    "conformal.RankHistogram",
+    _ranks,
+    arguments={"calibration": INLIER, "test": OUTLIER, "q": 0.3, "method": "storey", "threshold": 0.5, "delta": 0.2},
+)
 _functions(
     idealised,
     {

@@ -8,14 +8,17 @@ from caveat.conformal.conditional_p import conditional_p_values, fpr_law
 from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_ease, regression_ease
 from caveat.conformal.difficulty_model import DifficultyModel
 from caveat.conformal.difficulty_sets import DifficultyIntervals, DifficultySets
+from caveat.conformal.e_values import e_values, select_by_e_values
 from caveat.conformal.fpr_band import FPRBand
 from caveat.conformal.full_knn import FullKNN
 from caveat.conformal.local_levels import calibrate_shape, rank_weights
 from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconformity, TopK
 from caveat.conformal.p_values import p_values
 from caveat.conformal.quantile import quantile
+from caveat.conformal.rank_histogram import RankHistogram
 from caveat.conformal.risk import threshold_for_risk
 from caveat.conformal.risk_control import control_risk
+from caveat.conformal.select_cases import case_p_values, select_cases
 from caveat.conformal.selection import select_outliers, select_outliers_from
 from caveat.conformal.split_intervals import SplitIntervals
 from caveat.conformal.split_sets import SplitSets
@@ -38,14 +41,17 @@ __all__ = [
     "FullKNN",
     "Margin",
     "Nonconformity",
+    "RankHistogram",
     "SplitIntervals",
     "SplitSets",
     "TopK",
     "Tuned",
     "boundary",
     "calibrate_shape",
+    "case_p_values",
     "conditional_p_values",
     "control_risk",
+    "e_values",
     "ease",
     "ease_of",
     "fpr_law",
@@ -57,6 +63,8 @@ __all__ = [
     "rank_weights",
     "regression_ease",
     "required_n",
+    "select_by_e_values",
+    "select_cases",
     "select_outliers",
     "select_outliers_from",
     "threshold_for",

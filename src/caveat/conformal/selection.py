@@ -21,7 +21,7 @@ from caveat._internal.checks import as_level, as_shares, check_known
 from caveat.conformal.conditional_p import conditional_p_values
 from caveat.conformal.p_values import p_values as marginal_p_values
 
-__all__ = ["select_outliers", "select_outliers_from"]
+__all__ = ["inliers_among", "last_passing", "select_outliers", "select_outliers_from"]
 
 
 def select_outliers(
@@ -47,20 +47,30 @@ def select_outliers(
     """
     values, level = as_shares(p_values, "p_values"), as_level(q, "q")
     check_known(method, ("bh", "storey"), "selection method")
+    cut = as_level(threshold, "threshold")
     m = values.size
     if m == 0:
         return np.zeros(0, dtype=np.bool_)
-    inliers = float(m)
-    if method == "storey":
-        cut = as_level(threshold, "threshold")
-        inliers = min(inliers, (1 + np.count_nonzero(values > cut)) / (1 - cut))
-    ordered = np.sort(values)
+    inliers = inliers_among(m, int(np.count_nonzero(values > cut)), cut) if method == "storey" else float(m)
+    return np.asarray(values <= last_passing(np.sort(values), np.arange(1, m + 1), level, inliers))
+
+
+def inliers_among(m: int, above: int, cut: float) -> float:
+    """Storey's estimate of how many of m p-values belong to inliers, where ``above`` of them are above ``cut``."""
+    return min(float(m), (1 + above) / (1 - cut))
+
+
+def last_passing(p: NDArray[np.float64], at_or_below: NDArray[np.integer], q: float, inliers: float) -> float:
+    """The largest p-value on or under the line of Benjamini and Hochberg; -1 if none is.
+
+    ``p`` ascends, and ``at_or_below`` says how many of all p-values are at or below each; ties may be given once.
+
+    >>> last_passing(np.array([0.01, 0.04, 0.5]), np.array([1, 3, 5]), 0.1, 5.0)
+    0.04
+    """
     # A p-value of 3/30 must pass the line 0.2 * 5/10: both are 0.1, but not in floats.
-    line = level * np.arange(1, m + 1) / inliers * (1 + 1e-12)
-    passing = np.flatnonzero(ordered <= line)
-    if passing.size == 0:
-        return np.zeros(m, dtype=np.bool_)
-    return np.asarray(values <= ordered[passing[-1]])
+    passing = np.flatnonzero(p <= q * at_or_below / inliers * (1 + 1e-12))
+    return float(p[passing[-1]]) if passing.size else -1.0
 
 
 def select_outliers_from(

@@ -22,7 +22,7 @@ from caveat.conformal.local_levels import quick_level
 from caveat.conformal.quantile import least_n, pac_rank
 from caveat.errors import CaveatWarning, InputError
 
-__all__ = ["least_n", "required_n", "safe_rank", "threshold_for"]
+__all__ = ["least_n", "required_n", "safe_rank", "step_above", "threshold_for"]
 
 
 def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0.01) -> float:
@@ -66,10 +66,10 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
             f"inlier has {np.count_nonzero(scores == math.inf)} infinite scores among {n}, too many for a false-alarm "
             f"rate of {false_alarm}: no threshold lies above them. Cap the scores, or allow more false alarms."
         )
-    return _step_above(exceeded, scores)
+    return step_above(exceeded, scores)
 
 
-def _step_above(value: float, scores: NDArray[np.float64]) -> float:
+def step_above(value: float, scores: NDArray[np.float64]) -> float:
     """The next number above ``value`` in the coarsest float type that holds all scores.
 
     The type in which the caller compares is not known: a list of np.float32 has none, and scores stored as

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, final
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, final
 
 __all__ = ["Promise"]
 
@@ -11,6 +11,7 @@ _SENTENCES = {
     "false alarms": "At most {bound} of in-distribution inputs are rejected",
     "errors among the accepted": "At most {bound} of the accepted answers are wrong",
     "expected loss": "The expected loss is at most {bound}",
+    "abstentions": "At most {bound} of the rows are left without an answer",
     "coverage": "Prediction sets hold the true class in at least {bound} of cases",
 }
 
@@ -23,7 +24,8 @@ class Promise:
     Parameters
     ----------
     what
-        What is bounded: a rate above (false alarms, errors among the accepted, expected loss) or below (coverage).
+        What is bounded: a rate above (false alarms, errors among the accepted, abstentions, expected
+        loss) or below (coverage).
     bound
         The promised share; of the expected loss, in units of the loss.
     confidence
@@ -42,7 +44,7 @@ class Promise:
     rows).
     """
 
-    what: Literal["false alarms", "errors among the accepted", "expected loss", "coverage"]
+    what: Literal["false alarms", "errors among the accepted", "abstentions", "expected loss", "coverage"]
     bound: float
     confidence: float | None
     n: int
@@ -54,6 +56,10 @@ class Promise:
     def holds(self) -> bool:
         """Whether anything is promised."""
         return not self.remedy
+
+    def to_dict(self) -> dict[str, Any]:
+        """The promise as plain values, for machines, with its sentence."""
+        return asdict(self) | {"holds": self.holds, "sentence": str(self)}
 
     def __str__(self) -> str:
         share = f"{self.bound:.4g}" if self.what == "expected loss" else f"{100 * self.bound:.4g} %"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, final
 
 from caveat.results.estimate import Estimate
 from caveat.results.promise import Promise
@@ -29,16 +30,48 @@ class RiskThreshold:
     loss
         Of ``control_risk``: average loss of the calibration rows at the chosen lambda, or at the largest one where none
         can be promised; coverage is then the share of rows with a loss of at most the promised one. Else None.
+    abstention
+        What holds of the share that is not accepted; None where no such promise was asked for.
     """
 
     threshold: float
     coverage: Estimate
     promise: Promise
+    abstention: Promise | None = None
     loss: float | None = None
 
+    @property
+    def promises(self) -> tuple[Promise, ...]:
+        """Every promise that was asked for, also those that cannot be made."""
+        return (self.promise,) if self.abstention is None else (self.promise, self.abstention)
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything that was asked for is promised."""
+        return all(promise.holds for promise in self.promises)
+
+    @property
+    def confidence(self) -> float | None:
+        """Probability that all promises hold together, at least: their allowed failures add up. None: on average."""
+        levels = [promise.confidence for promise in self.promises if promise.confidence is not None]
+        return 1 - sum(1 - level for level in levels) if len(levels) == len(self.promises) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values, for machines; a threshold that is not finite is None."""
+        return {
+            "threshold": self.threshold if math.isfinite(self.threshold) else None,
+            "coverage": asdict(self.coverage),
+            "promises": [promise.to_dict() for promise in self.promises],
+            "holds": self.holds,
+            "confidence": self.confidence,
+        }
+
     def __str__(self) -> str:
-        if self.loss is not None and self.promise.holds:
-            return f"Use lambda = {self.threshold:.6g} (average loss {self.loss:.4g}). {self.promise}"
-        if not self.promise.holds:
-            return str(self.promise)
-        return f"Accept below {self.threshold:.6g} ({100 * self.coverage.value:.1f} % of rows). {self.promise}"
+        sentences = [str(promise) for promise in self.promises]
+        if len(sentences) > 1 and self.holds and self.confidence is not None:
+            sentences.append(f"Both hold together with {100 * self.confidence:.4g} % confidence.")
+        if self.loss is not None and self.holds:
+            sentences.insert(0, f"Use lambda = {self.threshold:.6g} (average loss {self.loss:.4g}).")
+        elif self.threshold != -math.inf and self.loss is None:
+            sentences.insert(0, f"Accept below {self.threshold:.6g} ({100 * self.coverage.value:.1f} % of rows).")
+        return " ".join(sentences)
