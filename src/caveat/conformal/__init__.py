@@ -9,6 +9,8 @@ from caveat.conformal.difficulty_model import DifficultyModel, MaskedReconstruct
 from caveat.conformal.difficulty_sets import DifficultySets
 from caveat.conformal.fpr_band import FPRBand
 from caveat.conformal.full_knn import FullKNN
+from caveat.conformal.label_clusters import LabelClusters
+from caveat.conformal.label_ranks import LabelRanks
 from caveat.conformal.metric_spaces import Euclidean, TangentDistance
 from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconformity, TopK
 from caveat.conformal.p_values import p_values
@@ -21,7 +23,7 @@ from caveat.conformal.split_sets import SplitSets
 from caveat.conformal.threshold import required_n, threshold_for
 from caveat.conformal.tuning import Tuned, tune_difficulty, tune_raps, tune_saps
 from caveat.conformal.violation import violation_probability
-from caveat.conformal.weighted import weighted_quantile
+from caveat.conformal.weighted import effective_n, shift_promise, weighted_p_values, weighted_quantile
 
 __all__ = [
     "APS",
@@ -35,6 +37,8 @@ __all__ = [
     "Euclidean",
     "FPRBand",
     "FullKNN",
+    "LabelClusters",
+    "LabelRanks",
     "Margin",
     "MaskedReconstruction",
     "Nonconformity",
@@ -48,6 +52,7 @@ __all__ = [
     "conditional_p_values",
     "ease",
     "ease_of",
+    "effective_n",
     "fpr_law",
     "idealised",
     "logit_noise_ease",
@@ -58,11 +63,13 @@ __all__ = [
     "required_n",
     "select_outliers",
     "select_outliers_from",
+    "shift_promise",
     "threshold_for",
     "threshold_for_risk",
     "tune_difficulty",
     "tune_raps",
     "tune_saps",
     "violation_probability",
+    "weighted_p_values",
     "weighted_quantile",
 ]

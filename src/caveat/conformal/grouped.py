@@ -111,11 +111,13 @@ class GroupedScores:
             found[rows] = _p_values(known, asked[rows], None if tau is None else tau[rows])
         return found
 
-    def column_p_values(self, asked: NDArray[Any], tau: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """P-values of scores (m, C) where column c is judged by the c-th group: label-conditional."""
+    def column_p_values(
+        self, asked: NDArray[Any], column_group: NDArray[np.intp], tau: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """P-values of scores (m, C) where column c is judged by the group numbered ``column_group[c]``."""
         found = np.empty(asked.shape)
-        for c in range(asked.shape[1]):
-            found[:, c] = _p_values(self.of_group(c), asked[:, c], tau)
+        for c, group in enumerate(column_group):
+            found[:, c] = _p_values(self.of_group(int(group)), asked[:, c], tau)
         return found
 
 
