@@ -230,6 +230,22 @@ _add("conformal.SplitSets(cluster)", _clustered_sets, "conformal.LabelClusters",
 _add("conformal.SplitSets(label_rank)", _ranked_sets, "conformal.LabelRanks",
      arguments={"share": 0.5, "alpha": 0.3, "calibration": TRAIN, "test": TEST}, infinite=_LOOSE,
      fields=_SETS_FIELDS)  # fmt: skip
+_add("conformal.shift_weights",
+     lambda *, at, **arguments: (found := conformal.shift_weights(**arguments), found.at(at), found.promise(0.2)),
+     "conformal.shift_weights", "conformal.ShiftWeights",
+     arguments={"source": X, "target": X[:20] + 0.5, "method": "density_ratio", "classifier": None, "folds": 2,
+                "rng": RNG, "at": X[:5]}, theirs=("classifier",), tolerance=1e-4)  # fmt: skip
+_add("conformal.shift_weights(classifier)", conformal.shift_weights, "conformal.shift_weights",
+     arguments={"source": X, "target": X[:20] + 0.5, "classifier": LogisticRegression(), "folds": 2, "rng": RNG},
+     theirs=("classifier",), tolerance=1e-4)  # fmt: skip
+_add("conformal.label_shift_weights",
+     lambda *, labels, n, **arguments: (
+         found := conformal.label_shift_weights(**arguments), found.of_labels(labels), found.of_rows(n),
+         found.promise(0.2)),
+     "conformal.label_shift_weights", "conformal.LabelShift",
+     arguments={"source": TRAIN, "target": TEST, "delta": 0.1, "resamples": 20, "rng": RNG, "labels": LABELS, "n": 3},
+     infinite="a bootstrap sample without a class", work=("resamples", "n"),
+     fields={"source": LOGIT_FIELDS, "target": ("logits",)})  # fmt: skip
 _add("conformal.SplitSets(weights)", _weighted_sets, "conformal.SplitSets",
      arguments={"calibration": TRAIN, "test": TEST, "weights": _rng.random(N), "test_weights": _rng.random(24)},
      infinite=_LOOSE, fields=_SETS_FIELDS)  # fmt: skip

@@ -11,6 +11,7 @@ from caveat.conformal.fpr_band import FPRBand
 from caveat.conformal.full_knn import FullKNN
 from caveat.conformal.label_clusters import LabelClusters
 from caveat.conformal.label_ranks import LabelRanks
+from caveat.conformal.label_shift import LabelShift, label_shift_weights
 from caveat.conformal.metric_spaces import Euclidean, TangentDistance
 from caveat.conformal.nonconformity import APS, LAC, RAPS, SAPS, Margin, Nonconformity, TopK
 from caveat.conformal.p_values import p_values
@@ -18,6 +19,7 @@ from caveat.conformal.quantile import quantile
 from caveat.conformal.risk import threshold_for_risk
 from caveat.conformal.selection import select_outliers, select_outliers_from
 from caveat.conformal.shape import calibrate_shape, rank_weights
+from caveat.conformal.shift import ShiftWeights, shift_weights
 from caveat.conformal.split_intervals import SplitIntervals
 from caveat.conformal.split_sets import SplitSets
 from caveat.conformal.threshold import required_n, threshold_for
@@ -39,9 +41,11 @@ __all__ = [
     "FullKNN",
     "LabelClusters",
     "LabelRanks",
+    "LabelShift",
     "Margin",
     "MaskedReconstruction",
     "Nonconformity",
+    "ShiftWeights",
     "SplitIntervals",
     "SplitSets",
     "TangentDistance",
@@ -55,6 +59,7 @@ __all__ = [
     "effective_n",
     "fpr_law",
     "idealised",
+    "label_shift_weights",
     "logit_noise_ease",
     "p_values",
     "quantile",
@@ -64,6 +69,7 @@ __all__ = [
     "select_outliers",
     "select_outliers_from",
     "shift_promise",
+    "shift_weights",
     "threshold_for",
     "threshold_for_risk",
     "tune_difficulty",
