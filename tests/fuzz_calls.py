@@ -187,9 +187,11 @@ _SCORES_OF_SETS = {
 
 
 def _split_sets(
-    *, score: Any, alpha: Any, by: Any, delta: Any, unseen: Any, calibration: Any, test: Any, rng: Any, smoothed: Any
-) -> Any:
-    sets = conformal.SplitSets(score, alpha=alpha, by=by, delta=delta, unseen=unseen).calibrate(calibration, rng)
+    *, score: Any, alpha: Any, by: Any, delta: Any, unseen: Any, nonempty: Any, calibration: Any, test: Any, rng: Any,
+    smoothed: Any,
+) -> Any:  # fmt: skip
+    sets = conformal.SplitSets(score, alpha=alpha, by=by, delta=delta, unseen=unseen, nonempty=nonempty)
+    sets.calibrate(calibration, rng)
     return sets.predict(test, rng), sets.p_values(test, rng, smoothed=smoothed)
 
 
@@ -198,9 +200,54 @@ for _name, _score in _SCORES_OF_SETS.items():
         f"conformal.SplitSets({_name})", _split_sets, "conformal.SplitSets",
         *([f"conformal.{type(_score).__name__}"] if not isinstance(_score, str) else ["conformal.LAC"]),
         arguments={"score": _score, "alpha": 0.2, "by": "label" if _name == "lac" else None, "delta": None,
-                   "unseen": "error", "calibration": TRAIN, "test": TEST, "rng": RNG, "smoothed": True},
+                   "unseen": "error", "nonempty": True, "calibration": TRAIN, "test": TEST, "rng": RNG,
+                   "smoothed": True},
         infinite=_LOOSE, theirs=("by",), fields={"calibration": LOGIT_FIELDS, "test": ("logits",)},
     )  # fmt: skip
+
+
+def _clustered_sets(*, share: Any, clusters: Any, least: Any, clustering: Any, calibration: Any, test: Any) -> Any:
+    by = conformal.LabelClusters(share, clusters, least)
+    sets = conformal.SplitSets(alpha=0.2, by=by).calibrate(calibration, clustering=clustering)
+    return sets.predict(test), sets.p_values(test)
+
+
+def _ranked_sets(*, share: Any, alpha: Any, calibration: Any, test: Any) -> Any:
+    sets = conformal.SplitSets("aps", alpha=alpha, by=conformal.LabelRanks(share)).calibrate(calibration)
+    return sets.predict(test), sets.p_values(test)
+
+
+def _weighted_sets(*, calibration: Any, test: Any, weights: Any, test_weights: Any) -> Any:
+    sets = conformal.SplitSets(alpha=0.2).calibrate(calibration, weights=weights)
+    return sets.predict(test, weights=test_weights), sets.p_values(test, weights=test_weights)
+
+
+_SETS_FIELDS = {"calibration": LOGIT_FIELDS, "test": ("logits",)}
+_add("conformal.SplitSets(cluster)", _clustered_sets, "conformal.LabelClusters",
+     arguments={"share": 0.4, "clusters": 2, "least": 2, "clustering": RNG, "calibration": TRAIN, "test": TEST},
+     infinite=_LOOSE, fields=_SETS_FIELDS)  # fmt: skip
+_add("conformal.SplitSets(label_rank)", _ranked_sets, "conformal.LabelRanks",
+     arguments={"share": 0.5, "alpha": 0.3, "calibration": TRAIN, "test": TEST}, infinite=_LOOSE,
+     fields=_SETS_FIELDS)  # fmt: skip
+_add("conformal.shift_weights",
+     lambda *, at, **arguments: (found := conformal.shift_weights(**arguments), found.at(at), found.promise(0.2)),
+     "conformal.shift_weights", "conformal.ShiftWeights",
+     arguments={"source": X, "target": X[:20] + 0.5, "method": "density_ratio", "classifier": None, "folds": 2,
+                "rng": RNG, "at": X[:5]}, theirs=("classifier",), tolerance=1e-4)  # fmt: skip
+_add("conformal.shift_weights(classifier)", conformal.shift_weights, "conformal.shift_weights",
+     arguments={"source": X, "target": X[:20] + 0.5, "classifier": LogisticRegression(), "folds": 2, "rng": RNG},
+     theirs=("classifier",), tolerance=1e-4)  # fmt: skip
+_add("conformal.label_shift_weights",
+     lambda *, labels, n, **arguments: (
+         found := conformal.label_shift_weights(**arguments), found.of_labels(labels), found.of_rows(n),
+         found.promise(0.2)),
+     "conformal.label_shift_weights", "conformal.LabelShift",
+     arguments={"source": TRAIN, "target": TEST, "delta": 0.1, "resamples": 20, "rng": RNG, "labels": LABELS, "n": 3},
+     infinite="a bootstrap sample without a class", work=("resamples", "n"),
+     fields={"source": LOGIT_FIELDS, "target": ("logits",)})  # fmt: skip
+_add("conformal.SplitSets(weights)", _weighted_sets, "conformal.SplitSets",
+     arguments={"calibration": TRAIN, "test": TEST, "weights": _rng.random(N), "test_weights": _rng.random(24)},
+     infinite=_LOOSE, fields=_SETS_FIELDS)  # fmt: skip
 
 
 def _parametrised(kind: Any) -> Callable[..., Any]:
@@ -333,6 +380,10 @@ _functions(
                          "delta": 0.2, "method": "wsr", "bound": 1.0, "rng": RNG},
         "case_p_values": {"calibration": INLIER, "satisfied": INLIER < 0.5, "test": OUTLIER, "rng": RNG},
         "e_values": {"calibration": INLIER, "test": OUTLIER, "q": 0.5},
+        "effective_n": {"weights": EASE},
+        "shift_promise": {"weights": EASE, "alpha": 0.1},
+        "weighted_p_values": {"calibration": INLIER, "test": OUTLIER, "calibration_weights": np.abs(INLIER),
+                              "test_weights": np.abs(OUTLIER), "rng": RNG},
         "ease": {"probs": PROBS, "transformed": np.array(TRAIN.ease_probs)},
         "ease_of": {"outputs": TRAIN},
         "fpr_law": {"n": 40, "t": 0.3},

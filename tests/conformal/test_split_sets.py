@@ -383,3 +383,96 @@ def test_a_joint_promise_needs_delta_and_is_silent_for_one_group():
     alone, joint = (SplitSets(delta=0.1, joint=joint).calibrate(outputs) for joint in (False, True))
     assert alone.threshold_ == joint.threshold_
     assert alone.caveat_ == joint.caveat_ == ""
+
+
+@pytest.mark.parametrize("by", [None, "label", "label_rank", "cluster", "groups"])
+@pytest.mark.parametrize("name", NAMES)
+def test_without_empty_sets_only_empty_ones_change(name, by):
+    rng = np.random.default_rng(14)
+    both = draw(1500, rng, sharp=3.0)
+    groups = both.predictions % 2
+    seed = None if name in ("lac", "margin", "topk") else 3
+    found = []
+    for nonempty in (False, True):
+        sets = SplitSets(name, alpha=0.5, by=groups[:1000] if by == "groups" else by, nonempty=nonempty)
+        sets.calibrate(both[:1000], seed)
+        found.append(sets.predict(both[1000:], seed, groups=groups[1000:] if by == "groups" else None))
+    plain, filled = found
+    empty = plain.sizes == 0
+    assert (filled.sizes[empty] == 1).all()
+    np.testing.assert_array_equal(filled.member[~empty], plain.member[~empty])
+    assert filled.member[empty, both[1000:].predictions[empty]].all()
+    assert filled.level == plain.level
+    assert filled.coverage(both[1000:].labels) >= plain.coverage(both[1000:].labels)
+    if name in ("lac", "saps"):
+        assert empty.mean() > 0.02  # there is something to fill
+
+
+def test_a_set_without_a_label_is_filled_from_the_source_too():
+    both = draw(600, np.random.default_rng(6), sharp=3.0)
+    direct = SplitSets(alpha=0.5, nonempty=True).calibrate(both[:300]).predict(both[300:], sparse=True)
+    through = SplitSets(alpha=0.5, source=make("msp"), nonempty=True).calibrate(both[:300]).predict(both[300:])
+    np.testing.assert_array_equal(direct.to_dense(), through.member)
+    assert direct.sizes.min() == 1
+    with pytest.raises(InputError, match="nonempty must be True or False"):
+        SplitSets(nonempty=1)
+
+
+def test_equal_weights_change_nothing():
+    both = draw(500, np.random.default_rng(15))
+    for name in NAMES:
+        plain = SplitSets(name, alpha=0.2).calibrate(both[:300])
+        sets = SplitSets(name, alpha=0.2).calibrate(both[:300], weights=np.full(300, 2.5))
+        for weights in (np.full(200, 2.5), np.full((200, 6), 2.5)):
+            np.testing.assert_array_equal(
+                sets.predict(both[300:], weights=weights).member, plain.predict(both[300:]).member
+            )
+        np.testing.assert_allclose(
+            sets.p_values(both[300:], weights=np.full(200, 2.5)), plain.p_values(both[300:]), rtol=1e-12
+        )
+    assert sets.effective_n_ == pytest.approx(300)
+    assert sets.promise_.holds
+    assert "effective n of 300.0 of 300 rows" in str(sets.predict(both[300:], weights=np.ones(200)))
+
+
+@pytest.mark.parametrize("per_label", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_weighted_set_is_where_the_weighted_p_value_exceeds_alpha(name, per_label):
+    rng = np.random.default_rng(16)
+    both, seed = draw(900, rng), 4
+    weights = rng.exponential(size=(300, 6) if per_label else 300)
+    sets = SplitSets(name, alpha=0.2).calibrate(both[:600], seed, weights=rng.exponential(size=600))
+    member = sets.predict(both[600:], seed, weights=weights).member
+    np.testing.assert_array_equal(member, sets.p_values(both[600:], seed, weights=weights, smoothed=False) > 0.2)
+    assert 0.1 < member.mean() < 0.9
+
+
+def test_weights_with_a_small_effective_n_promise_nothing():
+    both = draw(100, np.random.default_rng(17))
+    weights = np.full(100, 1e-6)
+    weights[:5] = 1
+    with pytest.warns(CaveatWarning, match=r"Nothing can be promised.*effective n of 5.0 of 100 rows"):
+        sets = SplitSets(alpha=0.1).calibrate(both, weights=weights)
+    assert not sets.promise_.holds
+    found = sets.predict(both, weights=np.ones(100))
+    assert found.level == 0
+    assert found.member.all()  # each test point holds more than a tenth of the weight
+    assert "Nothing can be promised" in str(found)
+
+
+def test_clear_errors_about_weights():
+    both = draw(50, np.random.default_rng(0))
+    weighted, plain = SplitSets().calibrate(both, weights=np.ones(50)), SplitSets().calibrate(both)
+    with pytest.raises(InputError, match="calibrated with weights and are now asked without"):
+        weighted.predict(both)
+    with pytest.raises(InputError, match="calibrated without weights and are now asked with"):
+        plain.predict(both, weights=np.ones(50))
+    with pytest.raises(InputError, match=r"weights must have shape \(50,\) or \(50, 6\), got \(6,\)"):
+        weighted.predict(both, weights=np.ones(6))
+    with pytest.raises(InputError, match="weights must be 0 or larger"):
+        weighted.predict(both, weights=-np.ones(50))
+    with pytest.raises(InputError, match="outputs and weights must have the same length"):
+        SplitSets().calibrate(both, weights=np.ones(3))
+    for settings in ({"by": "label"}, {"delta": 0.1}):
+        with pytest.raises(InputError, match="weights need by=None and delta=None"):
+            SplitSets(**settings).calibrate(both, weights=np.ones(50))

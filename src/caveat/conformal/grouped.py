@@ -111,9 +111,12 @@ class GroupedScores:
             p[rows] = _p_values(calibration, scores[rows], None if tau is None else tau[rows])
         return p
 
-    def column_p_values(self, scores: NDArray[Any], tau: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """P-values of scores (m, C) where column c is compared with the c-th group: label-conditional."""
-        return np.column_stack([_p_values(self.of_group(c), scores[:, c], tau) for c in range(scores.shape[1])])
+    def column_p_values(
+        self, scores: NDArray[Any], column_group: NDArray[np.intp], tau: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """P-values of scores (m, C) where column c is compared with the group numbered ``column_group[c]``."""
+        columns = [_p_values(self.of_group(int(g)), scores[:, c], tau) for c, g in enumerate(column_group)]
+        return np.column_stack(columns)
 
 
 def _p_values(calibration: NDArray[Any], test: NDArray[Any], tau: NDArray[np.float64] | None) -> NDArray[np.float64]:

@@ -4,7 +4,8 @@ $$ C(x) = \{ y : a(x, y) \le \hat q \}, \qquad \hat q = \text{the conformal quan
 
 Papadopoulos, Proedrou, Vovk and Gammerman, "Inductive Confidence Machines for Regression", ECML 2002; the nonconformity
 scores a(x, y) with their papers are in ``caveat.conformal.nonconformity``. With ``by``, one quantile per group: Vovk,
-Lindsay, Nouretdinov and Gammerman, "Mondrian Confidence Machine", 2003.
+Lindsay, Nouretdinov and Gammerman, "Mondrian Confidence Machine", 2003; clusters of labels in
+``caveat.conformal.label_clusters``, ranks in ``label_ranks``, weights for shifted test data in ``weighted``.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._internal.checks import Rng, as_able, as_labels, check_known
+from caveat._internal.checks import Rng, as_able, as_flag, as_labels, check_known, check_same
 from caveat._internal.streams import draws_for
 from caveat.conformal._probabilities import ClassScores, probability_blocks
+from caveat.conformal._ranked import label_ranks
 from caveat.conformal.grouped import GroupedScores, as_groups
-from caveat.conformal.nonconformity import LAC, NONCONFORMITY, Nonconformity
+from caveat.conformal.label_clusters import LabelClusters
+from caveat.conformal.label_ranks import LabelRanks, RankedScores
+from caveat.conformal.nonconformity import LAC, NONCONFORMITY, Nonconformity, TopK
 from caveat.conformal.p_values import check_seen
 from caveat.conformal.quantile import Promise
+from caveat.conformal.weighted import WeightedScores, as_test_weights, as_weights, effective_n, shift_promise
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
@@ -49,8 +54,11 @@ class SplitSets:
     alpha
         Allowed error.
     by
-        None: one threshold. ``"label"``: one per label. An array: the group of each calibration row; ``predict`` then
-        takes ``groups``. A callable: maps outputs to the group of each row.
+        None: one threshold. ``"label"``: one per label. ``"label_rank"`` (or ``LabelRanks``): the same promise, and a
+        label far down the ranking is left out, which makes long sets of aps shorter. ``"cluster"`` (or
+        ``LabelClusters``): one per cluster of labels with alike scores, for many labels with few samples each; the
+        promise holds within each cluster. An array: the group of each calibration row; ``predict`` then takes
+        ``groups``. A callable: maps outputs to the group of each row.
     source
         A fitted OOD score with class scores that gives the probabilities in place of the model.
     delta
@@ -62,6 +70,9 @@ class SplitSets:
     joint
         Whether the promise with ``delta`` shall hold for all groups at once, with probability 1 - delta: delta is then
         shared equally by the groups, and thresholds are higher.
+    nonempty
+        Whether the most probable label joins a set that would be empty. Sets only grow, so every promise stays; an
+        empty set, which says that no label fits, is no longer told apart. P-values stay as they are.
 
     Examples
     --------
@@ -73,13 +84,15 @@ class SplitSets:
 
     score: str | Nonconformity | ClassScores = "lac"
     alpha: float = 0.1
-    by: ArrayLike | Callable[[Outputs], ArrayLike] | None = None
+    by: ArrayLike | LabelRanks | LabelClusters | Callable[[Outputs], ArrayLike] | None = None
     source: ClassScores | None = None
     delta: float | None = None
     unseen: Literal["error", "all"] = "error"
     joint: bool = False
+    nonempty: bool = False
 
     def __post_init__(self) -> None:
+        as_flag(self.nonempty, "nonempty")
         Promise(self.alpha, self.delta, self.joint)
         check_known(self.unseen, ("error", "all"), "rule for unseen groups")
         if isinstance(self.score, str):
@@ -89,7 +102,9 @@ class SplitSets:
             if self.source is not None:
                 raise InputError("give an OOD score as score or as source, not both.")
         if isinstance(self.by, str):
-            check_known(self.by, ("label",), "value of by")
+            check_known(self.by, ("label", "label_rank", "cluster"), "value of by")
+        if self._by == "label_rank" and self.delta is not None:
+            raise InputError("by='label_rank' promises coverage on average, and delta is not None. Take by='label'.")
 
     @property
     def nonconformity(self) -> Nonconformity:
@@ -98,26 +113,54 @@ class SplitSets:
             return NONCONFORMITY[self.score]()
         return self.score if isinstance(self.score, Nonconformity) else LAC()
 
-    def calibrate(self, outputs: Outputs, rng: Rng | None = None) -> Self:
-        """Set the threshold from held-out outputs with labels. ``rng`` randomises aps, raps and saps; None: u = 1."""
+    def calibrate(
+        self,
+        outputs: Outputs,
+        rng: Rng | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        clustering: Outputs | Rng = 0,
+    ) -> Self:
+        """Set the threshold from held-out outputs with labels.
+
+        Parameters
+        ----------
+        outputs
+            Held-out outputs with labels.
+        rng
+            Randomises aps, raps and saps; None: u = 1.
+        weights
+            Likelihood ratio of test to calibration distribution at each row, shape (n,), for test data that are drawn
+            otherwise (``shift_weights``, ``label_shift_weights``); ``predict`` then takes those of the test rows.
+        clustering
+            With clusters of labels: other outputs to cluster on, or what draws a share of these rows for it. The rows
+            drawn are kept as ``clustering_rows_``; they set no threshold.
+        """
         demand(outputs, "labels", who="SplitSets.calibrate")
         draws = None if rng is None else draws_for(rng, "calibrate")
-        u = self._randomisation(outputs.n, draws)
-        groups = self._groups(outputs, self.by if not callable(self.by) else None)
-        rule, parts, classes = self.nonconformity.fine, [], 0
-        for rows, probs in probability_blocks(outputs, self._source):
-            classes = probs.shape[1]
-            labels = as_labels(outputs.labels[rows], "labels", n_classes=classes)
-            parts.append(rule.of_labels(probs, labels, u[rows]))
-        scores = np.concatenate(parts)
-        self.n_classes_ = classes
+        scores, ranks, labels, self.n_classes_ = self._true_scores(outputs, draws)
+        rule, by = self.nonconformity.fine, self._by
         self.randomised_ = rng is not None and rule.randomised
-        if self._by_label:
-            self.grouped_ = GroupedScores.of(scores, outputs.labels, names=np.arange(classes))
+        self._weighted: WeightedScores | None = None
+        self._ranked: RankedScores | None = None
+        self._column_group: NDArray[np.intp] | None = None
+        if weights is not None:
+            return self._calibrate_weighted(scores, weights)
+        if by in ("label", "label_rank"):
+            names = self._column_group = np.arange(self.n_classes_)
+        if by == "cluster":
+            scores, labels = self._cluster(outputs, scores, labels, clustering, draws)
+            names, self._column_group = np.unique(self.clusters_, return_inverse=True)
+        if self._column_group is not None:
+            self.grouped_ = GroupedScores.of(scores, names[self._column_group[labels]], names=names)
         else:
-            self.grouped_ = GroupedScores.of(scores, groups)
+            self.grouped_ = GroupedScores.of(scores, self._groups(outputs, None if callable(self.by) else self.by))
         promise = Promise(self.alpha, self.delta, self.joint)
         self._cuts = self.grouped_.thresholds(promise.among(self.grouped_).rank)
+        if by == "label_rank":
+            share = (self.by if isinstance(self.by, LabelRanks) else LabelRanks()).share
+            self._ranked = RankedScores(scores, ranks, labels, self.n_classes_, self.alpha, share)
+            self._cuts = self._ranked.thresholds()
         self.thresholds_ = self._cuts + rule.less
         if self.by is None:
             self.threshold_, self.calibration_ = float(self.thresholds_[0]), self.grouped_.scores + rule.less
@@ -133,20 +176,34 @@ class SplitSets:
         rng: Rng | None = None,
         *,
         groups: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         sparse: bool = False,
     ) -> PredictionSets:
-        """The labels whose nonconformity is at or below the threshold; ``sparse`` keeps them as a CSR matrix."""
+        """The labels whose nonconformity is at or below the threshold; ``sparse`` keeps them as a CSR matrix.
+
+        ``weights`` are the likelihood ratios of these rows, shape (n,), or (n, C) where they depend on the label.
+        """
         draws = None if rng is None else draws_for(rng, "predict")
-        u, number = self._ready(outputs, draws, groups)
+        u, number, own = self._ready(outputs, draws, groups, weights)
         rule, parts = self.nonconformity.fine, []
         per_row = None if number is None else np.append(self._cuts, np.inf)[number]  # -1, unseen: every label
+        if own is not None and self._weighted is not None:
+            per_row = self._weighted.thresholds(own, self.alpha)
         for rows, probs in probability_blocks(outputs, self._source):
-            if self._by_label:
-                member = rule.of_all(probs, u[rows]) <= self._cuts
+            if self._ranked is not None:
+                ranks = TopK().of_all(probs, u[rows]).astype(np.intp)
+                member = rule.of_all(probs, u[rows]) <= self._cuts[np.arange(self.n_classes_), ranks - 1]
+            elif self._column_group is not None:
+                member = rule.of_all(probs, u[rows]) <= self._cuts[self._column_group]
             elif per_row is None:
                 member = rule.within(probs, u[rows], np.full(probs.shape[0], self._cuts[0]))
+            elif per_row.shape[1:] in ((), (1,)):
+                member = rule.within(probs, u[rows], per_row[rows].ravel())
             else:
-                member = rule.within(probs, u[rows], per_row[rows])
+                member = rule.of_all(probs, u[rows]) <= per_row[rows]
+            if self.nonempty:
+                empty = np.flatnonzero(~member.any(axis=1))
+                member[empty, np.argmax(probs[empty], axis=1)] = True
             parts.append(member)
         return PredictionSets(
             stack_rows(parts, sparse=sparse), alpha=self.alpha, level=self.level_, delta=self.delta, caveat=self.caveat_
@@ -158,6 +215,7 @@ class SplitSets:
         rng: Rng | None = None,
         *,
         groups: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         smoothed: bool | None = None,
     ) -> NDArray[np.float64]:
         """P-value of every label of every sample, shape (n, C).
@@ -166,15 +224,19 @@ class SplitSets:
         ``rng`` draws u where calibration did, and tau for smoothing.
         """
         draws = None if rng is None else draws_for(rng, "predict")
-        u, number = self._ready(outputs, draws, groups, smoothing=True)
+        u, number, own = self._ready(outputs, draws, groups, weights, smoothing=True)
         tau = draws.random(outputs.n) if draws is not None and smoothed in (None, True) else None
         if smoothed and draws is None:
             raise InputError("smoothed p-values need rng, a numpy.random.Generator or a seed, which is None.")
         rule, found = self.nonconformity.fine, np.empty((outputs.n, self.n_classes_))
         for rows, probs in probability_blocks(outputs, self._source):
             scores, here = rule.of_all(probs, u[rows]), None if tau is None else tau[rows]
-            if self._by_label:
-                found[rows] = self.grouped_.column_p_values(scores, here)
+            if self._ranked is not None:
+                found[rows] = self._ranked.p_values(scores, TopK().of_all(probs, u[rows]).astype(np.intp), here)
+            elif own is not None and self._weighted is not None:
+                found[rows] = self._weighted.p_values(scores, own[rows], here)
+            elif self._column_group is not None:
+                found[rows] = self.grouped_.column_p_values(scores, self._column_group, here)
             else:
                 found[rows] = self.grouped_.p_values(scores, None if number is None else number[rows], here)
         return found
@@ -188,15 +250,71 @@ class SplitSets:
         return self.score
 
     @property
-    def _by_label(self) -> bool:
-        return isinstance(self.by, str)
+    def _by(self) -> str | None:
+        """The name of the scheme: label, label_rank, cluster; None where rows have groups, or there are none."""
+        named = {LabelClusters: "cluster", LabelRanks: "label_rank"}.get(type(self.by))
+        return self.by if isinstance(self.by, str) else named
+
+    def _true_scores(
+        self, outputs: Outputs, draws: np.random.Generator | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.intp], int]:
+        """Nonconformity of the true label of each row, its rank where that is needed, the labels, how many classes."""
+        u, rule, classes = self._randomisation(outputs.n, draws), self.nonconformity.fine, 0
+        scores, labels, ranks = np.empty(outputs.n), np.empty(outputs.n, dtype=np.intp), np.zeros(outputs.n, np.intp)
+        for rows, probs in probability_blocks(outputs, self._source):
+            classes = probs.shape[1]
+            labels[rows] = as_labels(outputs.labels[rows], "labels", n_classes=classes)
+            scores[rows] = rule.of_labels(probs, labels[rows], u[rows])
+            if self._by == "label_rank":
+                ranks[rows] = label_ranks(probs, labels[rows])
+        return scores, ranks, labels, classes
+
+    def _cluster(
+        self,
+        outputs: Outputs,
+        scores: NDArray[np.float64],
+        labels: NDArray[np.intp],
+        clustering: Outputs | Rng,
+        draws: np.random.Generator | None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+        """Cluster the labels on other outputs, or on a share of these; the scores and labels that calibrate."""
+        rule, here = self.by if isinstance(self.by, LabelClusters) else LabelClusters(), clustering
+        rng = draws_for(0 if isinstance(here, Outputs) else here, "cluster")
+        if isinstance(here, Outputs):
+            demand(here, "labels", who="SplitSets.calibrate(clustering=)")
+            self.clustering_rows_ = np.zeros(0, dtype=np.intp)
+            own_scores, _, own_labels, classes = self._true_scores(here, draws)
+            check_same("number of classes", clustering=classes, outputs=self.n_classes_)
+        else:
+            if outputs.n < 2:
+                raise InputError("by='cluster' splits the calibration rows and needs at least 2 of them, got 1.")
+            self.clustering_rows_ = rule.rows(outputs.n, self.n_classes_, rng)
+            own_scores, own_labels = scores[self.clustering_rows_], labels[self.clustering_rows_]
+            scores, labels = np.delete(scores, self.clustering_rows_), np.delete(labels, self.clustering_rows_)
+        self.clusters_ = rule.clusters_of(own_scores, own_labels, self.n_classes_, alpha=self.alpha, rng=rng)
+        return scores, labels
+
+    def _calibrate_weighted(self, scores: NDArray[np.float64], weights: ArrayLike) -> Self:
+        if self.by is not None or self.delta is not None:
+            raise InputError(
+                "weights need by=None and delta=None: weighted sets promise coverage on average, over all."
+            )
+        mass = as_weights(weights, "weights", outputs=scores)
+        self.promise_, self._weighted = shift_promise(mass, self.alpha), WeightedScores.of(scores, mass)
+        self.grouped_, self.effective_n_ = GroupedScores.of(scores), effective_n(mass)
+        self.level_ = self.promise_.bound if self.promise_.holds else 0.0
+        self.caveat_ = f"The weights leave an effective n of {self.effective_n_:.1f} of {mass.size} rows."
+        if not self.promise_.holds:
+            self.caveat_ = str(self.promise_)
+            warnings.warn(self.caveat_, CaveatWarning, stacklevel=3)
+        return self
 
     def _randomisation(self, n: int, rng: np.random.Generator | None) -> NDArray[np.float64]:
         return rng.random(n) if rng is not None and self.nonconformity.randomised else np.ones(n)
 
     def _groups(self, outputs: Outputs, given: Any) -> NDArray[Any] | None:
         """The group of each row: given, or from the callable; None where there are no groups of rows."""
-        if self.by is None or self._by_label:
+        if self.by is None or self._by is not None:
             return None
         if callable(self.by):
             given = self.by(outputs)
@@ -205,9 +323,15 @@ class SplitSets:
         return as_groups(given, "groups", outputs.n)
 
     def _ready(
-        self, outputs: Outputs, rng: np.random.Generator | None, groups: ArrayLike | None, *, smoothing: bool = False
-    ) -> tuple[NDArray[np.float64], NDArray[np.intp] | None]:
-        """Randomisation and group number of each row, or the reason why there is no answer."""
+        self,
+        outputs: Outputs,
+        rng: np.random.Generator | None,
+        groups: ArrayLike | None,
+        weights: ArrayLike | None,
+        *,
+        smoothing: bool = False,
+    ) -> tuple[NDArray[np.float64], NDArray[np.intp] | None, NDArray[np.float64] | None]:
+        """Randomisation, group number and weight of each row, or the reason why there is no answer."""
         if not hasattr(self, "grouped_"):
             raise NotFittedError("SplitSets has no threshold yet. Call calibrate(outputs) before predict(...).")
         demand(outputs, who="SplitSets")
@@ -220,12 +344,17 @@ class SplitSets:
                 f"{self.nonconformity.name} was calibrated {had} rng and is now asked {has} it: the same randomisation "
                 "must hold at calibration and at test, or the sets do not cover."
             )
-        if groups is not None and (self.by is None or self._by_label or callable(self.by)):
-            how = "by a callable" if callable(self.by) else "by label" if self._by_label else "without groups"
+        if (weights is None) != (self._weighted is None):
+            had, has = ("without", "with") if self._weighted is None else ("with", "without")
+            raise InputError(f"sets were calibrated {had} weights and are now asked {has} them: give both, or neither.")
+        if groups is not None and (self.by is None or self._by is not None or callable(self.by)):
+            how = "by a callable" if callable(self.by) else f"by {self._by}" if self._by else "without groups"
             raise InputError(f"sets were calibrated {how} and are now asked with groups=, which they cannot use.")
-        named = self._groups(outputs, groups)
+        u, named = self._randomisation(outputs.n, draws), self._groups(outputs, groups)
+        if weights is not None:
+            return u, None, as_test_weights(weights, "weights", (outputs.n, self.n_classes_))
         if named is None:
-            return self._randomisation(outputs.n, draws), None
+            return u, None, None
         number = self.grouped_.find(named)
         check_seen(named, number, self.unseen)
-        return self._randomisation(outputs.n, draws), number
+        return u, number, None

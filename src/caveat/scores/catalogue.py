@@ -32,7 +32,8 @@ from caveat.scores.vim import Residual, ViM
 __all__ = ["Entry", "catalogue", "make"]
 
 # Cost class: 0 reads logits; 1 several passes of logits; 2 a product with the features; 3 one with D x D values or kept
-# rows; 4 every training row or every layer. Cost per sample, with D features, C classes, N training rows, T passes. Paper.
+# rows; 4 every training row or every layer. Cost per sample, with D features, C classes, N training rows, T passes.
+# Paper.
 _SCORES: Mapping[type[Score], tuple[int, str, str]] = {
     MSP: (0, "C", "Hendrycks & Gimpel 2017"),
     TempScale: (0, "C", "Guo et al. 2017"),

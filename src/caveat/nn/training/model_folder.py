@@ -1,7 +1,8 @@
 """A trained network, in memory and on disk.
 
-``model.safetensors`` holds weights and description, ``model.json`` the description. The weights and their description are replaced in one step, so that a reader gets those of one training. ``model.json``
-is for people and other programs; it is read only for weights without a description.
+``model.safetensors`` holds weights and description, ``model.json`` the description. The weights and their description
+are replaced in one step, so that a reader gets those of one training. ``model.json`` is for people and other programs;
+it is read only for weights without a description.
 """
 
 from __future__ import annotations
