@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from caveat._internal.checks import Rng, as_count, as_level, as_list, as_rng, check_known
-from caveat.metrics._resampling import AREAS, Cells, resample_areas
+from caveat.metrics._resampling import AREAS, Cells, resample
 from caveat.metrics.selective import augrc, aurc, scored_answers
 from caveat.results import Estimate, proportion_interval
 
@@ -82,9 +82,8 @@ def selective_intervals(
     if right.all() or not right.any():
         wrong = not right.any()
         return {name: _one_sided(name, value, right.size, wrong=wrong, delta=delta) for name, value in found.items()}
-    drawn = resample_areas(
-        Cells(values, right), [AREAS[name] for name in metrics], resamples=resamples, rng=as_rng(rng)
-    )
+    areas = [AREAS[name] for name in metrics]
+    drawn = resample([Cells(values, right)], areas, resamples=resamples, rng=as_rng(rng))[:, 0]
     lower, upper = np.quantile(drawn, [delta / 2, 1 - delta / 2], axis=0).tolist()
     errors = int(right.size - right.sum())
     few = f"It rests on {errors} error{'s' if errors > 1 else ''}; with so few, a bootstrap interval is too narrow."

@@ -4,6 +4,7 @@ from caveat.results.bounds import ScoreBounds
 from caveat.results.comparison import Comparison
 from caveat.results.estimate import Estimate
 from caveat.results.intervals import Intervals
+from caveat.results.model_comparison import ModelComparison
 from caveat.results.paired_test import PairedTest
 from caveat.results.promise import Promise
 from caveat.results.proportion import proportion_interval
@@ -14,6 +15,7 @@ __all__ = [
     "Comparison",
     "Estimate",
     "Intervals",
+    "ModelComparison",
     "PairedTest",
     "PredictionSets",
     "Promise",
