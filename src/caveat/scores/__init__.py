@@ -21,6 +21,7 @@ from caveat.scores.knn import KNN
 from caveat.scores.kpca_error import KernelPCAError
 from caveat.scores.mahalanobis import Mahalanobis
 from caveat.scores.max_logit import MaxLogit
+from caveat.scores.max_logit_pnorm import MaxLogitPNorm
 from caveat.scores.mds_ensemble import MDSEnsemble
 from caveat.scores.monte_carlo import MCMSP, MCEntropy, MCExpectedEntropy, MCMutualInformation, MCVariance
 from caveat.scores.msp import MSP
@@ -38,6 +39,7 @@ from caveat.scores.renyi import Renyi
 from caveat.scores.residual import Residual
 from caveat.scores.scale import Scale
 from caveat.scores.she import SHE
+from caveat.scores.sirc import SIRC, SIRCResidual
 from caveat.scores.temperature import TempScale, fit_temperature, with_temperature
 from caveat.scores.together import applicable, score_all
 from caveat.scores.tuning import Trial, Tuned, tune
@@ -56,6 +58,7 @@ __all__ = [
     "NECO",
     "PNML",
     "SHE",
+    "SIRC",
     "CTMMean",
     "Collision",
     "Confidence",
@@ -75,6 +78,7 @@ __all__ = [
     "MDSEnsemble",
     "Mahalanobis",
     "MaxLogit",
+    "MaxLogitPNorm",
     "NNGuide",
     "OpenMax",
     "OutlierDetector",
@@ -84,6 +88,7 @@ __all__ = [
     "RelativeMahalanobis",
     "Renyi",
     "Residual",
+    "SIRCResidual",
     "Scale",
     "Score",
     "TempScale",

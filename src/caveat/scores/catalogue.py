@@ -26,6 +26,7 @@ from caveat.scores.knn import KNN
 from caveat.scores.kpca_error import KernelPCAError
 from caveat.scores.mahalanobis import Mahalanobis
 from caveat.scores.max_logit import MaxLogit
+from caveat.scores.max_logit_pnorm import MaxLogitPNorm
 from caveat.scores.mds_ensemble import MDSEnsemble
 from caveat.scores.monte_carlo import MCMSP, MCEntropy, MCExpectedEntropy, MCMutualInformation, MCVariance
 from caveat.scores.msp import MSP
@@ -41,6 +42,7 @@ from caveat.scores.renyi import Renyi
 from caveat.scores.residual import Residual
 from caveat.scores.scale import Scale
 from caveat.scores.she import SHE
+from caveat.scores.sirc import SIRC, SIRCResidual
 from caveat.scores.temperature import TempScale
 from caveat.scores.vim import ViM
 
@@ -50,6 +52,7 @@ _SCORES: tuple[type[Score], ...] = (
     MSP,
     TempScale,
     MaxLogit,
+    MaxLogitPNorm,
     Energy,
     Entropy,
     GEN,
@@ -86,11 +89,14 @@ _SCORES: tuple[type[Score], ...] = (
     ASH,
     Scale,
     PNML,
+    SIRC,
+    SIRCResidual,
 )
 
 # Names that papers and other libraries use.
 ALIASES = {
     "msr": "msp", "baseline": "msp", "temperature_scaling": "tempscale", "mls": "max_logit", "maxlogit": "max_logit",
+    "maxlogit_pnorm": "max_logit_pnorm", "pnorm": "max_logit_pnorm", "sirc_norm": "sirc", "sirc_res": "sirc_residual",
     "ebo": "energy", "klm": "kl_matching", "mds": "mahalanobis", "maha": "mahalanobis", "rmds": "relative_mahalanobis",
     "rmd": "relative_mahalanobis", "pca": "pca_error", "kpca": "kpca_error",
     "mutual_information": "mc_mutual_information", "bald": "mc_mutual_information",
