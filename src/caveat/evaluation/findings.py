@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, final
 
 from caveat.evaluation.assess import Assessment
+from caveat.evaluation.model_ranking import ModelRanking
 from caveat.evaluation.records import Record
 
 __all__ = ["CellFacts", "FailureFacts", "Findings"]
@@ -58,6 +59,8 @@ class Findings:
         one cell.
     plan
         The plan as text; empty for an evaluation.
+    model_ranking
+        Which models of a study differ; None for an evaluation.
     """
 
     title: str
@@ -74,6 +77,7 @@ class Findings:
     missing: int = 0
     notes: Sequence[str] = ()
     plan: str = ""
+    model_ranking: ModelRanking | None = None
 
     def of(self, kind: type[R]) -> list[R]:
         """The records of one kind."""

@@ -10,14 +10,20 @@ from caveat.evaluation.records import Collapse, Left, Proximity
 from caveat.report import words
 from caveat.report.method_tables import number_cell
 from caveat.report.tables import Cell, Column, Group, Line, Table
+from caveat.report.verdicts import letters_of
 from caveat.report.view import View, ranged, regime_place
 from caveat.results import Estimate, Promise
 
 __all__ = [
     "caught_table", "collapse_table", "data_table", "decision_table", "failure_table", "fingerprint_table",
-    "left_out_table", "model_table", "outlier_set_table", "proximity_table", "reliability_table", "set_table",
+    "left_out_table", "model_rank_table", "model_table", "outlier_set_table", "proximity_table", "reliability_table",
+    "set_table",
 ]  # fmt: skip
 
+_QUESTIONS = {
+    "accuracy": ("Accuracy", "percent"), "aurc": ("AURC × 1000", "scaled"), "augrc": ("AUGRC × 1000", "scaled"),
+    "auroc_of_errors": ("AUROC of errors", "number"), "auroc": ("AUROC of outliers", "number"),
+}  # fmt: skip
 _USES = {
     "train": "fit scores that learn", "calibration": "thresholds, sets and risk; nobody looks before",
     "inlier": "measure, and choose the score", "outlier": "measure, and choose the score",
@@ -107,6 +113,31 @@ def model_table(view: View) -> Table | None:
     )
     columns = (Column("Model", number=False), *(Column(names[name][0]) for name in shown))
     return Table("models", "Accuracy and calibration", caption, columns, (Group("", tuple(lines)),))
+
+
+def model_rank_table(view: View) -> Table | None:
+    """Which models differ, by each question; models that share a letter cannot be told apart."""
+    found = view.findings.model_ranking
+    if found is None or not found.rankings:
+        return None
+    first = next(iter(found.rankings.values()))
+    lines = []
+    for model in first.methods:
+        cells = [Cell(model)]
+        for question, ranking in found.rankings.items():
+            style = _QUESTIONS[question][1]
+            value, letters = (ranking.values or {})[model], letters_of(ranking)[model]
+            cells += [Cell(words.STYLES[style](value), value), Cell(f"{ranking.rank(model)} {letters}")]
+        lines.append(Line(tuple(cells)))
+    columns = [Column("Model", number=False)]
+    for question in found.rankings:
+        columns += [Column(_QUESTIONS[question][0]), Column("Rank", "and ties", number=False)]
+    rows = "On the same rows" if first.posthoc == "mcnemar" else f"Over {words.count(first.n_blocks, 'seed')}"
+    tests = words.listing(list(dict.fromkeys(ranking.test_name() for ranking in found.rankings.values())))
+    score = f" The score is {found.method} for all but accuracy." if found.method else ""
+    caption = (f"{rows}. Rank: 1 + the number of significantly better models. Models that share a letter cannot be "
+               f"told apart ({tests}, at {words.level(first.alpha)} for each question).{score}")  # fmt: skip
+    return Table("model-ranks", "Which models differ", caption, tuple(columns), (Group("", tuple(lines)),))
 
 
 def reliability_table(view: View) -> Table | None:

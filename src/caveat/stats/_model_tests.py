@@ -4,11 +4,11 @@ r"""Paired tests of two models on the same rows, where each has its own answers 
 - AURC and AUGRC: rows are resampled once for all models, each with its own answers. The difference over the bootstrap's
   standard error is compared with a normal distribution. Percentiles of the same resamples are too sure of themselves
   where there are few errors: with 10 errors for each of two models that are alike, a test at 5 % rejected 7 to 8 % by
-  percentiles and 3 to 5 % by the standard error (1,500 simulations).
+  percentiles and 3 to 5 % by the standard error (1,500 to 2,500 simulations).
 - AUROC of errors: DeLong's test compares two scores of the same right and wrong answers, which two models do not have.
   Here a row is a cluster with one answer by each model, and the deviations of its placements are summed before they are
   squared (Obuchowski, "Nonparametric analysis of clustered ROC curve data", Biometrics 53(2), 1997). Where both models
-  are right on the same rows this is DeLong's test.
+  are right on the same rows this is DeLong's test. A test at 5 % rejected 5.3 % with 20 errors and 6.6 % with 10.
 - AUROC of outliers: which rows are outliers is the same for both models, and DeLong's paired test applies.
 """
 
@@ -31,7 +31,8 @@ from caveat.stats.mcnemar import mcnemar
 
 __all__ = ["paired_tests"]
 
-_FEW = 10  # errors; the level of the bootstrap test was simulated down to this many
+_FEW = 10  # errors; the levels above were simulated down to this many
+_FEW_ERRORS = f"A model has fewer than {_FEW} errors; with so few, the test is only a rough guide."
 
 
 def paired_tests(
@@ -72,7 +73,7 @@ def _bootstrap_test(
 ) -> PairedTest:  # fmt: skip
     value, spread = first - second, float(gaps.std(ddof=1))
     p_value = float(2 * ndtr(-abs(value) / spread)) if spread > 0 else 1.0
-    caveat = f"A model has fewer than {_FEW} errors; with so few, a bootstrap is only a rough guide." if few else ""
+    caveat = _FEW_ERRORS if few else ""
     if spread == 0 and value != 0:  # a resample can only repeat what the answers say
         p_value, caveat = accuracy.p_value, "Every resample gives the same difference: the p-value is McNemar's."
     n = accuracy.difference.n
@@ -89,7 +90,7 @@ def _error_auroc_test(first: ModelRows, second: ModelRows, *, delta: float) -> P
     fewest = min(min(model.errors, n - model.errors) for model in (first, second))
     if fewest > 1 and spread > 0:
         p_value = float(2 * ndtr(-abs(value) / spread))
-        estimate = _normal(value, spread, n, "DeLong by rows", "", delta)
+        estimate = _normal(value, spread, n, "DeLong by rows", _FEW_ERRORS if fewest < _FEW else "", delta)
     else:
         # One answer of a kind says nothing of its spread. Hoeffding's bound for the disjoint pairs of one model holds.
         p_value, half = min(1.0, float(2 * np.exp(-fewest * value**2 / 2))), np.sqrt(2 * np.log(2 / delta) / fewest)

@@ -69,7 +69,7 @@ def rank_models(
 
 
 def rank_rows(
-    models: Mapping[str, ModelRows], questions: Sequence[str] | None, *, alpha: float, rng: Rng, resamples: int = 2000
+    models: Mapping[str, ModelRows], questions: Sequence[str] | None, *, alpha: float, rng: Rng, resamples: int
 ) -> dict[str, Comparison]:
     """The same from scores and answers that were read already."""
     asked, _ = askable(models, questions)
