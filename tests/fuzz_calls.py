@@ -547,6 +547,7 @@ _functions(
         "auroc_differences": {"inlier": {"a": INLIER, "b": SECOND_INLIER},
                               "outlier": {"a": OUTLIER, "b": SECOND_OUTLIER}, "delta": 0.1, "rng": RNG},
         "delong": {"inlier": (INLIER, SECOND_INLIER), "outlier": (OUTLIER, SECOND_OUTLIER), "delta": 0.1},
+        "mcnemar": {"first": CORRECT, "second": CORRECT[::-1], "delta": 0.1},
         "friedman": {"ranks": stats.mid_ranks(TABLE)},
         "holm": {"p_values": _rng.random(6)},
         "mid_ranks": {"values": TABLE, "lower_is_better": True},
@@ -558,6 +559,24 @@ _functions(
     compare={"infinite": _TIED}, compare_regimes={"infinite": _TIED}, friedman={"infinite": _TIED},
     paired_bootstrap={"work": ("resamples",)}, permutation={"work": ("permutations",)},
 )  # fmt: skip
+
+_TWO = {"alpha": 0.1, "rng": RNG, "resamples": 20}
+_add("stats.compare_models", lambda **given: stats.compare_models(**given).rows(),
+     arguments={"a": TRAIN, "b": TRAIN, "score": "energy", "outliers_a": FAR, "outliers_b": FAR,
+                "questions": ["accuracy", "aurc", "auroc"], "names": ("one", "two"), **_TWO},
+     work=("resamples",), fields=dict.fromkeys(("a", "b", "outliers_a", "outliers_b"), LOGIT_FIELDS))  # fmt: skip
+_add("stats.compare_models(arrays)",
+     lambda *, first, second, correct, other, outside, alpha: stats.compare_models(
+         (first, correct), (second, other), outliers_a=outside, outliers_b=outside, alpha=alpha, resamples=20).rows(),
+     "stats.compare_models",
+     arguments={"first": SCORE, "second": SCORE[::-1].copy(), "correct": CORRECT, "other": CORRECT[::-1].copy(),
+                "outside": OUTLIER, "alpha": 0.1})  # fmt: skip
+_add("stats.rank_models",
+     lambda *, one, two, score, alpha, rng, resamples: stats.rank_models(
+         {"one": one, "two": two}, score=score, alpha=alpha, rng=rng, resamples=resamples),
+     arguments={"one": TRAIN, "two": TRAIN, "score": "msp", **_TWO}, work=("resamples",),
+     nan="a rank on one set of samples has no statistic over blocks",
+     fields=dict.fromkeys(("one", "two"), LOGIT_FIELDS))  # fmt: skip
 
 
 # -- geometry ---------------------------------------------------------------------------------------------------------
@@ -696,7 +715,7 @@ _add("wrap(regressor)", _regressor, "wrap",
 RECORDS = {  # results: functions make them from values that they have checked
     "conformal.Tuned", "metrics.CoverageVerdict", "metrics.Calibration", "metrics.FailureDetection",
     "metrics.Reliability", "metrics.RiskCurve", "stats.Comparison", "stats.Friedman",
-    "stats.PairedTest",
+    "stats.ModelComparison", "stats.PairedTest",
     "geometry.NeuralCollapse", "geometry.Proximity", "robust.Sandwich", "scores.Entry", "scores.DetectorEntry",
     "scores.Trial", "scores.Tuned",
 }  # fmt: skip

@@ -2,8 +2,8 @@
 
     CAVEAT_DATA=<folder> python studies/scores_on_cnn/auroc.py [--out docs/resnet20.md]
 
-Scores learn from 20,000 training images; the temperature from half of the test images, and every score is measured on
-the other half, so that nothing is measured where it learned.
+Scores learn from 20,000 training images; the temperature and the exponent of MaxLogit-pNorm from half of the test
+images, and every score is measured on the other half, so that nothing is measured where it learned.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import numpy as np
 from run import load, variants  # beside this file
 
 from caveat import CaveatWarning
-from caveat.metrics import Placements, mean_auroc_interval
+from caveat.metrics import Placements, auroc, mean_auroc_interval
 from caveat.scores import Mahalanobis
 
 HERE = Path(__file__).parent
 HEADER = """# AUROC of all scores and projections on a ResNet-20
 
-CIFAR-10 (inliers: 5,000 test images; the other 5,000 fit the temperature) against eight outlier sets, all
-JPEG-compressed alike; features and logits of a published ResNet-20 that is right on 81 % of these images. Default
-parameters, none chosen on these outliers; `mahalanobis` on features of length one besides. The mean is over the eight
-sets, with its 95 % DeLong interval. Made by `studies/scores_on_cnn/auroc.py`; [which to choose](choosing.md) says what
-to make of it.
+CIFAR-10 (inliers: 5,000 test images; the other 5,000 fit the temperature and the exponent of `max_logit_pnorm`) against
+eight outlier sets, all JPEG-compressed alike; features and logits of a published ResNet-20 that is right on 81 % of
+these images. Default parameters, none chosen on these outliers; `mahalanobis` on features of length one besides. The
+mean is over the eight sets, with its 95 % DeLong interval; "errors" is the AUROC of the model's wrong answers against
+its right ones on the inliers. Made by `studies/scores_on_cnn/auroc.py`; [which to choose](choosing.md) says what to
+make of it.
 
 """
 
@@ -49,13 +50,15 @@ def main() -> None:
             strange = {key: score.score(outputs) for key, outputs in outliers.items()}
         placements = Placements.of(inlier=inside, outliers=list(strange.values()))
         mean = mean_auroc_interval(placements)
-        cells = [f"{values.mean():.3f}" for values in placements.outliers]
+        errors = auroc(inlier=inside[inlier.correct], outlier=inside[~inlier.correct])
+        cells = [f"{errors:.3f}", *(f"{values.mean():.3f}" for values in placements.outliers)]
         plain, _, projection = name.partition(" ")
         shown = f"{mean.value:.3f} [{mean.lower:.3f}, {mean.upper:.3f}]"
         lines.append((mean.value, f"| {plain} | {projection or '-'} | {shown} | {' | '.join(cells)} |"))
         print(f"{name}: {mean}", flush=True)
 
-    table = ["| score | projection | mean | " + " | ".join(outliers) + " |", "|---|---|---:|" + "---:|" * len(outliers)]
+    head = ["score", "projection", "mean", "errors", *outliers]
+    table = [f"| {' | '.join(head)} |", "|---|---|---:|---:|" + "---:|" * len(outliers)]
     table += [line for _, line in sorted(lines, key=lambda pair: -pair[0])]
     out.write_text(HEADER + "\n".join(table) + "\n", encoding="utf-8")
 

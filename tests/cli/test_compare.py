@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from caveat import Outputs
+
 
 @pytest.fixture
 def table(tmp_path):
@@ -134,3 +136,68 @@ def test_methods_that_differ_in_brackets_are_two_methods(run, tmp_path):
     assert code == 0
     for name in ("knn[bold]", "knn[k=5]", "msp[/x]"):
         assert name in out
+
+
+@pytest.fixture
+def models(tmp_path):
+    """Three models on the same rows, and what they say about the same outliers."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=600)
+    for name, strength in (("weak", 1.0), ("good", 3.0), ("fine", 3.05)):
+        Outputs(logits=strength * np.eye(3)[labels] + rng.normal(size=(600, 3)), labels=labels).save(
+            tmp_path / f"{name}.npz"
+        )
+        Outputs(logits=rng.normal(size=(100, 3))).save(tmp_path / f"{name}_far.npz")
+    return tmp_path
+
+
+def test_two_models(run, models):
+    code, out, _ = run("compare", models / "weak.npz", models / "good.npz")
+    assert code == 0
+    assert "good is better in accuracy" in out
+    assert "600 rows, Holm over 4 questions" in out
+
+
+def test_two_models_with_outliers_and_files(run, models):
+    far = ["--outlier", f"weak={models / 'weak_far.npz'}", "--outlier", f"new={models / 'good_far.npz'}"]
+    folder = models / "tables"
+    code, out, _ = run(
+        "compare", models / "weak.npz", f"new={models / 'good.npz'}", *far, "--score", "energy", "--out", folder
+    )
+    assert code == 0
+    assert "Holm over 5 questions" in out
+    assert "| auroc |" in (folder / "models.md").read_text(encoding="utf-8")
+
+
+def test_three_models_are_ranked(run, models):
+    code, out, _ = run("compare", *(models / f"{name}.npz" for name in ("weak", "good", "fine")), "--out", models / "t")
+    assert code == 0
+    assert "3 models on the same samples, 3 pairs: McNemar, Holm" in out
+    assert (models / "t" / "augrc.md").read_text(encoding="utf-8").startswith("| layer | model | value | groups |")
+    assert r"\begin{tabular}" in (models / "t" / "accuracy.tex").read_text(encoding="utf-8")
+
+
+def test_files_with_the_same_stem_are_told_apart(run, models):
+    for name in ("weak", "good"):
+        (models / name).mkdir()
+        (models / f"{name}.npz").rename(models / name / "test.npz")
+    code, out, _ = run("compare", models / "weak" / "test.npz", models / "good" / "test.npz")
+    assert code == 0
+    assert "good/test.npz is better in accuracy" in out
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "message"),
+    [
+        (("weak",), (), "at least two files of outputs"),
+        (("weak", "good"), ("--block", "seed"), "--block is for a table"),
+        (("weak", "good"), ("--outlier", "x=far.npz"), "--outlier must be model=path for each of weak, good"),
+        (("weak", "weak"), (), "two models are called"),
+        (("weak", "weak_far"), (), "weak_far.correct, which is None"),
+    ],
+)
+def test_a_bad_call_with_models_is_one_sentence_and_code_2(run, models, files, options, message):
+    code, _, err = run("compare", *(models / f"{name}.npz" for name in files), *options)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err

@@ -7,8 +7,9 @@ import csv
 import numpy as np
 import pytest
 
-from caveat import InputError
+from caveat import InputError, Outputs
 from caveat.evaluation.records import Certificate, Detection
+from caveat.report import render_report
 from caveat.stats import compare
 from caveat.study import Plan, StudyResults, run
 from caveat.study.expansion import expand
@@ -109,3 +110,40 @@ def test_a_store_is_read_where_it_was_moved_to(results, score_study, tmp_path):
     (score_study / "test.npz").unlink()  # the data are not needed any more
     moved = StudyResults.read(tmp_path / "elsewhere")
     assert len(moved.table("auroc")["value"]) == 12
+
+
+TWO_MODELS = """
+title = "Two models"
+resamples = 50
+scores = ["msp", "energy"]
+[sources.net]
+calibration = "held.npz"
+inlier = "test.npz"
+[sources.other]
+calibration = "{calibration}.npz"
+inlier = "{inlier}.npz"
+"""
+
+
+def test_models_of_the_same_rows_are_ranked_and_reported(score_study):
+    same = Outputs.load(score_study / "test.npz")
+    noise = np.random.default_rng(0).normal(size=same.logits.shape) * 6
+    Outputs(logits=same.logits + noise, labels=same.labels).save(score_study / "worse.npz")
+    plan = Plan.parse(TWO_MODELS.format(calibration="held", inlier="worse"), folder=score_study)
+    found = run(plan, store=score_study / "two")
+    assert found.failures == ()
+    ranked = found.rank_models()
+    assert ranked.rankings["accuracy"].layers == (("net",), ("other",))
+    assert found.rank_models("energy").method == "energy"
+    page, markdown, _ = render_report(found.findings())
+    assert "Which models differ" in markdown
+    assert "McNemar" in markdown
+    assert 'id="model-ranks"' in page
+
+
+def test_models_of_other_rows_are_not_ranked_and_the_report_says_why(score_study):
+    plan = Plan.parse(TWO_MODELS.format(calibration="test", inlier="held"), folder=score_study)
+    found = run(plan, store=score_study / "two")
+    assert found.rank_models().rankings == {}
+    assert any("not compared" in note and "same rows" in note for note in found.findings().notes)
+    assert "Which models differ" not in render_report(found.findings())[1]

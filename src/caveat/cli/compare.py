@@ -1,4 +1,4 @@
-"""``caveat compare``: which methods of a results table differ, and which cannot be told apart."""
+"""``caveat compare``: which methods of a results table, or which models of the same rows, cannot be told apart."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from caveat._internal.checks import check_known
 from caveat.cli._console import console, say
+from caveat.cli._models import compare_files
 from caveat.cli._named import check_folder
 from caveat.errors import InputError, MissingExtraError
 from caveat.report import comparison_latex, comparison_markdown
@@ -24,7 +25,13 @@ __all__ = ["compare"]
 
 
 def compare(
-    table: Annotated[Path, typer.Argument(help="Results of any benchmark: .csv, .tsv or .parquet.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="One table of results (.csv, .tsv, .parquet); or two or more outputs of models on the same rows (.npz "
+            "or folder), each a path or name=path."
+        ),
+    ],
     block: Annotated[
         str | None, typer.Option(help="Columns that say which rows were measured together, separated by commas.")
     ] = None,
@@ -46,13 +53,29 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="Folder for tables (.md, .tex) and, with the extra plots, figures (.svg).")
     ] = None,
+    score: Annotated[str, typer.Option(help="Models: the score that ranks the rows of each.")] = "msp",
+    outlier: Annotated[
+        list[str] | None, typer.Option(help="Models: outputs on the same outliers, model=path for every model.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Models: seed of the bootstrap.")] = 0,
 ) -> None:
-    """Rank methods over blocks: Friedman, pairs, groups that cannot be told apart.
+    """Rank methods of a table over blocks, or compare models on the same rows.
 
-    A long table has one row per measurement: caveat compare results.csv --block dataset,model,seed --method score
-    --value augrc. A wide one has one row per block and one column per method; --block then names columns to leave out.
-    Whether higher is better follows from the metric's name: --where metric=NAME, or else the value column.
+    Two or more models: caveat compare model_a.npz model_b.npz. Accuracy by McNemar's exact test, AURC and AUGRC by a
+    paired bootstrap, AUROC by DeLong's test. Both files hold the same rows in the same order, with labels.
+
+    A table: Friedman, pairs, groups that cannot be told apart. A long table has one row per measurement: caveat compare
+    results.csv --block dataset,model,seed --method score --value augrc. A wide one has one row per block and one column
+    per method; --block then names columns to leave out. Whether higher is better follows from the metric's name:
+    --where metric=NAME, or else the value column.
     """
+    if len(files) > 1 or not _is_table(files[0]):
+        for option, setting in (("--block", block), ("--method", method), ("--value", value), ("--where", where),
+                                ("--regime", regime)):  # fmt: skip
+            if setting:
+                raise InputError(f"{option} is for a table of results, and these files are outputs of models.")
+        compare_files(files, score=score, outlier=outlier or [], alpha=alpha, seed=seed, out=out)
+        return
     from caveat.stats import compare as run
     from caveat.stats.posthoc import POSTHOC
     from caveat.stats.tables import keep_rows, read_columns, split_columns
@@ -61,7 +84,7 @@ def compare(
     chosen = next(known for known in POSTHOC if known == asked)
     if out is not None:
         check_folder(out)
-    columns = read_columns(table)
+    columns = read_columns(files[0])
     wanted = _conditions(where or [])
     if where:
         columns = keep_rows(columns, wanted)
@@ -81,6 +104,10 @@ def compare(
         _show(name if regime is not None else "", result)
     if out is not None:
         _write(out, results, split=regime is not None)
+
+
+def _is_table(file: str) -> bool:
+    return not (file.endswith(".npz") or Path(file).is_dir())
 
 
 def _metric_name(columns: Mapping[str, NDArray[Any]], value: str | None) -> str:

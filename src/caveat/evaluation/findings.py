@@ -14,6 +14,7 @@ import numpy as np
 
 from caveat import __version__
 from caveat.evaluation.decide import Decision, ModelScores, decide
+from caveat.evaluation.model_ranking import ModelRanking
 from caveat.evaluation.rank import error_placements, rank_methods
 from caveat.evaluation.records import Answers, Record, Scores, SetFacts
 from caveat.metrics import Placements
@@ -83,6 +84,8 @@ class Findings:
         one cell.
     plan
         The plan as text; empty for an evaluation.
+    model_ranking
+        Which models of a study differ; None for an evaluation.
     """
 
     title: str
@@ -99,6 +102,7 @@ class Findings:
     missing: int = 0
     notes: Sequence[str] = ()
     plan: str = ""
+    model_ranking: ModelRanking | None = None
 
     def of(self, kind: type[R]) -> list[R]:
         """The records of one kind."""

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 
 from caveat.metrics import Placements, paired_p_value
 from caveat.results import Comparison
-from caveat.stats.cliques import layers, maximal_cliques
-from caveat.stats.posthoc import holm
-from caveat.stats.ranks import mid_ranks
+from caveat.stats._pairs import best_first, comparison_of_pairs
 
 __all__ = ["error_placements", "rank_methods"]
 
@@ -43,25 +41,11 @@ def rank_methods(placements: Mapping[str, Placements], *, alpha: float = 0.05) -
     >>> found.layers, found.rank("same"), found.rank("poor")
     ((('good', 'same'), ('poor',)), 1, 3)
     """
-
-    areas = {name: placement.auroc for name, placement in placements.items()}
-    names = sorted(areas, key=lambda name: (-areas[name], name))
-    k = len(names)
-    p = np.ones((k, k))
-    upper = np.triu_indices(k, 1)
-    p[upper] = holm([paired_p_value(placements[a], placements[b]) for a, b in combinations(names, 2)])
-    p.T[upper] = p[upper]
-    ranks = mid_ranks(np.array([[areas[name] for name in names]]), lower_is_better=False)[0]
-    tied = p >= alpha
-
-    def named(groups: list[tuple[int, ...]]) -> tuple[tuple[str, ...], ...]:
-        return tuple(tuple(names[i] for i in group) for group in groups)
-
-    none = float("nan")
-    return Comparison(
-        average_ranks=dict(zip(names, ranks.tolist(), strict=True)), statistic=none, p_value=none,
-        pairwise={(a, b): float(p[i, j]) for i, a in enumerate(names) for j, b in enumerate(names) if i != j},
-        cliques=named(maximal_cliques(tied, ranks)), layers=named(layers(tied, ranks)), f_statistic=none,
-        f_p_value=none, kendall_w=none, posthoc="delong", alpha=alpha, lower_is_better=False,
+    areas = {name: placed.auroc for name, placed in placements.items()}
+    names = best_first(areas, lower_is_better=False)
+    return comparison_of_pairs(
+        {name: areas[name] for name in names},
+        [paired_p_value(placements[a], placements[b]) for a, b in combinations(names, 2)],
+        alpha=alpha, lower_is_better=False, posthoc="delong",
         n_blocks=len(next(iter(placements.values())).outliers) if placements else 0,
     )  # fmt: skip

@@ -201,6 +201,7 @@ class Answers:
     block: Block
     role: Role
     correct: Floats  # 0 or 1
+    labels: str = ""  # fingerprint of the true classes in their order: models with the same one answered the same rows
 
 
 @final

@@ -34,39 +34,42 @@ class Cells:
 
 
 def resample(
-    cells: tuple[Cells, ...], areas: Area, *, resamples: int, rng: np.random.Generator, strata: NDArray[np.bool_] | None
+    cells: Sequence[Cells],
+    areas: Sequence[Area],
+    *,
+    resamples: int,
+    rng: np.random.Generator,
+    strata: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
-    """Areas (resamples, scores) of bootstrap resamples; all scores see the same resamples.
+    """Areas (resamples, scores, areas) of bootstrap resamples; all scores and areas see the same resamples.
 
-    With ``strata`` the two sides of the mask are resampled apart, so that their sizes stay.
+    The scores are of the same samples; each may have its own right and wrong answers. With ``strata`` the two sides of
+    the mask are resampled apart, so that their sizes stay.
     """
     n = cells[0].of_sample.size
-    sides = [np.arange(n)] if strata is None else [np.flatnonzero(strata), np.flatnonzero(~strata)]
+    sides = [] if strata is None else [np.flatnonzero(strata), np.flatnonzero(~strata)]
 
     def draw() -> NDArray[np.intp]:
-        parts = [side[rng.integers(side.size, size=side.size)] for side in sides if side.size]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if strata is None:
+            return rng.integers(n, size=n)
+        return np.concatenate([side[rng.integers(side.size, size=side.size)] for side in sides if side.size])
 
-    drawn = np.empty((resamples, len(cells)))
+    found = np.empty((resamples, len(cells), len(areas)))
     for block, counts in _counted(cells, draw, resamples):
-        for k, (cell, count) in enumerate(zip(cells, counts, strict=True)):
-            drawn[block, k] = areas(*cell.split(count))
-    return drawn
+        for i, (cell, count) in enumerate(zip(cells, counts, strict=True)):
+            split = cell.split(count)
+            for j, area in enumerate(areas):
+                found[block, i, j] = area(*split)
+    return found
 
 
-def resample_areas(
-    cell: Cells, areas: Sequence[Area], *, resamples: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Several areas (resamples, areas) of one score; all areas see the same resamples."""
-    n = cell.of_sample.size
-    drawn = np.empty((resamples, len(areas)))
-    for block, (counts,) in _counted((cell,), lambda: rng.integers(n, size=n), resamples):
-        drawn[block] = np.column_stack([area(*cell.split(counts)) for area in areas])
-    return drawn
+def area_of(cell: Cells, area: Area) -> float:
+    """The area of the samples themselves."""
+    return float(area(*cell.split(np.bincount(cell.of_sample, minlength=2 * cell.groups)[None]))[0])
 
 
 def _counted(
-    cells: tuple[Cells, ...], draw: Callable[[], NDArray[np.intp]], resamples: int
+    cells: Sequence[Cells], draw: Callable[[], NDArray[np.intp]], resamples: int
 ) -> Iterator[tuple[slice, list[Counts]]]:
     widths = [2 * cell.groups for cell in cells]
     step = max(1, min(resamples, _BLOCK // max(widths)))

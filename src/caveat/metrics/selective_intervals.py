@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from caveat._internal.checks import Rng, as_count, as_level, as_list, as_rng, check_known
-from caveat.metrics._resampling import AREAS, Cells, resample_areas
+from caveat.metrics._resampling import AREAS, Cells, resample
 from caveat.metrics.selective import augrc, aurc, scored_answers
 from caveat.results import Estimate, proportion_interval
 
@@ -78,12 +78,14 @@ def selective_intervals(
     for name in metrics:
         check_known(name, _VALUES, "selective metric")
     values, right = scored_answers(score, correct)
-    areas = {name: _VALUES[name](score=values, correct=right) for name in metrics}
+    totals = {name: _VALUES[name](score=values, correct=right) for name in metrics}
     if right.all() or not right.any():
         wrong = not right.any()
-        return {name: _one_sided(name, value, right.size, wrong=wrong, delta=delta) for name, value in areas.items()}
-    curves = [AREAS[name] for name in metrics]
-    drawn = resample_areas(Cells(values, right), curves, resamples=resamples, rng=as_rng(rng))
+        return {
+            name: _one_sided(name, value, right.size, wrong=wrong, delta=delta) for name, value in totals.items()
+        }
+    areas = [AREAS[name] for name in metrics]
+    drawn = resample([Cells(values, right)], areas, resamples=resamples, rng=as_rng(rng))[:, 0]
     lower, upper = np.quantile(drawn, [delta / 2, 1 - delta / 2], axis=0).tolist()
     errors, caveat = int(right.size - right.sum()), ""
     if errors < _FEW:
@@ -92,7 +94,7 @@ def selective_intervals(
         )
     return {
         name: Estimate(value, low, high, level=1 - delta, n=right.size, method="bootstrap", caveat=caveat)
-        for (name, value), low, high in zip(areas.items(), lower, upper, strict=True)
+        for (name, value), low, high in zip(totals.items(), lower, upper, strict=True)
     }
 
 

@@ -7,14 +7,20 @@ import numpy as np
 from caveat.evaluation.records import Collapse, Left, Proximity
 from caveat.report import words
 from caveat.report.tables import Cell, Column, Group, Table, count_cell, make_table, number_cell
+from caveat.report.verdicts import letters_of
 from caveat.report.view import View, mean_of, regime_place
 from caveat.results import Estimate, Promise
 
 __all__ = [
     "caught_table", "collapse_table", "data_table", "decision_table", "failure_table", "fingerprint_table",
-    "left_out_table", "model_table", "outlier_set_table", "proximity_table", "reliability_table", "set_table",
+    "left_out_table", "model_rank_table", "model_table", "outlier_set_table", "proximity_table", "reliability_table",
+    "set_table",
 ]  # fmt: skip
 
+_QUESTIONS = {
+    "accuracy": ("Accuracy", "percent"), "aurc": ("AURC × 1000", "scaled"), "augrc": ("AUGRC × 1000", "scaled"),
+    "auroc_of_errors": ("AUROC of errors", "number"), "auroc": ("AUROC of outliers", "number"),
+}  # fmt: skip
 _USES = {
     "train": "fit scores that learn", "calibration": "thresholds, sets and risk; nobody looks before",
     "inlier": "measure, and choose the score", "outlier": "measure, and choose the score",
@@ -85,6 +91,31 @@ def model_table(view: View) -> Table | None:
     )
     columns = ("Model", *(Column(names[name][0]) for name in shown))
     return make_table("models", "Accuracy and calibration", caption, columns, lines)
+
+
+def model_rank_table(view: View) -> Table | None:
+    """Which models differ, by each question; models that share a letter cannot be told apart."""
+    models = view.findings.model_ranking
+    if models is None or not models.rankings:
+        return None
+    first = next(iter(models.rankings.values()))
+    lines = []
+    for model in first.methods:
+        cells: list[Cell | str] = [model]
+        for question, ranking in models.rankings.items():
+            style = _QUESTIONS[question][1]
+            value, letters = (ranking.values or {})[model], letters_of(ranking)[model]
+            cells += [Cell(words.STYLES[style](value), value), f"{ranking.rank(model)} {letters}"]
+        lines.append(tuple(cells))
+    columns: list[Column | str] = ["Model"]
+    for question in models.rankings:
+        columns += [Column(_QUESTIONS[question][0]), Column("Rank", "and ties", number=False)]
+    rows = "On the same rows" if first.posthoc == "mcnemar" else f"Over {words.count(first.n_blocks, 'seed')}"
+    tests = words.listing(list(dict.fromkeys(ranking.test_name() for ranking in models.rankings.values())))
+    score = f" The score is {models.method} for all but accuracy." if models.method else ""
+    caption = (f"{rows}. Rank: 1 + the number of significantly better models. Models that share a letter cannot be "
+               f"told apart ({tests}, at {words.level(first.alpha)} for each question).{score}")  # fmt: skip
+    return make_table("model-ranks", "Which models differ", caption, columns, lines)
 
 
 def reliability_table(view: View) -> Table | None:

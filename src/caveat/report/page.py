@@ -121,6 +121,7 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
     chosen = str(decision.method) if decision else ""
     tables = {
         "decisions": model_tables.decision_table(view),
+        "model_ranks": model_tables.model_rank_table(view),
         "caught": model_tables.caught_table(view),
         "ranking": method_tables.ranking_table(view, overall, chosen=chosen),
         "regimes": method_tables.regime_table(view, order),
@@ -148,6 +149,7 @@ def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: di
         return tuple(tables[name] for name in names if name in tables)
 
     sections = [*_tie_sections(view, verdicts, offered)]
+    sections.append(Section("model-ranks", "Models", tables=of("model_ranks"), open=True))
     sections.append(Section("roc", "ROC curves", "The band holds at all thresholds at once, for these outliers.",
                          tuple(curves.roc_panels(view, offered)), tables=of("roc"), legend="methods"))  # fmt: skip
     sections.append(Section(

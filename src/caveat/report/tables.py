@@ -242,19 +242,31 @@ def latex_page(title: str, tables: Sequence[Table]) -> str:
 
 def comparison_markdown(comparison: Comparison) -> str:
     """A table, best first. Methods that share a letter cannot be told apart; each letter is a maximal clique."""
-    lines = ["| layer | method | average rank | groups |", "| ---: | --- | ---: | --- |"]
+    lines = [f"| layer | {' | '.join(_head(comparison))} | groups |", "| ---: | --- | ---: | --- |"]
     for layer, name, letters in comparison.lines():
-        lines.append(f"| {layer} | {markdown_text(name)} | {comparison.average_ranks[name]:.2f} | {letters} |")
+        lines.append(f"| {layer} | {markdown_text(name)} | {_rank_or_value(comparison, name)} | {letters} |")
     return "\n".join([*lines, "", f"{comparison.summary()} {comparison.legend()}"])
 
 
 def comparison_latex(comparison: Comparison) -> str:
     """The same table for a paper, with rules between layers. Nothing is bold: ties have letters instead."""
-    lines = [r"\begin{tabular}{rlrl}", r"\toprule", r"layer & method & average rank & groups \\", r"\midrule"]
+    head = " & ".join(("layer", *_head(comparison), "groups"))
+    lines = [r"\begin{tabular}{rlrl}", r"\toprule", rf"{head} \\", r"\midrule"]
     before = 1
     for layer, name, letters in comparison.lines():
         if layer != before:
             lines.append(r"\midrule")
         before = layer
-        lines.append(rf"{layer} & {latex_text(name)} & {comparison.average_ranks[name]:.2f} & {letters} \\")
+        lines.append(rf"{layer} & {latex_text(name)} & {_rank_or_value(comparison, name)} & {letters} \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {comparison.summary()} {comparison.legend()}"])
+
+
+def _head(comparison: Comparison) -> tuple[str, str]:
+    return comparison.what.removesuffix("s"), "average rank" if comparison.values is None else "value"
+
+
+def _rank_or_value(comparison: Comparison, name: str) -> str:
+    """The average rank over blocks, or on one set of samples the value itself."""
+    if comparison.values is None:
+        return f"{comparison.average_ranks[name]:.2f}"
+    return f"{comparison.values[name]:.4f}"

@@ -4,6 +4,7 @@ from caveat.results.bounds import ScoreBounds
 from caveat.results.comparison import Comparison
 from caveat.results.estimate import Estimate, proportion_interval
 from caveat.results.intervals import Intervals
+from caveat.results.model_comparison import ModelComparison
 from caveat.results.paired_test import PairedTest
 from caveat.results.promise import Promise
 from caveat.results.risk_threshold import RiskThreshold
@@ -13,6 +14,7 @@ __all__ = [
     "Comparison",
     "Estimate",
     "Intervals",
+    "ModelComparison",
     "PairedTest",
     "PredictionSets",
     "Promise",

@@ -16,7 +16,10 @@ __all__ = ["Comparison"]
 
 _TESTS = {
     "conover": "Conover-Holm", "nemenyi": "Nemenyi", "wilcoxon": "Wilcoxon-Holm", "delong": "paired DeLong, Holm",
+    "mcnemar": "McNemar, Holm", "bootstrap": "paired bootstrap, Holm",
+    "delong_rows": "DeLong by rows, Holm",
 }  # fmt: skip
+_ON_THE_SAME_SAMPLES = ("delong", "delong_rows", "mcnemar", "bootstrap")
 
 
 @final
@@ -48,6 +51,10 @@ class Comparison:
         A sentence where one is due, else empty.
     exact_p_value
         Exact p-value of Friedman's statistic for a table too small for its approximations; None for a larger one.
+    what
+        What is compared: methods or models.
+    values
+        Method -> its number, where one set of samples gives each method one; None over blocks.
     """
 
     average_ranks: Mapping[str, float]
@@ -66,6 +73,8 @@ class Comparison:
     dropped_blocks: int = 0
     caveat: str = ""
     exact_p_value: float | None = None
+    what: str = "methods"
+    values: Mapping[str, float] | None = None
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -100,7 +109,8 @@ class Comparison:
 
     def legend(self) -> str:
         """What the letters mean, in one sentence."""
-        return f"Methods that share a letter cannot be told apart ({self.test_name()}, alpha = {self.alpha:g})."
+        how = f"({self.test_name()}, alpha = {self.alpha:g})"
+        return f"{self.what.capitalize()} that share a letter cannot be told apart {how}."
 
     def test_name(self) -> str:
         """The test that decides which methods are tied."""
@@ -108,12 +118,12 @@ class Comparison:
 
     def summary(self) -> str:
         """The tests in one sentence, and the caveat."""
-        if self.posthoc == "delong":
+        if self.posthoc in _ON_THE_SAME_SAMPLES:
             pairs = len(self.methods) * (len(self.methods) - 1) // 2
-            return f"{len(self.methods)} methods on the same samples, {pairs} pairs: paired DeLong test, Holm."
+            return f"{len(self.methods)} {self.what} on the same samples, {pairs} pairs: {self.test_name()}."
         exact = "" if self.exact_p_value is None else f", exactly {p_text(self.exact_p_value)}"
         text = (
-            f"{len(self.methods)} methods in {self.n_blocks} blocks: "
+            f"{len(self.methods)} {self.what} in {self.n_blocks} blocks: "
             f"Friedman {self.statistic:.4g} ({p_text(self.p_value)}{exact}), "
             f"Iman-Davenport {self.f_statistic:.4g} ({p_text(self.f_p_value)}), Kendall's W {self.kendall_w:.2f}."
         )
@@ -122,7 +132,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         rows = [(name, str(self.rank(name)), f"{self.average_ranks[name]:.2f}", letters)
                 for _, name, letters in self.lines()]  # fmt: skip
-        head = ("method", "rank", "average rank", "groups")
+        head = (self.what.removesuffix("s"), "rank", "average rank", "groups")
         return small_table(self.test_name(), rows, head=head, note=f"{self.summary()} {self.legend()}")
 
     def __str__(self) -> str:

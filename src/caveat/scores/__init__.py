@@ -14,6 +14,7 @@ from caveat.scores.kl_matching import KLMatching
 from caveat.scores.knn import KNN, NNGuide
 from caveat.scores.kpca_error import KernelPCAError
 from caveat.scores.mahalanobis import Mahalanobis, RelativeMahalanobis
+from caveat.scores.max_logit_pnorm import MaxLogitPNorm
 from caveat.scores.mds_ensemble import MDSEnsemble
 from caveat.scores.monte_carlo import MCMSP, MCEntropy, MCExpectedEntropy, MCMutualInformation, MCVariance
 from caveat.scores.msp import MSP, Confidence, TempScale, fit_temperature, with_temperature
@@ -23,6 +24,7 @@ from caveat.scores.pca_error import NECO, PCAError
 from caveat.scores.pnml import PNML
 from caveat.scores.projected import Projected, projections_of
 from caveat.scores.react import DICE, ReAct
+from caveat.scores.sirc import SIRC, SIRCResidual
 from caveat.scores.together import applicable, score_all
 from caveat.scores.tuning import Trial, Tuned, tune
 from caveat.scores.vim import Residual, ViM
@@ -40,6 +42,7 @@ __all__ = [
     "NECO",
     "PNML",
     "SHE",
+    "SIRC",
     "CTMMean",
     "Collision",
     "Confidence",
@@ -59,6 +62,7 @@ __all__ = [
     "MDSEnsemble",
     "Mahalanobis",
     "MaxLogit",
+    "MaxLogitPNorm",
     "NNGuide",
     "OpenMax",
     "OutlierDetector",
@@ -68,6 +72,7 @@ __all__ = [
     "RelativeMahalanobis",
     "Renyi",
     "Residual",
+    "SIRCResidual",
     "Scale",
     "Score",
     "TempScale",

@@ -93,6 +93,22 @@ def below_largest(
     return largest[..., 0], weights, rest
 
 
+def log_complement(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of 1 - max p of logits (n, C), however sure the row is; overwrites them. One class: 0 for every row.
+
+    >>> log_complement(np.array([[5000.0, 0.0], [4000.0, 0.0]]))
+    array([-5000., -4000.])
+    """
+    if logits.shape[1] == 1:
+        return np.zeros(logits.shape[0])
+    top = np.argmax(logits, axis=1)[:, None]
+    logits -= np.take_along_axis(logits, top, axis=1)
+    np.put_along_axis(logits, top, -np.inf, axis=1)
+    second = logits.max(axis=1)
+    log_rest = second + np.log(np.exp(logits - second[:, None]).sum(axis=1))
+    return np.asarray(log_rest - np.log1p(np.exp(log_rest)))
+
+
 def with_complement(log_p: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """p and 1 - p of log probabilities (n, C), the latter without cancellation where p is almost one."""
     p = np.exp(log_p)

@@ -20,6 +20,7 @@ from caveat.scores.kl_matching import KLMatching
 from caveat.scores.knn import KNN, NNGuide
 from caveat.scores.kpca_error import KernelPCAError
 from caveat.scores.mahalanobis import Mahalanobis, RelativeMahalanobis
+from caveat.scores.max_logit_pnorm import MaxLogitPNorm
 from caveat.scores.mds_ensemble import MDSEnsemble
 from caveat.scores.monte_carlo import MCMSP, MCEntropy, MCExpectedEntropy, MCMutualInformation, MCVariance
 from caveat.scores.msp import MSP, Confidence, TempScale
@@ -27,6 +28,7 @@ from caveat.scores.openmax import OpenMax
 from caveat.scores.pca_error import NECO, PCAError
 from caveat.scores.pnml import PNML
 from caveat.scores.react import DICE, ReAct
+from caveat.scores.sirc import SIRC, SIRCResidual
 from caveat.scores.vim import Residual, ViM
 
 __all__ = ["Entry", "catalogue", "make"]
@@ -38,6 +40,7 @@ _SCORES: Mapping[type[Score], tuple[int, str, str]] = {
     MSP: (0, "C", "Hendrycks & Gimpel 2017"),
     TempScale: (0, "C", "Guo et al. 2017"),
     MaxLogit: (0, "C", "Hendrycks et al. 2022"),
+    MaxLogitPNorm: (0, "C", "Cattelan & Silva 2024"),
     Energy: (0, "C", "Liu et al. 2020, eq. 4"),
     Entropy: (0, "C", "Shannon 1948; Ovadia et al. 2019"),
     GEN: (0, "C", "Liu et al. 2023"),
@@ -74,11 +77,14 @@ _SCORES: Mapping[type[Score], tuple[int, str, str]] = {
     ASH: (2, "CD", "Djurisic et al. 2023, alg. 1-3"),
     Scale: (2, "CD", "Xu et al. 2024"),
     PNML: (3, "D² + CD", "Bibas et al. 2021, thm. 1"),
+    SIRC: (2, "C + D", "Xia & Bouganis 2022"),
+    SIRCResidual: (3, "C + D²", "Xia & Bouganis 2022"),
 }
 
 # Names that papers and other libraries use.
 ALIASES = {
     "msr": "msp", "baseline": "msp", "temperature_scaling": "tempscale", "mls": "max_logit", "maxlogit": "max_logit",
+    "maxlogit_pnorm": "max_logit_pnorm", "pnorm": "max_logit_pnorm", "sirc_norm": "sirc", "sirc_res": "sirc_residual",
     "ebo": "energy", "klm": "kl_matching", "mds": "mahalanobis", "maha": "mahalanobis", "rmds": "relative_mahalanobis",
     "rmd": "relative_mahalanobis", "pca": "pca_error", "kpca": "kpca_error",
     "mutual_information": "mc_mutual_information", "bald": "mc_mutual_information",

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._internal.checks import Rng, as_count, as_level, as_pair, as_rng, check_known
 from caveat.errors import InputError
 from caveat.metrics import Placements, paired_p_value
-from caveat.metrics._resampling import AREAS, Area, Cells, resample
+from caveat.metrics._resampling import AREAS, Area, Cells, area_of, resample
 from caveat.metrics.auroc_intervals import difference_interval
 from caveat.metrics.selective import scored_answers
 from caveat.results import Estimate, PairedTest
@@ -94,8 +94,8 @@ def paired_bootstrap(
     as_count(resamples, "resamples")
     a, b, right, area = _paired(first, second, correct, metric)
     cells = (Cells(a, right), Cells(b, right))
-    found = resample(cells, area, resamples=resamples, rng=as_rng(rng), strata=right if stratified else None)
-    gap = found[:, 0] - found[:, 1]
+    areas = resample(cells, [area], resamples=resamples, rng=as_rng(rng), strata=right if stratified else None)
+    gap = areas[:, 0, 0] - areas[:, 1, 0]
     usable = gap[~np.isnan(gap)]
     if usable.size == 0:
         raise InputError("correct must hold right answers and failures, enough that a resample has both.")
@@ -108,7 +108,7 @@ def paired_bootstrap(
         caveats += ["Every resample gives the same difference: the bootstrap sees no doubt where there is some."]
     lower, upper = np.quantile(usable, [delta / 2, 1 - delta / 2])
     tail = min(int((usable <= 0).sum()), int((usable >= 0).sum()))
-    at_first, at_second = _values(a, b, right, area)
+    at_first, at_second = (area_of(cell, area) for cell in cells)
     estimate = Estimate(at_first - at_second, float(lower), float(upper), level=1 - delta, n=right.size,
                         method="paired bootstrap", caveat=" ".join(caveats))  # fmt: skip
     return PairedTest(metric, at_first, at_second, estimate, min(1.0, 2 * (tail + 1) / (usable.size + 1)))
@@ -157,7 +157,7 @@ def permutation(
                 counts[side, row] = np.bincount(chosen, minlength=4 * n + 2)
         areas = [area(side[:, : 2 * n + 1], side[:, 2 * n + 1 :]) for side in counts]
         gaps[start:stop] = areas[0] - areas[1]
-    at_first, at_second = _values(a, b, right, area)
+    at_first, at_second = (area_of(Cells(values, right), area) for values in (a, b))
     value = at_first - at_second
     # A permutation that gives the observed difference again, up to rounding, is as far apart.
     as_far = int((np.abs(gaps) >= abs(value) * (1 - 1e-12)).sum())
@@ -176,16 +176,6 @@ def _paired(
     if right.all() or not right.any():
         raise InputError("correct must hold both right answers and failures: with one kind, no score can be better.")
     return a, b, right, AREAS[metric]
-
-
-def _values(
-    a: NDArray[np.float64], b: NDArray[np.float64], right: NDArray[np.bool_], area: Area
-) -> tuple[float, float]:
-    found = []
-    for values in (a, b):
-        cells = Cells(values, right)
-        found.append(float(area(*cells.split(np.bincount(cells.of_sample, minlength=2 * cells.groups)[None]))[0]))
-    return found[0], found[1]
 
 
 def _doubled_ranks(values: NDArray[np.float64]) -> NDArray[np.intp]:

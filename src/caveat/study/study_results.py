@@ -14,7 +14,8 @@ from typing import Any, final
 from caveat._internal.checks import check_known
 from caveat.errors import InputError
 from caveat.evaluation.findings import Assessment, CellFacts, FailureFacts, Findings, assess
-from caveat.evaluation.records import Left, Proximity, Record, long_rows
+from caveat.evaluation.model_ranking import ModelRanking, rank_study_models
+from caveat.evaluation.records import Answers, Left, Proximity, Record, Scores, long_rows
 from caveat.study.plan import Plan
 from caveat.study.records_table import Row, is_record_table, records_in
 from caveat.study.store import Failure, Store
@@ -147,6 +148,16 @@ class StudyResults:
             for name, file in source.outliers.items()
         }
 
+    def rank_models(self, method: str | None = None) -> ModelRanking:
+        """Which models differ: accuracy, and the other questions with one score that all models have.
+
+        Paired on the rows where the models answered the same ones; by ranks over several seeds.
+        ``results.rank_models().rankings["accuracy"].layers`` has the groups that cannot be told apart.
+        """
+        plan = self.plan
+        records = self.records(Scores, Answers)
+        return rank_study_models(records, method=method, alpha=plan.delta, seed=plan.seeds[0], resamples=plan.resamples)
+
     def findings(self) -> Findings:
         """Everything that a report prints: the records, with a ranking and a decision for every model and seed."""
         records = list(self.records())
@@ -168,6 +179,8 @@ class StudyResults:
             for (model, seed), mine in by_model.items()
         }
         failures = self.failures
+        models = self.rank_models() if len({model for model, _ in by_model}) > 1 else None
+        reason = [f"Models are not compared with each other: {models.reason}."] if models and models.reason else []
         left = {f"{r.block.model}: {r.method} left out ({r.reason})." for r in records if isinstance(r, Left)}
         return Findings(
             self.title, records, assessments, plan.alpha, plan.delta, plan.false_alarm, plan.risk,
@@ -180,7 +193,8 @@ class StudyResults:
                 for cell in self.facts()
             ],
             failures=[FailureFacts(f.key, f.label or f.key, f"{f.error}: {f.message}") for f in failures],
-            missing=len(self.missing) - len(failures), notes=[*self.notes, *sorted(left)], plan=plan.text,
+            missing=len(self.missing) - len(failures), notes=[*self.notes, *sorted(left), *reason], plan=plan.text,
+            model_ranking=models,
         )  # fmt: skip
 
     def _in_regime(self, record: Record) -> Record:
