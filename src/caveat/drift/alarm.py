@@ -2,7 +2,8 @@ r"""Drift alarm: on a stream that does not change it ever rings with probability
 
 The p-values come from a rank urn. The mean capital of the bettors on them is a martingale $M$, and by Ville
 $P(\exists t: M_t \ge 1/\alpha) \le \alpha$. A long drifted stream teaches the urn that drift is normal, so urn and
-bettors start again every ``restart_after`` points; run k rings at $M \ge k (k + 1) / \alpha$, and $\sum_k 1 / (k (k + 1)) = 1$ keeps the promise over all runs.
+bettors start again every ``restart_after`` points; run k rings at $M \ge k (k + 1) / \alpha$. As
+$\sum_k 1 / (k (k + 1)) = 1$, the promise holds over all runs together.
 """
 
 from __future__ import annotations
