@@ -27,8 +27,8 @@ def main() -> None:
             REPEATS,
         )  # fmt: skip
         print(f"n = {n:>7,}: urn {POINTS / seconds['urn']:>9,.0f} points/s, "
-              f"{seconds['urn'] / seconds['sort']:5.1f} sorts; urn and bettors {POINTS / seconds['alarm']:>9,.0f} points/s, "
-              f"{seconds['alarm'] / seconds['sort']:5.1f} sorts")  # fmt: skip
+              f"{seconds['urn'] / seconds['sort']:5.1f} sorts; "
+              f"urn and bettors {POINTS / seconds['alarm']:>9,.0f} points/s, {seconds['alarm'] / seconds['sort']:5.1f} sorts")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -49,12 +49,16 @@ def test_a_state_goes_on(kind):
     assert second.update(P).tolist() == kind().update(P).tolist()
 
 
-def test_the_histogram_bets_the_shares_of_the_past():
-    counts, log = np.ones(10), 0.0
+def test_the_histogram_bets_the_recent_shares_and_keeps_a_reserve():
+    counts, reserve, bet, log = np.zeros(10), 0.5, 0.5, 0.0
     for p, capital in zip(P, PlugInHistogram().update(P), strict=True):
-        number = int(p * 10)
-        log += math.log(10 * counts[number] / counts.sum())
-        counts[number] += 1
+        place = int(p * 10)
+        factor = 10 * (counts[place] + 5) / (counts.sum() + 50)
+        reserve, bet = 0.999 * reserve + 0.0005, (0.999 * bet + 0.0005) * factor
+        log += math.log(reserve + bet)
+        reserve, bet = reserve / (reserve + bet), bet / (reserve + bet)
+        counts *= math.exp(-1 / 300)
+        counts[place] += 1
         assert capital == pytest.approx(log)
 
 

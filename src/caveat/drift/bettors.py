@@ -5,8 +5,9 @@ r"""Bettors: the capital of each, when it bets against uniform p-values, is a te
   "Retrain or not retrain: conformal test martingales for change-point detection", COPA 2021, algorithm 1.
 * power mixture: the mean over $\epsilon$ of $\prod_t \epsilon p_t^{\epsilon - 1}$, and of the same for $1 - p_t$. Vovk,
   Nouretdinov and Gammerman, "Testing exchangeability on-line", ICML 2003.
-* plug-in histogram: bets the density that a histogram of all earlier p-values estimates. Fedorova, Gammerman,
-  Nouretdinov and Vovk, "Plug-in martingales for testing exchangeability on-line", ICML 2012.
+* plug-in histogram: bets the density that a histogram of the earlier p-values estimates. Fedorova, Gammerman,
+  Nouretdinov and Vovk, "Plug-in martingales for testing exchangeability on-line", ICML 2012; here with fading counts
+  and a reserve.
 
 With uniform p-values the capital never grows on average, so it ever reaches 1/alpha with probability at most alpha
 (Ville).
@@ -21,8 +22,9 @@ from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
-from caveat._internal.params import check_params, count, positive, share
+from caveat._internal.params import check_params, count, number, positive, share
 
 __all__ = ["Bettor", "PlugInHistogram", "PowerMixture", "SimpleJumper", "default_bettors"]
 
@@ -136,43 +138,65 @@ class PowerMixture(Bettor):
 @final
 @dataclass(eq=False)
 class PlugInHistogram(Bettor):
-    """Learns the shape of any lasting departure from uniform p-values.
+    """Learns the shape of any departure from uniform p-values.
+
+    Old p-values fade, and only a part of the capital is bet: at each step a share ``jump`` of it is spread evenly over
+    a bet and a reserve. So a change after a long quiet time still finds capital to bet with.
 
     Parameters
     ----------
     bins
         Bins of the histogram, of equal width.
     prior
-        Added to the count of each bin: the larger, the more cautious the first bets.
+        Added to the count of each bin: the larger, the more cautious the bets.
+    memory
+        P-values after which the weight of an old one has fallen to 1/e.
+    jump
+        Share of the capital that is spread anew at each step.
 
     Examples
     --------
-    >>> float(PlugInHistogram(bins=2, prior=1.0).update(np.array([0.1, 0.2])).round(4)[1])  # bets 1, then 4/3
-    0.2877
+    >>> float(PlugInHistogram(bins=2, prior=1.0).update(np.array([0.1, 0.2])).round(2)[1])  # bets half on 1, then 4/3
+    0.15
     """
 
     bins: int = count(10, least=2)
-    prior: float = positive(1.0)
+    prior: float = positive(5.0)
+    memory: float = number(300.0, least=1.0)
+    jump: float = share(1e-3)
 
     def restart(self) -> None:
-        self._counts, self._log = np.zeros(self.bins), 0.0
+        self._counts, self._reserve, self._bet, self._log = np.zeros(self.bins), 0.5, 0.5, 0.0
 
     def update(self, p_values: Vector) -> Vector:
-        number = np.minimum((p_values * self.bins).astype(np.intp), self.bins - 1)
-        hits = number[:, None] == np.arange(self.bins)
-        before = np.cumsum(hits, axis=0)[np.arange(number.size), number] - 1 + self._counts[number]
-        t = self._counts.sum() + np.arange(number.size)
-        bets = self.bins * (before + self.prior) / (t + self.bins * self.prior)
-        path = _running_sum(self._log, np.log(bets))
-        self._counts = self._counts + hits.sum(axis=0)
-        self._log = float(path[-1]) if path.size else self._log
+        place = np.minimum((p_values * self.bins).astype(np.intp), self.bins - 1)
+        fade = math.exp(-1 / self.memory)
+        hits = (place[:, None] == np.arange(self.bins)).astype(np.float64)
+        counts = lfilter([1.0], [1.0, -fade], hits, axis=0, zi=fade * self._counts[None])[0]
+        before = np.concatenate([self._counts[None], counts[:-1]])
+        weights = before[np.arange(place.size), place] + self.prior
+        bets = self.bins * weights / (before.sum(axis=1) + self.bins * self.prior)
+        self._counts = counts[-1] if place.size else self._counts
+        return np.array(self._capital(bets.tolist()))
+
+    def _capital(self, bets: list[float]) -> list[float]:
+        reserve, bet, log = self._reserve, self._bet, self._log
+        keep, spread, logarithm, path = 1 - self.jump, self.jump / 2, math.log, []
+        for factor in bets:
+            reserve = keep * reserve + spread
+            bet = (keep * bet + spread) * factor
+            total = reserve + bet
+            reserve, bet = reserve / total, bet / total
+            log += logarithm(total)
+            path.append(log)
+        self._reserve, self._bet, self._log = reserve, bet, log
         return path
 
     def state(self) -> list[float]:
-        return [self._log, *self._counts.tolist()]
+        return [self._reserve, self._bet, self._log, *self._counts.tolist()]
 
     def restore(self, state: list[float]) -> None:
-        self._log, self._counts = state[0], np.array(state[1:])
+        (self._reserve, self._bet, self._log), self._counts = state[:3], np.array(state[3:])
 
 
 def default_bettors() -> list[Bettor]:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.checks import as_kind, check_known
-from caveat._internal.params import check_params, choice, level
+from caveat._internal.params import check_params, level
 from caveat._internal.streams import stream
 from caveat.conformal import FPRBand, SplitSets, select_outliers, threshold_for, threshold_for_risk
 from caveat.conformal import p_values as marginal_p_values
@@ -96,10 +96,11 @@ class Guard:
     alpha: float = level(0.1)
     delta: float = level(0.05)
     confidence: str | Score = "msp"
-    combine: Combination = choice("fisher", ("fisher", "min"), "combination")
+    combine: Combination = "fisher"
 
     def __post_init__(self) -> None:
         check_params(self)
+        check_known(self.combine, ("fisher", "min"), "combination")
         if self.sets is not None:
             check_known(self.sets, NONCONFORMITY, "nonconformity score")
         parts = [self.score] if isinstance(self.score, (str, Score)) else list(self.score)
@@ -219,7 +220,9 @@ class Guard:
         self.watched_: dict[str, NDArray[np.float64]] = {"score": self.calibration_scores_}
         if held.has("predictions"):
             self.watched_["class"] = np.sort(held.predictions.astype(np.float64))
-        if self.risk is not None or not (self.confidence_.fits_on or self.confidence_.missing(train=None, outputs=held)):
+        if self.risk is not None or not (
+            self.confidence_.fits_on or self.confidence_.missing(train=None, outputs=held)
+        ):
             self.watched_["confidence"] = np.sort(self.confidence_.score(held))
 
     def _promise(

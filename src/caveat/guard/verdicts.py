@@ -84,8 +84,8 @@ class Verdicts:
                     f"{self.threshold:.4g} (p = {self.p_values[i]:.3g}).")  # fmt: skip
         if kind == "abstain":
             if self.doubt is not None and self.accept_below is not None and self.doubt[i] >= self.accept_below:
-                return (f"Not sure enough: confidence score {self.doubt[i]:.4g} is at or above {self.accept_below:.4g}, "
-                        "where too many answers were wrong.")  # fmt: skip
+                return (f"Not sure enough: confidence score {self.doubt[i]:.4g} is at or above "
+                        f"{self.accept_below:.4g}, where too many answers were wrong.")  # fmt: skip
             return "No class fits: the prediction set is empty."
         if self.sets is None:
             return "Like the calibration data."

@@ -56,11 +56,7 @@ class Watch:
         """Take in the next rows, in the order in which they came."""
         values = {"score": verdicts.score, "class": verdicts.predictions, "confidence": verdicts.doubt}
         for name, alarm in self.alarms.items():
-            stream = values[name]
-            if stream is None:
-                raise InputError(f"the calibration rows had the field behind the stream '{name}', these rows do not. "
-                                 "Give the same fields.")  # fmt: skip
-            alarm.update(np.asarray(stream, dtype=np.float64))
+            alarm.update(np.asarray(values[name], dtype=np.float64))
 
     def labels(self, wrong: ArrayLike) -> None:
         """Labels that came later: whether each accepted answer was wrong."""
