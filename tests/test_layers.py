@@ -18,7 +18,7 @@ LAYERS = [  # from the top down; names on one line do not import each other
     {"report", "plots", "serve"},
     {"study", "guard", "estimators"},
     {"evaluation", "nn"},
-    {"stats", "geometry", "robust"},
+    {"stats", "geometry", "robust", "drift"},
     {"metrics"},
     {"scores", "conformal", "data"},
     {"outputs", "results"},

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from caveat import (
         conformal,
         data,
+        drift,
         estimators,
         evaluation,
         geometry,
@@ -44,6 +45,7 @@ __all__ = [
     "StoreError",
     "conformal",
     "data",
+    "drift",
     "estimators",
     "evaluate",
     "evaluation",
@@ -64,6 +66,7 @@ _SUBMODULES = frozenset(
         "nn",
         "conformal",
         "data",
+        "drift",
         "estimators",
         "evaluation",
         "geometry",

@@ -1,0 +1,138 @@
+r"""Rank urn: streaming p-values that stay independent and uniform for ever, whatever the size of the calibration set.
+
+Sort the n calibration scores. They leave n + 1 gaps; $m_j$ counts the stream so far in gap j, $t = \sum_j m_j$. A new
+score that falls into gap j gets
+
+$$ p = \frac{\sum_{i > j} (1 + m_i) + U (1 + m_j)}{n + 1 + t}, \qquad U \sim U(0, 1), $$
+
+and then $m_j$ grows by one. If calibration rows and stream are exchangeable, the p-values are independent and uniform:
+the ranks of uniform spacings follow a Polya urn. P-values against a fixed calibration set are not: they depend on each
+other through that set, and a martingale on them raises false alarms.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from caveat._internal.checks import as_comparable, as_count, as_vector, check_shape
+from caveat._internal.streams import stream
+
+__all__ = ["RankUrn"]
+
+_FINE = 1024  # gaps whose weights are summed into one: a single point costs two short sums instead of one over n
+_FEW = 16  # points; fewer are cheaper one by one
+_TAGS = 2**32  # random tags are whole numbers, so that place + tag stays exact in a float
+
+
+@final
+class RankUrn:
+    """P-values of a stream against calibration scores and all earlier points, in memory of the calibration set.
+
+    Equal scores are ordered by random tags. The random numbers of point t depend on ``seed`` and t alone, so a replay
+    gives the same p-values, in batches of any size.
+
+    Parameters
+    ----------
+    calibration
+        Calibration scores, shape (n,); larger is stranger. Rows that neither trained nor chose the score.
+    seed
+        Seed of the tags and of U.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> urn = RankUrn(rng.normal(size=100), seed=1)
+    >>> p = urn.update(rng.normal(size=5000))
+    >>> round(float(p.mean()), 1), round(float(p.var()), 3)
+    (0.5, 0.083)
+    >>> bool(urn.update([9.0])[0] < 0.05)
+    True
+    """
+
+    def __init__(self, calibration: ArrayLike, *, seed: int = 0) -> None:
+        self.calibration = np.sort(as_vector(calibration, "calibration", allow_infinite=True).astype(np.float64))
+        self.seed = as_count(seed, "seed", least=0)
+        self._values, place = np.unique(self.calibration, return_inverse=True)
+        tags = stream(self.seed, "tags of calibration scores").integers(_TAGS, size=place.size)
+        self._places = np.sort(place + tags / _TAGS)
+        self._key = int.from_bytes(hashlib.sha256(f"rank urn {self.seed}".encode()).digest()[:16], "little")
+        self.row = 0  # points so far, over all restarts: the counter of the random numbers
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the stream so far, but not which random numbers were used."""
+        n = self.calibration.size
+        self._weights = np.zeros(-(-(n + 1) // _FINE) * _FINE, dtype=np.int64)
+        self._weights[: n + 1] = 1
+        self._coarse = self._weights.reshape(-1, _FINE).sum(axis=1)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Points of the stream since the last restart in each of the n + 1 gaps; the first gap is below all scores."""
+        return self._weights[: self.calibration.size + 1] - 1
+
+    @property
+    def t(self) -> int:
+        """Points since the last restart."""
+        return int(self._coarse.sum()) - self.calibration.size - 1
+
+    def update(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """P-values (m,) of the next m scores; small means stranger than before."""
+        values = np.atleast_1d(as_comparable(scores, "scores"))
+        check_shape(values, "scores", 1, "vector")
+        gaps, uniform = self._draw(values)
+        if values.size <= _FEW:
+            return np.array([self._one(int(gap), u) for gap, u in zip(gaps, uniform, strict=True)])
+        p_values = np.empty(values.size)
+        size = max(256, int(2 * np.sqrt(self._weights.size)))  # balances the sum over gaps and the pairs in a block
+        for start in range(0, values.size, size):
+            block = slice(start, start + size)
+            p_values[block] = self._many(gaps[block], uniform[block])
+        return p_values
+
+    def _draw(self, values: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Gap and U of each of the next points."""
+        generator = np.random.Philox(key=self._key, counter=self.row)
+        draws = generator.random_raw(4 * values.size).reshape(-1, 4)  # four numbers a counter
+        self.row += values.size
+        uniform = ((draws[:, 0] >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53  # never 0; 1 after rounding
+        place = np.searchsorted(self._values, values).astype(np.float64)
+        inside = place < self._values.size
+        tied = inside & (self._values[np.where(inside, place, 0).astype(np.intp)] == values)
+        # A new value stands before the next larger one; an equal value among its equals, by its tag.
+        place += np.where(tied, (draws[:, 1] >> np.uint64(32)) / _TAGS, 0.0)
+        return np.searchsorted(self._places, place), uniform
+
+    def _one(self, gap: int, uniform: float) -> float:
+        coarse = gap // _FINE
+        above = self._coarse[coarse + 1 :].sum() + self._weights[gap + 1 : (coarse + 1) * _FINE].sum()
+        p_value = (above + uniform * self._weights[gap]) / self._coarse.sum()
+        self._weights[gap] += 1
+        self._coarse[coarse] += 1
+        return float(p_value)
+
+    def _many(self, gaps: NDArray[np.intp], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        total = int(self._coarse.sum())
+        above = (total - np.cumsum(self._weights))[gaps]
+        here = self._weights[gaps]
+        earlier = np.tri(gaps.size, k=-1, dtype=bool)
+        above += ((gaps > gaps[:, None]) & earlier).sum(axis=1)
+        here += ((gaps == gaps[:, None]) & earlier).sum(axis=1)
+        np.add.at(self._weights, gaps, 1)
+        np.add.at(self._coarse, gaps // _FINE, 1)
+        return np.asarray((above + uniform * here) / (total + np.arange(gaps.size)))
+
+    def state(self) -> dict[str, Any]:
+        """What changes as points arrive: ``row`` and ``counts``."""
+        return {"row": self.row, "counts": self.counts}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.restart()
+        self.row = as_count(state["row"], "row", least=0)
+        self._weights[: self.calibration.size + 1] += np.asarray(state["counts"], dtype=np.int64)
+        self._coarse = self._weights.reshape(-1, _FINE).sum(axis=1)

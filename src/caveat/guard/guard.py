@@ -1,0 +1,349 @@
+"""Guard: the decision of an evaluation as an object that is fitted, calibrated, called, saved and watched.
+
+A row passes three gates in this order; the first that stops it gives the verdict.
+
+1. *outlier* if its score is at or above a threshold. Promise: with probability 1 - delta over the calibration rows, at
+   most ``false_alarm`` of further inliers are stopped here.
+2. *abstain* if its confidence is too low for the promised ``risk``, or no class fits. Promise: with probability
+   1 - delta, at most ``risk`` of the accepted inliers are answered wrongly.
+3. *accept*, with a prediction set. Promise: the sets of inliers hold the true class with probability 1 - alpha.
+
+Each promise spends a delta of its own. Nothing is promised about outliers.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._internal.checks import as_kind, check_known
+from caveat._internal.params import check_params, level
+from caveat._internal.streams import stream
+from caveat.conformal import FPRBand, SplitSets, select_outliers, threshold_for, threshold_for_risk
+from caveat.conformal import p_values as marginal_p_values
+from caveat.conformal.nonconformity import NONCONFORMITY
+from caveat.conformal.threshold import least_n
+from caveat.errors import CaveatWarning, InputError, NotFittedError
+from caveat.evaluation.parts import tuning_rows
+from caveat.guard.statistic import Combination, Statistic
+from caveat.guard.verdicts import Verdicts
+from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
+from caveat.outputs.roles import check_roles
+from caveat.results import Promise
+from caveat.scores import Score, make
+from caveat.scores.together import fit_all
+
+if TYPE_CHECKING:
+    from caveat.guard.watch import Watch
+
+__all__ = ["Guard"]
+
+_EXCHANGEABLE = "calibration rows and future in-distribution rows are exchangeable"
+
+
+@final
+@dataclass(eq=False)
+class Guard:
+    """Accepts, abstains, or calls an input an outlier, and promises how often it is wrong about that.
+
+    Parameters
+    ----------
+    score
+        OOD score of the outlier gate: a name, a score object, or several of them, which are combined on a part of the
+        calibration rows.
+    sets
+        Nonconformity of the prediction sets (``"lac"``, ``"aps"``, ...); None: no sets.
+    false_alarm
+        Allowed share of inliers that are called outliers.
+    risk
+        Allowed share of wrong answers among the accepted inliers; None: no such gate.
+    alpha
+        Allowed share of inliers whose set lacks the true class.
+    delta
+        Allowed chance that the calibration rows mislead, for each promise by itself.
+    confidence
+        Score of the abstain gate.
+    combine
+        How several scores become one: ``"fisher"`` (mean of -log p) or ``"min"`` (smallest p).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(3, size=1200)
+    >>> logits = 6 * np.eye(3)[labels] + rng.normal(size=(1200, 3))
+    >>> guard = Guard("energy", risk=0.05).calibrate(Outputs(logits=logits[:1000], labels=labels[:1000]))
+    >>> guard(Outputs(logits=logits[1000:]))
+    Verdicts(n=200: 185 accept, 11 abstain, 4 outlier)
+    >>> print(guard.promises[0])
+    At most 5 % of in-distribution inputs are rejected, with 95 % confidence (n = 1000 calibration rows).
+    """
+
+    score: str | Score | Sequence[str | Score] = "energy"
+    sets: str | None = "lac"
+    false_alarm: float = level(0.05)
+    risk: float | None = level(None)
+    alpha: float = level(0.1)
+    delta: float = level(0.05)
+    confidence: str | Score = "msp"
+    combine: Combination = "fisher"
+
+    def __post_init__(self) -> None:
+        check_params(self)
+        check_known(self.combine, ("fisher", "min"), "combination")
+        if self.sets is not None:
+            check_known(self.sets, NONCONFORMITY, "nonconformity score")
+        parts = [self.score] if isinstance(self.score, (str, Score)) else list(self.score)
+        if not parts:
+            raise InputError("score must name at least one score, got none.")
+        self.scores_ = tuple(_made(part, "score") for part in parts)
+        self.confidence_ = _made(self.confidence, "confidence")
+        self.splits_: dict[str, dict[str, Any]] = {}
+        self._train: Outputs | None = None
+
+    # -- fitting ------------------------------------------------------------------------------------------------------
+
+    def fit(self, train: Outputs) -> Self:
+        """Fit the scores that learn on training outputs. Scores that learn nothing need no call."""
+        demand(train, who="Guard.fit", name="train")
+        for score in self._all_scores():
+            if not score.held_out:
+                score.can_fit(train)
+        fit_all([score for score in self._all_scores() if not score.held_out], train)
+        self.splits_ = {"train": _fingerprints(train)}
+        self._train = train
+        return self
+
+    def calibrate(self, calibration: Outputs, *, seed: int = 0, date: str | None = None) -> Self:
+        """Set every threshold on held-out outputs.
+
+        Parameters
+        ----------
+        calibration
+            Outputs that neither trained the model nor chose the score. Labels are needed for ``risk`` and ``sets``.
+        seed
+            Splits the calibration rows where scores are combined, or where a score learns from held-out rows.
+        date
+            Day of the calibration, for the promises; default today.
+        """
+        demand(calibration, who="Guard.calibrate", name="calibration")
+        if self.risk is not None or self.sets is not None:
+            wants = " and ".join(name for name, on in (("risk", self.risk), ("sets", self.sets)) if on is not None)
+            demand(calibration, "correct", who=f"Guard with {wants}", name="calibration")
+        self._check_roles(calibration)
+        rows = self._split(calibration, seed)
+        held = calibration[rows] if not rows.all() else calibration
+        self.calibrated_at_ = date or datetime.date.today().isoformat()
+        self.calibration_scores_ = np.sort(self.statistic_.score(held))
+        self._band = FPRBand(self.calibration_scores_, delta=self.delta)
+        self.threshold_, alarms = self._outlier_gate()
+        self.promises_ = [alarms]
+        self.sets_ = None
+        if self.sets is not None:
+            self.sets_ = SplitSets(self.sets, alpha=self.alpha).calibrate(held)
+            self.promises_.append(self._promise("coverage", min(self.sets_.level_, 1 - self.alpha), held.n,
+                                                "split conformal", confidence=None))  # fmt: skip
+        self.accept_below_: float | None = None
+        if self.risk is not None:
+            self._abstain_gate(held)
+        self._keep_for_watching(held)
+        return self
+
+    def _check_roles(self, calibration: Outputs) -> None:
+        marks = _fingerprints(calibration)
+        for role, known in self.splits_.items():
+            if role != "calibration" and known["sha256"] == marks["sha256"]:
+                raise InputError(f"{role} and calibration are the same {calibration.n} rows. "
+                                 "Give each role data of its own.")  # fmt: skip
+        check_roles({"train": self._train, "calibration": calibration})
+        self.splits_ = {role: known for role, known in self.splits_.items() if role == "train"}
+        self.splits_["calibration"] = marks
+
+    def _split(self, calibration: Outputs, seed: int) -> NDArray[np.bool_]:
+        """Fit what needs held-out rows, and say which rows are left to calibrate."""
+        rows = np.ones(calibration.n, dtype=np.bool_)
+        learning = [score for score in self._all_scores() if score.held_out]
+        if learning:
+            tuning = tuning_rows(calibration.n, seed)
+            for score in learning:
+                score.fit(calibration[tuning])
+            rows &= ~tuning
+        if len(self.scores_) == 1:
+            self.statistic_ = Statistic(self.scores_)
+            return rows
+        place = np.flatnonzero(rows)
+        first = stream(seed, "combination rows").permutation(place)[: place.size // 2]
+        references = tuple(np.sort(score.score(calibration[np.sort(first)])) for score in self.scores_)
+        self.statistic_ = Statistic(self.scores_, references, self.combine)
+        rows[first] = False
+        return rows
+
+    def _outlier_gate(self) -> tuple[float, Promise]:
+        n = self.calibration_scores_.size
+        with warnings.catch_warnings():  # too few rows are said in the promise
+            warnings.simplefilter("ignore", CaveatWarning)
+            threshold = threshold_for(self.calibration_scores_, self.false_alarm, self.delta)
+        remedy = "" if math.isfinite(threshold) else (
+            f"It takes {least_n(self.false_alarm, self.delta)} calibration rows; there are {n}.")  # fmt: skip
+        return threshold, self._promise("false alarms", self.false_alarm, n, "order statistic, exact", remedy=remedy)
+
+    def _abstain_gate(self, held: Outputs) -> None:
+        """Calibrate on the labelled rows that pass the first gate and have a class that fits."""
+        assert self.risk is not None
+        passed = self.statistic_.score(held) < self.threshold_
+        if self.sets_ is not None:
+            passed &= self.sets_.predict(held).sizes > 0
+        doubt = self.confidence_.score(held)
+        if passed.any():
+            gate = threshold_for_risk(score=doubt[passed], correct=held.correct[passed], risk=self.risk,
+                                      delta=self.delta)  # fmt: skip
+            promise = gate.promise
+            self.accept_below_ = gate.threshold if promise.holds else math.inf
+        else:
+            promise = self._promise("errors among the accepted", self.risk, 0, "", remedy="No calibration row passes "
+                                    "the outlier gate.")  # fmt: skip
+            self.accept_below_ = math.inf
+        self.promises_.insert(1, _dated(promise, self.calibrated_at_, self.splits_))
+
+    def _keep_for_watching(self, held: Outputs) -> None:
+        # Functions of a row that do not depend on these rows, so that rows and stream stay exchangeable.
+        self.watched_: dict[str, NDArray[np.float64]] = {"score": self.calibration_scores_}
+        if held.has("predictions"):
+            self.watched_["class"] = np.sort(held.predictions.astype(np.float64))
+        if self.risk is not None or not (
+            self.confidence_.fits_on or self.confidence_.missing(train=None, outputs=held)
+        ):
+            self.watched_["confidence"] = np.sort(self.confidence_.score(held))
+
+    def _promise(
+        self, what: Any, bound: float, n: int, method: str, *, confidence: float | None = math.nan, remedy: str = ""
+    ) -> Promise:
+        sure = 1 - self.delta if confidence is not None else None
+        promise = Promise(what=what, bound=bound, confidence=sure, n=n, method=method, assumption=_EXCHANGEABLE,
+                          remedy=remedy)  # fmt: skip
+        return _dated(promise, self.calibrated_at_, self.splits_)
+
+    # -- verdicts -----------------------------------------------------------------------------------------------------
+
+    @property
+    def promises(self) -> tuple[Promise, ...]:
+        """What holds for inliers, also promises that could not be made."""
+        self._demand_calibrated()
+        return tuple(self.promises_)
+
+    def __call__(self, outputs: Outputs, *, fdr: float | None = None) -> Verdicts:
+        """Verdict on each row.
+
+        Parameters
+        ----------
+        outputs
+            What the model said about the rows.
+        fdr
+            None: rows at or above the threshold are outliers. A number: the outliers of this batch are selected so
+            that at most this share of the selected is expected to be inliers (Benjamini-Hochberg).
+        """
+        self._demand_calibrated()
+        demand(outputs, who="Guard")
+        score = self.statistic_.score(outputs)
+        p_values = marginal_p_values(calibration=self.calibration_scores_, test=score)
+        outlier = score >= self.threshold_ if fdr is None else select_outliers(p_values, fdr)
+        kind = np.where(outlier, "outlier", "accept").astype("<U7")
+        sets = None if self.sets_ is None else self.sets_.predict(outputs)
+        doubt = self.confidence_.score(outputs) if "confidence" in self.watched_ else None
+        abstain = np.zeros(outputs.n, dtype=np.bool_)
+        if self.accept_below_ is not None and doubt is not None:
+            abstain |= doubt >= self.accept_below_
+        if sets is not None:
+            abstain |= sets.sizes == 0
+        kind[abstain & ~outlier] = "abstain"
+        return Verdicts(
+            kind=kind, score=score, p_values=p_values, conditional_p_values=self._band.upper(score),
+            threshold=self.threshold_, predictions=outputs.predictions, sets=sets, doubt=doubt,
+            accept_below=self.accept_below_, selected_at=fdr,
+        )  # fmt: skip
+
+    def watch(self, *, alpha: float = 0.01) -> Watch:
+        """Drift alarms on the inputs, the predicted classes and the confidence, which share ``alpha``."""
+        from caveat.guard.watch import Watch
+
+        self._demand_calibrated()
+        return Watch(self, alpha=alpha)
+
+    # -- identity and files -------------------------------------------------------------------------------------------
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the calibrated guard: SHA-256 of its settings, data and calibration scores."""
+        self._demand_calibrated()
+        parts = [self.settings(), self.splits_, self.calibrated_at_]
+        digest = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode())
+        digest.update(self.calibration_scores_.tobytes())
+        return digest.hexdigest()
+
+    def settings(self) -> dict[str, Any]:
+        """The parameters as plain values; scores by their representation."""
+        return {
+            "score": [repr(score) for score in self.scores_],
+            "sets": self.sets,
+            "false_alarm": self.false_alarm,
+            "risk": self.risk,
+            "alpha": self.alpha,
+            "delta": self.delta,
+            "confidence": repr(self.confidence_),
+            "combine": self.combine,
+        }
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the guard to a folder of JSON and ``.npy`` files; the write is atomic."""
+        from caveat.guard.files import save
+
+        self._demand_calibrated()
+        save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Guard:
+        """Read a guard that ``save`` wrote; its verdicts are the same, bit for bit."""
+        from caveat.guard.files import load
+
+        return load(folder)
+
+    def _all_scores(self) -> tuple[Score, ...]:
+        return (*self.scores_, self.confidence_) if self.risk is not None else self.scores_
+
+    def _demand_calibrated(self) -> None:
+        if not hasattr(self, "promises_"):
+            raise NotFittedError("the guard has no thresholds yet. Call calibrate(calibration) first.")
+
+    def __repr__(self) -> str:
+        names = ", ".join(score.name for score in self.scores_)
+        state = f"calibrated {self.calibrated_at_}" if hasattr(self, "promises_") else "not calibrated"
+        return f"Guard({names}, false_alarm={self.false_alarm:g}, {state})"
+
+
+def _made(value: str | Score, name: str) -> Score:
+    return make(value) if isinstance(value, str) else as_kind(value, Score, name, what="the name of a score or a Score")
+
+
+def _dated(promise: Promise, date: str, splits: Mapping[str, Any]) -> Promise:
+    return promise
+
+
+def _fingerprints(outputs: Outputs) -> dict[str, Any]:
+    """Number of rows, and SHA-256 of each array's bytes."""
+    digests = {}
+    for name, array in outputs.arrays().items():
+        digest = hashlib.sha256()
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+        digests[name] = digest.hexdigest()
+    return {"n": outputs.n, "sha256": digests}

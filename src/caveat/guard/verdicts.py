@@ -1,0 +1,123 @@
+"""Verdicts: for each row accept, abstain or outlier, with p-values, the prediction set and the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat._internal.frames import to_frame
+from caveat._internal.html import small_table
+from caveat.results import PredictionSets
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["KINDS", "Verdicts"]
+
+KINDS = ("accept", "abstain", "outlier")
+_SHOWN = 10  # rows in a notebook
+_LISTED = 8  # classes of a set in a sentence
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """What a guard says about n rows.
+
+    Parameters
+    ----------
+    kind
+        ``"accept"``, ``"abstain"`` or ``"outlier"``, shape (n,).
+    score
+        OOD score, shape (n,); larger is stranger.
+    p_values
+        Marginal conformal p-value of the score, shape (n,): small means unlike the calibration data.
+    conditional_p_values
+        P-value that is valid given the calibration set with probability 1 - delta, shape (n,).
+    threshold
+        Rows at or above it are outliers.
+    predictions
+        Predicted class, shape (n,); None where the outputs have no logits.
+    sets
+        Prediction sets; None where the guard has none.
+    doubt, accept_below
+        Score of the abstain gate, shape (n,), and the threshold from which on it abstains; None without that gate.
+    selected_at
+        None, or the false discovery rate at which the outliers of this batch were selected.
+    """
+
+    kind: NDArray[np.str_]
+    score: NDArray[np.float64]
+    p_values: NDArray[np.float64]
+    conditional_p_values: NDArray[np.float64]
+    threshold: float
+    predictions: NDArray[np.intp] | None = None
+    sets: PredictionSets | None = None
+    doubt: NDArray[np.float64] | None = None
+    accept_below: float | None = None
+    selected_at: float | None = None
+
+    def __len__(self) -> int:
+        return int(self.kind.size)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows got each verdict."""
+        return {kind: int((self.kind == kind).sum()) for kind in KINDS}
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why each row got its verdict, one sentence each."""
+        return [self.reason(i) for i in range(len(self))]
+
+    def reason(self, i: int) -> str:
+        """Why row i got its verdict."""
+        kind = self.kind[i]
+        if kind == "outlier":
+            if self.selected_at is not None:
+                return (f"Selected as an outlier of this batch at a false discovery rate of {self.selected_at:g} "
+                        f"(p = {self.p_values[i]:.3g}).")  # fmt: skip
+            return (f"Unlike the calibration data: score {self.score[i]:.4g} is at or above the threshold "
+                    f"{self.threshold:.4g} (p = {self.p_values[i]:.3g}).")  # fmt: skip
+        if kind == "abstain":
+            if self.doubt is not None and self.accept_below is not None and self.doubt[i] >= self.accept_below:
+                return (f"Not sure enough: confidence score {self.doubt[i]:.4g} is at or above "
+                        f"{self.accept_below:.4g}, where too many answers were wrong.")  # fmt: skip
+            return "No class fits: the prediction set is empty."
+        if self.sets is None:
+            return "Like the calibration data."
+        labels = self.sets.labels(i)
+        shown = ", ".join(map(str, labels[:_LISTED].tolist())) + (", ..." if labels.size > _LISTED else "")
+        return f"Like the calibration data. Possible classes: {shown}."
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain mapping per row, as a service answers."""
+        return [
+            {
+                "kind": str(self.kind[i]),
+                "prediction": None if self.predictions is None else int(self.predictions[i]),
+                "score": float(self.score[i]),
+                "p_value": float(self.p_values[i]),
+                "conditional_p_value": float(self.conditional_p_values[i]),
+                "set": None if self.sets is None else self.sets.labels(i).tolist(),
+                "reason": self.reason(i),
+            }
+            for i in range(len(self))
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per verdict, as a pandas table (extra ``stats``)."""
+        return to_frame(self.rows())
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {kind}" for kind, count in self.counts.items())
+        return f"Verdicts(n={len(self)}: {counts})"
+
+    def _repr_html_(self) -> str:
+        head = ("row", "verdict", "p-value", "reason")
+        rows = [(str(i), str(self.kind[i]), f"{self.p_values[i]:.3g}", self.reason(i))
+                for i in range(min(_SHOWN, len(self)))]  # fmt: skip
+        return small_table(repr(self), rows, head=head)

@@ -1,0 +1,79 @@
+"""Each bettor is a martingale under uniform p-values and equals its definition step by step."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from caveat import InputError
+from caveat.drift import PlugInHistogram, PowerMixture, SimpleJumper
+from caveat.drift.bettors import default_bettors, log_mean
+
+KINDS = [SimpleJumper, PowerMixture, PlugInHistogram]
+P = np.random.default_rng(0).beta(0.7, 1.3, size=60)
+
+
+@pytest.mark.parametrize(
+    "kind", [SimpleJumper, PlugInHistogram]
+)  # powers are not bounded: see the mean of powers below
+@pytest.mark.parametrize("before", [0, 1, 7])
+def test_the_next_bet_is_fair(kind, before):
+    # E[capital after | past] over a uniform p is the capital before, for any past
+    def after(p):
+        bettor = kind()
+        return math.exp(bettor.update(np.append(P[:before], p))[-1])
+
+    now = math.exp(kind().update(P[:before])[-1]) if before else 1.0
+    edges = np.linspace(0, 1, 11)  # the histogram jumps there
+    mean = sum(quad(after, a, b)[0] for a, b in itertools.pairwise(edges))
+    assert mean == pytest.approx(now)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_do_not_matter(kind):
+    whole, parts = kind().update(P), kind()
+    assert np.concatenate([parts.update(part) for part in np.split(P, [0, 1, 5, 40])]).tolist() == whole.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_goes_on(kind):
+    first, second = kind(), kind()
+    first.update(P[:20])
+    second.restore(first.state())
+    assert second.update(P[20:]).tolist() == first.update(P[20:]).tolist()
+    second.restart()
+    assert second.update(P).tolist() == kind().update(P).tolist()
+
+
+def test_the_histogram_bets_the_recent_shares_and_keeps_a_reserve():
+    counts, reserve, bet, log = np.zeros(10), 0.5, 0.5, 0.0
+    for p, capital in zip(P, PlugInHistogram().update(P), strict=True):
+        place = int(p * 10)
+        factor = 10 * (counts[place] + 5) / (counts.sum() + 50)
+        reserve, bet = 0.999 * reserve + 0.0005, (0.999 * bet + 0.0005) * factor
+        log += math.log(reserve + bet)
+        reserve, bet = reserve / (reserve + bet), bet / (reserve + bet)
+        counts *= math.exp(-1 / 300)
+        counts[place] += 1
+        assert capital == pytest.approx(log)
+
+
+def test_the_power_mixture_is_the_mean_of_powers():
+    epsilon = (np.arange(10) + 0.5) / 10
+    products = [np.prod(e * side ** (e - 1)) for side in (P, 1 - P) for e in epsilon]
+    assert PowerMixture().update(P)[-1] == pytest.approx(math.log(np.mean(products)))
+
+
+def test_the_mean_of_log_capitals_does_not_overflow():
+    assert log_mean(np.array([[2000.0, 0.0], [-3000.0, -3000.0]])).tolist() == [2000.0 - math.log(2), -3000.0]
+
+
+def test_constraints_are_declared():
+    for make in (lambda: SimpleJumper(jump=0), lambda: PowerMixture(powers=0), lambda: PlugInHistogram(bins=1)):
+        with pytest.raises(InputError):
+            make()
+    assert {type(bettor) for bettor in default_bettors()} == set(KINDS)

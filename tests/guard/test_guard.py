@@ -1,0 +1,139 @@
+"""The guard: gates in their order, reasons, roles, combination, batches, and answers to wrong calls."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from caveat import CaveatWarning, InputError, NotFittedError, Outputs
+from caveat.conformal import SplitSets, conditional_p_values, p_values, select_outliers, threshold_for
+from caveat.guard import Guard
+from caveat.scores import KNN, make
+
+
+def test_the_gates_stop_in_their_order(calibration, stream):
+    guard = Guard("energy", risk=0.1, delta=0.1).calibrate(calibration)
+    verdicts = guard(stream)
+    energy, doubt = make("energy").score(stream), make("msp").score(stream)
+    sizes = SplitSets("lac", alpha=0.1).calibrate(calibration).predict(stream).sizes
+    threshold = threshold_for(make("energy").score(calibration), 0.05, 0.1)
+    out = energy >= threshold
+    assert guard.threshold_ == threshold
+    assert (verdicts.kind == "outlier").tolist() == out.tolist()
+    assert (verdicts.kind == "abstain").tolist() == (~out & ((doubt >= guard.accept_below_) | (sizes == 0))).tolist()
+    assert sum(verdicts.counts.values()) == len(verdicts) == stream.n
+
+
+def test_p_values_are_those_of_the_library(calibration, stream):
+    guard = Guard("energy").calibrate(calibration)
+    held, score = make("energy").score(calibration), make("energy").score(stream)
+    verdicts = guard(stream)
+    assert verdicts.p_values.tolist() == p_values(calibration=held, test=score).tolist()
+    assert verdicts.conditional_p_values.tolist() == conditional_p_values(calibration=held, test=score).tolist()
+
+
+def test_each_row_has_a_reason(calibration):
+    guard = Guard("energy", risk=0.1).calibrate(calibration)
+    rows = Outputs(logits=[[9.0, 0.0, 0.0], [0.2, 0.1, 0.0], [1.9, 1.8, 0.0]])
+    verdicts = guard(rows)
+    assert verdicts.kind[:2].tolist() == ["accept", "outlier"]
+    assert "Possible classes: 0" in verdicts.reasons[0]
+    assert "at or above the threshold" in verdicts.reasons[1]
+    for i, kind in enumerate(verdicts.kind):
+        assert verdicts.rows()[i]["kind"] == kind
+        assert verdicts.rows()[i]["reason"] == verdicts.reasons[i]
+    frame = pytest.importorskip("pandas") and verdicts.to_frame()
+    assert frame["kind"].tolist() == verdicts.kind.tolist()
+    assert "outlier" in verdicts._repr_html_()
+
+
+def test_an_empty_set_abstains(calibration):
+    guard = Guard("energy", sets="lac", alpha=0.3).calibrate(calibration)
+    flat = Outputs(logits=[[8.0, 8.0, 8.0]])  # much evidence, no class
+    verdicts = guard(flat)
+    assert verdicts.kind.tolist() == ["abstain"]
+    assert "empty" in verdicts.reasons[0]
+
+
+def test_too_few_rows_promise_nothing_and_stop_nothing(draw):
+    guard = Guard("energy", risk=0.05).calibrate(draw(np.random.default_rng(3), 20))
+    alarms, errors, coverage = guard.promises
+    assert not alarms.holds
+    assert "calibration rows" in str(alarms)
+    assert not errors.holds
+    assert coverage.holds
+    assert guard.threshold_ == guard.accept_below_ == math.inf
+
+
+def test_scores_that_learn_are_fitted_and_rows_have_one_role(draw):
+    rng = np.random.default_rng(4)
+    train, held = draw(rng, 300, features=True), draw(rng, 200, features=True)
+    guard = Guard(["mahalanobis", KNN(k=5), "energy"]).fit(train)
+    with pytest.raises(InputError, match="same 300 rows"):
+        guard.calibrate(train)
+    both = np.concatenate([train.features[:10], held.features[10:]])
+    some = Outputs(features=both, labels=held.labels, head=held.head)
+    with pytest.warns(CaveatWarning, match="share"):
+        guard.calibrate(some)
+    guard.calibrate(held)
+    assert guard.splits_["train"]["n"] == 300
+    assert set(guard.splits_["calibration"]["sha256"]) == {"features", "labels", "head_weight", "head_bias"}
+
+
+@pytest.mark.parametrize("combine", ["fisher", "min"])
+def test_several_scores_are_one_statistic_calibrated_on_rows_of_its_own(combine, draw):
+    rng = np.random.default_rng(5)
+    guard = Guard(["energy", "msp", "entropy"], combine=combine, delta=0.1)
+    shares = []
+    for _ in range(60):
+        guard.calibrate(draw(rng, 400), seed=1)
+        assert guard.calibration_scores_.size == 200
+        shares.append((guard(draw(rng, 2000)).kind == "outlier").mean())
+    assert np.mean(np.array(shares) > 0.05 + 0.01) < 0.1 + 4 * math.sqrt(0.09 / 60)
+    far = guard(Outputs(logits=[[0.1, 0.0, 0.1]]))
+    assert far.kind.tolist() == ["outlier"]
+
+
+def test_a_temperature_learns_on_rows_that_do_not_calibrate(calibration):
+    guard = Guard("tempscale").calibrate(calibration)
+    assert guard.calibration_scores_.size < calibration.n
+
+
+def test_a_batch_selects_outliers_with_fdr_control(calibration, stream):
+    guard = Guard("energy").calibrate(calibration)
+    odd = Outputs(logits=np.concatenate([stream.logits, np.random.default_rng(6).normal(size=(60, 3)) * 0.1 - 4]))
+    verdicts = guard(odd, fdr=0.1)
+    assert (verdicts.kind == "outlier").tolist() == select_outliers(verdicts.p_values, 0.1).tolist()
+    assert (verdicts.kind[-60:] == "outlier").all()
+    assert "false discovery rate" in verdicts.reasons[-1]
+
+
+def test_wrong_calls_get_one_sentence(calibration, stream):
+    with pytest.raises(NotFittedError, match="calibrate"):
+        Guard("energy")(stream)
+    with pytest.raises(NotFittedError, match="fit"):
+        Guard("mahalanobis").calibrate(Outputs(features=np.ones((50, 2)), logits=np.eye(2)[[0] * 50], labels=[0] * 50))
+    with pytest.raises(InputError, match="labels"):
+        Guard("energy").calibrate(Outputs(logits=calibration.logits))
+    Guard("energy", sets=None).calibrate(Outputs(logits=calibration.logits))
+    for wrong in (
+        {"score": []},
+        {"score": "enrgy"},
+        {"sets": "lacc"},
+        {"false_alarm": 2},
+        {"risk": 0},
+        {"combine": "x"},
+    ):
+        with pytest.raises(InputError):
+            Guard(**wrong)
+    with pytest.raises(InputError):
+        Guard("energy").calibrate(calibration)(np.ones((3, 3)))
+
+
+def test_the_fingerprint_names_settings_and_data(calibration, stream):
+    first, same = (Guard("energy").calibrate(calibration, date="2026-01-01") for _ in range(2))
+    other = Guard("energy", alpha=0.2).calibrate(calibration, date="2026-01-01")
+    assert first.fingerprint == same.fingerprint != other.fingerprint
+    assert first.fingerprint != Guard("energy").calibrate(stream, date="2026-01-01").fingerprint
