@@ -34,7 +34,9 @@ __all__ = ["Bets", "mean_bounds", "random_order"]
 
 Vector = NDArray[np.float64]
 
-CAP = 0.9  # c: a bet may lose 90 % of the capital. 0.5 is longer than the band where values are near 1; 0.99 is ruined
+# c, the share of the capital that one bet may lose. With 0.5 the bound of values near 1 is longer than the band's (at
+# delta = 0.01); with 0.99 one small value ruins the capital.
+CAP = 0.9
 PRECISION = 1e-10  # of a bound; it is rounded to the safe side
 _LEAST_MEAN = 1e-9  # no smaller mean is refuted: the lower bound is 0 there
 

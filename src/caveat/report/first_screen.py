@@ -126,7 +126,9 @@ def _forest_card(view: View, verdict: Verdict, panel: Panel) -> Card:
         title = f"One score, {what}"
     else:
         title = f"{shown} best of {n} scores, {what}" if n > shown else f"{n} scores, {what}"
-    thin = "" if verdict.regime == ERRORS else " Thin: guaranteed for any n."
+    thin = "" if verdict.regime == ERRORS else (
+        f" Thin: guaranteed, with {level(1 - view.delta)} confidence for this one number and any n."
+    )  # fmt: skip
     if verdict.paired:
         caption = (f"Thick: {level(1 - view.delta)} interval (DeLong).{thin} Scores that share a letter are tied "
                    "(paired DeLong test on the same samples, Holm).")  # fmt: skip
