@@ -61,7 +61,9 @@ def resample_areas(
     n = cell.of_sample.size
     drawn = np.empty((resamples, len(areas)))
     for block, (counts,) in _counted((cell,), lambda: rng.integers(n, size=n), resamples):
-        drawn[block] = np.column_stack([area(*cell.split(counts)) for area in areas])
+        split = cell.split(counts)
+        for k, area in enumerate(areas):
+            drawn[block, k] = area(*split)
     return drawn
 
 
