@@ -439,7 +439,6 @@ _functions(
         "efficiency": {"q": JOINT, "a": JOINT, "epsilon": 0.2, "by_label": False},
     },
 )
-_add("conformal.idealised.orders", lambda *, shape: list(idealised.orders(shape)), arguments={"shape": (2, 2)})
 
 
 # -- metrics ----------------------------------------------------------------------------------------------------------

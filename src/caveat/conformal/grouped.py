@@ -39,15 +39,6 @@ def as_groups(value: ArrayLike, name: str, n: int) -> NDArray[Any]:
 class GroupedScores:
     """Nonconformity of a calibration sample, ascending within each group.
 
-    Parameters
-    ----------
-    names
-        The groups, shape (G,), ascending.
-    starts
-        Where each group begins in ``scores``, shape (G + 1,).
-    scores
-        Shape (n,).
-
     Examples
     --------
     >>> calibration = GroupedScores.of(np.array([3.0, 1.0, 9.0]), np.array(["a", "a", "b"]))
@@ -55,9 +46,9 @@ class GroupedScores:
     array([0.66666667, 1.        ])
     """
 
-    names: NDArray[Any]
-    starts: NDArray[np.intp]
-    scores: NDArray[np.float64]
+    names: NDArray[Any]  # the groups (G,), ascending
+    starts: NDArray[np.intp]  # where each group begins in scores (G + 1,)
+    scores: NDArray[np.float64]  # (n,)
 
     @classmethod
     def of(

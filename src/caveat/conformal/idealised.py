@@ -11,16 +11,15 @@ eqs. (11), (14), (43), theorems 1-4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._internal.checks import as_count, as_level, as_matrix, as_pair, check_known, check_same
+from caveat._internal.checks import as_level, as_matrix, check_known, check_same
 from caveat.errors import InputError
 
-__all__ = ["OPTIMAL", "criteria", "efficiency", "measure", "orders", "p_lines"]
+__all__ = ["OPTIMAL", "criteria", "efficiency", "measure", "p_lines"]
 
 Floats = NDArray[np.float64]
 
@@ -28,8 +27,6 @@ OPTIMAL = {  # which conformity measure is optimal for which criterion
     "S": "cp", "N": "cp", "OF": "cp", "OE": "cp", "U": "sp", "M": "sp", "F": "mcp", "E": "mcp",
     "OU": "msp", "OM": "msp",
 }  # fmt: skip
-
-_MOST_EXAMPLES = 8  # 545,835 orders; nine examples have 7,087,261
 
 
 def measure(q: ArrayLike, name: Literal["cp", "sp", "mcp", "msp"]) -> Floats:
@@ -157,37 +154,6 @@ def criteria(
         wrong = size - (own > epsilon)
         means |= {"OM": mean(wrong > 0), "OE": mean(wrong)}
     return means
-
-
-def orders(shape: tuple[int, int]) -> Iterator[Floats]:
-    """Every conformity order of X times Y examples, ties included, as a measure with values 0, 1, ...
-
-    For a brute-force search: a conformal predictor depends on its measure only through this order.
-
-    Examples
-    --------
-    >>> len(list(orders((1, 3))))
-    13
-    """
-    rows, columns = (as_count(side, "shape") for side in as_pair(shape, "shape"))
-    n = rows * columns
-    if n > _MOST_EXAMPLES:
-        raise InputError(f"orders of at most {_MOST_EXAMPLES} examples can be listed, got {n}.")
-    for levels in _weak_orders(n):
-        yield np.array(levels, dtype=np.float64).reshape(shape)
-
-
-def _weak_orders(n: int) -> Iterator[list[int]]:
-    """All ways to rank n things with ties, each once: the last thing joins a level or opens one between two others."""
-    if n == 0:
-        yield []
-        return
-    for earlier in _weak_orders(n - 1):
-        top = max(earlier, default=-1)
-        for level in range(top + 1):
-            yield [*earlier, level]
-        for level in range(top + 2):
-            yield [*(value + (value >= level) for value in earlier), level]
 
 
 def _crossings(below: Floats, tied: Floats, epsilon: float | None) -> Floats:

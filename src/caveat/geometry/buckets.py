@@ -34,7 +34,7 @@ def buckets(
     names
         Names of the groups, from closest to furthest.
     seed
-        Of KMeans.
+        Seed of KMeans.
 
     Examples
     --------
@@ -49,9 +49,8 @@ def buckets(
     z = (distances - distances.mean(axis=0)) / np.where(spread > 0, spread, 1)
     if (different := len(np.unique(z, axis=0))) < len(names):
         raise InputError(f"{len(names)} buckets need at least as many different data sets, got {different}.")
-    group = KMeans(
-        n_clusters=len(names), n_init=20, random_state=as_count(seed, "seed", least=0, most=2**32 - 1)
-    ).fit_predict(z)
+    seed = as_count(seed, "seed", least=0, most=2**32 - 1)
+    group = KMeans(n_clusters=len(names), n_init=20, random_state=seed).fit_predict(z)
     order = np.argsort([z[group == g].mean() for g in range(len(names))])
     called = {int(g): names[place] for place, g in enumerate(order)}
     return {name: called[int(g)] for name, g in zip(sets, group, strict=True)}
@@ -59,20 +58,19 @@ def buckets(
 
 def _distances(table: Mapping[str, Any]) -> NDArray[np.float64]:
     rows = []
-    for name, given in table.items():
-        if isinstance(given, Proximity):
-            row = [given.frechet, given.mmd, given.centroid, given.text]
-        elif isinstance(given, Mapping):
-            first = next(iter(table.values()))
-            if set(given) != set(first):
-                raise InputError(f"every data set must have the same distances, but '{name}' has {sorted(given)}.")
-            row = [given[key] for key in first]
-        else:
-            row = given
+    first = next(iter(table.values()))
+    for name, entry in table.items():
+        row = entry
+        if isinstance(entry, Proximity):
+            row = [entry.frechet, entry.mmd, entry.centroid, entry.text]
+        elif isinstance(entry, Mapping):
+            if set(entry) != set(first):
+                raise InputError(f"every data set must have the same distances, but '{name}' has {sorted(entry)}.")
+            row = [entry[key] for key in first]
         try:
             rows.append([np.nan if value is None else float(value) for value in row])
         except (TypeError, ValueError):
-            raise InputError(f"every data set must have a list of distances, but '{name}' has {given!r}.") from None
+            raise InputError(f"every data set must have a list of distances, but '{name}' has {entry!r}.") from None
     check_same("number of distances", **{str(name): len(row) for name, row in zip(table, rows, strict=True)})
     array = np.asarray(rows)
     array = array[:, ~np.isnan(array).any(axis=0)]

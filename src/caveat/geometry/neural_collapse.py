@@ -72,8 +72,8 @@ def neural_collapse(outputs: Outputs, *, projection: Projection = "none", varian
     >>> frame = np.eye(3) - 1 / 3  # a simplex: three directions at 120 degrees
     >>> labels = np.tile([0, 1, 2], 50)
     >>> noise = np.random.default_rng(0).normal(size=(150, 3)) * 0.01
-    >>> found = neural_collapse(Outputs(features=frame[labels] + noise, labels=labels, head=Head(frame)))
-    >>> found.equinorm < 0.01, found.max_equiangularity < 0.01, found.self_duality < 0.001
+    >>> metrics = neural_collapse(Outputs(features=frame[labels] + noise, labels=labels, head=Head(frame)))
+    >>> metrics.equinorm < 0.01, metrics.max_equiangularity < 0.01, metrics.self_duality < 0.001
     (True, True, True)
     """
     check_known(projection, ("none", "global", "class_pred"), "projection")
@@ -92,8 +92,8 @@ def neural_collapse(outputs: Outputs, *, projection: Projection = "none", varian
     means, within = moments.means, moments.within_scatter / moments.n
     if projection == "global":
         basis = principal_axes(moments.total_scatter, variance).T
-        centre = moments.global_mean
-        means = (means - centre) @ basis @ basis.T + centre
+        center = moments.global_mean
+        means = (means - center) @ basis @ basis.T + center
         within = basis @ (basis.T @ within @ basis) @ basis.T
     return _measure(projection, moments, means, within, outputs.head)
 
@@ -101,27 +101,24 @@ def neural_collapse(outputs: Outputs, *, projection: Projection = "none", varian
 def _measure(
     projection: str, moments: ClassMoments, means: NDArray[np.float64], within: NDArray[np.float64], head: Head | None
 ) -> NeuralCollapse:
-    centred = means - moments.counts @ means / moments.n
-    equinorm, equiangularity, maximal = _frame(centred, "class means")
-    weights = None if head is None else head.weight.astype(np.float64)
-    of_weights = (None, None, None) if weights is None else _frame(weights, "weights")
-    duality = None
-    if weights is not None:
-        gap = weights / np.linalg.norm(weights) - centred / np.linalg.norm(centred)
-        duality = float(np.sum(gap**2))
+    centered = means - moments.counts @ means / moments.n
+    equinorm, equiangularity, maximal = _frame(centered, "class means")
+    of_weights: tuple[float | None, ...] = (None, None, None)
+    duality, caveat = None, ""
+    if head is not None:
+        weights = head.weight.astype(np.float64)
+        of_weights = _frame(weights, "weights")
+        duality = float(np.sum((weights / np.linalg.norm(weights) - centered / np.linalg.norm(centered)) ** 2))
     smallest, largest = moments.counts.min(), moments.counts.max()
-    caveat = ""
     if smallest != largest:
-        caveat = (
-            f"Classes have {smallest:.0f} to {largest:.0f} samples: the global mean leans to the large ones, and the "
-            "variability collapse grows with that offset."
-        )
+        caveat = (f"Classes have {smallest:.0f} to {largest:.0f} samples: the global mean leans to the large ones, and "
+                  "the variability collapse grows with that offset.")  # fmt: skip
     return NeuralCollapse(
         projection=projection,
         equinorm=equinorm,
         equiangularity=equiangularity,
         max_equiangularity=maximal,
-        variability=_variability(centred, within, noise=float(np.linalg.norm(means)) * np.finfo(np.float64).eps),
+        variability=_variability(centered, within, noise=float(np.linalg.norm(means)) * np.finfo(np.float64).eps),
         self_duality=duality,
         weight_equinorm=of_weights[0],
         weight_equiangularity=of_weights[1],
@@ -143,11 +140,11 @@ def _frame(vectors: NDArray[np.float64], what: str) -> tuple[float, float, float
     return float(norms.std() / norms.mean()), float(cosines.std()), float(to_simplex.mean())
 
 
-def _variability(centred: NDArray[np.float64], within: NDArray[np.float64], *, noise: float) -> float:
+def _variability(centered: NDArray[np.float64], within: NDArray[np.float64], *, noise: float) -> float:
     # Sigma_B = M M^T / C has the singular vectors of M, so its pseudo-inverse needs no D x D decomposition. Centred
     # means of equal classes have one direction less than classes; it shows up as rounding of the means themselves.
-    _, singular, directions = np.linalg.svd(centred, full_matrices=False)
-    kept = singular > 10 * max(centred.shape) * noise
+    _, singular, directions = np.linalg.svd(centered, full_matrices=False)
+    kept = singular > 10 * max(centered.shape) * noise
     spread = np.einsum("ij,jk,ik->i", directions[kept], within, directions[kept], optimize=True)
     return float(np.sum(spread / singular[kept] ** 2))  # the factor C of the pseudo-inverse and the 1 / C cancel
 

@@ -112,35 +112,35 @@ def proximities(
     --------
     >>> rng = np.random.default_rng(0)
     >>> train, near, far = (rng.normal(size=(200, 8)) + shift * np.eye(8)[0] for shift in (3, 2, -3))
-    >>> found = proximities(inlier=train, outliers={"near": near, "far": far})
-    >>> found["near"].frechet < found["far"].frechet, found["far"] == proximity(inlier=train, outlier=far)
+    >>> sets = proximities(inlier=train, outliers={"near": near, "far": far})
+    >>> sets["near"].frechet < sets["far"].frechet, sets["far"] == proximity(inlier=train, outlier=far)
     (True, True)
     """
-    known = _embeddings(inlier, "inlier")
+    inliers = _embeddings(inlier, "inlier")
     if labels is None and isinstance(inlier, Outputs):
         labels = inlier.labels
-    prototypes = None if labels is None else _centroids(known, labels)
+    prototypes = None if labels is None else _centroids(inliers, labels)
     words = None if text is None else unit_rows(as_matrix(text, "text").astype(np.float64))
     if words is not None:
-        check_same("width", text=words.shape[1], inlier=known.shape[1])
-    kernel = _Kernel(known.shape[1], degree, gamma, offset)
+        check_same("width", text=words.shape[1], inlier=inliers.shape[1])
+    kernel = _Kernel(inliers.shape[1], degree, gamma, offset)
     own: tuple[float, _Gaussian] | None = None
-    found = {}
+    distances = {}
     for name, outlier in as_kind(outliers, Mapping, "outliers").items():
-        asked = _embeddings(outlier, name)
+        rows = _embeddings(outlier, name)
         _one_encoder(inlier, outlier, name)
-        check_same("width", **{"inlier": known.shape[1], name: asked.shape[1]})
-        _need_pairs(known, asked)
-        own = (kernel.among(known), _Gaussian.of(known)) if own is None else own
-        found[name] = Proximity(
-            frechet=own[1].distance(_Gaussian.of(asked)),
-            mmd=own[0] + kernel.among(asked) - 2 * kernel.across(known, asked),
-            centroid=None if prototypes is None else _nearest(asked, prototypes),
-            text=None if words is None else _nearest(asked, words),
-            n_inlier=known.shape[0],
-            n_outlier=asked.shape[0],
+        check_same("width", **{"inlier": inliers.shape[1], name: rows.shape[1]})
+        _need_pairs(inliers, rows)
+        own = own or (kernel.among(inliers), _Gaussian.of(inliers))
+        distances[name] = Proximity(
+            frechet=own[1].distance(_Gaussian.of(rows)),
+            mmd=own[0] + kernel.among(rows) - 2 * kernel.across(inliers, rows),
+            centroid=None if prototypes is None else _nearest(rows, prototypes),
+            text=None if words is None else _nearest(rows, words),
+            n_inlier=inliers.shape[0],
+            n_outlier=rows.shape[0],
         )
-    return found
+    return distances
 
 
 def frechet(first: ArrayLike, second: ArrayLike) -> float:
@@ -212,14 +212,13 @@ class _Kernel:
         return float(check_result(powers.sum(), "the kernel of mmd"))
 
 
-def _embeddings(given: Outputs | ArrayLike, name: str) -> NDArray[Any]:
-    if not isinstance(given, Outputs):
-        return as_matrix(given, name)
-    found = given.embeddings if given.has("embeddings") else given.features
-    if found is None:
+def _embeddings(data: Outputs | ArrayLike, name: str) -> NDArray[Any]:
+    if not isinstance(data, Outputs):
+        return as_matrix(data, name)
+    rows: NDArray[Any] | None = data.embeddings if data.has("embeddings") else data.features
+    if rows is None:
         raise InputError(f"{name} needs embeddings (or features): vectors of one encoder for both data sets.")
-    matrix: NDArray[Any] = found
-    return matrix
+    return rows
 
 
 def _one_encoder(inlier: Outputs | ArrayLike, outlier: Outputs | ArrayLike, name: str) -> None:
@@ -263,8 +262,7 @@ class _Gaussian:
     def root(self) -> NDArray[np.float64]:
         """A square root of the covariance: any of them has the same trace in the distance."""
         values, vectors = np.linalg.eigh(self.covariance)
-        root: NDArray[np.float64] = vectors * np.sqrt(np.maximum(values, 0))
-        return root
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
 
     def distance(self, other: _Gaussian) -> float:
         cross = np.linalg.eigvalsh(self.root.T @ other.covariance @ self.root)

@@ -54,13 +54,13 @@ def resample(
             return rng.integers(n, size=n)
         return np.concatenate([side[rng.integers(side.size, size=side.size)] for side in sides if side.size])
 
-    found = np.empty((resamples, len(cells), len(areas)))
+    drawn = np.empty((resamples, len(cells), len(areas)))
     for block, counts in _counted(cells, draw, resamples):
         for i, (cell, count) in enumerate(zip(cells, counts, strict=True)):
             split = cell.split(count)
             for j, area in enumerate(areas):
-                found[block, i, j] = area(*split)
-    return found
+                drawn[block, i, j] = area(*split)
+    return drawn
 
 
 def area_of(cell: Cells, area: Area) -> float:

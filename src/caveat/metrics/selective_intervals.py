@@ -81,9 +81,7 @@ def selective_intervals(
     totals = {name: _VALUES[name](score=values, correct=right) for name in metrics}
     if right.all() or not right.any():
         wrong = not right.any()
-        return {
-            name: _one_sided(name, value, right.size, wrong=wrong, delta=delta) for name, value in totals.items()
-        }
+        return {name: _one_sided(name, value, right.size, wrong=wrong, delta=delta) for name, value in totals.items()}
     areas = [AREAS[name] for name in metrics]
     drawn = resample([Cells(values, right)], areas, resamples=resamples, rng=as_rng(rng))[:, 0]
     lower, upper = np.quantile(drawn, [delta / 2, 1 - delta / 2], axis=0).tolist()

@@ -1,4 +1,4 @@
-"""What the library answers with: frozen, named, each number with its doubt."""
+"""Results of the library: frozen records with named fields, each number with its interval."""
 
 from caveat.results.bounds import ScoreBounds
 from caveat.results.comparison import Comparison

@@ -1,4 +1,4 @@
-"""Methods over blocks: who is ahead, and who cannot be told from whom."""
+"""Methods over blocks: which is ahead, and which cannot be told apart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ON_THE_SAME_SAMPLES = ("delong", "delong_rows", "mcnemar", "bootstrap")
 @final
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Methods over blocks: who is ahead, and who cannot be told from whom.
+    """Methods over blocks: which is ahead, and which cannot be told apart.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Comparison:
     n_blocks, dropped_blocks
         Complete blocks that were used, and incomplete ones that were not.
     caveat
-        A sentence where one is due, else empty.
+        A warning in one sentence, or empty.
     exact_p_value
         Exact p-value of Friedman's statistic for a table too small for its approximations; None for a larger one.
     what
@@ -87,8 +87,8 @@ class Comparison:
 
     def rank(self, method: str) -> int:
         """1 + the number of methods that are significantly better."""
-        mine = self.average_ranks[method]
-        return 1 + sum(rank < mine and not self.tied(method, other) for other, rank in self.average_ranks.items())
+        own = self.average_ranks[method]
+        return 1 + sum(rank < own and not self.tied(method, other) for other, rank in self.average_ranks.items())
 
     def layer_rank(self, group: tuple[str, ...]) -> float:
         """Average rank of a clique or layer."""

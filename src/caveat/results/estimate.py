@@ -29,7 +29,7 @@ class Estimate:
     method
         How the interval was made.
     caveat
-        A sentence where one is due, else empty.
+        A warning in one sentence, or empty.
 
     Examples
     --------

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import as_vector, same_length
+from caveat.results.sets import promise_ending
 
 __all__ = ["Intervals"]
 
@@ -74,5 +75,4 @@ class Intervals:
             f"{self.n} prediction intervals: mean width {widths.mean():.4g}, median {np.median(widths):.4g}, "
             f"{np.isinf(widths).sum()} infinite, {empty} empty; coverage promised {self.level:.3f}"
         )
-        text += "" if self.delta is None else f" with confidence {1 - self.delta:g}"
-        return text + (f". {self.caveat}" if self.caveat else "")
+        return text + promise_ending(self.delta, self.caveat)

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from caveat._internal.checks import as_labels, same_length
 from caveat._internal.html import small_table
 
-__all__ = ["PredictionSets", "stack_rows"]
+__all__ = ["PredictionSets", "promise_ending", "stack_rows"]
 
 
 @final
@@ -30,7 +30,7 @@ class PredictionSets:
     level
         The coverage that is promised: at least 1 - alpha, over calibration set and test point together.
     caveat
-        A sentence where one is due, else empty.
+        A warning in one sentence, or empty.
     delta
         None, or the chance over calibration sets that the promise fails (PAC).
 
@@ -120,12 +120,16 @@ class PredictionSets:
             f"{self.n} prediction sets over {self.n_classes} classes: mean size {sizes.mean():.2f}, "
             f"{(sizes == 1).sum()} single, {(sizes == 0).sum()} empty; coverage promised {self.level:.3f}"
         )
-        text += "" if self.delta is None else f" with confidence {1 - self.delta:g}"
-        return text + (f". {self.caveat}" if self.caveat else "")
+        return text + promise_ending(self.delta, self.caveat)
+
+
+def promise_ending(delta: float | None, caveat: str) -> str:
+    """How the sentence about sets or intervals ends: the confidence, if any, and the caveat."""
+    return ("" if delta is None else f" with confidence {1 - delta:g}") + (f". {caveat}" if caveat else "")
 
 
 def stack_rows(parts: Sequence[NDArray[np.bool_]], *, sparse: bool) -> Any:
-    """Row blocks of memberships as one boolean matrix, or as one CSR matrix of which no dense form is ever built."""
+    """Row blocks of memberships as one boolean matrix, or as one CSR matrix without a dense copy."""
     if not sparse:
         return np.concatenate(parts)
     rows = [csr_array(part) for part in parts]

@@ -80,12 +80,12 @@ def certified_sets(
     if len(given) != 1 or any(value is not None for name, pair in sides.items() if name != given[0] for value in pair):
         raise InputError("give calibration and test_lower, or calibration_upper and test: bounds on exactly one side.")
     name = given[0]
-    known, asked = sides[name]
-    assert known is not None
-    assert asked is not None
-    scores = as_comparable(asked, "test_lower" if name == "calibration" else "test")
+    of_calibration, of_test = sides[name]
+    assert of_calibration is not None
+    assert of_test is not None
+    scores = as_comparable(of_test, "test_lower" if name == "calibration" else "test")
     check_shape(scores, "the test scores", 2, "matrix (m, K)")
-    grouped = GroupedScores.of(_of_labels(known, labels, name, scores.shape[1]), None)
+    grouped = GroupedScores.of(_of_labels(of_calibration, labels, name, scores.shape[1]), None)
     promise = Promise(alpha, delta)
     level, caveat = promise.kept_by(grouped, by_group=False)
     if caveat:
@@ -94,8 +94,8 @@ def certified_sets(
     return PredictionSets(member, alpha=alpha, level=level, delta=delta, caveat=caveat)
 
 
-def _of_labels(known: ArrayLike, labels: ArrayLike | None, name: str, classes: int) -> NDArray[np.float64]:
-    scores = as_comparable(known, name)
+def _of_labels(calibration: ArrayLike, labels: ArrayLike | None, name: str, classes: int) -> NDArray[np.float64]:
+    scores = as_comparable(calibration, name)
     if scores.ndim != 2:
         return as_vector(scores, name, allow_infinite=True)
     if labels is None:

@@ -9,7 +9,7 @@ theorem 3.1 and corollary 3.1. Three bounds of log b over all inputs within epsi
 * ``ball``: every distance changes by at most R, the radius of a ball around the box; as in the paper. R is
   epsilon times the norm of the row sums of |A| for the metric ||A(x - y)||, not what eq. (15) of the GOOD appendix
   prints, which holds only if its C is meant as an inverse.
-* ``box``: each distance to each centre over the box, exactly.
+* ``box``: each distance to each center over the box, exactly.
 * ``pairs``: $\max_B b \le \sum_k \min_l \max_B P_k / Q_l$, where each inner maximum is exact, one parabola in each
   coordinate; ours. One Q_l stands for the whole sum, which costs at most the log of their number, so the smaller of
   this and ``box`` is given.
@@ -34,7 +34,6 @@ from caveat._internal.checks import (
     as_kind,
     as_matrix,
     as_number,
-    as_positive,
     as_real_array,
     check_each,
     check_inside,
@@ -42,6 +41,7 @@ from caveat._internal.checks import (
     check_result,
     check_same,
 )
+from caveat._internal.params import check_params, positive
 from caveat.errors import InputError
 from caveat.results import ScoreBounds
 from caveat.robust.mixtures import Mixture, fit_mixture
@@ -79,11 +79,11 @@ class DensityRatio:
 
     inside: Mixture
     outside: Mixture
-    out_weight: float = 1.0
+    out_weight: float = positive(1.0)
     transform: Matrix | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "out_weight", as_positive(self.out_weight, "out_weight"))
+        check_params(self)
         inside, outside = as_kind(self.inside, Mixture, "inside"), as_kind(self.outside, Mixture, "outside")
         check_same("width", inside=inside.d, outside=outside.d)
         if self.transform is not None:
@@ -141,8 +141,8 @@ class DensityRatio:
                 reach = reach + np.linalg.norm(self._lost(np.abs(rows) + radius[:, None], self.transform), axis=1)
             bound = partial(_ball, u=self._coordinates(rows), radius=reach)
         else:
-            centre, half = self._box(rows, radius, clip)
-            bound = partial(_pairs_or_boxes if method == "pairs" else _boxes, centre=centre, half=half)
+            center, half = self._box(rows, radius, clip)
+            bound = partial(_pairs_or_boxes if method == "pairs" else _boxes, center=center, half=half)
         log_weight = np.log(self.out_weight)
         upper = check_result(bound(self.inside, self.outside) - log_weight, "the upper bound")
         lower = np.full_like(upper, -np.inf)
@@ -160,17 +160,17 @@ class DensityRatio:
         return self.inside.d if self.transform is None else int(self.transform.shape[1])
 
     def _box(self, x: Matrix, radius: Vector, clip: tuple[float, float] | None) -> tuple[Matrix, Matrix]:
-        """Centre and half-width of the box in the coordinates of the mixtures."""
+        """Center and half-width of the box in the coordinates of the mixtures."""
         low, high = x - radius[:, None], x + radius[:, None]
         check_inside(x, clip, "x")
         if clip is not None:
             low, high = np.maximum(low, clip[0]), np.minimum(high, clip[1])
-        centre = (low + high) / 2
-        half = np.maximum(high - centre, centre - low) * (1 + 1e-15)
+        center = (low + high) / 2
+        half = np.maximum(high - center, center - low) * (1 + 1e-15)
         if self.transform is None:
-            return centre, half
-        lost = self._lost(np.abs(centre) + half, self.transform)
-        return centre @ self.transform.T, half @ np.abs(self.transform).T + lost
+            return center, half
+        lost = self._lost(np.abs(center) + half, self.transform)
+        return center @ self.transform.T, half @ np.abs(self.transform).T + lost
 
     @staticmethod
     def _lost(size: Matrix, transform: Matrix) -> Matrix:
@@ -188,7 +188,7 @@ def fit_density_ratio(
     out_weight: float = 1.0,
     iterations: int = 30,
 ) -> DensityRatio:
-    """Both mixtures by expectation-maximisation, in the coordinates of the inputs.
+    """Both mixtures by expectation-maximization, in the coordinates of the inputs.
 
     Examples
     --------
@@ -266,51 +266,48 @@ def eigenvalue_radius(epsilon: float, covariance: ArrayLike) -> float:
 def _ball(top: Mixture, bottom: Mixture, u: Matrix, radius: Vector) -> Vector:
     if not (top.spherical and bottom.spherical):
         raise InputError("the ball bound needs spherical mixtures: use method 'box' or 'pairs'.")
-    parts = []
-    for mixture, sign in ((top, -1.0), (bottom, 1.0)):
+
+    def exponents(mixture: Mixture, sign: float) -> Matrix:
         distance = np.sqrt(np.stack([np.square(u - mean).sum(axis=1) for mean in mixture.means], axis=1))
         moved = np.maximum(distance * (1 + sign * 1e-12 * mixture.d) + sign * radius[:, None], 0)
-        parts.append(logsumexp(mixture.log_scales() - np.square(moved) * mixture.precisions()[:, 0], axis=1))
-    return _divided(parts[0], parts[1], top, bottom)
+        return np.asarray(np.square(moved) * mixture.precisions()[:, 0])
+
+    return _divided(top, bottom, exponents)
 
 
-def _boxes(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vector:
-    parts = []
-    for mixture, sign in ((top, -1.0), (bottom, 1.0)):
-        precisions = np.broadcast_to(mixture.precisions(), mixture.means.shape)
-        exponents = np.stack(
-            [np.square(np.maximum(np.abs(centre - m) + sign * half, 0)) @ p
-             for m, p in zip(mixture.means, precisions, strict=True)], axis=1,
-        )  # fmt: skip
-        parts.append(logsumexp(mixture.log_scales() - exponents, axis=1))
-    return _divided(parts[0], parts[1], top, bottom)
+def _boxes(top: Mixture, bottom: Mixture, center: Matrix, half: Matrix) -> Vector:
+    def exponents(mixture: Mixture, sign: float) -> Matrix:
+        components = zip(mixture.means, np.broadcast_to(mixture.precisions(), mixture.means.shape), strict=True)
+        moved = (np.square(np.maximum(np.abs(center - mean) + sign * half, 0)) @ p for mean, p in components)
+        return np.stack(list(moved), axis=1)
+
+    return _divided(top, bottom, exponents)
 
 
-def _divided(over: Vector, under: Vector, top: Mixture, bottom: Mixture) -> Vector:
+def _divided(top: Mixture, bottom: Mixture, exponents: Callable[[Mixture, float], Matrix]) -> Vector:
     """The difference of two log-densities, rounded up. Each is a scale minus a square, and these may cancel."""
+    over = logsumexp(top.log_scales() - exponents(top, -1.0), axis=1)
+    under = logsumexp(bottom.log_scales() - exponents(bottom, 1.0), axis=1)
     scales = np.abs(top.log_scales()).max() + np.abs(bottom.log_scales()).max()
     return _rounded_up(over - under, np.abs(over) + np.abs(under) + 2 * scales, top.d)
 
 
-def _pairs_or_boxes(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vector:
-    return np.minimum(_pairs(top, bottom, centre, half), _boxes(top, bottom, centre, half))
-
-
-def _pairs(top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> Vector:
-    blocks = row_blocks(centre.shape[0], row_bytes=8 * top.d, block_bytes=_CACHE)
-    return np.concatenate([_PairBlock(top, bottom, centre[block], half[block]).bound() for block in blocks])
+def _pairs_or_boxes(top: Mixture, bottom: Mixture, center: Matrix, half: Matrix) -> Vector:
+    blocks = row_blocks(center.shape[0], row_bytes=8 * top.d, block_bytes=_CACHE)
+    pairs = [_PairBlock(top, bottom, center[block], half[block]).bound() for block in blocks]
+    return np.minimum(np.concatenate(pairs), _boxes(top, bottom, center, half))
 
 
 @final
 class _PairBlock:
     """The sum over k of min over l of max over the box of P_k / Q_l, for a block of rows that fits the cache.
 
-    Any l gives a bound, so each k begins with the Q_l that is largest at the centre. Where its maximum is reached, only
+    Any l gives a bound, so each k begins with the Q_l that is largest at the center. Where its maximum is reached, only
     an l with a larger Q_l can be better, and few are. A k whose term is lost in the sum is not looked at again.
     """
 
-    def __init__(self, top: Mixture, bottom: Mixture, centre: Matrix, half: Matrix) -> None:
-        self.top, self.bottom, self.centre, self.half = top, bottom, centre, half
+    def __init__(self, top: Mixture, bottom: Mixture, center: Matrix, half: Matrix) -> None:
+        self.top, self.bottom, self.center, self.half = top, bottom, center, half
         self.scales, self.divisors = top.log_scales(), bottom.log_scales()
         self.a, self.b = top.precisions(), bottom.precisions()
         wide = np.broadcast_to(self.b, bottom.means.shape)
@@ -318,9 +315,9 @@ class _PairBlock:
         self.constants = self.divisors - (wide * np.square(bottom.means)).sum(axis=1)
 
     def bound(self) -> Vector:
-        n, rows = self.centre.shape[0], np.arange(self.centre.shape[0])
+        n, rows = self.center.shape[0], np.arange(self.center.shape[0])
         least, chosen = np.empty((n, self.top.k)), np.empty((n, self.top.k), dtype=np.intp)
-        chosen[:] = self._log_bottom(self.centre).argmax(axis=1)[:, None]
+        chosen[:] = self._log_bottom(self.center).argmax(axis=1)[:, None]
         for k in range(self.top.k):
             least[:, k] = self._highest(rows, np.full(n, k), chosen[:, k])[0]
         done = np.zeros(least.shape, dtype=np.bool_)
@@ -358,7 +355,7 @@ class _PairBlock:
     def _highest(self, rows: NDArray[np.intp], k: NDArray[np.intp], j: NDArray[np.intp]) -> tuple[Vector, Matrix]:
         """max over the box of log P_k / Q_j, rounded up, and where: in each coordinate one parabola on an interval."""
         a, b, mu, nu, c, h = (
-            self.a[k], self.b[j], self.top.means[k], self.bottom.means[j], self.centre[rows], self.half[rows]
+            self.a[k], self.b[j], self.top.means[k], self.bottom.means[j], self.center[rows], self.half[rows]
         )  # fmt: skip
         bend = a - b
         with np.errstate(divide="ignore", invalid="ignore"):

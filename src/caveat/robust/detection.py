@@ -113,8 +113,8 @@ def guaranteed_fpr_at_tpr(*, inlier: ArrayLike, outlier_upper: ArrayLike, tpr: f
     >>> guaranteed_fpr_at_tpr(inlier=[0.9, 0.8, 0.7, 0.6], outlier_upper=[0.3, 0.65, 0.75], tpr=0.75)
     0.3333333333333333
     """
-    known, bound = _strange(inlier, "inlier"), _strange(outlier_upper, "outlier_upper")
-    return metrics.fpr_at_tpr(inlier=known, outlier=bound, tpr=tpr, positive="inlier")
+    inliers, bound = _strange(inlier, "inlier"), _strange(outlier_upper, "outlier_upper")
+    return metrics.fpr_at_tpr(inlier=inliers, outlier=bound, tpr=tpr, positive="inlier")
 
 
 def guaranteed_aupr(
@@ -134,8 +134,8 @@ def guaranteed_aupr(
     >>> round(guaranteed_aupr(inlier=[0.9, 0.8, 0.7], outlier_upper=[0.3, 0.75]), 4)
     0.9167
     """
-    known, bound = _strange(inlier, "inlier"), _strange(outlier_upper, "outlier_upper")
-    return metrics.aupr(inlier=known, outlier=bound, positive=positive)
+    inliers, bound = _strange(inlier, "inlier"), _strange(outlier_upper, "outlier_upper")
+    return metrics.aupr(inlier=inliers, outlier=bound, positive=positive)
 
 
 def conformal_guaranteed_auroc(
@@ -172,8 +172,8 @@ def conformal_guaranteed_auroc(
     >>> print(conformal_guaranteed_auroc(inlier=rng.normal(3, 1, 1000), outlier_upper=rng.normal(1, 1, 500)))
     0.915 [0.892, 0.932] (95 % exact band, each side, n = 1000) Holds for every attack within the certified radius.
     """
-    known, bound = _strange(inlier, "inlier"), _strange(outlier_upper, "outlier_upper")
-    found = metrics.conformal_auroc(inlier=known, outlier=bound, delta=delta, method=method, ood=ood)
+    inliers, bound = _strange(inlier, "inlier"), _strange(outlier_upper, "outlier_upper")
+    found = metrics.conformal_auroc(inlier=inliers, outlier=bound, delta=delta, method=method, ood=ood)
     sentence = "Holds for every attack within the certified radius."
     return replace(found, caveat=f"{found.caveat} {sentence}".strip())
 
@@ -244,7 +244,7 @@ def sandwich(
     Traceback (most recent call last):
     caveat.errors.InputError: outlier_attacked must not exceed outlier_upper, got 0.7 at row 0. ...
     """
-    known = as_vector(inlier, "inlier", allow_infinite=True)
+    inliers = as_vector(inlier, "inlier", allow_infinite=True)
     clean = as_vector(outlier, "outlier", allow_infinite=True)
     attacked = as_vector(outlier_attacked, "outlier_attacked", allow_infinite=True)
     upper = as_vector(outlier_upper, "outlier_upper", allow_infinite=True)
@@ -259,14 +259,14 @@ def sandwich(
     attacked = np.maximum(attacked, clean)  # what is left is rounding, and the order of areas should not hang on it
     upper = np.maximum(upper, attacked)
     return Sandwich(
-        clean=metrics.auroc(inlier=-known, outlier=-clean),
-        adversarial=adversarial_auroc(inlier=known, outlier_attacked=attacked),
-        guaranteed=guaranteed_auroc(inlier=known, outlier_upper=upper),
-        conservative_clean=metrics.conservative_auroc(inlier=-known, outlier=-clean),
-        conservative_adversarial=adversarial_auroc(inlier=known, outlier_attacked=attacked, conservative=True),
-        conservative_guaranteed=guaranteed_auroc(inlier=known, outlier_upper=upper, conservative=True),
-        guaranteed_fpr95=guaranteed_fpr_at_tpr(inlier=known, outlier_upper=upper),
-        n_inlier=known.size,
+        clean=metrics.auroc(inlier=-inliers, outlier=-clean),
+        adversarial=adversarial_auroc(inlier=inliers, outlier_attacked=attacked),
+        guaranteed=guaranteed_auroc(inlier=inliers, outlier_upper=upper),
+        conservative_clean=metrics.conservative_auroc(inlier=-inliers, outlier=-clean),
+        conservative_adversarial=adversarial_auroc(inlier=inliers, outlier_attacked=attacked, conservative=True),
+        conservative_guaranteed=guaranteed_auroc(inlier=inliers, outlier_upper=upper, conservative=True),
+        guaranteed_fpr95=guaranteed_fpr_at_tpr(inlier=inliers, outlier_upper=upper),
+        n_inlier=inliers.size,
         n_outlier=clean.size,
         zero_gradient_share=zero_gradient_share,
     )

@@ -1,6 +1,6 @@
 """Layers of an exported network on arrays: what they do to a point, and what to a box. Float64, matrix products only.
 
-A box is a pair (centre, radius). Affine layers send the centre as they send a point and the radius through the absolute
+A box is a pair (center, radius). Affine layers send the center as they send a point and the radius through the absolute
 weights; monotone layers act on both ends. Each box is widened by what rounding can do, as in ``caveat.nn.bounds``.
 """
 
@@ -26,14 +26,14 @@ Pair = tuple[int, int]
 
 
 def rounding(terms: int) -> float:
-    """What a sum of ``terms`` products may be off by, for the bound and for who evaluates, relative to its parts."""
+    """What a sum of ``terms`` products may be off by, for the bound and for the evaluation, relative to its parts."""
     return float(2 * (terms + 4) * np.finfo(np.float64).eps)
 
 
 def widened(box: Box, terms: int) -> Box:
     """The box with room for the rounding of a sum of ``terms`` products with its entries."""
-    centre, radius = box
-    return centre, radius + rounding(terms) * (np.abs(centre) + radius)
+    center, radius = box
+    return center, radius + rounding(terms) * (np.abs(center) + radius)
 
 
 class Layer(ABC):
@@ -50,15 +50,15 @@ class Layer(ABC):
 
 def affine_box(box: Box, terms: int, point: Map, size: Map, constant: Array | float = 0.0) -> Box:
     """A box through an affine map; ``size`` is the map with absolute weights and no constant."""
-    centre, radius = widened(box, terms)
-    # Whoever begins a sum with the constant rounds at its size in every step.
-    return widened((point(centre), size(radius) + rounding(terms) * np.abs(constant)), 1)
+    center, radius = widened(box, terms)
+    # A sum that begins with the constant is rounded at its size in every step.
+    return widened((point(center), size(radius) + rounding(terms) * np.abs(constant)), 1)
 
 
 def monotone_box(box: Box, point: Map) -> Box:
     """A box through a map that rises with each entry."""
-    centre, radius = widened(box, 1)
-    lower, upper = point(centre - radius), point(centre + radius)
+    center, radius = widened(box, 1)
+    lower, upper = point(center - radius), point(center + radius)
     middle = (lower + upper) / 2
     return widened((middle, upper - middle), 1)
 
@@ -118,14 +118,14 @@ class Conv(Layer):
         n, out = x.shape[0], weight.shape[0]
         patches = _windows(_padded(x, self.padding), weight.shape[2:], self.stride, self.dilation)
         rows = patches.transpose(0, 2, 3, 1, 4, 5).reshape(-1, math.prod(weight.shape[1:]))  # im2col
-        made = rows @ weight.reshape(out, -1).T
-        return made.reshape(n, *patches.shape[2:4], out).transpose(0, 3, 1, 2)
+        products = rows @ weight.reshape(out, -1).T
+        return products.reshape(n, *patches.shape[2:4], out).transpose(0, 3, 1, 2)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Affine(Layer):
-    """scale x + shift for each channel (C,): a batch normalisation at rest."""
+    """scale x + shift for each channel (C,): a batch normalization at rest."""
 
     scale: Array
     shift: Array

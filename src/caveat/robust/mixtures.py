@@ -2,7 +2,7 @@ r"""Mixtures of Gaussians without correlations: the densities behind certificate
 
 $$ p(x) = \sum_k \alpha_k N(x; \mu_k, \mathrm{diag}(v_k)) $$
 
-It lies this low because both the arrays (``caveat.robust``) and the torch edge (``caveat.nn``) stand on it.
+Used by the arrays (``caveat.robust``) and by the torch edge (``caveat.nn``).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Vector = NDArray[np.float64]
 @final
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Weights, centres and variances of a mixture of Gaussians.
+    """Weights, centers and variances of a mixture of Gaussians.
 
     Parameters
     ----------
     weights
         Shares of the components (k,), positive, sum 1.
     means
-        Centres (k, d).
+        Centers (k, d).
     variances
         (k,): one for all coordinates of a component (spherical); (k, d): one for each (diagonal).
 
@@ -87,7 +87,7 @@ class Mixture:
         return self.variances.ndim == 1
 
     def log_scales(self) -> Vector:
-        """log alpha_k minus the log of the normalising constant of component k, shape (k,)."""
+        """log alpha_k minus the log of the normalizing constant of component k, shape (k,)."""
         log_det = self.d * np.log(self.variances) if self.spherical else np.log(self.variances).sum(axis=1)
         return np.asarray(np.log(self.weights) - (self.d * np.log(2 * np.pi) + log_det) / 2)
 
@@ -101,7 +101,7 @@ class Mixture:
         far = np.empty((rows.shape[0], self.k))
         for k, (mean, precision) in enumerate(zip(self.means, self.precisions(), strict=True)):
             for block in row_blocks(rows.shape[0], row_bytes=8 * self.d):
-                # An expanded square loses digits where x is close to a centre, and closeness is what matters here.
+                # An expanded square loses digits where x is close to a center, and closeness is what matters here.
                 far[block, k] = np.square(rows[block] - mean) @ np.broadcast_to(precision, self.d)
         return np.asarray(self.log_scales() - far)
 
@@ -119,7 +119,7 @@ def fit_mixture(
     iterations: int = 30,
     floor: float = 1e-4,
 ) -> Mixture:
-    """A mixture by expectation-maximisation from a k-means start (scikit-learn's).
+    """A mixture by expectation-maximization from a k-means start (scikit-learn's).
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def fit_mixture(
 
 
 def _common(rows: NDArray[np.floating], k: int, rng: np.random.Generator, iterations: int, floor: float) -> Mixture:
-    """Expectation-maximisation with one variance for all components."""
+    """Expectation-maximization with one variance for all components."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
@@ -188,7 +188,7 @@ def _common(rows: NDArray[np.floating], k: int, rng: np.random.Generator, iterat
         counts = share.sum(axis=0) + np.finfo(float).tiny
         before, weights = variance, counts / rows.shape[0]
         means = (share.T.astype(rows.dtype) @ rows).astype(np.float64) / counts[:, None]
-        # The mean squared distance to the new centres: squares of rows minus squares of centres, by their weights.
+        # The mean squared distance to the new centers: squares of rows minus squares of centers, by their weights.
         variance = max(0.0, float(lengths.sum() - counts @ np.square(means).sum(axis=1)) / rows.size) + floor
         if abs(variance - before) <= 1e-4 * before:
             break

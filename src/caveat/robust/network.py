@@ -9,7 +9,7 @@ paddings), global_avg_pool; a layer without arrays has an empty ``args``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,10 +43,17 @@ __all__ = ["Network"]
 Array = NDArray[np.float64]
 Clip = tuple[float, float] | None
 _LAST = 8 * np.finfo(np.float64).eps  # rounding of the last step, from differences to a log-probability
-_FIELDS = {
-    "dense": ("weight", "bias"), "conv": ("weight", "bias", "args"), "affine": ("scale", "shift"), "relu": ("args",),
-    "flatten": ("args",), "max_pool": ("args",), "avg_pool": ("args",), "global_avg_pool": ("args",),
-}  # fmt: skip
+_KINDS: Mapping[str, tuple[Callable[..., Layer], tuple[str, ...], int]] = {  # the layer, its arrays, how many args
+    "dense": (Dense, ("weight", "bias"), 0),
+    "conv": (Conv, ("weight", "bias"), 7),
+    "affine": (Affine, ("scale", "shift"), 0),
+    "relu": (ReLU, (), 0),
+    "flatten": (Flatten, (), 0),
+    "max_pool": (MaxPool, (), 6),
+    "avg_pool": (AveragePool, (), 6),
+    "global_avg_pool": (GlobalAverage, (), 0),
+}
+_AXES = {"dense": 2, "conv": 4, "affine": 1}  # of the first array
 
 
 @final
@@ -69,23 +76,18 @@ class Network:
     @classmethod
     def of(cls, arrays: Mapping[str, ArrayLike]) -> Self:
         """A network from named arrays, as ``nn.export_network`` gives them."""
-        found: dict[int, tuple[str, dict[str, Any]]] = {}
+        parts: dict[int, tuple[str, dict[str, Array]]] = {}
         for key, value in as_kind(arrays, Mapping, "arrays").items():
             number, kind, field = [*key.split("."), "", ""][:3]
-            if not number.isdigit() or kind not in _FIELDS or field not in _FIELDS[kind]:
+            if not number.isdigit() or kind not in _KINDS or field not in _fields(kind):
                 raise InputError(f"array '{key}' is not the part of a layer. Names are <number>.<kind>.<field>, "
-                                 f"with kinds {', '.join(_FIELDS)}.")  # fmt: skip
+                                 f"with kinds {', '.join(_KINDS)}.")  # fmt: skip
             array = as_real_array(value, key).astype(np.float64)
             check_finite(array, key)
-            found.setdefault(int(number), (kind, {}))[1][field] = array
-        if sorted(found) != list(range(len(found))) or not found:
-            raise InputError(f"layers must be numbered 0, 1, 2, ... without a gap, got {sorted(found)}.")
-        for place, (kind, fields) in found.items():
-            if missing := set(_FIELDS[kind]) - set(fields):
-                raise InputError(f"layer {place} ({kind}) lacks {', '.join(sorted(missing))}.")
-            if len(_FIELDS[kind]) > 1:
-                _demand_shapes(place, kind, fields)
-        layers = tuple(_layer(kind, fields) for _, (kind, fields) in sorted(found.items()))
+            parts.setdefault(int(number), (kind, {}))[1][field] = array
+        if sorted(parts) != list(range(len(parts))) or not parts:
+            raise InputError(f"layers must be numbered 0, 1, 2, ... without a gap, got {sorted(parts)}.")
+        layers = tuple(_layer(place, *part) for place, part in sorted(parts.items()))
         if not isinstance(layers[-1], Dense):
             raise InputError(f"the last layer must be dense, got {type(layers[-1]).__name__}.")
         return cls(layers)
@@ -103,7 +105,7 @@ class Network:
         try:
             return cls.of(load(read_bytes(Path(path))))
         except SafetensorError as error:
-            raise InputError(f"{path} is damaged or no safetensors file ({error}). Write it again.") from None
+            raise InputError(f"{path} is damaged or not a safetensors file ({error}). Write it again.") from None
 
     @property
     def n_classes(self) -> int:
@@ -112,14 +114,14 @@ class Network:
     def logits(self, x: ArrayLike) -> Array:
         """Logits (n, K) of inputs (n, ...)."""
         rows = _inputs(x, None)
-        found = []
+        logits = []
         with _named_shapes(rows):
             for block in self._blocks(rows):
                 part = rows[block]
                 for layer in self.layers:
                     part = layer.point(part)
-                found.append(part)
-        return np.concatenate(found)
+                logits.append(part)
+        return np.concatenate(logits)
 
     def difference_bounds(self, x: ArrayLike, epsilon: float, *, clip: Clip = (0.0, 1.0)) -> Array:
         """Upper bounds (n, K, K) of f_k - f_l over all inputs within epsilon, with the last layer elided."""
@@ -167,7 +169,7 @@ class Network:
         return row_blocks(rows.shape[0], row_bytes=8 * rows[0].size * 16)
 
     def _differences(self, x: Array, epsilon: float, clip: Clip) -> Iterator[tuple[Array, Array]]:
-        """For each class k the differences f_k - f_l (n, K) at the centre, and the most that they can change by."""
+        """For each class k the differences f_k - f_l (n, K) at the center, and the most that they can change by."""
         low, high = x - epsilon, x + epsilon
         if clip is not None:
             low, high = np.maximum(low, clip[0]), np.minimum(high, clip[1])
@@ -176,9 +178,9 @@ class Network:
         for layer in self.layers[:-1]:
             box = layer.box(box)
         head = self._head
-        centre, radius = widened(box, head.terms)
-        logits = head.point(centre)
-        sizes = ((np.abs(centre) + radius) @ np.abs(head.weight).T + np.abs(head.bias)) * rounding(head.terms)
+        center, radius = widened(box, head.terms)
+        logits = head.point(center)
+        sizes = ((np.abs(center) + radius) @ np.abs(head.weight).T + np.abs(head.bias)) * rounding(head.terms)
         for k, row in enumerate(head.weight):
             spread = radius @ np.abs(row - head.weight).T + sizes + sizes[:, k, None]
             spread[:, k] = 0
@@ -187,46 +189,30 @@ class Network:
 
 @contextmanager
 def _named_shapes(rows: Array) -> Iterator[None]:
-    """Layers that do not fit the inputs, or each other, are said in the terms of the caller."""
+    """Report layers that do not fit the inputs, or each other, by the shape of the inputs."""
     try:
         yield
     except (ValueError, IndexError) as error:
         raise InputError(f"the network cannot take inputs of shape {rows.shape[1:]}: {error}.") from None
 
 
-def _demand_shapes(place: int, kind: str, fields: Mapping[str, Array]) -> None:
-    main, second = _FIELDS[kind][:2]
-    axes = {"dense": 2, "conv": 4, "affine": 1}[kind]
-    if fields[main].ndim != axes or fields[second].shape != fields[main].shape[:1] or not fields[main].size:
-        raise InputError(f"layer {place} ({kind}) needs {main} of {axes} axes and {second} as long as its first, "
-                         f"got shapes {fields[main].shape} and {fields[second].shape}.")  # fmt: skip
+def _fields(kind: str) -> tuple[str, ...]:
+    _, arrays, args = _KINDS[kind]
+    return (*arrays, "args") if args or not arrays else arrays
 
 
-def _layer(kind: str, fields: Mapping[str, Array]) -> Layer:
-    args = tuple(int(value) for value in np.ravel(fields.get("args", np.empty(0))))
-    match kind:
-        case "dense":
-            return Dense(fields["weight"], fields["bias"])
-        case "affine":
-            return Affine(fields["scale"], fields["shift"])
-        case "conv":
-            _demand_args(kind, args, 7)
-            stride, padding, dilation = zip(args[0:6:2], args[1:6:2], strict=True)
-            return Conv(fields["weight"], fields["bias"], stride, padding, dilation, args[6])
-        case "max_pool" | "avg_pool":
-            _demand_args(kind, args, 6)
-            window, stride, padding = zip(args[0::2], args[1::2], strict=True)
-            return (MaxPool if kind == "max_pool" else AveragePool)(window, stride, padding)
-        case "relu":
-            return ReLU()
-        case "flatten":
-            return Flatten()
-    return GlobalAverage()
-
-
-def _demand_args(kind: str, args: tuple[int, ...], count: int) -> None:
+def _layer(place: int, kind: str, fields: Mapping[str, Array]) -> Layer:
+    make, names, count = _KINDS[kind]
+    if missing := set(_fields(kind)) - set(fields):
+        raise InputError(f"layer {place} ({kind}) lacks {', '.join(sorted(missing))}.")
+    arrays = [fields[name] for name in names]
+    if names and (arrays[0].ndim != _AXES[kind] or arrays[1].shape != arrays[0].shape[:1] or not arrays[0].size):
+        raise InputError(f"layer {place} ({kind}) needs {names[0]} of {_AXES[kind]} axes and {names[1]} as long as its "
+                         f"first, got shapes {arrays[0].shape} and {arrays[1].shape}.")  # fmt: skip
+    args = [int(value) for value in np.ravel(fields["args"])] if count else []
     if len(args) != count:
         raise InputError(f"a layer '{kind}' needs args of {count} whole numbers, got {len(args)}.")
+    return make(*arrays, *zip(args[0:6:2], args[1:6:2], strict=True), *args[6:])
 
 
 def _inputs(x: ArrayLike, clip: Clip) -> Array:

@@ -66,11 +66,11 @@ def smoothed_quantile_bounds(
     shift = _shift(radius, sigma)
     n, m = rows.shape
     each = as_level(delta, "delta") / 2 / (n if together else 1)
-    centre = float(ndtri(as_level(p, "p")))
+    center = float(ndtri(as_level(p, "p")))
     # Not interpolated: a median of Bin(m, p) lies within one of m p, so that this rank is never outside the other two.
     rank = math.ceil(m * exact_level(p, "p"))
-    upper_rank = _rank_above(m, float(ndtr(centre + shift)), each)
-    lower_rank = m + 1 - _rank_above(m, float(ndtr(shift - centre)), each)  # the same, counted from the other end
+    upper_rank = _rank_above(m, float(ndtr(center + shift)), each)
+    lower_rank = m + 1 - _rank_above(m, float(ndtr(shift - center)), each)  # the same, counted from the other end
     return ScoreBounds(
         value=rows[:, rank - 1].copy(),
         lower=rows[:, lower_rank - 1].copy() if lower_rank >= 1 else np.full(n, -np.inf),
@@ -114,7 +114,8 @@ def smoothed_mean_bounds(
     n, m = rows.shape
     each = as_level(delta, "delta") / 2 / (n if together else 1)
     shift, mean = _shift(radius, sigma), rows.mean(axis=1)
-    low, high = _exact(rows.sum(axis=1), m, each) if kind == "votes" else _hoeffding(mean, m, each)
+    off = math.sqrt(math.log(1 / each) / (2 * m))
+    low, high = _exact(rows.sum(axis=1), m, each) if votes else (np.maximum(mean - off, 0), np.minimum(mean + off, 1))
     return ScoreBounds(
         value=mean, lower=np.asarray(ndtr(ndtri(low) - shift)), upper=np.asarray(ndtr(ndtri(high) + shift)),
         epsilon=float(radius), method=f"mean smoothing ({kind}), sigma {sigma:g}, {m} samples, delta {delta:g}",
@@ -136,8 +137,3 @@ def _exact(hits: NDArray[np.float64], m: int, delta: float) -> tuple[NDArray[np.
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), m - hits + 1, delta), 0.0)
     high = np.where(hits < m, betaincinv(hits + 1, np.maximum(m - hits, 1), 1 - delta), 1.0)
     return low, high
-
-
-def _hoeffding(mean: NDArray[np.float64], m: int, delta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    off = math.sqrt(math.log(1 / delta) / (2 * m))
-    return np.maximum(mean - off, 0), np.minimum(mean + off, 1)

@@ -24,13 +24,13 @@ def maximal_cliques(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list
     >>> maximal_cliques(tied, np.array([1.0, 2.0, 3.0]))
     [(0, 1), (1, 2)]
     """
-    found = _windows(tied, ranks)
-    if found is None:
+    cliques = _windows(tied, ranks)
+    if cliques is None:
         import networkx as nx
 
         graph = nx.from_numpy_array(np.triu(tied, 1))
-        found = [tuple(sorted(clique, key=lambda i: (ranks[i], i))) for clique in nx.find_cliques(graph)]
-    return sorted(found, key=lambda clique: (ranks[list(clique)].mean(), clique))
+        cliques = [tuple(sorted(clique, key=lambda i: (ranks[i], i))) for clique in nx.find_cliques(graph)]
+    return sorted(cliques, key=lambda clique: (ranks[list(clique)].mean(), clique))
 
 
 def _windows(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list[tuple[int, ...]] | None:
@@ -59,19 +59,14 @@ def layers(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list[tuple[in
     [(0, 1), (2,)]
     """
     left = sorted(range(ranks.size), key=lambda i: (ranks[i], i))
-    found = []
+    groups = []
     while left:
         part = maximal_cliques(tied[np.ix_(left, left)], ranks[left])
         with_best = [clique for clique in part if 0 in clique]
         chosen = max(with_best, key=lambda clique: (len(clique), -ranks[[left[i] for i in clique]].mean()))
-        found.append(tuple(left[i] for i in chosen))
-        left = _without(left, chosen)
-    return found
-
-
-def _without(items: Sequence[int], positions: Sequence[int]) -> list[int]:
-    taken = set(positions)
-    return [item for i, item in enumerate(items) if i not in taken]
+        groups.append(tuple(left[i] for i in chosen))
+        left = [method for method in left if method not in groups[-1]]
+    return groups
 
 
 def stack_bars(bars: Sequence[tuple[float, float]]) -> list[int]:

@@ -34,7 +34,7 @@ def compare(
 
     Friedman on mid-ranks, then all pairs (Conover-Holm by default), then the maximal cliques of the pairs that do not
     differ at ``alpha``, and non-overlapping layers from best to worst. Where the Iman-Davenport test (for small tables
-    the exact one) does not reject that all methods are alike, nothing is told apart: one clique, one layer.
+    the exact one) does not reject that all methods are alike, no methods are told apart: one clique, one layer.
     Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection ...", section 4.2 and
     appendix C.
 

@@ -15,6 +15,7 @@ from caveat.stats.ranks import ROUNDING, agreement_p_value, tie_levels
 __all__ = ["POSTHOC", "Posthoc", "critical_difference", "doubtful_pairs", "holm", "pairwise_p_values"]
 
 Posthoc = Literal["conover", "nemenyi", "wilcoxon"]
+Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 POSTHOC: tuple[Posthoc, ...] = ("conover", "nemenyi", "wilcoxon")
 
 
@@ -33,10 +34,10 @@ def pairwise_p_values(values: NDArray[np.float64], ranks: NDArray[np.float64], p
     check_known(posthoc, POSTHOC, "post-hoc test")
     k = ranks.shape[1]
     upper = np.triu_indices(k, 1)
-    if posthoc == "conover":
-        adjusted = _conover(ranks, upper)
+    if posthoc == "wilcoxon":
+        adjusted = holm(_wilcoxon(values, upper))
     else:
-        adjusted = _nemenyi(ranks, upper) if posthoc == "nemenyi" else holm(_wilcoxon(values, upper))
+        adjusted = (_conover if posthoc == "conover" else _nemenyi)(ranks, upper)
     matrix = np.ones((k, k))
     matrix[upper] = adjusted
     matrix.T[upper] = adjusted
@@ -86,16 +87,14 @@ def critical_difference(k: int, blocks: int, alpha: float) -> float:
     return float(studentized_range.ppf(1 - alpha, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * blocks)))
 
 
-def _conover(ranks: NDArray[np.float64], upper: tuple[NDArray[np.intp], NDArray[np.intp]]) -> NDArray[np.float64]:
+def _conover(ranks: NDArray[np.float64], upper: Pairs) -> NDArray[np.float64]:
     agreement = agreement_p_value(ranks)
     if agreement is None:
         return _adjusted(ranks, upper, _pooled_variance(ranks))
     return np.where(ranks[0][upper[0]] == ranks[0][upper[1]], 1.0, agreement)
 
 
-def _adjusted(
-    ranks: NDArray[np.float64], upper: tuple[NDArray[np.intp], NDArray[np.intp]], variance: float
-) -> NDArray[np.float64]:
+def _adjusted(ranks: NDArray[np.float64], upper: Pairs, variance: float) -> NDArray[np.float64]:
     """Two-sided t tests of the differences of rank sums, given their variance, after Holm."""
     blocks, k = ranks.shape
     sums = ranks.sum(axis=0)
@@ -110,7 +109,7 @@ def _pooled_variance(ranks: NDArray[np.float64]) -> float:
     return float(2 * residual / ((blocks - 1) * (k - 1)))
 
 
-def _nemenyi(ranks: NDArray[np.float64], upper: tuple[NDArray[np.intp], NDArray[np.intp]]) -> NDArray[np.float64]:
+def _nemenyi(ranks: NDArray[np.float64], upper: Pairs) -> NDArray[np.float64]:
     from scipy.stats import studentized_range
 
     blocks, k = ranks.shape
@@ -121,17 +120,17 @@ def _nemenyi(ranks: NDArray[np.float64], upper: tuple[NDArray[np.intp], NDArray[
     return np.asarray(tail[where])
 
 
-def _wilcoxon(values: NDArray[np.float64], upper: tuple[NDArray[np.intp], NDArray[np.intp]]) -> NDArray[np.float64]:
+def _wilcoxon(values: NDArray[np.float64], upper: Pairs) -> NDArray[np.float64]:
     from scipy.stats import wilcoxon
 
     if not np.isfinite(values).all():
         raise InputError("wilcoxon needs finite values: it ranks their differences. Use conover, which ranks values.")
-    found = np.ones(upper[0].size)
+    p_values = np.ones(upper[0].size)
     for pair, (i, j) in enumerate(zip(*upper, strict=True)):
         signed = _signed_levels(values[:, i], values[:, j])
         if (signed != 0).any():
-            found[pair] = wilcoxon(signed).pvalue
-    return found
+            p_values[pair] = wilcoxon(signed).pvalue
+    return p_values
 
 
 def _signed_levels(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -158,14 +158,8 @@ def agreement_p_value(ranks: NDArray[np.float64]) -> float | None:
 def tie_levels(values: NDArray[np.float64], noise: NDArray[np.float64]) -> NDArray[Any]:
     """Whole numbers 0, 1, ... in the order of the values along the last axis, equal where values differ by noise only.
 
-    Ties must not depend on the unit of a table, percent or fractions.
-
-    Parameters
-    ----------
-    values
-        Without NaN; infinities tie with themselves.
-    noise
-        How far each value may be off, finite, in the shape of ``values``.
+    Ties must not depend on the unit of a table, percent or fractions. ``noise``: how far each value may be off.
+    Infinities tie with themselves.
 
     Examples
     --------

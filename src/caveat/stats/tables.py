@@ -54,11 +54,12 @@ def read_blocks(
     else:
         columns = read_columns(table)
         keys = [block] if isinstance(block, str) else list(block or [])
-        for name in [*keys, *(c for c in (method, value) if c is not None)]:
+        for name in [*keys, *filter(None, (method, value))]:
             check_known(name, columns, "column")
-        values, names = (
-            _from_wide(columns, keys) if method is None or value is None else _from_long(columns, keys, method, value)
-        )
+        if method is not None and value is not None:
+            values, names = _from_long(columns, keys, method, value)
+        else:
+            values, names = _from_wide(columns, keys)
         if methods is not None:
             for name in methods:
                 check_known(name, names, "method")
@@ -66,9 +67,8 @@ def read_blocks(
                 raise InputError(f"methods must be different names, got {list(methods)}.")
             values, names = values[:, [names.index(name) for name in methods]], list(methods)
     complete = ~np.isnan(values).any(axis=1)
-    lacking = np.flatnonzero(np.isnan(values[~complete]).any(axis=0))
-    missing = tuple(names[i] for i in lacking)
-    return Blocks(values[complete], tuple(names), int((~complete).sum()), missing)
+    missing = np.flatnonzero(np.isnan(values).any(axis=0))
+    return Blocks(values[complete], tuple(names), int((~complete).sum()), tuple(names[i] for i in missing))
 
 
 def read_columns(table: Any) -> Columns:
@@ -95,11 +95,10 @@ def keep_rows(columns: Columns, where: Mapping[str, str]) -> Columns:
     kept = np.ones(next(iter(columns.values())).size, dtype=np.bool_)
     for name, wanted in where.items():
         check_known(name, columns, "column")
-        found = np.asarray([str(cell) == wanted for cell in columns[name].tolist()])
-        if not found.any():
-            values = sorted({str(cell) for cell in columns[name].tolist()})
-            raise InputError(f"no row has {name} = {wanted}; it has {', '.join(values[:20])}.")
-        kept &= found
+        cells = [str(cell) for cell in columns[name].tolist()]
+        if wanted not in cells:
+            raise InputError(f"no row has {name} = {wanted}; it has {', '.join(sorted(set(cells))[:20])}.")
+        kept &= np.asarray([cell == wanted for cell in cells])
     if not kept.any():
         raise InputError(f"no row has {' and '.join(f'{k} = {v}' for k, v in where.items())}.")
     return {name: column[kept] for name, column in columns.items()}
@@ -166,14 +165,14 @@ def _from_array(table: Any, methods: Sequence[str] | None) -> tuple[NDArray[np.f
 
 
 def _from_wide(columns: Columns, keys: list[str]) -> tuple[NDArray[np.float64], list[str]]:
-    names = [name for name in columns if name not in keys]
+    names, numbers = [name for name in columns if name not in keys], []
     for name in names:
         try:
-            _as_numbers(columns[name], name)
+            numbers.append(_as_numbers(columns[name], name))
         except InputError:
             raise InputError(f"column '{name}' is not numeric. In a wide table every column is a method; for a long "
                              "one name its block, method and value columns.") from None  # fmt: skip
-    return np.column_stack([_as_numbers(columns[name], name) for name in names]), names
+    return np.column_stack(numbers), names
 
 
 def _from_long(columns: Columns, keys: list[str], method: str, value: str) -> tuple[NDArray[np.float64], list[str]]:
@@ -203,9 +202,8 @@ def _as_numbers(column: NDArray[Any], name: str) -> NDArray[np.float64]:
     if column.dtype.kind in "biuf":
         return column.astype(np.float64)
     try:
-        return np.asarray([np.nan if _is_missing(cell) else float(cell) for cell in column.ravel().tolist()]).reshape(
-            column.shape
-        )
+        cells = [np.nan if _is_missing(cell) else float(cell) for cell in column.ravel().tolist()]
+        return np.asarray(cells).reshape(column.shape)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"column '{name}' must hold numbers ({error}).") from None
 
