@@ -26,9 +26,9 @@ def main() -> None:
              "alarm": lambda calibration=calibration: DriftAlarm(calibration).update(stream)},
             REPEATS,
         )  # fmt: skip
-        print(f"n = {n:>7,}: urn {POINTS / seconds['urn']:>9,.0f} points/s, "
-              f"{seconds['urn'] / seconds['sort']:5.1f} sorts; "
-              f"urn and bettors {POINTS / seconds['alarm']:>9,.0f} points/s, {seconds['alarm'] / seconds['sort']:5.1f} sorts")  # fmt: skip
+        urn, alarm = (seconds[name] for name in ("urn", "alarm"))
+        print(f"n = {n:>7,}: urn {POINTS / urn:>9,.0f} points/s, {urn / seconds['sort']:5.1f} sorts; "
+              f"urn and bettors {POINTS / alarm:>9,.0f} points/s, {alarm / seconds['sort']:5.1f} sorts")  # fmt: skip
 
 
 if __name__ == "__main__":

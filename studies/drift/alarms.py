@@ -3,8 +3,8 @@
     python studies/drift/alarms.py
 
 Every stream is simulated, so that it is known when nothing changes. "Fixed" bets on p-values against a fixed
-calibration set, as conformal test martingales are often used ("jumper": with the simple jumper alone); "urn" on the p-values of
-`caveat.drift.RankUrn`, with the same bettors. Writes alarms.json, and the figure of docs/drift.md.
+calibration set, as conformal test martingales are often used; "jumper" does so with the simple jumper alone; "urn" bets
+on the p-values of `caveat.drift.RankUrn`, with the same bettors. Writes alarms.json, and the figure of docs/drift.md.
 """
 
 from __future__ import annotations

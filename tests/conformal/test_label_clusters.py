@@ -106,6 +106,7 @@ def test_p_values_and_pac_follow_the_clusters():
     pac = SplitSets(alpha=0.1, by=LabelClusters(clusters=2), delta=0.05).calibrate(both[:1500])
     assert (pac.thresholds_ > sets.thresholds_).all()
     assert "each of 2 groups by itself" in pac.caveat_
+    assert "within each cluster of labels, not within each label" in str(sets.predict(both[1500:]))
 
 
 def test_rare_classes_keep_the_promise_of_the_pooled_cluster():

@@ -76,6 +76,13 @@ def test_data_with_nothing_in_common_promise_nothing():
     assert "Nothing can be promised" in str(alone.promise(0.1))
 
 
+def test_other_rows_weigh_no_more_than_those_that_were_seen():
+    rng = np.random.default_rng(6)
+    weights = shift_weights(source=rng.normal(size=(200, 1)), target=rng.normal(1, size=(200, 1)))
+    most = max(weights.source.max(), weights.target.max())
+    assert weights.at([[50.0], [1.0]])[0] == most > weights.at([[1.0]])[0]
+
+
 @pytest.fixture(scope="module")
 def shifted_digits():
     """Digits of a weak model; a row goes to the target with odds exp(d), d a known direction towards hard rows.

@@ -71,10 +71,15 @@ class ShiftWeights:
         return effective_n(self.source)
 
     def at(self, features: ArrayLike) -> Vector:
-        """Weights of other rows (k, D), shape (k,): the mean over the folds."""
+        """Weights of other rows (k, D), shape (k,): the mean over the folds.
+
+        At most the largest weight of the rows that estimated them: beyond it a ratio is extrapolated, and one row with
+        a huge weight would decide alone.
+        """
         rows = as_matrix(features, "features", width=self.width).astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            return check_result(np.mean([ratio(rows) for ratio in self.ratios], axis=0), "the weight")
+            weights = check_result(np.mean([ratio(rows) for ratio in self.ratios], axis=0), "the weight")
+        return np.asarray(np.minimum(weights, max(self.source.max(), self.target.max())))
 
     def promise(self, alpha: float) -> Promise:
         """What sets calibrated on the source rows with these weights promise at ``alpha``."""

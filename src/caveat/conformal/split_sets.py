@@ -167,7 +167,8 @@ class SplitSets:
         self.level_, too_few = promise.among(self.grouped_).kept_by(self.grouped_, by_group=self.by is not None)
         if too_few:
             warnings.warn(too_few, CaveatWarning, stacklevel=2)
-        self.caveat_ = " ".join(filter(None, (too_few, promise.scope(self.grouped_.names.size))))
+        within = "Coverage holds within each cluster of labels, not within each label." if by == "cluster" else ""
+        self.caveat_ = " ".join(filter(None, (too_few, within, promise.scope(self.grouped_.names.size))))
         return self
 
     def predict(
