@@ -110,7 +110,7 @@ def draw(path: Path) -> None:
         paths = quiet_paths(100, seed, LENGTH)
         for axis, kind in zip(axes, titles, strict=True):
             rang = paths[kind].max() >= 2
-            axis.plot(np.arange(1, LENGTH + 1)[::50], paths[kind][::50], lw=0.9, color="#c44e52" if rang else "#8c8c8c")
+            axis.plot(np.arange(1, LENGTH + 1)[::200], paths[kind][::200], lw=0.9, color="#c44e52" if rang else "#8c8c8c")
     for axis, title in zip(axes, titles.values(), strict=True):
         axis.axhline(2, color="black", lw=1, ls="--")
         axis.set(title=title, xlabel="points of a quiet stream", ylim=(-6, 8))
