@@ -151,9 +151,9 @@ def test_holm_covers_the_questions_that_are_asked():
     ("n", "error", "trials"),
     [
         (150, 0.15, 300),
-        pytest.param(200, 0.1, 4000, marks=pytest.mark.slow),
-        pytest.param(400, 0.05, 4000, marks=pytest.mark.slow),
-        pytest.param(1000, 0.2, 2000, marks=pytest.mark.slow),
+        pytest.param(200, 0.1, 2000, marks=pytest.mark.slow),
+        pytest.param(400, 0.05, 2000, marks=pytest.mark.slow),
+        pytest.param(1000, 0.2, 800, marks=pytest.mark.slow),
     ],
 )
 def test_the_verdict_keeps_its_level(n, error, trials):
