@@ -113,7 +113,7 @@ def draw(path: Path) -> None:
             axis.plot(np.arange(1, LENGTH + 1)[::200], paths[kind][::200], lw=0.9, color="#c44e52" if rang else "#8c8c8c")
     for axis, title in zip(axes, titles.values(), strict=True):
         axis.axhline(2, color="black", lw=1, ls="--")
-        axis.set(title=title, xlabel="points of a quiet stream", ylim=(-6, 8))
+        axis.set(title=title, xlabel="points of a quiet stream", ylim=(-3, 8), xticks=(0, 10_000, 20_000))
     axes[0].set_ylabel("evidence for drift, log10")
     axes[0].annotate("alarm line, 1 %", (LENGTH, 2), ha="right", va="bottom", fontsize=8)
     figure.savefig(path, metadata={"Date": None})

@@ -18,7 +18,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._internal.checks import Rng, as_able, as_flag, as_labels, check_known, check_same
+from caveat._internal.checks import Rng, as_able, as_count, as_flag, as_labels, as_vector, check_known, check_same
 from caveat._internal.streams import draws_for
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._ranked import label_ranks
@@ -155,19 +155,32 @@ class SplitSets:
             self.grouped_ = GroupedScores.of(scores, names[self._column_group[labels]], names=names)
         else:
             self.grouped_ = GroupedScores.of(scores, self._groups(outputs, None if callable(self.by) else self.by))
-        promise = Promise(self.alpha, self.delta, self.joint)
-        self._cuts = self.grouped_.thresholds(promise.among(self.grouped_).rank)
         if by == "label_rank":
             share = (self.by if isinstance(self.by, LabelRanks) else LabelRanks()).share
             self._ranked = RankedScores(scores, ranks, labels, self.n_classes_, self.alpha, share)
+        return self._set_thresholds()
+
+    def restore(self, scores: ArrayLike, n_classes: int) -> Self:
+        """Set the threshold from kept nonconformity of calibration rows, ``grouped_.scores``, without groups."""
+        if self.by is not None:
+            raise InputError("sets by group cannot be restored from scores alone. Calibrate them again.")
+        self.n_classes_, self.randomised_ = as_count(n_classes, "n_classes"), False
+        self._weighted, self._ranked, self._column_group = None, None, None
+        self.grouped_ = GroupedScores.of(as_vector(scores, "scores", allow_infinite=True))
+        return self._set_thresholds()
+
+    def _set_thresholds(self) -> Self:
+        rule, promise = self.nonconformity.fine, Promise(self.alpha, self.delta, self.joint)
+        self._cuts = self.grouped_.thresholds(promise.among(self.grouped_).rank)
+        if self._ranked is not None:
             self._cuts = self._ranked.thresholds()
         self.thresholds_ = self._cuts + rule.less
         if self.by is None:
             self.threshold_, self.calibration_ = float(self.thresholds_[0]), self.grouped_.scores + rule.less
         self.level_, too_few = promise.among(self.grouped_).kept_by(self.grouped_, by_group=self.by is not None)
         if too_few:
-            warnings.warn(too_few, CaveatWarning, stacklevel=2)
-        within = "Coverage holds within each cluster of labels, not within each label." if by == "cluster" else ""
+            warnings.warn(too_few, CaveatWarning, stacklevel=3)
+        within = "Coverage holds within each cluster of labels, not within each label." if self._by == "cluster" else ""
         self.caveat_ = " ".join(filter(None, (too_few, within, promise.scope(self.grouped_.names.size))))
         return self
 

@@ -20,7 +20,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -82,11 +82,12 @@ class Guard:
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(3, size=1200)
     >>> logits = 6 * np.eye(3)[labels] + rng.normal(size=(1200, 3))
-    >>> guard = Guard("energy", risk=0.05).calibrate(Outputs(logits=logits[:1000], labels=labels[:1000]))
+    >>> guard = Guard("energy", risk=0.05)
+    >>> guard = guard.calibrate(Outputs(logits=logits[:1000], labels=labels[:1000]), date="2026-11-18")
     >>> guard(Outputs(logits=logits[1000:]))
     Verdicts(n=200: 185 accept, 11 abstain, 4 outlier)
     >>> print(guard.promises[0])
-    At most 5 % of in-distribution inputs are rejected, with 95 % confidence (n = 1000 calibration rows).
+    At most 5 % of in-distribution inputs are rejected, with 95 % confidence (n = 1000 calibration rows, 2026-11-18).
     """
 
     score: str | Score | Sequence[str | Score] = "energy"
@@ -335,7 +336,9 @@ def _made(value: str | Score, name: str) -> Score:
 
 
 def _dated(promise: Promise, date: str, splits: Mapping[str, Any]) -> Promise:
-    return promise
+    digests = {role: hashlib.sha256(json.dumps(marks, sort_keys=True).encode()).hexdigest()
+               for role, marks in splits.items()}  # fmt: skip
+    return replace(promise, calibrated_at=date, splits=digests)
 
 
 def _fingerprints(outputs: Outputs) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
 __all__ = ["Promise"]
@@ -36,6 +37,10 @@ class Promise:
         How it was made, and what must be true for it to hold.
     remedy
         Empty where the promise is made; otherwise nothing is promised, and this says what would be needed.
+    calibrated_at
+        Day of the calibration; empty where that was not recorded.
+    splits
+        Role -> SHA-256 of the rows that had it (training, calibration), where they were recorded.
 
     Examples
     --------
@@ -51,6 +56,8 @@ class Promise:
     method: str
     assumption: str
     remedy: str = ""
+    calibrated_at: str = ""
+    splits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
@@ -59,7 +66,7 @@ class Promise:
 
     def to_dict(self) -> dict[str, Any]:
         """The promise as plain values, for machines, with its sentence."""
-        return asdict(self) | {"holds": self.holds, "sentence": str(self)}
+        return vars(self) | {"splits": dict(self.splits)} | {"holds": self.holds, "sentence": str(self)}
 
     def __str__(self) -> str:
         share = f"{self.bound:.4g}" if self.what == "expected loss" else f"{100 * self.bound:.4g} %"
@@ -70,4 +77,5 @@ class Promise:
             if self.confidence is None
             else f"with {100 * self.confidence:.4g} % confidence"
         )
-        return f"{_SENTENCES[self.what].format(bound=share)}, {how} (n = {self.n} calibration rows)."
+        rows = f"n = {self.n} calibration rows" + (f", {self.calibrated_at}" if self.calibrated_at else "")
+        return f"{_SENTENCES[self.what].format(bound=share)}, {how} ({rows})."

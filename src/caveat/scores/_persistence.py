@@ -42,7 +42,7 @@ def save(score: Score, folder: str | os.PathLike[str]) -> None:
         raise NotFittedError(f"{type(score).__name__} has not seen training data. Call fit(train) before save(...).")
     with _FOLDER.saving(folder) as temporary:
         page = {"format": _FOLDER.format, "version": _FOLDER.version, **_describe(score, temporary, prefix="")}
-        write_json(temporary / _FOLDER.page, page | {"crc32": _page_checksum(page)})
+        write_json(temporary / _FOLDER.page, page | {"crc32": page_checksum(page)})
 
 
 def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
@@ -75,8 +75,8 @@ def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
 
 
 def _read(path: Path, page: Mapping[str, Any], files: Mapping[str, Path], *, check: bool) -> Score:
-    score = _Reader(path, files, check=check).score(page)
-    if "crc32" in page and page["crc32"] != _page_checksum(page):  # older pages have none
+    score = Reader(path, files, check=check).score(page)
+    if "crc32" in page and page["crc32"] != page_checksum(page):  # older pages have none
         raise InputError(f"{path} is damaged (its checksum is not that of its content). {_DAMAGED}")
     return score
 
@@ -92,7 +92,7 @@ def _describe(score: Score, folder: Path, *, prefix: str) -> dict[str, Any]:
         "learned": [name for name in vars(score) if _is_learned(name)],
     }
     pages = {
-        part: {key: _encode(getattr(score, key), f"{type(score).__name__}.{key}", folder, prefix + key) for key in keys}
+        part: {key: encode(getattr(score, key), f"{type(score).__name__}.{key}", folder, prefix + key) for key in keys}
         for part, keys in names.items()
     }
     return {"score": kind, **pages}
@@ -102,8 +102,8 @@ def _is_learned(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_")
 
 
-def _encode(value: Any, what: str, folder: Path, stem: str) -> Any:
-    """A JSON value from which ``_Reader.decode`` makes ``value`` again. Anything but plain JSON is a tagged object."""
+def encode(value: Any, what: str, folder: Path, stem: str) -> Any:
+    """A JSON value from which ``Reader.decode`` makes ``value`` again. Anything but plain JSON is a tagged object."""
     if value is None or type(value) in (bool, int, str):
         return value
     if isinstance(value, np.str_):
@@ -136,13 +136,13 @@ def _checksum(array: NDArray[Any]) -> int:
     return crc
 
 
-def _page_checksum(page: Mapping[str, Any]) -> int:
+def page_checksum(page: Mapping[str, Any]) -> int:
     """CRC-32 of what a page says, however its JSON is laid out."""
     content = {key: value for key, value in page.items() if key not in ("crc32", PAGE_KEY)}
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
-class _Reader:
+class Reader:
     """Makes scores from the page and the files of a folder, and trusts neither."""
 
     def __init__(self, page: Path, files: Mapping[str, Path], *, check: bool) -> None:

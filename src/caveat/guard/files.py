@@ -1,0 +1,142 @@
+"""A guard as files: the JSON and ``.npy`` format of fitted scores, with the SHA-256 of every file. No pickle.
+
+The folder is immutable; what changes while a guard is watched goes to a folder of its own (``Watch.save``). Loading
+trusts nothing: keys and classes come from fixed tables, files from the folder itself, and every file must have the
+digest that the page lists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from caveat._internal.files import is_folder, path_errors, write_json
+from caveat._internal.folders import PAGE_KEY, ArrayFolder
+from caveat.conformal import FPRBand, SplitSets
+from caveat.errors import InputError
+from caveat.evaluation.findings import versions
+from caveat.guard.guard import Guard
+from caveat.guard.statistic import Statistic
+from caveat.results import Promise
+from caveat.scores._persistence import Reader, encode, page_checksum
+
+FOLDER = ArrayFolder(
+    page="guard.json", format="caveat-guard", version=1, what="a saved guard", owned=lambda _, __: False
+)
+_DAMAGED = "Save the guard again."
+_SETTINGS = ("sets", "false_alarm", "risk", "alpha", "delta", "combine")
+_KEYS = {"format", "version", "settings", "scores", "confidence", "references", "calibration_scores", "watched", "sets",
+         "threshold", "accept_below", "promises", "splits", "calibrated_at", "fingerprint", "versions", "sha256",
+         "crc32", PAGE_KEY}  # fmt: skip
+
+
+def save(guard: Guard, folder: str | os.PathLike[str]) -> None:
+    """Write a calibrated guard to a folder; the write is atomic."""
+    with FOLDER.saving(folder) as staged:
+
+        def put(value: Any, name: str) -> Any:
+            return encode(value, f"the guard's {name}", staged, name)
+
+        page = {
+            "format": FOLDER.format,
+            "version": FOLDER.version,
+            "settings": {name: getattr(guard, name) for name in _SETTINGS},
+            "scores": [put(score, f"score{i}") for i, score in enumerate(guard.scores_)],
+            "confidence": put(guard.confidence_, "confidence"),
+            "references": [put(array, f"reference{i}") for i, array in enumerate(guard.statistic_.references)],
+            "calibration_scores": put(guard.calibration_scores_, "calibration_scores"),
+            "watched": {name: put(array, f"watched-{name}") for name, array in guard.watched_.items()},
+            "sets": None if guard.sets_ is None else {
+                "scores": put(guard.sets_.grouped_.scores, "set_scores"), "n_classes": guard.sets_.n_classes_},
+            "threshold": put(guard.threshold_, "threshold"),
+            "accept_below": put(guard.accept_below_, "accept_below"),
+            "promises": [{field.name: _plain(getattr(promise, field.name)) for field in fields(Promise)}
+                         for promise in guard.promises_],
+            "splits": guard.splits_,
+            "calibrated_at": guard.calibrated_at_,
+            "fingerprint": guard.fingerprint,
+            "versions": dict(versions()),
+        }  # fmt: skip
+        page["sha256"] = {file.name: _digest(file) for file in sorted(staged.glob("*.npy"))}
+        write_json(staged / FOLDER.page, page | {"crc32": page_checksum(page)})
+
+
+def load(folder: str | os.PathLike[str]) -> Guard:
+    """Read a guard that ``save`` wrote."""
+    source = Path(folder)
+    if not is_folder(source):
+        raise InputError(f"{source} is not a folder with a saved guard. Give the folder that was passed to save.")
+    return FOLDER.reading(source, lambda page, files: _read(source / FOLDER.page, page, files))
+
+
+def _read(path: Path, page: Mapping[str, Any], files: Mapping[str, Path]) -> Guard:
+    unknown = sorted(set(page) - _KEYS)
+    if unknown:
+        raise InputError(f"{path} has the unknown key {unknown[0]!r}. It may come from a newer Caveat.")
+    if page.get("crc32") != page_checksum(page):
+        raise InputError(f"{path} is damaged (its checksum is not that of its content). {_DAMAGED}")
+    digests = page.get("sha256")
+    if not isinstance(digests, dict) or set(digests) != set(files):
+        raise InputError(f"{path} is damaged (it does not list the digests of its files). {_DAMAGED}")
+    for name, file in files.items():
+        if file.is_symlink() or not file.is_file():
+            raise InputError(f"{file} is not a plain file. {_DAMAGED}")
+        if _digest(file) != digests[name]:
+            raise InputError(f"{file} is damaged (its SHA-256 is not that of {path.name}). {_DAMAGED}")
+    try:
+        return _made(page, Reader(path, files, check=True))
+    except InputError as error:
+        raise InputError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise InputError(f"{path} is damaged ({type(error).__name__}: {error}). {_DAMAGED}") from None
+
+
+def _made(page: Mapping[str, Any], reader: Reader) -> Guard:
+    settings, sets = page["settings"], page["sets"]
+    if set(settings) != set(_SETTINGS):
+        raise InputError(f"the settings must be {', '.join(_SETTINGS)}, got {', '.join(settings)}. {_DAMAGED}")
+    scores = [reader.score(entry) for entry in page["scores"]]
+    guard = Guard(scores, confidence=reader.score(page["confidence"]), **settings)
+    guard.statistic_ = Statistic(guard.scores_, tuple(_vector(reader, entry) for entry in page["references"]),
+                                 guard.combine)  # fmt: skip
+    if len(guard.statistic_.references) != (len(scores) if len(scores) > 1 else 0):
+        raise InputError(f"{len(scores)} scores need a reference each where there are several. {_DAMAGED}")
+    guard.calibration_scores_ = _vector(reader, page["calibration_scores"])
+    guard._band = FPRBand(guard.calibration_scores_, delta=guard.delta)
+    guard.watched_ = {str(name): _vector(reader, entry) for name, entry in page["watched"].items()}
+    guard.sets_ = None
+    if sets is not None and guard.sets is not None:
+        kept = SplitSets(guard.sets, alpha=guard.alpha)
+        guard.sets_ = kept.restore(_vector(reader, sets["scores"]), sets["n_classes"])
+    guard.threshold_ = float(reader.decode(page["threshold"]))
+    accept_below = reader.decode(page["accept_below"])
+    guard.accept_below_ = None if accept_below is None else float(accept_below)
+    guard.promises_ = [Promise(**entry) for entry in page["promises"]]
+    guard.splits_, guard.calibrated_at_ = dict(page["splits"]), str(page["calibrated_at"])
+    if guard.fingerprint != page["fingerprint"]:
+        raise InputError(f"the fingerprint is not that of the content. {_DAMAGED}")
+    return guard
+
+
+def _vector(reader: Reader, entry: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    array = reader.decode(entry)
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype != np.float64 or not array.size:
+        raise InputError(f"a list of scores must be a vector of float64, got {type(array).__name__}. {_DAMAGED}")
+    if np.isnan(array).any():
+        raise InputError(f"a list of scores has NaN. {_DAMAGED}")
+    return array
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _digest(file: Path) -> str:
+    with path_errors(file), file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
