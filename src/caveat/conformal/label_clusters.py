@@ -21,7 +21,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.checks import exact_level
+from caveat._internal.checks import Rng, as_rng, exact_level
 from caveat._internal.params import check_params, count, level
 
 __all__ = ["LabelClusters"]
@@ -47,7 +47,7 @@ class LabelClusters:
     Examples
     --------
     >>> scores, labels = np.array([0.1, 0.2, 0.1, 0.2, 0.8, 0.9, 0.5]), np.array([0, 0, 1, 1, 2, 2, 3])
-    >>> LabelClusters(clusters=2, least=2).clusters_of(scores, labels, 4, alpha=0.5, rng=np.random.default_rng(0))
+    >>> LabelClusters(clusters=2, least=2).clusters_of(scores, labels, 4, alpha=0.5, rng=0)
     array([1, 1, 2, 0])
     """
 
@@ -58,10 +58,10 @@ class LabelClusters:
     def __post_init__(self) -> None:
         check_params(self)
 
-    def rows(self, n: int, n_classes: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    def rows(self, n: int, n_classes: int, rng: Rng) -> NDArray[np.intp]:
         """The rows that cluster, in order: a random share, without a look at the labels."""
         share = n_classes / (75 + n_classes) if self.share is None else self.share
-        return np.sort(rng.permutation(n)[: min(n - 1, math.ceil(share * n))])
+        return np.sort(as_rng(rng).permutation(n)[: min(n - 1, math.ceil(share * n))])
 
     def clusters_of(
         self,
@@ -70,7 +70,7 @@ class LabelClusters:
         n_classes: int,
         *,
         alpha: float,
-        rng: np.random.Generator,
+        rng: Rng,
     ) -> NDArray[np.intp]:
         """The cluster of each class, shape (C,): 0 is the pooled one, the others by rising scores."""
         from sklearn.cluster import KMeans
@@ -84,7 +84,7 @@ class LabelClusters:
         clusters = max(1, int(counts[common].min()) // 2) if self.clusters is None else self.clusters
         levels = sorted({*_LEVELS, 1 - float(alpha)})
         places = np.array([np.quantile(scores[labels == label], levels) for label in common])
-        model = KMeans(min(clusters, common.size), n_init=10, random_state=int(rng.integers(2**31)))
+        model = KMeans(min(clusters, common.size), n_init=10, random_state=int(as_rng(rng).integers(2**31)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct classes than clusters: some stay empty
             number = model.fit(places, sample_weight=np.sqrt(counts[common])).labels_

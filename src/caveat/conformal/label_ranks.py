@@ -115,16 +115,17 @@ class RankedScores:
         for label in range(asked.shape[1]):
             known, known_ranks, _, by_rank = self._of_label[label]
             low, high = self._limits(known_ranks, by_rank)
-            cap = np.clip(ranks[:, label], low, high)
-            for k in np.unique(cap):
-                rows = np.flatnonzero(cap == k)
-                kept, out = np.sort(known[known_ranks <= k]), int(np.count_nonzero(known_ranks > k))
-                values, past = asked[rows, label], ranks[rows, label] > k
-                at_least = np.where(past, 0, kept.size - np.searchsorted(kept, values, side="left"))
-                above = np.where(past, 0, kept.size - np.searchsorted(kept, values, side="right"))
-                surely = np.where(past, 0, out) + above  # stranger than the test row
-                tied = np.where(past, out, at_least - above)
-                found[rows, label] = (surely + share[rows] * (1 + tied)) / (known.size + 1)
+            values, place = asked[:, label], ranks[:, label]
+            kept, out = np.sort(known[known_ranks <= low]), int(np.count_nonzero(known_ranks > low))
+            above = out + kept.size - np.searchsorted(kept, values, side="right")  # stranger than the test row
+            at_least = out + kept.size - np.searchsorted(kept, values, side="left")
+            between = np.flatnonzero((place > low) & (place <= high))  # k* is the rank of the test row itself
+            beyond = known_ranks > place[between, None]
+            above[between] = np.count_nonzero(beyond | (known > values[between, None]), axis=1)
+            at_least[between] = np.count_nonzero(beyond | (known >= values[between, None]), axis=1)
+            past = place > high
+            above[past], at_least[past] = 0, np.count_nonzero(known_ranks > high)
+            found[:, label] = (above + share * (1 + at_least - above)) / (known.size + 1)
         return found
 
     @cached_property
