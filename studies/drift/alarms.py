@@ -109,8 +109,8 @@ def draw(path: Path) -> None:
     for seed in range(20):
         paths = quiet_paths(100, seed, LENGTH)
         for axis, kind in zip(axes, titles, strict=True):
-            rang = paths[kind].max() >= 2
-            axis.plot(np.arange(1, LENGTH + 1)[::200], paths[kind][::200], lw=0.9, color="#c44e52" if rang else "#8c8c8c")
+            color = "#c44e52" if paths[kind].max() >= 2 else "#8c8c8c"
+            axis.plot(np.arange(1, LENGTH + 1)[::200], paths[kind][::200], lw=0.9, color=color)
     for axis, title in zip(axes, titles.values(), strict=True):
         axis.axhline(2, color="black", lw=1, ls="--")
         axis.set(title=title, xlabel="points of a quiet stream", ylim=(-3, 8), xticks=(0, 10_000, 20_000))

@@ -68,8 +68,12 @@ class Rows:
         """Take one batch: keys of Outputs, or ``layer:<name>``; rows in order."""
         shapes = {key: array.shape[2 if key in PASSES else 1 :] for key, array in part.items()}
         self._like = self._like or shapes
-        if shapes != self._like:
-            self._refuse(shapes)
+        if set(shapes) != set(self._like):
+            raise InputError("every batch must have labels, or none; some batches had none.")
+        for key, shape in shapes.items():
+            if shape != self._like[key]:
+                raise InputError(f"every batch must give rows of the same shape, got {key} rows of {shape} after "
+                                 f"{self._like[key]}. Resize the inputs, or pool the layer.")  # fmt: skip
         self.n += part["logits"].shape[0]
         if self._folder is not None:
             self._write(part)
@@ -110,13 +114,6 @@ class Rows:
         self._files.clear()
         return as_outputs(maps, head)
 
-    def _refuse(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        if set(shapes) != set(self._like):
-            raise InputError("every batch must have labels, or none; some batches had none.")
-        key = next(key for key in shapes if shapes[key] != self._like[key])
-        raise InputError(f"every batch must give rows of the same shape, got {key} rows of {shapes[key]} after "
-                         f"{self._like[key]}. Resize the inputs, or pool the layer.")  # fmt: skip
-
     def _write(self, part: Mapping[str, Array]) -> None:
         assert self._folder is not None
         for key, array in part.items():
@@ -138,11 +135,7 @@ class _File:
 
     def _write_header(self, shape: tuple[int, ...]) -> int:
         self._stream.seek(0)
-        # numpy leaves room for any first side, so that the header keeps its length.
-        np.lib.format.write_array_header_1_0(
-            self._stream, {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
-        )
-        return self._stream.tell()
+        return _write_header(self._stream, self.dtype, shape)
 
     def append(self, rows: Array) -> None:
         self._stream.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
@@ -160,6 +153,12 @@ class _File:
             self._stream.close()
 
 
+def _write_header(stream: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    """Write the header of a ``.npy`` file, whose length does not depend on the number of rows, and return its end."""
+    np.lib.format.write_array_header_1_0(stream, {"descr": dtype.str, "fortran_order": False, "shape": shape})
+    return int(stream.tell())
+
+
 def _join(files: list[_File], target: Path, *, stacked: bool) -> None:
     """One file from the only one, or from all passes, stacked along a new first axis."""
     for file in files:
@@ -170,7 +169,7 @@ def _join(files: list[_File], target: Path, *, stacked: bool) -> None:
     first = files[0]
     with target.open("wb") as stream:
         shape = (len(files), first.n, *first.tail)
-        np.lib.format.write_array_header_1_0(stream, {"descr": first.dtype.str, "fortran_order": False, "shape": shape})
+        _write_header(stream, first.dtype, shape)
         for file in files:
             with file.path.open("rb") as source:
                 source.seek(file.header)

@@ -98,7 +98,7 @@ class Walk:
                     part["ease_probs"] = self._transformed(inputs, batch)
             if self.mc:
                 with dropout_awake(self.model), seeded(_seed(self._mc_seed, batch), self._device):
-                    passes = [self._logits(inputs) for _ in range(self.mc)]
+                    passes = [self._head_pass(inputs)[1] for _ in range(self.mc)]
                 part["mc_logits"] = np.stack([self._array(logits) for logits in passes])
         return part
 
@@ -111,7 +111,7 @@ class Walk:
             if changed.shape != inputs.shape:
                 raise InputError(f"a transformation must keep the shape of the inputs {tuple(inputs.shape)}, "
                                  f"got {tuple(changed.shape)} from {transform!r}.")  # fmt: skip
-            copies.append(self._array(torch.softmax(self._logits(changed).float(), dim=1)))
+            copies.append(self._array(torch.softmax(self._head_pass(changed)[1].float(), dim=1)))
         return np.stack(copies)
 
     def _forward(self, inputs: Tensor) -> dict[str, Array]:
@@ -126,9 +126,6 @@ class Walk:
             demand_once(f"layer {name!r}", int(LAYER + name in inner))
         per_sample(features, inputs.shape[0], f"head '{self.head}' must see one feature vector per sample")
         return {"logits": to_numpy(logits), "features": self._array(features), **inner}
-
-    def _logits(self, inputs: Tensor) -> Tensor:
-        return self._head_pass(inputs)[1]
 
     def _head_pass(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Input and output of the head during one forward pass; the first pass finds the head."""

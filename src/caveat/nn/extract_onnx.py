@@ -63,6 +63,7 @@ def extract_onnx(
         As for :func:`caveat.nn.extract`.
     """
     try:
+        import onnx  # noqa: F401
         import onnxruntime
     except ImportError as error:
         raise MissingExtraError("nn.extract_onnx", extra="torch") from error
@@ -124,11 +125,9 @@ class _Graph:
 
     @classmethod
     def read(cls, model: str | os.PathLike[str] | bytes) -> _Graph:
-        try:
-            import onnx
-            from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-        except ImportError as error:
-            raise MissingExtraError("nn.extract_onnx", extra="torch") from error
+        import onnx
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
         where = "the content" if isinstance(model, bytes) else str(model)
         try:
             proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)

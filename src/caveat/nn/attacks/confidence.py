@@ -21,8 +21,7 @@ from caveat._internal.checks import Rng, as_count, as_number, as_rng, check_know
 from caveat.errors import InputError
 from caveat.nn._progress import tracked
 from caveat.nn._walk import place_of, to_numpy
-from caveat.nn.attacks.ascent import Ball, Objective, apgd, climber, each_row, monotone
-from caveat.nn.attacks.starts import RANDOM, make_start
+from caveat.nn.attacks.ascent import RANDOM, Ball, Objective, apgd, climber, each_row, make_start, monotone
 from caveat.nn.bounds.certify import certifiable, checked_inputs
 from caveat.nn.bounds.confidence import log_confidence
 
@@ -54,7 +53,7 @@ class Attacked:
         the objective at the points that the first other model was attacked with, before this model is climbed from
         them.
     epsilon, direction
-        What was asked for.
+        As passed to ``attack_confidence``.
     gate
         Of a gated classifier the effective gate (n,) at the worst points, in whose terms it was attacked; else None.
     """
@@ -166,7 +165,10 @@ def attack_confidence(
     """
     check_known(direction, ("raise", "lower"), "direction")
     as_number(epsilon, "epsilon", least=0)
-    measure, sign, rng = _measure(objective), 1.0 if direction == "raise" else -1.0, as_rng(rng)
+    if not callable(objective):
+        check_known(objective, ("log_confidence",), "objective")
+    measure = objective if callable(objective) else log_confidence
+    sign, rng = 1.0 if direction == "raise" else -1.0, as_rng(rng)
     inputs = checked_inputs(x, clip)
     others = None if candidates is None else _inputs_like(candidates, inputs, clip, "candidates", rows=False)
     if starts is None:
@@ -185,7 +187,7 @@ def attack_confidence(
     for start in tracked(starts, "attacking", progress):
         first = runner.starts(start, rng, others, tries, restarts if start in RANDOM else 1)
         value, moving = runner.look(first)
-        zero[start] = _share_without(moving[: inputs.shape[0]])
+        zero[start] = 1 - float(moving[: len(inputs)].double().mean())
         for name in optimisers:
             reached[f"{name} from {start}"] = runner.run(name, first, value, moving, budget[name])
     for i, other in enumerate(transfer):
@@ -200,7 +202,7 @@ def attack_confidence(
         reached[f"transfer {i}"] = first
         reached[f"monotone from transfer {i}"] = runner.run("monotone", first, *runner.look(first), budget["monotone"])
     if (zero_share := zero.get("point")) is None:
-        zero_share = _share_without(runner.look(runner.ball.x)[1])
+        zero_share = 1 - float(runner.look(runner.ball.x)[1].double().mean())
     net = certifiable(model)
     ball = Ball(inputs.to(place_of(net, None)), float(epsilon), clip)
     worst = _worst(net, measure, ball, reached, sign, batch_size)
@@ -291,17 +293,6 @@ def _inputs_like(
         raise InputError(f"{name} must be inputs of the shape of x {tuple(inputs.shape[skip:])}, "
                          f"got {tuple(more.shape[skip:])}.")  # fmt: skip
     return more
-
-
-def _share_without(moving: Tensor) -> float:
-    return 1 - float(moving.double().mean())
-
-
-def _measure(objective: str | Measure) -> Measure:
-    if callable(objective):
-        return objective
-    check_known(objective, ("log_confidence",), "objective")
-    return log_confidence
 
 
 def _gated(net: nn.Module, measure: Measure) -> bool:

@@ -59,7 +59,7 @@ def confidence_bounds(
     model
         A classifier that returns logits, made of layers ``propagate`` knows. It is left as it is; bounds are of the
         network at rest (dropout off, running statistics). A model with a method ``log_confidence_bounds(x, epsilon)
-        -> (lower, upper)`` is asked itself; it gets float64 inputs and an epsilon per sample.
+        -> (lower, upper)`` is used instead; it gets float64 inputs and an epsilon per sample.
     x
         Inputs (n, ...), inside ``clip``.
     epsilon
@@ -117,7 +117,7 @@ def label_bounds(
     Parameters
     ----------
     model, x, epsilon, clip, batch_size
-        As in ``confidence_bounds``, by interval bounds; a model's own ``log_confidence_bounds`` is not asked.
+        As in ``confidence_bounds``, by interval bounds; a model's own ``log_confidence_bounds`` is not used.
 
     Examples
     --------
@@ -297,7 +297,7 @@ def _demand_agreement(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip,
 
 @contextmanager
 def _unchanged(net: nn.Module) -> Iterator[None]:
-    """Raise if passes through the network changed it: then its next answer may be another one."""
+    """Raise if passes through the network changed it: its next answer may differ."""
 
     def state() -> Any:
         tensors = chain(net.named_parameters(), net.named_buffers())

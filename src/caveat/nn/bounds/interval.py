@@ -27,7 +27,7 @@ def propagate(model: nn.Module, box: Box, *, slack: bool = False) -> Box:
     Parameters
     ----------
     model
-        Linear, Conv2d, ReLU, Flatten, AvgPool2d, AdaptiveAvgPool2d, MaxPool2d, batch normalisation with its running
+        Linear, Conv2d, ReLU, Flatten, AvgPool2d, AdaptiveAvgPool2d, MaxPool2d, batch normalization with its running
         statistics, dropout as at rest, residual additions; a module of another type is an error that names it.
     box
         Inputs, in the float type of the model.

@@ -21,6 +21,7 @@ from caveat.nn.bounds.box import Box, rounding
 __all__ = ["FUNCTION_RULES", "METHOD_RULES", "MODULE_RULES", "has_rule", "module_rule", "register_rule"]
 
 Rule = Callable[[Any, Box, bool], Box]
+Map = Callable[[Tensor], Tensor]
 
 
 def register_rule(*kinds: type[nn.Module]) -> Callable[[Rule], Rule]:
@@ -52,9 +53,9 @@ def has_rule(module: nn.Module) -> bool:
 def module_rule(module: nn.Module, name: str) -> Rule:
     rule = MODULE_RULES.get(type(module))
     if rule is None:
-        known = ", ".join(sorted(kind.__name__ for kind in MODULE_RULES))
+        kinds = ", ".join(sorted(kind.__name__ for kind in MODULE_RULES))
         raise InputError(f"no bound is known for layer '{name}' of type {type(module).__name__}. "
-                         f"Known: {known}, and additions; add others with nn.bounds.register_rule.")  # fmt: skip
+                         f"Known: {kinds}, and additions; add others with nn.bounds.register_rule.")  # fmt: skip
     return rule
 
 
@@ -88,14 +89,7 @@ def relu(box: Box, slack: bool) -> Box:
     return box.widened(1) if slack else box  # a unit that is off for the whole box stays exactly 0
 
 
-def affine(
-    box: Box,
-    terms: int,
-    slack: bool,
-    point: Callable[[Tensor], Tensor],
-    size: Callable[[Tensor], Tensor],
-    constant: Tensor | None = None,
-) -> Box:
+def affine(box: Box, terms: int, slack: bool, point: Map, size: Map, constant: Tensor | None = None) -> Box:
     """Centre through the map, radius through its absolute weights."""
     if not slack:
         return Box(point(box.centre), size(box.radius))

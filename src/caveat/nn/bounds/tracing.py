@@ -8,7 +8,7 @@ trained. ``caveat.nn.bounds.agreement`` checks that it covers all that the netwo
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, final
 from weakref import WeakKeyDictionary
@@ -60,7 +60,7 @@ class Reading:
     agreed: set[Any] = field(default_factory=set)  # shapes and types of inputs for which it was compared with the model
 
     def chain(self, who: str) -> Iterator[Any]:
-        """The nodes between input and output, each of which must read the one before it alone."""
+        """The nodes between input and output; each must read only the one before it."""
         before: fx.Node | None = None
         for node in self.graph.nodes:
             if node.op != "placeholder" and node.all_input_nodes != [before]:
@@ -141,7 +141,9 @@ def state_of(model: nn.Module) -> tuple[Any, ...]:
     return (
         tuple(torch_module._global_forward_hooks), tuple(torch_module._global_forward_pre_hooks),
         *((id(module), tuple(module._forward_hooks), tuple(module._forward_pre_hooks),
-           id(vars(module).get("forward")), *_plain_attributes(module)) for module in model.modules()),
+           id(vars(module).get("forward")), *((name, value) for name, value in vars(module).items()
+                                              if name != "training" and isinstance(value, _PLAIN)))
+          for module in model.modules()),
     )  # fmt: skip
 
 
@@ -153,10 +155,6 @@ def reaching(last: fx.Node) -> set[fx.Node]:
         nodes |= new
         waiting += new
     return nodes
-
-
-def _plain_attributes(module: nn.Module) -> Iterable[tuple[str, Any]]:
-    return ((name, value) for name, value in vars(module).items() if name != "training" and isinstance(value, _PLAIN))
 
 
 def first_line(error: Exception) -> str:

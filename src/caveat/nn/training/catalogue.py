@@ -36,8 +36,7 @@ def make_paradigm(name: str, **params: Any) -> Paradigm:
     caveat.errors.InputError: unknown paradigm 'crossentropy'. Did you mean 'cross_entropy'? Known: ...
     """
     chosen = PARADIGMS[check_known(name, PARADIGMS, "paradigm")]
-    known = inspect.signature(chosen).parameters
     for param in params:
-        check_known(param, known, f"parameter of {name}")
+        check_known(param, inspect.signature(chosen).parameters, f"parameter of {name}")
     # A file has lists where Python has tuples.
     return chosen(**{key: tuple(value) if isinstance(value, list) else value for key, value in params.items()})

@@ -4,7 +4,7 @@ $$ p(y|x) = \frac{p(y|x, i)\, p(x|i) + \tfrac1K \lambda\, p(x|o)}{p(x|i) + \lamb
 
 Meinke and Hein, "Towards Neural Networks that Provably Know when they don't Know", ICLR 2020, arXiv:1909.12180; in this
 form eq. (12) of the appendix of Bitterwolf, Meinke and Hein, NeurIPS 2020. The densities are mixtures of Gaussians,
-fitted once by expectation-maximisation with a common variance to training images and to outliers, in the metric of the
+fitted once by expectation-maximization with a common variance to training images and to outliers, in the metric of the
 pixels; the network is then trained on the gated probabilities. Three things differ from the published method: the
 densities are not trained further; lambda is set before the first step, see below; bounds are over the box itself
 (``DensityRatio``), where the ball around it certifies nothing.
@@ -150,7 +150,7 @@ class CCU(GatedParadigm):
         A number: that share of the images the densities were fitted to has b >= 1; the rest is answered with little
         confidence.
     iterations
-        Of expectation-maximisation.
+        Steps of expectation-maximization.
 
     Examples
     --------

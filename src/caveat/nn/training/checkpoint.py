@@ -106,7 +106,7 @@ def write_checkpoint(
 def read_checkpoint(
     folder: Path, settings: Mapping[str, Any]
 ) -> tuple[Position, dict[str, dict[str, Tensor]], dict[str, Any] | None] | None:
-    """Position, tensors by kind (net, chance, best) and the optimiser's state; None where there is no checkpoint.
+    """Position, tensors by kind (net, chance, best) and the optimizer's state; None where there is no checkpoint.
 
     A checkpoint of another run (other settings, other data) is an error that names what differs.
     """

@@ -159,7 +159,7 @@ def fit_classifier(
 
 def _check_logits(net: nn.Module, rows: Rows, classes: int, device: torch.device) -> None:
     """Run two rows, so that a model of the wrong shape is an error before an epoch is spent on it."""
-    inputs = rows.first(2).to(device)
+    inputs = rows.take(torch.arange(min(2, rows.n)))[0].to(device)
     net.eval()
     try:
         with torch.no_grad():
@@ -192,17 +192,11 @@ def _warn_of_collapse(measured: dict[str, float], labels: torch.Tensor, where: s
     chance = float(torch.bincount(labels).max()) / n
     margin = 2 * (chance * (1 - chance) / n) ** 0.5
     if measured["accuracy"] <= min(chance + margin, 1 - 1e-9):  # one class, always right, is not a collapse
-        warnings.warn(
-            f"training collapsed: accuracy {measured['accuracy']:.3f} on {where} is not better than always "
-            f"predicting the most frequent class ({chance:.3f}). Lower learning_rate, or the weight of the "
-            "outliers' loss.",
-            CaveatWarning,
-            stacklevel=3,
-        )
+        reason = (f": accuracy {measured['accuracy']:.3f} on {where} is not better than always predicting the most "
+                  f"frequent class ({chance:.3f}). Lower learning_rate, or")  # fmt: skip
     elif measured["confidence"] < 0.5:
-        warnings.warn(
-            f"training collapsed towards uniform answers: mean confidence {measured['confidence']:.3f} on {where} is "
-            "below 0.5. Train longer, or lower the weight of the outliers' loss.",
-            CaveatWarning,
-            stacklevel=3,
-        )
+        reason = (f" towards uniform answers: mean confidence {measured['confidence']:.3f} on {where} is below 0.5. "
+                  "Train longer, or lower")  # fmt: skip
+    else:
+        return
+    warnings.warn(f"training collapsed{reason} the weight of the outliers' loss.", CaveatWarning, stacklevel=3)

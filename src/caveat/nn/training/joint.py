@@ -28,7 +28,7 @@ from caveat.errors import InputError
 from caveat.nn.bounds import Box, gated_log_confidence, input_box, joint_log_probabilities, propagate, register_rule
 from caveat.nn.bounds.rules import linear
 from caveat.nn.training.exposure import uniform_cross_entropy
-from caveat.nn.training.ibp_init import interval_init_
+from caveat.nn.training.good import interval_init_
 from caveat.nn.training.paradigm import Batch, Loss, Paradigm
 from caveat.nn.training.schedule import Share
 

@@ -75,7 +75,7 @@ class Loop:
     def __post_init__(self) -> None:
         self._phases = self.paradigm.phases()
         self._epochs = epochs_of(self._phases, self.epochs)
-        # A last batch of a single row would break batch normalisation, so it is left out where there are others.
+        # A last batch of a single row would break batch normalization, so it is left out where there are others.
         self._steps = max(1, -(-self.rows.n // self.batch_size) - (self.rows.n % self.batch_size == 1))
         self._optimiser: Optimizer | None = None
         self._loaded: dict[str, Any] | None = None

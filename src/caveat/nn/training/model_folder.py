@@ -1,8 +1,7 @@
 """A trained network, in memory and on disk.
 
-``model.safetensors`` holds weights and description, ``model.json`` the description. The weights and their description
-are replaced in one step, so that a reader gets those of one training. ``model.json`` is for people and other programs;
-it is read only for weights without a description.
+``model.safetensors`` holds weights and description and is replaced in one step, so that a reader gets both from one
+training. ``model.json`` holds the description for people and other programs; it is read only for weights without one.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from caveat.nn.architectures import make
 from caveat.nn.training.catalogue import make_paradigm
 from caveat.nn.training.checkpoint import read_tensors, write_tensors
 from caveat.nn.training.paradigm import Paradigm
-from caveat.nn.training.rows import Rows
+from caveat.nn.training.rows import Loader, Rows
 from caveat.outputs import Outputs
 
 __all__ = ["Epoch", "Trained", "load_model", "load_start", "save_model"]
@@ -50,6 +49,9 @@ class Epoch:
     learning_rate: float
     seconds: float
     validation: Mapping[str, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
 
 
 @final
@@ -84,7 +86,7 @@ class Trained:
         """
         if isinstance(data, torch.utils.data.DataLoader) or hasattr(data, "__next__"):
             return self.paradigm.outputs(self.model, data, **how)
-        batches = Rows.of(data, "data").loader(as_count(batch_size, "batch_size"))
+        batches = Loader(Rows.of(data, "data"), as_count(batch_size, "batch_size"))
         return self.paradigm.outputs(self.model, batches, **how)
 
 
@@ -119,7 +121,7 @@ def save_model(
         "architecture": {key: value for key, value in architecture.items() if key != "seed"},
         "paradigm": paradigm,
         **{key: getattr(trained, key) for key in _NUMBERS},
-        "history": [dataclasses.asdict(epoch) for epoch in trained.history],
+        "history": [epoch.as_dict() for epoch in trained.history],
         "about": dict(about or {}),
     }
     write_tensors(path / _WEIGHTS, trained.model.state_dict(), {"format": _FORMAT, "about": json.dumps(content)})

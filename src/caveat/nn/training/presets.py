@@ -10,7 +10,6 @@ import copy
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from math import prod
 from typing import Any, final
 
@@ -196,6 +195,5 @@ def _network(name: str, inputs: Tensor, classes: int) -> nn.Module:
     shape = tuple(inputs.shape[1:])
     if name != "mlp":
         return architectures.make(name, in_shape=shape, classes=classes)
-    sizes = (prod(shape), 128, 128)
-    hidden = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())]
-    return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(sizes[-1], classes))
+    hidden = (nn.Linear(prod(shape), 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU())
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(128, classes))

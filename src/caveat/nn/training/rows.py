@@ -26,7 +26,7 @@ def as_inputs(value: Any, name: str) -> Tensor:
     """Inputs as a tensor. ``uint8`` arrays of three or four axes are images and stay bytes; the rest becomes float32.
 
     Bytes of shape (n, H, W) get a channel axis; (n, H, W, 3) becomes (n, 3, H, W). They are scaled to [0, 1] a batch
-    at a time, which takes a quarter of the memory and costs nothing beside a convolution.
+    at a time, which takes a quarter of the memory and costs little compared to a convolution.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def as_inputs(value: Any, name: str) -> Tensor:
 
 
 def _read_only(array: NDArray[Any]) -> Tensor:
-    """The memory of an array as a tensor that nobody writes to, so that a memory map need not be copied."""
+    """The memory of an array as a tensor that is never written to, so that a memory map need not be copied."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
         return torch.from_numpy(array)
@@ -66,7 +66,7 @@ def scaled(inputs: Tensor) -> Tensor:
 @final
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Inputs and labels of one data set, given out by row numbers."""
+    """Inputs and labels of one data set, taken by row numbers."""
 
     n: int
     labels: Tensor | None
@@ -98,18 +98,11 @@ class Rows:
         for start in range(0, self.n, size):
             yield self.take(torch.arange(start, min(start + size, self.n)))
 
-    def loader(self, size: int) -> Loader:
-        """Everything, in order, as a loader gives it: (inputs, labels), or inputs where there are no labels."""
-        return Loader(self, size)
-
-    def first(self, n: int) -> Tensor:
-        return self.take(torch.arange(min(n, self.n)))[0]
-
 
 @final
 @dataclass(frozen=True, eq=False)
 class Loader:
-    """Batches of rows, made when they are asked for; its length is known."""
+    """All rows in order, in batches with a length: (inputs, labels), or inputs where there are no labels."""
 
     rows: Rows
     size: int
@@ -123,7 +116,7 @@ class Loader:
 
 
 def _lazy(data: Any, name: str, labelled: bool) -> Rows:
-    """A data set that makes its rows when asked, for sets that do not fit in memory or change their rows at random."""
+    """Rows of a data set made on demand, for sets that do not fit in memory or change their rows at random."""
     n = as_count(len(data), f"the number of rows of {name}")
     if labelled and not (isinstance(first := data[0], (tuple, list)) and len(first) > 1):
         raise InputError(f"{name} must give (input, label) pairs, got {type(first).__name__}.")
@@ -135,8 +128,8 @@ def _lazy(data: Any, name: str, labelled: bool) -> Rows:
         labels = _as_labels(targets, f"{name} labels", n)
 
     def take(rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        made = [data[i] for i in rows.tolist()]
-        inputs = torch.utils.data.default_collate([row[0] if isinstance(row, (tuple, list)) else row for row in made])
+        samples = [data[i] for i in rows.tolist()]
+        inputs = torch.utils.data.default_collate([s[0] if isinstance(s, (tuple, list)) else s for s in samples])
         inputs = as_kind(inputs, Tensor, f"an input of {name}", what="a tensor or an array")
         return scaled(inputs), None if labels is None else labels[rows]
 
@@ -151,34 +144,26 @@ def _as_labels(value: Any, name: str, n: int) -> Tensor:
 
 
 def _digest(*tensors: Tensor | None) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for tensor in tensors:
         if tensor is not None:
-            found.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
-            found.update(tensor.contiguous().numpy().data)
-    return found.hexdigest()
+            digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
+            digest.update(tensor.contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def draw_fingerprint(outliers: Any) -> str | None:
     """Of an array or data set that outliers are drawn from; a function has none."""
-    return None if outliers is None or _draws(outliers) else _pool(outliers).fingerprint()
+    return None if outliers is None or _draws(outliers) else Rows.of(outliers, "outliers", labelled=False).fingerprint()
 
 
 def as_draw(outliers: Any) -> Draw:
-    """A function that draws n outliers: the given one, or rows of the given array or data set, with replacement."""
+    """A function that draws n outliers: ``outliers`` itself, or rows of that array or data set, with replacement."""
     if _draws(outliers):
         return outliers  # type: ignore[no-any-return]
-    pool = _pool(outliers)
-
-    def draw(n: int, generator: torch.Generator) -> Tensor:
-        return pool.take(torch.randint(pool.n, (n,), generator=generator))[0]
-
-    return draw
+    pool = Rows.of(outliers, "outliers", labelled=False)
+    return lambda n, generator: pool.take(torch.randint(pool.n, (n,), generator=generator))[0]
 
 
 def _draws(outliers: Any) -> bool:
     return callable(outliers) and not isinstance(outliers, Tensor)
-
-
-def _pool(outliers: Any) -> Rows:
-    return Rows.of(outliers, "outliers", labelled=False)
