@@ -9,6 +9,7 @@ Adaptivity in Conformal Prediction through Input Transformations", eqs. (1), (2)
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -28,7 +29,7 @@ from caveat._internal.checks import (
     check_same,
 )
 from caveat.conformal._probabilities import softmax_rows
-from caveat.errors import InputError
+from caveat.errors import CaveatWarning, InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
 
@@ -197,7 +198,7 @@ def cut_bins(
     """The bins by which to calibrate samples of this ease.
 
     Returns the bins, the group of each sample, which samples calibrate (all, but for one that is alone on an edge), and
-    a sentence where bins have none.
+    a sentence, which is also a warning, if a bin has no calibration sample.
     """
     own = as_vector(ease, "ease")
     if isinstance(binning, str):
@@ -211,9 +212,11 @@ def cut_bins(
         cut = EaseBins.cut(other, bins)
     number = cut.assign(own)
     size = np.bincount(number, minlength=cut.count)
-    empty = np.count_nonzero(size[: cut.count] == 0)
-    note = f"{empty} of {cut.count} difficulty bins hold no calibration sample: nothing is excluded there."
-    return cut, number, (number < cut.count) | (size[number] > 1), note if empty else ""
+    note = ""
+    if empty := np.count_nonzero(size[: cut.count] == 0):
+        note = f"{empty} of {cut.count} difficulty bins hold no calibration sample: nothing is excluded there."
+        warnings.warn(note, CaveatWarning, stacklevel=3)
+    return cut, number, (number < cut.count) | (size[number] > 1), note
 
 
 def _cosine(a: NDArray[Any], b: NDArray[Any]) -> Floats:

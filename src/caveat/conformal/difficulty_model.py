@@ -1,4 +1,4 @@
-r"""A scale for normalised intervals from a difficulty model that also sees a self-supervised loss: SSCP.
+r"""A scale for normalized intervals from a difficulty model that also sees a self-supervised loss: SSCP.
 
 A model of the inputs alone (for example, one that fills in masked columns) is poor where inputs are unusual, and there
 the regression tends to be poor too. Its loss is one more input of the model that predicts the size of the residual:
@@ -65,10 +65,18 @@ class DifficultyModel:
         same_length(x=inputs, residual=size)
         middle = float(np.median(size))
         if not middle > 0:
-            raise InputError("at least half of the residuals are 0, so that no difficulty can be learned.")
+            raise InputError("at least half of the residuals are 0, so no difficulty can be learned.")
         self.least_ = self.floor * middle
         self.with_loss_, self.columns_ = loss is not None, inputs.shape[1]
-        self.model_ = self._new().fit(inputs, np.log(np.maximum(size, self.least_)))
+        if self.regressor is None:
+            from sklearn.ensemble import HistGradientBoostingRegressor
+
+            model = HistGradientBoostingRegressor(max_iter=100, learning_rate=0.05, max_leaf_nodes=15)
+        else:
+            from sklearn.base import clone
+
+            model = clone(self.regressor)
+        self.model_ = model.fit(inputs, np.log(np.maximum(size, self.least_)))
         return self
 
     def scale(self, x: ArrayLike, *, loss: ArrayLike | None = None) -> Floats:
@@ -90,12 +98,3 @@ class DifficultyModel:
         same_length(x=rows, loss=extra)
         check_each(extra, extra >= 0, "loss", "be 0 or larger")
         return np.hstack([rows, np.log(extra + 1e-12)[:, None]])
-
-    def _new(self) -> Any:
-        if self.regressor is not None:
-            from sklearn.base import clone
-
-            return clone(self.regressor)
-        from sklearn.ensemble import HistGradientBoostingRegressor
-
-        return HistGradientBoostingRegressor(max_iter=100, learning_rate=0.05, max_leaf_nodes=15)

@@ -8,7 +8,6 @@ and section 6.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, final
@@ -23,7 +22,7 @@ from caveat.conformal.difficulty import cut_bins, ease_of
 from caveat.conformal.nonconformity import Nonconformity
 from caveat.conformal.split_intervals import SplitIntervals
 from caveat.conformal.split_sets import SplitSets
-from caveat.errors import CaveatWarning, NotFittedError
+from caveat.errors import NotFittedError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
 from caveat.results import Intervals, PredictionSets
@@ -105,8 +104,6 @@ class DifficultySets:
         """
         cut_on = self.ease(binning) if isinstance(binning, Outputs) else binning
         self.bins_, number, kept, self.empty_bins_ = cut_bins(self._ease(outputs, ease), cut_on, self.bins)
-        if self.empty_bins_:
-            warnings.warn(self.empty_bins_, CaveatWarning, stacklevel=2)
         chosen = outputs if kept.all() else outputs[np.flatnonzero(kept)]
         self.sets_ = replace(self._sets(), by=number[kept]).calibrate(chosen, rng)
         return self
@@ -188,8 +185,6 @@ class DifficultyIntervals:
         columns = {"y": y} | {name: value for name, value in columns.items() if value is not None}
         vectors = {name: as_vector(value, name) for name, value in columns.items()}
         same_length(ease=number, **vectors)
-        if self.empty_bins_:
-            warnings.warn(self.empty_bins_, CaveatWarning, stacklevel=2)
         chosen = {name: column[kept] for name, column in vectors.items()}
         self.intervals_ = self._intervals().calibrate(chosen.pop("y"), groups=number[kept], **chosen)
         return self

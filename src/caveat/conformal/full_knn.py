@@ -35,6 +35,7 @@ from caveat._internal.checks import (
     exact_level,
     same_length,
 )
+from caveat._internal.params import check_params, choice, count
 from caveat.conformal._bag import Bag, Changes, Euclidean, Metric
 from caveat.errors import InputError, NotFittedError
 from caveat.results import PredictionSets
@@ -75,13 +76,12 @@ class FullKNN:
            [0.14, 0.14]])
     """
 
-    measure: Measure = "ratio"
-    k: int = 1
+    measure: Literal["ratio", "cp", "sp"] = choice("ratio", _MEASURES, "conformity measure")
+    k: int = count(1)
     metric: Literal["euclidean"] | Metric = "euclidean"
 
     def __post_init__(self) -> None:
-        check_known(self.measure, _MEASURES, "conformity measure")
-        as_count(self.k, "k")
+        check_params(self)
         if isinstance(self.metric, str):
             check_known(self.metric, ("euclidean",), "metric")
         else:
@@ -111,12 +111,7 @@ class FullKNN:
         return next(self.path(x, [self.k], measures=[self.measure], rng=rng, by=by))[2]
 
     def predict(
-        self,
-        x: ArrayLike,
-        alpha: float = 0.1,
-        rng: Rng | None = None,
-        *,
-        by: Literal["label"] | None = None,
+        self, x: ArrayLike, alpha: float = 0.1, rng: Rng | None = None, *, by: Literal["label"] | None = None
     ) -> PredictionSets:
         """The labels whose p-value exceeds alpha."""
         alpha = float(exact_level(alpha, "alpha"))  # p-values are fractions: 1/10 must not exceed 1 - 0.9

@@ -18,6 +18,7 @@ such scores stay apart.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
@@ -105,16 +106,13 @@ def _least_probability(start: float, threshold: float, dtype: np.dtype[Any]) -> 
         return -np.inf
     if threshold < start - 1:
         return np.inf
-    whole = np.dtype(f"i{dtype.itemsize}")
-    low, high = 0, int(np.ones(1, dtype).view(whole)[0])  # positive floats are ordered as their bits
-    while low < high:
-        middle = (low + high) // 2
-        p = np.array([middle], dtype=whole).view(dtype)[0]
-        if start - np.float64(p) <= threshold:
-            high = middle
-        else:
-            low = middle + 1
-    return float(np.array([low], dtype=whole).view(dtype)[0])
+    whole = np.dtype(f"i{dtype.itemsize}")  # positive floats are ordered as their bits
+
+    def number(bits: int) -> float:
+        return float(np.array([bits], dtype=whole).view(dtype)[0])
+
+    bits_of_one = int(np.ones(1, dtype).view(whole)[0])
+    return number(bisect_left(range(bits_of_one), True, key=lambda bits: start - number(bits) <= threshold))
 
 
 @final

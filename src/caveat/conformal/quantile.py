@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import Self, final
 
@@ -52,14 +53,9 @@ def pac_rank(n: int, alpha: float, delta: float) -> int:
     """
     as_count(n, "n", least=0)
     alpha, most = float(exact_level(alpha, "alpha")), as_level(delta, "delta") * (1 + 1e-12)  # 1 - 0.95 is meant as .05
-    low, high = -1, n - 1  # the largest number of scores above the threshold whose tail is at most delta; -1: none
-    while low < high:
-        middle = (low + high + 1) // 2
-        if bdtr(middle, n, alpha) <= most:
-            low = middle
-        else:
-            high = middle - 1
-    return n - low
+    # How many numbers of scores above the threshold have a tail of at most delta.
+    allowed = bisect_left(range(n), True, key=lambda above: bool(bdtr(above, n, alpha) > most))
+    return n + 1 - allowed
 
 
 def least_n(alpha: float, delta: float) -> int:

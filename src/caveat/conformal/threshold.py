@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from bisect import bisect_left
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -129,11 +130,7 @@ def required_n(fpr: float, margin: float, delta: float = 0.05, *, simultaneous: 
         high = 1
         while excess(high, eta) > 0:
             high *= 2
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if excess(middle, eta) <= 0 else (middle, high)
-        return high
+        return bisect_left(range(high), True, lo=high // 2 + 1, key=lambda n: excess(n, eta) <= 0)
 
     if not simultaneous:
         return smallest(delta)

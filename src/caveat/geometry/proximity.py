@@ -130,7 +130,6 @@ def proximities(
         rows = _embeddings(outlier, name)
         _one_encoder(inlier, outlier, name)
         check_same("width", **{"inlier": inliers.shape[1], name: rows.shape[1]})
-        _need_pairs(inliers, rows)
         own = own or (kernel.among(inliers), _Gaussian.of(inliers))
         distances[name] = Proximity(
             frechet=own[1].distance(_Gaussian.of(rows)),
@@ -173,14 +172,8 @@ def mmd(
     """
     x, y = as_matrix(first, "first"), as_matrix(second, "second")
     check_same("width", first=x.shape[1], second=y.shape[1])
-    _need_pairs(x, y)
     kernel = _Kernel(x.shape[1], degree, gamma, offset)
     return kernel.among(x) + kernel.among(y) - 2 * kernel.across(x, y)
-
-
-def _need_pairs(first: NDArray[Any], second: NDArray[Any]) -> None:
-    if min(first.shape[0], second.shape[0]) < 2:
-        raise InputError(f"mmd needs at least 2 rows on each side, got {first.shape[0]} and {second.shape[0]}.")
 
 
 @final
@@ -199,6 +192,8 @@ class _Kernel:
     def among(self, a: NDArray[Any]) -> float:
         """Mean over all pairs of different rows of one set."""
         n, total = int(a.shape[0]), 0.0
+        if n < 2:
+            raise InputError(f"mmd needs at least 2 rows on each side, got {n}.")
         for i, rows in enumerate(_unit_blocks(a)):
             total += self._sum(rows @ rows.T) - self._sum(np.einsum("ij,ij->i", rows, rows))
             total += 2 * sum(self._sum(rows @ columns.T) for columns in islice(_unit_blocks(a), i + 1, None))

@@ -1,6 +1,5 @@
 """Metrics: how well a score separates inliers from outliers, and right answers from wrong ones."""
 
-from caveat.metrics.accuracy import accuracy
 from caveat.metrics.adaptivity import (
     adaptivity,
     deficit,
@@ -15,7 +14,7 @@ from caveat.metrics.adaptivity import (
     true_ranks,
 )
 from caveat.metrics.auroc_intervals import Placements, auroc_interval, mean_auroc_interval, paired_p_value
-from caveat.metrics.calibration import Calibration, Reliability, brier, calibration, ece, nll, reliability
+from caveat.metrics.calibration import Calibration, Reliability, accuracy, brier, calibration, ece, nll, reliability
 from caveat.metrics.conformal_detection import conformal_auroc, conformal_fpr_at_tpr
 from caveat.metrics.coverage import CoverageVerdict, coverage, coverage_verdict, covgap, worst_slab_coverage
 from caveat.metrics.detection import aupr, auroc, conservative_auroc, detection_error, fpr_at_tpr, roc_curve

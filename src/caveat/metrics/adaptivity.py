@@ -9,6 +9,7 @@ and van der Schaar, AISTATS 2023, for sets of classes.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -164,10 +165,10 @@ def rank_ss(*, sizes: ArrayLike, ranks: ArrayLike, edges: tuple[int, ...] = RANK
     number = _in_strata(rank, edges, "ranks")
     means = bin_means(rank, number, len(edges)), bin_means(size, number, len(edges))
     used = ~np.isnan(means[0])
-    found = float(signed_r2(means[0][used], means[1][used]))
-    if np.isnan(found):
+    r2 = float(signed_r2(means[0][used], means[1][used]))
+    if np.isnan(r2):
         warnings.warn("Rank-SS is undefined: all ranks fall into one stratum.", CaveatWarning, stacklevel=2)
-    return found
+    return r2
 
 
 def true_ranks(*, probs: ArrayLike, labels: ArrayLike) -> NDArray[np.intp]:
@@ -178,10 +179,7 @@ def true_ranks(*, probs: ArrayLike, labels: ArrayLike) -> NDArray[np.intp]:
     >>> true_ranks(probs=[[0.1, 0.6, 0.3], [0.1, 0.6, 0.3]], labels=[1, 0])
     array([1, 3])
     """
-    rows = as_matrix(probs, "probs")
-    true = as_labels(labels, "labels", n_classes=rows.shape[1])
-    same_length(labels=true, probs=rows)
-    return label_ranks(rows, true)
+    return label_ranks(*_with_labels(probs, labels))
 
 
 def steps_short_and_over(
@@ -192,11 +190,9 @@ def steps_short_and_over(
     Short: labels outside the set that rank no lower than the true one, itself included; 0 if it is in. Over: labels in
     the set that rank below the true one; 0 if it is not in.
     """
-    inside, rows = as_array(member, "member"), as_matrix(probs, "probs")
-    true = as_labels(labels, "labels", n_classes=rows.shape[1])
+    inside, (rows, true) = as_array(member, "member"), _with_labels(probs, labels)
     check_same("shape", member=inside.shape, probs=rows.shape)
     inside = as_mask(inside.ravel(), "member").reshape(rows.shape)
-    same_length(labels=true, probs=rows)
     own = np.take_along_axis(rows, true[:, None], axis=1)
     columns = np.arange(rows.shape[1])
     above = (rows > own) | ((rows == own) & (columns <= true[:, None]))  # the true label and all ranked before it
@@ -266,6 +262,13 @@ def adaptivity(
         values["T-CV"] = t_cv(covered=covered, ease=ease, alpha=alpha, bins=bins)
         values["T-SS"] = t_ss(sizes=sizes, ranks=ranks, ease=ease, bins=bins)
     return values
+
+
+def _with_labels(probs: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    rows = as_matrix(probs, "probs")
+    true = as_labels(labels, "labels", n_classes=rows.shape[1])
+    same_length(labels=true, probs=rows)
+    return rows, true
 
 
 def _worst_stratum(covered: ArrayLike, name: str, values: ArrayLike, edges: tuple[int, ...], alpha: float) -> float:

@@ -76,11 +76,6 @@ class Placements:
         outliers = tuple(a - b for a, b in zip(self.outliers, other.outliers, strict=True))
         return Placements(self.inlier - other.inlier, outliers)
 
-    @property
-    def vanishes(self) -> bool:
-        """Of a difference: whether it is zero for every sample."""
-        return not any(values.any() for values in (self.inlier, *self.outliers))
-
 
 def auroc_interval(*, inlier: ArrayLike, outlier: ArrayLike, delta: float = 0.05) -> Estimate:
     """AUROC with DeLong's interval, taken on the logit scale so that it stays within 0 and 1.
@@ -119,7 +114,7 @@ def difference_interval(first: Placements, second: Placements, *, delta: float =
     delta = as_level(delta, "delta")
     difference, value = first - second, first.auroc - second.auroc
     half, method, caveat = -ndtri(delta / 2) * np.sqrt(difference.variance), "DeLong", ""
-    if difference.vanishes:
+    if not any(placements.any() for placements in (difference.inlier, *difference.outliers)):
         caveat = "Both scores place every sample alike: DeLong's variance is zero."
     elif difference.blind:
         half, method = np.sqrt(2 * np.log(2 / delta) / difference.pairs), "disjoint pairs"

@@ -1,11 +1,12 @@
-r"""Are the probabilities calibrated? Expected calibration error, Brier score, negative log-likelihood.
+r"""Is a model right, and are its probabilities calibrated? Accuracy, expected calibration error, Brier score, NLL.
 
-All three: lower is better. Brier and NLL are proper scores and mix calibration with sharpness; ECE looks at
+ECE, Brier and NLL: lower is better. Brier and NLL are proper scores and mix calibration with sharpness; ECE looks at
 calibration alone, depends on its bins and is biased upwards when bins hold few samples.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -15,14 +16,16 @@ from scipy.special import logsumexp, ndtri
 
 from caveat._internal.checks import Rng, as_count, as_labels, as_level, as_matrix, as_rng, check_known, same_length
 from caveat.conformal.quantile import quantile_rank
-from caveat.errors import InputError
+from caveat.errors import CaveatWarning, InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
-from caveat.results import Estimate
+from caveat.results import Estimate, proportion_interval
 
-__all__ = ["Calibration", "Reliability", "brier", "calibration", "ece", "nll", "reliability"]
+__all__ = ["Calibration", "Reliability", "accuracy", "brier", "calibration", "ece", "nll", "reliability"]
 
 Bins = Literal["width", "mass"]
+
+_BELOW_CHANCE = 0.002  # two-sided level of the test: a model that guesses is warned about in one of 1,000 sets
 
 
 @final
@@ -43,6 +46,25 @@ class Calibration:
     ece: Estimate
     brier: Estimate
     nll: Estimate
+
+
+def accuracy(outputs: Outputs, *, delta: float = 0.05, name: str = "outputs") -> Estimate:
+    """Share of right predictions with its exact binomial interval. Higher is better.
+
+    Warns where it is below 1/C beyond chance: labels that start at 1, or that follow another order of classes, look
+    like that. ``name`` is what the warning calls the set.
+
+    Examples
+    --------
+    >>> print(accuracy(Outputs(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], labels=[0, 1, 1])))
+    0.667 [0.094, 0.992] (95 % Clopper-Pearson, n = 3)
+    """
+    demand(outputs, "predictions", "labels", who="accuracy")
+    right, chance = int(outputs.correct.sum()), 1 / int(outputs.n_classes or 1)
+    if proportion_interval(right, outputs.n, delta=_BELOW_CHANCE).upper < chance:
+        warnings.warn(f"the accuracy on {name} is {right / outputs.n:.1%}, below the {chance:.1%} of guessing. Do "
+                      "labels start at 1, or in another order of classes?", CaveatWarning, stacklevel=2)  # fmt: skip
+    return proportion_interval(right, outputs.n, delta=delta)
 
 
 def reliability(*, probs: ArrayLike, labels: ArrayLike, bins: int = 15, by: Bins = "width") -> Reliability:

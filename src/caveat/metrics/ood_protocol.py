@@ -66,13 +66,7 @@ def ood_failures(
 
 
 def ood_protocol(
-    *,
-    inlier: ArrayLike,
-    correct: ArrayLike,
-    outlier: ArrayLike,
-    rng: Rng,
-    delta: float = 0.05,
-    resamples: int = 1000,
+    *, inlier: ArrayLike, correct: ArrayLike, outlier: ArrayLike, rng: Rng, delta: float = 0.05, resamples: int = 1000
 ) -> FailureDetection:
     """AURC, AUGRC, AUROC and FPR@95 of outliers against correctly classified inliers.
 

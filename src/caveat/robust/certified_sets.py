@@ -75,17 +75,13 @@ def certified_sets(
     >>> certified_sets(alpha=0.2, calibration_upper=[0.3, 0.4, 0.5, 0.55], test=scores).member
     array([[ True, False]])
     """
-    sides = {"calibration": (calibration, test_lower), "calibration_upper": (calibration_upper, test)}
-    given = [name for name, pair in sides.items() if all(value is not None for value in pair)]
-    if len(given) != 1 or any(value is not None for name, pair in sides.items() if name != given[0] for value in pair):
+    sides = {"calibration": calibration, "test_lower": test_lower, "calibration_upper": calibration_upper, "test": test}
+    arrays = {name: as_comparable(value, name) for name, value in sides.items() if value is not None}
+    if list(arrays) not in (["calibration", "test_lower"], ["calibration_upper", "test"]):
         raise InputError("give calibration and test_lower, or calibration_upper and test: bounds on exactly one side.")
-    name = given[0]
-    of_calibration, of_test = sides[name]
-    assert of_calibration is not None
-    assert of_test is not None
-    scores = as_comparable(of_test, "test_lower" if name == "calibration" else "test")
+    (name, own), (_, scores) = arrays.items()
     check_shape(scores, "the test scores", 2, "matrix (m, K)")
-    grouped = GroupedScores.of(_of_labels(of_calibration, labels, name, scores.shape[1]), None)
+    grouped = GroupedScores.of(_of_labels(own, labels, name, scores.shape[1]), None)
     promise = Promise(alpha, delta)
     level, caveat = promise.kept_by(grouped, by_group=False)
     if caveat:
@@ -94,8 +90,7 @@ def certified_sets(
     return PredictionSets(member, alpha=alpha, level=level, delta=delta, caveat=caveat)
 
 
-def _of_labels(calibration: ArrayLike, labels: ArrayLike | None, name: str, classes: int) -> NDArray[np.float64]:
-    scores = as_comparable(calibration, name)
+def _of_labels(scores: NDArray[np.float64], labels: ArrayLike | None, name: str, classes: int) -> NDArray[np.float64]:
     if scores.ndim != 2:
         return as_vector(scores, name, allow_infinite=True)
     if labels is None:

@@ -148,9 +148,7 @@ class DensityRatio:
         lower = np.full_like(upper, -np.inf)
         if side == "both":
             lower = check_result(-bound(self.outside, self.inside) - log_weight, "the lower bound")
-        return ScoreBounds(
-            value=self.log_ratio(rows), lower=lower, upper=upper, epsilon=float(radius.max()), method=method
-        )
+        return ScoreBounds(self.log_ratio(rows), lower, upper, epsilon=float(radius.max()), method=method)
 
     def _coordinates(self, x: NDArray[np.floating]) -> Matrix:
         return np.asarray(x, dtype=np.float64) if self.transform is None else x @ self.transform.T

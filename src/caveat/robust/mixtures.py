@@ -151,12 +151,11 @@ def fit_mixture(
     check_known(covariance, ("spherical", "diag", "common"), "covariance")
     rows = as_matrix(x, "x")
     as_count(components, "components", most=rows.shape[0])
+    steps, floor = as_count(iterations, "iterations"), as_positive(floor, "floor")
     if covariance == "common":
-        return _common(rows, components, rng, as_count(iterations, "iterations"), as_positive(floor, "floor"))
-    model = GaussianMixture(
-        components, covariance_type=covariance, reg_covar=as_positive(floor, "floor"),
-        max_iter=as_count(iterations, "iterations"), random_state=int(rng.integers(2**31)),
-    )  # fmt: skip
+        return _common(rows, components, rng, steps, floor)
+    seed = int(rng.integers(2**31))
+    model = GaussianMixture(components, covariance_type=covariance, reg_covar=floor, max_iter=steps, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the number of steps is asked for
         model.fit(rows)

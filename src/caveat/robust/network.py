@@ -150,13 +150,8 @@ class Network:
                     log_p = -_log_one_plus([spread - gap, -spread - gap], k)  # at least and at most
                     bounds[:, block] = np.maximum(bounds[:, block], log_p)  # of NaN and a number, NaN
         bounds = check_result(bounds.T, "the bound of the confidence").T
-        return ScoreBounds(
-            value=_log_confidence(self.logits(rows)),
-            lower=bounds[0] * (1 + _LAST),
-            upper=bounds[1] * (1 - _LAST),
-            epsilon=reach,
-            method="ibp",
-        )
+        lower, upper = bounds[0] * (1 + _LAST), bounds[1] * (1 - _LAST)
+        return ScoreBounds(_log_confidence(self.logits(rows)), lower, upper, epsilon=reach, method="ibp")
 
     @property
     def _head(self) -> Dense:

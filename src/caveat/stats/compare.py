@@ -14,7 +14,7 @@ from caveat.results import Comparison
 from caveat.stats.cliques import layers, maximal_cliques
 from caveat.stats.posthoc import Posthoc, doubtful_pairs, pairwise_p_values
 from caveat.stats.ranks import friedman, mid_ranks
-from caveat.stats.tables import Blocks, read_blocks, read_columns, split_columns
+from caveat.stats.tables import read_blocks, read_columns, split_columns
 
 __all__ = ["compare", "compare_regimes"]
 
@@ -73,36 +73,6 @@ def compare(
     """
     as_level(alpha, "alpha")
     blocks = read_blocks(table, block=block, method=method, value=value, methods=methods)
-    return _compare(blocks, alpha=alpha, lower_is_better=lower_is_better, posthoc=posthoc)
-
-
-def compare_regimes(
-    table: Any,
-    regime: str,
-    alpha: float = 0.05,
-    lower_is_better: bool = True,
-    *,
-    block: str | Sequence[str] | None = None,
-    method: str | None = None,
-    value: str | None = None,
-    posthoc: Posthoc = "conover",
-) -> Mapping[str, Comparison]:
-    """One comparison for each value of the column ``regime`` (near, mid, far), for a map of their top cliques.
-
-    Examples
-    --------
-    >>> table = {"bucket": ["near"] * 6 + ["far"] * 6, "a": [1] * 6 + [9] * 6, "b": [8] * 6 + [2] * 6}
-    >>> {name: result.layers[0] for name, result in compare_regimes(table, "bucket").items()}
-    {'near': ('a',), 'far': ('b',)}
-    """
-    parts = split_columns(read_columns(table), regime)
-    return {
-        name: compare(part, alpha, lower_is_better, block=block, method=method, value=value, posthoc=posthoc)
-        for name, part in parts.items()
-    }
-
-
-def _compare(blocks: Blocks, *, alpha: float, lower_is_better: bool, posthoc: Posthoc) -> Comparison:
     lower_is_better = as_flag(lower_is_better, "lower_is_better")
     n, k = blocks.values.shape
     lost = f" {blocks.dropped} blocks lacked {', '.join(blocks.missing)}." if blocks.dropped else ""
@@ -150,3 +120,29 @@ def _compare(blocks: Blocks, *, alpha: float, lower_is_better: bool, posthoc: Po
         caveat=" ".join(caveats),
         exact_p_value=test.exact_p_value,
     )
+
+
+def compare_regimes(
+    table: Any,
+    regime: str,
+    alpha: float = 0.05,
+    lower_is_better: bool = True,
+    *,
+    block: str | Sequence[str] | None = None,
+    method: str | None = None,
+    value: str | None = None,
+    posthoc: Posthoc = "conover",
+) -> Mapping[str, Comparison]:
+    """One comparison for each value of the column ``regime`` (near, mid, far), for a map of their top cliques.
+
+    Examples
+    --------
+    >>> table = {"bucket": ["near"] * 6 + ["far"] * 6, "a": [1] * 6 + [9] * 6, "b": [8] * 6 + [2] * 6}
+    >>> {name: result.layers[0] for name, result in compare_regimes(table, "bucket").items()}
+    {'near': ('a',), 'far': ('b',)}
+    """
+    parts = split_columns(read_columns(table), regime)
+    return {
+        name: compare(part, alpha, lower_is_better, block=block, method=method, value=value, posthoc=posthoc)
+        for name, part in parts.items()
+    }
