@@ -25,6 +25,7 @@ LAYERS = [  # from the top down; names on one line do not import each other
     {"_internal"},
     {"errors"},
 ]
+UPWARDS = {("evaluation", "guard")}  # late: a method that builds what stands above it
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
 
@@ -53,8 +54,8 @@ def package_of(path):
 def test_imports_point_downwards(path):
     here = package_of(path)
     assert here in LEVEL, f"{here} has no layer: give it one in LAYERS and in the design"
-    for name, _ in imports(path):
-        if name in (here, "__version__"):
+    for name, at_import in imports(path):
+        if name in (here, "__version__") or (not at_import and (here, name) in UPWARDS):
             continue
         assert name in LEVEL, f"{path.name} imports caveat.{name}, which has no layer"
         assert LEVEL[name] > LEVEL[here], f"caveat.{here} may not import caveat.{name}"

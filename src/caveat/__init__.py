@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         estimators,
         evaluation,
         geometry,
+        guard,
         metrics,
         plots,
         report,
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
     )
     from caveat.estimators import wrap
     from caveat.evaluation import evaluate
+    from caveat.guard import Guard
 
 __version__ = "0.2.0"
 
 __all__ = [
     "CaveatError",
     "CaveatWarning",
+    "Guard",
     "Head",
     "InputError",
     "MissingExtraError",
@@ -50,6 +53,7 @@ __all__ = [
     "evaluate",
     "evaluation",
     "geometry",
+    "guard",
     "metrics",
     "plots",
     "report",
@@ -70,6 +74,7 @@ _SUBMODULES = frozenset(
         "estimators",
         "evaluation",
         "geometry",
+        "guard",
         "metrics",
         "plots",
         "report",
@@ -80,7 +85,7 @@ _SUBMODULES = frozenset(
         "study",
     }
 )
-_FUNCTIONS = {"evaluate": "evaluation", "wrap": "estimators"}
+_FUNCTIONS = {"Guard": "guard", "evaluate": "evaluation", "wrap": "estimators"}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from caveat import CaveatWarning, InputError, NotFittedError, Outputs
+from caveat import CaveatWarning, InputError, NotFittedError, Outputs, evaluate
 from caveat.conformal import SplitSets, conditional_p_values, p_values, select_outliers, threshold_for
+from caveat.evaluation.records import Scores
 from caveat.guard import Guard
 from caveat.scores import KNN, make
 
@@ -137,3 +138,27 @@ def test_the_fingerprint_names_settings_and_data(calibration, stream):
     other = Guard("energy", alpha=0.2).calibrate(calibration, date="2026-01-01")
     assert first.fingerprint == same.fingerprint != other.fingerprint
     assert first.fingerprint != Guard("energy").calibrate(stream, date="2026-01-01").fingerprint
+
+
+def test_an_evaluation_builds_the_guard_that_its_decision_names(draw):
+    rng = np.random.default_rng(7)
+    train, held, inlier = (draw(rng, n, features=True) for n in (300, 500, 400))
+    outlier = Outputs(features=rng.normal(size=(200, 8)) * 2, head=train.head)
+    chosen = ["mahalanobis", KNN(k=7), "energy", "tempscale", "msp"]
+    result = evaluate(inlier=inlier, outliers={"odd": outlier}, train=train, calibration=held, scores=chosen)
+    guard = result.guard(train, held)
+    decision = result.decision
+    assert guard.threshold_ == decision.threshold
+    assert guard.promises[0].bound == decision.false_alarms.bound
+    assert guard.scores_[0].name == decision.method.score
+    assert guard.confidence_.name == decision.confidence.score
+    verdicts = guard(inlier)
+    assert (verdicts.kind == "outlier").mean() == decision.measured_false_alarms.value
+
+
+def test_a_score_object_keeps_its_parameters_in_the_decision(draw):
+    rng = np.random.default_rng(8)
+    train, inlier = draw(rng, 300, features=True), draw(rng, 400, features=True)
+    result = evaluate(inlier=inlier, train=train, scores=[KNN(k=3), KNN(k=30)])
+    assert {str(record.method) for record in result.of(Scores)} == {"knn(k=3)", "knn(k=30)"}
+    assert result.guard(train, draw(rng, 300, features=True)).scores_[0].k in (3, 30)

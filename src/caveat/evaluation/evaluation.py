@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from caveat._internal.checks import as_count, as_level, as_list, check_known
@@ -17,11 +17,13 @@ from caveat.evaluation.parts import Parts
 from caveat.evaluation.records import Block, Data, Detection, Left, Method, ModelFacts, Record, Scores, long_rows
 from caveat.outputs import Outputs
 from caveat.results import Comparison, Estimate
-from caveat.scores import Score, catalogue, detector, detectors, make
+from caveat.scores import Projected, Score, catalogue, detector, detectors, make
 from caveat.scores.catalogue import ALIASES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from caveat.guard import Guard
 
 __all__ = ["Evaluation", "Progress", "choose_scores", "evaluate"]
 
@@ -75,6 +77,34 @@ class Evaluation:
     def accuracy(self) -> Estimate | None:
         """Share of right answers on the inliers; None without labels."""
         return next((facts.accuracy for facts in self.of(ModelFacts)), None)
+
+    def guard(self, train: Outputs | None, calibration: Outputs) -> Guard:
+        """The decision as an object that can be saved and deployed, fitted and calibrated on these outputs.
+
+        On the outputs of the evaluation its outlier threshold is the decision's. Its abstain gate is calibrated on rows
+        whose prediction set is not empty, because it also abstains where no class fits.
+
+        Parameters
+        ----------
+        train
+            Training outputs; None where no chosen score learns.
+        calibration
+            Held-out outputs that neither trained the model nor chose the score.
+        """
+        from caveat.guard import Guard
+
+        if self.decision is None:
+            raise InputError("no score could be calibrated, so there is no decision to build a guard from. "
+                             "Evaluate with more inliers, or with calibration outputs.")  # fmt: skip
+        decision, errors = self.decision, self.decision.errors is not None
+        guard = Guard(
+            _score_of(decision.method), sets=None if decision.coverage is None else "lac",
+            false_alarm=self.false_alarm, risk=self.risk if errors else None, alpha=self.settings.alpha,
+            delta=self.settings.delta,
+            confidence="msp" if decision.confidence is None else _score_of(decision.confidence),
+        )  # fmt: skip
+        guard = guard if train is None else guard.fit(train)
+        return guard.calibrate(calibration, seed=self.settings.seed)
 
     @property
     def outliers(self) -> tuple[str, ...]:
@@ -250,11 +280,25 @@ def choose_scores(parts: Parts, scores: Iterable[str | Score] | None) -> tuple[d
     can = {}
     for item in [scores] if isinstance(scores, Score) else as_list(scores, "scores"):
         score = _named(item) if isinstance(item, str) else item
-        method = Method(ALIASES.get(item, item) if isinstance(item, str) else score.name)
+        method = Method(ALIASES.get(item, item)) if isinstance(item, str) else _method_of(score)
         if reason := cannot(score, parts):
             raise InputError(f"score '{method}' {reason}. Add it to the outputs, or leave the score out.")
         can[method] = score
     return can, {}
+
+
+def _method_of(score: Score) -> Method:
+    """A score object by its name, projection, and the parameters that are not at their default."""
+    inner, projection = (score.inner, score.projection) if isinstance(score, Projected) else (score, "none")
+    values = {field.name: (getattr(inner, field.name), field.default) for field in fields(inner)}  # type: ignore[arg-type]
+    params = {name: value for name, (value, default) in values.items()
+              if isinstance(value, (bool, int, float, str)) and value != default}  # fmt: skip
+    return Method.of(inner.name, params, projection)
+
+
+def _score_of(method: Method) -> Score:
+    score = make(method.score, **dict(method.params)) if method.params else _named(method.score)
+    return score if method.projection == "none" else Projected(score, method.projection)
 
 
 def _named(name: str) -> Score:
