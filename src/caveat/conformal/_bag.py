@@ -77,7 +77,7 @@ class Neighbors(NamedTuple):
 
 @final
 class Bag:
-    """Sorted neighbour lists of training examples, up to ``k`` long."""
+    """Sorted neighbor lists of training examples, up to ``k`` long."""
 
     def __init__(self, state: State, labels: Ints, classes: int, metric: Metric, k: int) -> None:
         n = labels.size

@@ -57,9 +57,9 @@ def probability_blocks(outputs: Outputs, source: ClassScores | None = None) -> I
                 raise InputError(f"class scores have NaN, first at row {row}. Drop or impute it before calibrating.")
         else:
             values = outer.logits if outer.has("logits") else outer.probs
-        normalised = source is None and not outer.has("logits")
+        normalized = source is None and not outer.has("logits")
         for rows in row_blocks(outer.n, row_bytes=values.shape[1] * values.itemsize, block_bytes=_CACHE_BYTES):
             part = np.ascontiguousarray(values[rows])  # sums run in one order, whatever the layout of the array
-            block = part if normalised else softmax_rows(part)
+            block = part if normalized else softmax_rows(part)
             yield slice(start + rows.start, start + rows.stop), block
         start += outer.n

@@ -1,7 +1,7 @@
 """Scores that depend on the rank of a label: sorted as little as possible, summed always in the same order.
 
 A ranked formula maps (p, below, rank, row) to a score: the probability of the label, the sum of those ranked below it,
-the rank (1 = most probable) and what belongs to the row, such as its randomisation. It never falls as the rank grows,
+the rank (1 = most probable) and what belongs to the row, such as its randomization. It never falls as the rank grows,
 so that a set is a prefix of the ranking: only the labels above a bound can enter, and a full sort is needed only for a
 long set.
 

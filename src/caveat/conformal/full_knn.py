@@ -55,8 +55,8 @@ class FullKNN:
 
     P(p <= t) = t for the smoothed p-value of the true label, if training and test examples are exchangeable. Ties in
     distance go to the own label first, then by label number; equally frequent labels count as the own where it is one
-    of them. Both rules look at the bag only, not at who is the test example, so that the promise holds. It holds for
-    every metric: of two objects, each is seen at its own distance from the other.
+    of them. Both rules look at the bag only, not at which example is the test example, so the promise holds. It holds
+    for every metric: each of two objects is compared at its own distance from the other.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._internal.checks import as_level, as_matrix, check_known, check_same
 from caveat.errors import InputError
 
-__all__ = ["OPTIMAL", "criteria", "efficiency", "measure", "p_lines"]
+__all__ = ["OPTIMAL", "efficiency", "measure", "p_lines"]
 
 Floats = NDArray[np.float64]
 

@@ -34,8 +34,8 @@ PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)
 WEIGHTS = (0.0, 0.02, *(round(0.05 * i, 2) for i in range(1, 14)))
 
 Criterion = Literal["sscv", "t_ss"]
-# Key in the table -> the score and, for difficulty sets, the ease and the number of bins.
-Candidates = Mapping[Any, tuple[str | Nonconformity, NDArray[np.float64] | None, int]]
+# The key in the table, the score and, for difficulty sets, the ease and the number of bins.
+Candidate = tuple[Any, str | Nonconformity, NDArray[np.float64] | None, int]
 
 
 @final
@@ -166,7 +166,7 @@ def tune_difficulty(
     """
     eases = {name: _as_ease(ease[name], tuning) for name in as_list(as_kind(ease, Mapping, "ease"), "ease")}
     keys = product(eases, as_list(bins, "bins"), as_list(scores, "scores"))
-    candidates: Candidates = {(name, count, score): (score, eases[name], count) for name, count, score in keys}
+    candidates = [((name, count, score), score, eases[name], count) for name, count, score in keys]
     table = _judged(candidates, tuning, alpha, rng=rng, criterion=criterion, ease=judged_by)
     name, count, score = _winner(table, criterion)
     return Tuned(score, count, name, criterion, table)
@@ -176,12 +176,12 @@ def _best_score(scores: Sequence[Nonconformity], tuning: Outputs, alpha: float, 
     criterion = how["criterion"]
     if criterion == "t_ss" and how["ease"] is None:
         raise InputError("tuning by T-SS needs the ease of each tuning sample. Pass ease=, or choose criterion='sscv'.")
-    table = _judged({score: (score, None, 1) for score in scores}, tuning, alpha, **how)
+    table = _judged([(score, score, None, 1) for score in scores], tuning, alpha, **how)
     return Tuned(_winner(table, criterion), None, None, criterion, table)
 
 
 def _judged(
-    candidates: Candidates,
+    candidates: Sequence[Candidate],
     tuning: Outputs,
     alpha: float,
     *,
@@ -206,7 +206,7 @@ def _judged(
     seeds = rng.integers(2**63, size=2)
     fixed = None if ease is None else _as_ease(ease, tuning)
     table: dict[Any, float] = {}
-    for key, (score, own_ease, count) in candidates.items():
+    for key, score, own_ease, count in candidates:
         by = groups = None
         if own_ease is not None:
             # Nothing is promised here: every sample of the first half serves, those on the edges too.

@@ -141,7 +141,7 @@ def _frame(vectors: NDArray[np.float64], what: str) -> tuple[float, float, float
 
 
 def _variability(centered: NDArray[np.float64], within: NDArray[np.float64], *, noise: float) -> float:
-    # Sigma_B = M M^T / C has the singular vectors of M, so its pseudo-inverse needs no D x D decomposition. Centred
+    # Sigma_B = M M^T / C has the singular vectors of M, so its pseudo-inverse needs no D x D decomposition. Centered
     # means of equal classes have one direction less than classes; it shows up as rounding of the means themselves.
     _, singular, directions = np.linalg.svd(centered, full_matrices=False)
     kept = singular > 10 * max(centered.shape) * noise

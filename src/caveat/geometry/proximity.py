@@ -1,7 +1,7 @@
 r"""How far a data set lies from the training data, in the space of some encoder.
 
 Rows are scaled to length one first. Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution
-Detection ...", section 3.3 and appendix B, who use CLIP; any encoder will do, and nothing here depends on which.
+Detection ...", section 3.3 and appendix B. The paper uses CLIP; any encoder will do.
 """
 
 from __future__ import annotations
@@ -241,14 +241,14 @@ class _Gaussian:
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> _Gaussian:
-        """In blocks; rows are centred on the first so that nothing cancels."""
+        """In blocks; rows are centered on the first so that nothing cancels."""
         n, width = rows.shape
         anchor = unit_rows(rows[:1].astype(np.float64))
         total, square = np.zeros(width), np.zeros((width, width))
         for unit in _unit_blocks(rows):
-            centred = unit - anchor
-            total += centred.sum(axis=0)
-            square += centred.T @ centred
+            centered = unit - anchor
+            total += centered.sum(axis=0)
+            square += centered.T @ centered
         shift = total / n
         covariance = (square - n * np.outer(shift, shift)) / max(1, n - 1)
         return cls(anchor[0] + shift, (covariance + covariance.T) / 2)

@@ -108,8 +108,8 @@ def mean_auroc_interval(placements: Placements, *, delta: float = 0.05) -> Estim
 def difference_interval(first: Placements, second: Placements, *, delta: float = 0.05) -> Estimate:
     r"""First minus second mean AUROC of two scores on the same samples, with DeLong's interval.
 
-    Where the scores place every sample alike, the difference is exactly 0. Where DeLong's variance says
-    nothing of it, Hoeffding's bound for q disjoint pairs does: $\pm \sqrt{2 \log(2/\delta) / q}$.
+    Where the scores place every sample alike, the difference is exactly 0. Where DeLong's variance does
+    not measure it, Hoeffding's bound for q disjoint pairs does: $\pm \sqrt{2 \log(2/\delta) / q}$.
     """
     delta = as_level(delta, "delta")
     difference, value = first - second, first.auroc - second.auroc
@@ -136,7 +136,7 @@ def paired_p_value(first: Placements, second: Placements) -> float:
 
 def _why(placements: Placements) -> str:
     pairs = placements.pairs
-    reason = "A side has one sample and says nothing of its spread" if pairs == 1 else "DeLong's variance is zero"
+    reason = "A side has one sample, which does not show its spread" if pairs == 1 else "DeLong's variance is zero"
     return f"{reason}; the interval is that of {pairs} disjoint pair{'s' if pairs > 1 else ''}."
 
 

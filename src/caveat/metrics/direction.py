@@ -25,8 +25,8 @@ def higher_is_better(metric: str) -> bool | None:
     >>> [higher_is_better(name) for name in ("mean_auroc", "FPR@95", "augrc", "coverage", "value")]
     [True, False, False, None, None]
     """
-    if (known := _BY_NAME.get(metric.strip().lower())) is not None:
-        return known
+    if (direction := _BY_NAME.get(metric.strip().lower())) is not None:
+        return direction
     words = set(re.findall("[a-z]+", metric.lower()))
     higher, lower = bool(words & _HIGHER), bool(words & _LOWER)
     return None if higher == lower else higher

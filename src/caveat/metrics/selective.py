@@ -9,8 +9,8 @@ print both times 1000.
 
 In the balanced forms every class counts the same, however many samples it has: risk is the error rate of each class,
 averaged over the classes. Coverage stays the plain share of accepted samples. Definitions as in FD-Shifts (Jaeger,
-Lueth, Klein and Bungert, ICLR 2023, and Traub et al., NeurIPS 2024): a class of which nothing is accepted contributes
-no selective risk.
+Lueth, Klein and Bungert, ICLR 2023, and Traub et al., NeurIPS 2024): a class without an accepted sample contributes no
+selective risk.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 class RiskCurve:
     """Risk against coverage, one point per distinct score, from coverage 0 to 1.
 
-    ``threshold[i]`` is the largest accepted score at point i; the first point accepts nobody and has ``-inf``.
+    ``threshold[i]`` is the largest accepted score at point i; the first point accepts nothing and has ``-inf``.
     """
 
     coverage: NDArray[np.float64]

@@ -1,8 +1,8 @@
 r"""Detection that survives an attacker, as certificates and attacks see it.
 
 **Here numbers are confidence: larger means less strange.** A certificate says how confident a model can become on an
-outlier (``nn.confidence_bounds``), so these functions take confidences or log-confidences, of which only the order
-counts, and turn them round once before they call ``caveat.metrics``. With upper bounds of the outliers' confidence, no
+outlier (``nn.confidence_bounds``), so these functions take confidences or log-confidences (only their order counts)
+and negate them once before they call ``caveat.metrics``. With upper bounds of the outliers' confidence, no
 attacker within the radius can bring the area lower:
 
 $$ GAUC \le \text{worst-case AUC} \le AAUC \le AUC $$
@@ -173,9 +173,9 @@ def conformal_guaranteed_auroc(
     0.915 [0.892, 0.932] (95 % exact band, each side, n = 1000) Holds for every attack within the certified radius.
     """
     inliers, bound = _strange(inlier, "inlier"), _strange(outlier_upper, "outlier_upper")
-    found = metrics.conformal_auroc(inlier=inliers, outlier=bound, delta=delta, method=method, ood=ood)
+    estimate = metrics.conformal_auroc(inlier=inliers, outlier=bound, delta=delta, method=method, ood=ood)
     sentence = "Holds for every attack within the certified radius."
-    return replace(found, caveat=f"{found.caveat} {sentence}".strip())
+    return replace(estimate, caveat=f"{estimate.caveat} {sentence}".strip())
 
 
 @final
@@ -256,7 +256,7 @@ def sandwich(
                hint="Count the clean point among the attacks.")  # fmt: skip
     check_each(attacked, attacked <= upper + tolerance, "outlier_attacked", "not exceed outlier_upper",
                hint="Either the bound is unsound or it is of another model or radius.")  # fmt: skip
-    attacked = np.maximum(attacked, clean)  # what is left is rounding, and the order of areas should not hang on it
+    attacked = np.maximum(attacked, clean)  # what is left is rounding, and the order of areas should not depend on it
     upper = np.maximum(upper, attacked)
     return Sandwich(
         clean=metrics.auroc(inlier=-inliers, outlier=-clean),

@@ -70,7 +70,7 @@ def mid_ranks(values: ArrayLike, *, lower_is_better: bool = True) -> NDArray[np.
     good = _table(values, "values")
     size = np.where(np.isfinite(good), np.abs(good), 0.0)
     good = tie_levels(good if lower_is_better else -good, ROUNDING * size)
-    # k is small: counting who is below whom needs no sort and treats ties by themselves.
+    # k is small: counting needs no sort and treats ties by themselves.
     below = (good[:, None, :] < good[:, :, None]).sum(axis=2)
     at_most = (good[:, None, :] <= good[:, :, None]).sum(axis=2)
     return np.asarray((below + at_most + 1) / 2)
@@ -80,7 +80,7 @@ def friedman(ranks: ArrayLike) -> Friedman:
     """Friedman, Iman-Davenport and Kendall's W of an (N, k) array of ranks (``mid_ranks``).
 
     Where every block ties all methods there is nothing to tell apart: Q = 0 and p = 1. Where all blocks agree
-    completely, F is infinite and says nothing of their number: its p-value is then the chance of that agreement.
+    completely, F is infinite whatever their number: its p-value is then the chance of that agreement.
 
     Examples
     --------
