@@ -59,14 +59,14 @@ def main() -> None:
         net.zero_grad()
         log_confidence(net(x)).mean().backward()
 
-    took = take_turns({"plain": plain, "bound": bound, "step": step, "plain step": plain_step}, times=15)
+    took = take_turns({"plain": plain, "bound": bound, "step": step, "plain step": plain_step}, repeats=15)
     floor = took["plain"]
     line("plain forward and backward", took["plain step"], floor, "plain forward")
     line("interval bounds with elision, forward (wanted: within 3)", took["bound"], floor, "plain forward")
     line("GOOD step: bounds, loss, gradients (wanted: within 11)", took["step"], floor, "plain forward")
 
     ball, climb = Ball(x, EPSILON), climber(lambda z: log_confidence(net(z)))
-    took = take_turns({"plain": plain, "apgd": lambda: apgd(climb, x, ball, steps=10)}, times=2)
+    took = take_turns({"plain": plain, "apgd": lambda: apgd(climb, x, ball, steps=10)}, repeats=2)
     line("APGD, one step", took["apgd"] / 11, took["plain"], "plain forward")
 
     few = x[:2]
@@ -74,7 +74,7 @@ def main() -> None:
     took = take_turns({
         "ibp": lambda: confidence_bounds(net, x, EPSILON),
         "arrays": lambda: arrays.confidence_bounds(x.numpy(), EPSILON),
-    }, times=2)  # fmt: skip
+    }, repeats=2)  # fmt: skip
     line("certificate in float64 without torch", took["arrays"], took["ibp"], "certificate in float64 with torch")
     small = nn.Sequential(
         nn.Conv2d(1, 16, 4, stride=2), nn.ReLU(), nn.Conv2d(16, 32, 4, stride=2), nn.ReLU(), nn.Flatten(),
@@ -83,7 +83,7 @@ def main() -> None:
     took = take_turns({
         "ibp": lambda: confidence_bounds(small, few, 0.02),
         "crown": lambda: confidence_bounds(small, few, 0.02, method="crown"),
-    }, times=2)  # fmt: skip
+    }, repeats=2)  # fmt: skip
     line("linear bounds, a sample of the small network", took["crown"] / 2, took["ibp"] / 2, "interval bounds")
 
     rng = np.random.default_rng(0)
@@ -95,7 +95,7 @@ def main() -> None:
     took = take_turns({
         "clean": lambda: ratio.log_ratio(points), "box": lambda: ratio.bounds(points, 0.1, method="box"),
         "pairs": lambda: ratio.bounds(points, 0.1, side="upper"),
-    }, times=2)  # fmt: skip
+    }, repeats=2)  # fmt: skip
     line("density ratio of 100 images, box bounds on both sides", took["box"], took["clean"], "the ratio itself")
     line("density ratio of 100 images, pair bounds from above", took["pairs"], took["clean"], "the ratio itself")
 

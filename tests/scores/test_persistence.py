@@ -11,7 +11,7 @@ import pytest
 from caveat import InputError, NotFittedError, Outputs
 from caveat._internal.folders import plain_files
 from caveat.scores import ASH, KNN, Energy, Mahalanobis, NNGuide, Projected, Score, load
-from caveat.scores._persistence import _encode, _Reader
+from caveat.scores._persistence import Reader, encode
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def test_values_come_back_bit_for_bit(value, tmp_path):
         else:
             assert a == b
 
-    page = json.loads(json.dumps(_encode(value, "value", tmp_path, "value")))
-    same(value, _Reader(tmp_path / "score.json", plain_files(tmp_path), check=True).decode(page))
+    page = json.loads(json.dumps(encode(value, "value", tmp_path, "value")))
+    same(value, Reader(tmp_path / "score.json", plain_files(tmp_path), check=True).decode(page))
 
 
 def test_parameters_and_learned_values_come_back(train, inlier, saved):
