@@ -18,7 +18,7 @@ import numpy as np
 
 from caveat._internal.files import is_folder, path_errors, write_json
 from caveat._internal.folders import PAGE_KEY, ArrayFolder
-from caveat.conformal import FPRBand, SplitSets
+from caveat.conformal import SplitSets
 from caveat.errors import InputError
 from caveat.evaluation.findings import versions
 from caveat.guard.guard import Guard
@@ -107,8 +107,7 @@ def _made(page: Mapping[str, Any], reader: Reader) -> Guard:
                                  guard.combine)  # fmt: skip
     if len(guard.statistic_.references) != (len(scores) if len(scores) > 1 else 0):
         raise InputError(f"{len(scores)} scores need a reference each where there are several. {_DAMAGED}")
-    guard.calibration_scores_ = _vector(reader, page["calibration_scores"])
-    guard._band = FPRBand(guard.calibration_scores_, delta=guard.delta)
+    guard.keep_calibration(_vector(reader, page["calibration_scores"]))
     guard.watched_ = {str(name): _vector(reader, entry) for name, entry in page["watched"].items()}
     guard.sets_ = None
     if sets is not None and guard.sets is not None:

@@ -30,7 +30,7 @@ from caveat._internal.checks import as_kind, check_known
 from caveat._internal.params import check_params, level
 from caveat._internal.streams import stream
 from caveat.conformal import FPRBand, SplitSets, select_outliers, threshold_for, threshold_for_risk
-from caveat.conformal import p_values as marginal_p_values
+from caveat.conformal.grouped import GroupedScores
 from caveat.conformal.nonconformity import NONCONFORMITY
 from caveat.conformal.threshold import least_n
 from caveat.errors import CaveatWarning, InputError, NotFittedError
@@ -145,8 +145,7 @@ class Guard:
         rows = self._split(calibration, seed)
         held = calibration[rows] if not rows.all() else calibration
         self.calibrated_at_ = date or datetime.date.today().isoformat()
-        self.calibration_scores_ = np.sort(self.statistic_.score(held))
-        self._band = FPRBand(self.calibration_scores_, delta=self.delta)
+        self.keep_calibration(np.sort(self.statistic_.score(held)))
         self.threshold_, alarms = self._outlier_gate()
         self.promises_ = [alarms]
         self.sets_ = None
@@ -159,6 +158,11 @@ class Guard:
             self._abstain_gate(held)
         self._keep_for_watching(held)
         return self
+
+    def keep_calibration(self, scores: NDArray[np.float64]) -> None:
+        """Keep the sorted calibration scores, and what p-values are read from."""
+        self.calibration_scores_ = scores
+        self._ranks, self._band = GroupedScores.of(scores), FPRBand(scores, delta=self.delta)
 
     def _check_roles(self, calibration: Outputs) -> None:
         marks = _fingerprints(calibration)
@@ -256,7 +260,7 @@ class Guard:
         self._demand_calibrated()
         demand(outputs, who="Guard")
         score = self.statistic_.score(outputs)
-        p_values = marginal_p_values(calibration=self.calibration_scores_, test=score)
+        p_values = self._ranks.p_values(score)
         outlier = score >= self.threshold_ if fdr is None else select_outliers(p_values, fdr)
         kind = np.where(outlier, "outlier", "accept").astype("<U7")
         sets = None if self.sets_ is None else self.sets_.predict(outputs)

@@ -64,6 +64,11 @@ class Promise:
         """Whether anything is promised."""
         return not self.remedy
 
+    @property
+    def explained(self) -> str:
+        """The sentence with its assumption."""
+        return f"{self} It assumes that {self.assumption}." if self.holds and self.assumption else str(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The promise as plain values, for machines, with its sentence."""
         return vars(self) | {"splits": dict(self.splits)} | {"holds": self.holds, "sentence": str(self)}
