@@ -75,6 +75,83 @@ def test_torch_model():
     assert digits < near < noise
 
 
+def check_promises(out, *, false_alarm, risk, alpha):
+    """Rates on fresh inliers are as promised, up to 4 standard errors of the rows that measured and calibrated them."""
+    measured = re.findall(r"^(.*)\n +Measured: ([\d.]+) \[.*n = (\d+)\)", out, re.MULTILINE)
+    assert len(measured) == 3
+    held = []
+    for (sentence, rate, n), level in zip(measured, (false_alarm, risk, 1 - alpha), strict=True):
+        if "Nothing can be promised" in sentence:
+            continue
+        held.append(sentence)
+        rows = int(re.search(r"n = (\d+) calibration rows", sentence)[1])
+        if "hold the true class" in sentence:
+            assert float(rate) > level - 4 * np.sqrt(level * (1 - level) * (1 / int(n) + 1 / rows))
+        else:
+            assert float(rate) < level + 4 * np.sqrt(level * (1 - level) / int(n))
+    return held
+
+
+def verdict_shares(out):
+    """Name of the inputs -> shares accepted, abstained, outliers, from a table of verdicts."""
+    _, table = re.split(r"accept +abstain +outlier.*\n", out)
+    lines = table.split("\n\n")[0].splitlines()
+    return {line[:30].strip(): shares(line)[:3] for line in lines if "%" in line[30:]}
+
+
+def test_guard_sklearn():
+    out = run("guard_sklearn.py")
+    assert len(check_promises(out, false_alarm=0.05, risk=0.02, alpha=0.05)) == 3
+    table = verdict_shares(out)
+    assert table.pop("digits")[0] > 0.5
+    assert len(table) == 4
+    for _, _, outliers in table.values():
+        assert outliers > 0.9
+    alone = [shares(line)[3] for line in out.splitlines() if line.startswith(("strokes", "noise"))]
+    assert max(alone) < 0.2  # a probability does not notice what is far from every digit
+    assert "equal bit for bit: True" in out
+    assert "After 300 digits: Watch(quiet" in out
+    assert "15 degrees: Watch(alarm: score" in out
+    assert 0 < int(re.search(r"First alarm (\d+) digits later", out)[1]) < 200
+
+
+def test_guard_torch():
+    pytest.importorskip("torch")
+    out = run("guard_torch.py")
+    assert len(check_promises(out, false_alarm=0.05, risk=0.05, alpha=0.05)) == 3
+    near, noise = (shares(line) for line in out.splitlines() if line.startswith(("  digits 8", "  noise")))
+    assert near[2] > max(near[:2])  # two scores in one gate find more new digits than either
+    assert min(noise) > 0.7
+    selected, new = map(int, re.search(r"(\d+) selected, (\d+) of them new", out).groups())
+    assert new > 20
+    assert selected - new < 0.1 * selected + 4 * np.sqrt(0.1 * 0.9 * selected)
+    assert "After 300 known digits: Watch(quiet" in out
+    assert "8 or 9: Watch(alarm: score" in out
+    assert re.search(r"alarms: score.*risk", out)
+
+
+def test_guard_magika():
+    pytest.importorskip("magika")
+    out = run("guard_magika.py", "--files", "40")
+    assert check_promises(out, false_alarm=0.05, risk=0.05, alpha=0.1)
+    table = verdict_shares(out)
+    assert table.pop("types it was calibrated on")[0] > 0.5
+    assert table["random bytes"][2] > 0.9
+    assert table["an invented format"][2] > 0.9
+    for cython in (".pyx", ".pxd"):  # Python to Magika, and so to the guard
+        table = {name: row for name, row in table.items() if not name.startswith(cython)}
+    assert np.mean([outliers for _, _, outliers in table.values()]) > 0.5
+
+
+def test_guard_magika_with_few_files_says_what_is_not_promised():
+    pytest.importorskip("magika")
+    out = run("guard_magika.py", "--files", "2")
+    assert len(check_promises(out, false_alarm=0.05, risk=0.05, alpha=0.1)) == 1
+    assert "calibration rows; there are" in out
+    assert "stops nothing" in out
+    assert verdict_shares(out)["random bytes"][2] == 0
+
+
 def test_pyod_detector():
     pytest.importorskip("pyod")
     out = run("pyod_detector.py")

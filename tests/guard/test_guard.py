@@ -83,6 +83,15 @@ def test_scores_that_learn_are_fitted_and_rows_have_one_role(draw):
     assert set(guard.splits_["calibration"]["sha256"]) == {"features", "labels", "head_weight", "head_bias"}
 
 
+def test_scores_that_were_fitted_again_must_be_calibrated_again(draw):
+    rng = np.random.default_rng(7)
+    train, held, other = (draw(rng, 200, features=True) for _ in range(3))
+    guard = Guard("mahalanobis").fit(train).calibrate(held)
+    guard.fit(other)
+    with pytest.raises(NotFittedError, match="calibrate"):
+        guard(held)
+
+
 @pytest.mark.parametrize("combine", ["fisher", "min"])
 def test_several_scores_are_one_statistic_calibrated_on_rows_of_its_own(combine, draw):
     rng = np.random.default_rng(5)

@@ -42,6 +42,11 @@ def test_labels_that_come_later_raise_the_risk_alarm(guard):
         Guard("energy").calibrate(_some()).watch().labels([True])
 
 
+def test_outputs_are_not_verdicts(guard, stream):
+    with pytest.raises(InputError, match="Verdicts"):
+        guard.watch().update(stream)
+
+
 def test_a_saved_state_goes_on_bit_for_bit(guard, draw, tmp_path):
     rows = draw(np.random.default_rng(10), 400, spread=2.0)
     watch = guard.watch(alpha=0.05)

@@ -115,7 +115,10 @@ class Guard:
     # -- fitting ------------------------------------------------------------------------------------------------------
 
     def fit(self, train: Outputs) -> Self:
-        """Fit the scores that learn on training outputs. Scores that learn nothing need no call."""
+        """Fit the scores that learn on training outputs. Scores that learn nothing need no call.
+
+        A guard that was calibrated must be calibrated again.
+        """
         demand(train, who="Guard.fit", name="train")
         for score in self._all_scores():
             if not score.held_out:
@@ -123,6 +126,7 @@ class Guard:
         fit_all([score for score in self._all_scores() if not score.held_out], train)
         self.splits_ = {"train": _fingerprints(train)}
         self._train = train
+        vars(self).pop("promises_", None)  # thresholds of the scores as they were say nothing about the new ones
         return self
 
     def calibrate(self, calibration: Outputs, *, seed: int = 0, date: str | None = None) -> Self:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from caveat._internal.checks import as_level
+from caveat._internal.checks import as_kind, as_level
 from caveat._internal.files import read_npy, write_json
 from caveat._internal.folders import ArrayFolder
 from caveat.drift import DriftAlarm, RiskMonitor
@@ -54,6 +54,7 @@ class Watch:
 
     def update(self, verdicts: Verdicts) -> None:
         """Take in the next rows, in the order in which they came."""
+        as_kind(verdicts, Verdicts, "verdicts", what="Verdicts, as guard(outputs) gives them")
         values = {"score": verdicts.score, "class": verdicts.predictions, "confidence": verdicts.doubt}
         for name, alarm in self.alarms.items():
             alarm.update(np.asarray(values[name], dtype=np.float64))

@@ -1,0 +1,106 @@
+"""A torch model with a guard: two scores in one gate, a batch with few false discoveries, alarms on a stream.
+
+    python examples/guard_torch.py          needs the extra 'torch'
+
+A small network learns the digits 0 to 7 (images that come with scikit-learn). The guard accepts, abstains or says
+outlier, and keeps its promises on digits that nobody has used before. It has never seen an 8 or a 9; these arrive in
+the stream that it watches, and the alarms ring.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from caveat import Outputs, data
+from caveat.guard import Guard, Verdicts
+from caveat.nn import extract
+from caveat.results import Estimate, proportion_interval
+from caveat.scores import KNN
+
+
+def trained(pixels: torch.Tensor, labels: torch.Tensor) -> nn.Module:
+    """A small convolutional network after 15 passes: about two seconds."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(256, 32), nn.ReLU(), nn.Linear(32, 8),
+    )  # fmt: skip
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(15):
+        for rows in torch.randperm(len(pixels)).split(64):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(pixels[rows]), labels[rows]).backward()
+            optimizer.step()
+    return model
+
+
+def tensors(pixels: np.ndarray, labels: np.ndarray | None = None) -> list:
+    """Images as a loader of one batch, which is what extract takes."""
+    images = torch.from_numpy(pixels.astype(np.float32))[:, None]
+    return [images] if labels is None else [(images, torch.from_numpy(labels))]
+
+
+def measured(verdicts: Verdicts, outputs: Outputs) -> dict[str, Estimate]:
+    """The rates that the promises are about, counted on inliers with labels."""
+    counted = {
+        "false alarms": verdicts.kind == "outlier",
+        "errors among the accepted": ~outputs.correct[verdicts.kind == "accept"],
+        "coverage": verdicts.sets.covers(outputs.labels),
+    }
+    return {what: proportion_interval(int(rows.sum()), rows.size) for what, rows in counted.items() if rows.size}
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    digits = data.digits()
+    known = rng.permutation(np.flatnonzero(digits.labels < 8))
+    rows = dict(zip(("train", "calibration", "test"), np.split(known, [500, 1000]), strict=True))
+    loaders = {name: tensors(digits.pixels[i], digits.labels[i]) for name, i in rows.items()}
+    model = trained(*loaders["train"][0])
+    # The model speaks once; logits, features, labels and the last layer are plain arrays from here on.
+    said = {name: extract(model, loader) for name, loader in loaders.items()}
+    strange = rng.permutation(np.flatnonzero(digits.labels >= 8))
+    new_digits = extract(model, tensors(digits.pixels[strange]))
+    noise = extract(model, tensors(data.noise(200, rng)))
+
+    # Half of the calibration rows combine the two scores, the other half set the thresholds.
+    scores = {"energy": "energy", "knn": KNN(k=5), "both": ["energy", KNN(k=5)]}
+    guards = {
+        name: Guard(score, false_alarm=0.05, risk=0.05, alpha=0.05).fit(said["train"]).calibrate(said["calibration"])
+        for name, score in scores.items()
+    }
+    guard, test = guards["both"], said["test"]
+    verdicts = guard(test)
+    print(f"{test.correct.mean():.1%} of the answers on held-out digits are right.")
+    for promise in guard.promises:
+        print(f"{promise}\n    Measured: {measured(verdicts, test)[promise.what]}")
+
+    print(f"\nOutliers by score   {''.join(f'{name:>9}' for name in guards)}")
+    for name, outputs in {"digits 0 to 7": test, "digits 8 and 9": new_digits, "noise": noise}.items():
+        flagged = [each(outputs).counts["outlier"] / outputs.n for each in guards.values()]
+        print(f"  {name:18}" + "".join(f"{share:9.1%}" for share in flagged))
+
+    # In a batch: of the rows that are selected, at most 10 % are expected to be digits 0 to 7.
+    batch = np.concatenate([test.logits[:150], new_digits.logits[:50]])
+    features = np.concatenate([test.features[:150], new_digits.features[:50]])
+    selected = guard(Outputs(logits=batch, features=features, head=test.head), fdr=0.1).kind == "outlier"
+    print(f"\nBatch of 150 known and 50 new digits, false discovery rate 10 %: {selected.sum()} selected, "
+          f"{selected[150:].sum()} of them new")  # fmt: skip
+
+    # A stream: 300 known digits, then 4 in 10 are new. Labels of the accepted ones come later.
+    watch = guard.watch(alpha=0.01)
+    watch.update(guard(test[:300]))
+    watch.labels(~test.correct[:300][verdicts.kind[:300] == "accept"])
+    print(f"\nAfter 300 known digits: {watch}")
+    mixed = rng.permutation(np.concatenate([rows["test"][300:], strange[:95]]))
+    stream = guard(extract(model, tensors(digits.pixels[mixed])))
+    watch.update(stream)
+    print(f"Then 4 in 10 are 8 or 9: {watch}")
+    watch.labels((stream.predictions != digits.labels[mixed])[stream.kind == "accept"])
+    print(f"Labels came later: {watch.risk}; alarms: {', '.join(watch.alarmed)}")
+
+
+if __name__ == "__main__":
+    main()
