@@ -88,7 +88,7 @@ def reason(resampled: bool, detector: str, seeds: list[float], paper: float, m: 
     if m < 10:
         return f"{m} anomalies in the test part"
     if min(seeds) - CLOSE <= paper <= max(seeds) + CLOSE:
-        return "within the scatter of the seeds" + (": under 1,000 rows, resampled" if resampled else "")
+        return "within the spread of the seeds" + (": under 1,000 rows, resampled" if resampled else "")
     if resampled:
         return "under 1,000 rows, resampled with replacement: which rows repeat decides"
     if detector in ("COF", "SOD", "COPOD", "ECOD"):

@@ -189,8 +189,8 @@ def agreement(order: list[str], best: dict[tuple[str, str], tuple[float, str, st
               "with the score free to choose, the paradigms are close"),
         check("without passes Deep Gamblers stand out (paper: 3 of 7 rows of CIFAR-10)", "yes",
               f"{len(without)} {most}", 2 * len(without) > len(order),
-              "the lowest values come from distances between features, and features of plain cross-entropy, which "
-              "ConfidNet's classifier is, serve those best; one reward, not tuned on validation data"),
+              "the lowest values come from distances between features, which work best with plain cross-entropy, "
+              "the loss of ConfidNet's classifier; one reward, not tuned on validation data"),
         check("misclassification: softmax scores and learned confidence lead", "yes",
               f"{len(simple)} of {len(top)} in the top layer", 2 * len(simple) > len(top),
               "few blocks tell little apart"),

@@ -23,11 +23,11 @@ HERE = Path(__file__).parent
 HEADER = """# AUROC of all scores and projections on a ResNet-20
 
 CIFAR-10 (inliers: 5,000 test images; the other 5,000 fit the temperature and the exponent of `max_logit_pnorm`) against
-eight outlier sets, all with the same JPEG compression; features and logits of a published ResNet-20 with 81 % accuracy on
-these images. All scores have default parameters, not chosen on these outliers; `mahalanobis` is also shown on normalized
-features. "mean" is over the eight sets, with its 95 % DeLong interval; "errors" is the AUROC of wrong against right
-predictions on the inliers. Made by `studies/scores_on_cnn/auroc.py`; [which score to choose](choosing.md) draws the
-conclusions.
+eight outlier sets, all with the same JPEG compression; features and logits of a published ResNet-20 with 81 % accuracy
+on these images. All scores have default parameters, not chosen on these outliers; `mahalanobis` is also shown on
+normalized features. "mean" is over the eight sets, with its 95 % DeLong interval; "errors" is the AUROC of wrong against
+right predictions on the inliers. Made by `studies/scores_on_cnn/auroc.py`; [which score to choose](choosing.md) draws
+the conclusions.
 
 """
 

@@ -60,11 +60,11 @@ def agreement(layers: dict[str, list[list[str]]]) -> Agreement:
         Check("misclassification: most of the top clique are scores of the softmax", "yes",
               f"{len(softmax)} of {len(top['test'])}", 2 * len(softmax) > len(top["test"])),
         _member("misclassification", ("gen", "msp"), layers["test"],
-                "one network in five blocks; NCI, the entropies and the softmax with a temperature lead here"),
+                "one network in five blocks; NCI, the entropies and the temperature-scaled softmax lead here"),
     ]  # fmt: skip
     for name in ("energy", "max_logit", "nnguide"):
         checks.append(_member("near", (name,), layers["near"], "another network"))
-    fewer = ("the paper finds this as classes grow in number, on networks near collapse (variability 0.008, here "
+    fewer = ("the paper finds this as the number of classes grows, on networks near collapse (variability 0.008, here "
              "0.75); CIFAR-10 has ten classes")  # fmt: skip
     for regime in ("mid", "far"):
         checks += [_member(regime, names, layers[regime], fewer) for names in (("fdbd",), ("ctm", "ctm_mean"))]
