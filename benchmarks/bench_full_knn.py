@@ -13,8 +13,7 @@ import time
 
 import numpy as np
 
-from caveat.conformal import FullKNN
-from caveat.conformal.metric_spaces import Euclidean
+from caveat.conformal import Euclidean, FullKNN
 
 
 def refit(gaps: np.ndarray, labels: np.ndarray, new: np.ndarray, label: int, k: int) -> np.ndarray:

@@ -194,7 +194,7 @@ def peers(calibration: Outputs, test: Outputs) -> None:
 
 
 def puncc(python: str, calibration: Outputs, test: Outputs) -> None:
-    """puncc in an environment of its own, on the same probabilities."""
+    """puncc in a separate environment, on the same probabilities."""
     with tempfile.TemporaryDirectory() as folder:
         arrays = {"calibration": calibration.probs, "labels": calibration.labels, "test": test.probs}
         for name, array in arrays.items():

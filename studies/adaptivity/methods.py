@@ -32,7 +32,7 @@ def all_sets(
     """Sets of every method from the same validation data.
 
     LAC and APS calibrate on all of it. The others tune on one half and calibrate on the other; the difficulty bins are
-    cut on the tuning half, so that coverage within bins is promised.
+    set on the tuning half, so that coverage within bins is promised.
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(val.n)

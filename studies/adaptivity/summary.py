@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import figures  # beside this file
+import figures  # in this folder
 import numpy as np
 
 from caveat.study.agreement import Agreement, Check, Part, compare_findings

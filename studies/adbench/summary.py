@@ -1,4 +1,4 @@
-"""Tables, figures and ``runs.csv`` from the rows of the study, and how many of the published AUROCs come out.
+"""Tables, figures and ``runs.csv`` from the rows of the study, and how many of the published AUROCs are reproduced.
 
 As a script, from the runs of ``runs.csv`` alone, into this folder:
 
@@ -12,8 +12,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import tables  # beside this file
-from kept import RUNS, kept, write_runs  # beside this file
+import tables  # in this folder
+from kept import RUNS, kept, write_runs  # in this folder
 
 from caveat._internal.files import replacing_file
 from caveat.stats import compare

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import layout  # beside this file
-import networks  # beside this file
-import run  # beside this file
-import strangers  # beside this file
+import layout  # in this folder
+import networks  # in this folder
+import run  # in this folder
+import strangers  # in this folder
 
 from caveat._internal.files import replacing_file
 from caveat.study.agreement import Agreement, Check, Part, compare_findings

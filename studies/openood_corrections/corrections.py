@@ -27,7 +27,7 @@ N = 9000  # inliers that OpenOOD tests on for CIFAR-10 and CIFAR-100: 10,000 les
 
 @dataclass(frozen=True)
 class Row:
-    """One published pair, in percent, and what Caveat says about it."""
+    """One published pair, in percent, and the corrections that Caveat computes for it."""
 
     table: int
     delta: float

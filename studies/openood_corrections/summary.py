@@ -1,4 +1,4 @@
-"""corrections.csv from the rows of the study, and how many of the published corrections come out."""
+"""corrections.csv from the rows of the study, and how many of the published corrections are reproduced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables 10 and 11 in layout from the rows of the study, and whether what the paper says of its tables holds here."""
+"""Tables 10 and 11 in layout from the rows of the study, and whether the paper's findings hold here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import ALPHAS, METHODS, METRICS  # beside this file
+from run import ALPHAS, METHODS, METRICS  # in this folder
 
 from caveat._internal.files import replacing_file
 from caveat.stats import compare

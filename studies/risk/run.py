@@ -1,4 +1,4 @@
-"""Promised against delivered error among the accepted, on the published outputs of 32 networks.
+"""Promised and measured error among the accepted rows, on the published outputs of 32 networks.
 
     CAVEAT_DATA=<folder> caveat study studies/risk/plan.toml --out runs/risk
     python studies/risk/summary.py runs/risk
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from methods import METHODS  # beside this file
+from methods import METHODS  # in this folder
 
 from caveat import Outputs
 from caveat._internal.streams import stream

@@ -3,13 +3,13 @@
     CAVEAT_DATA=<folder> caveat reproduce cnn-scores
 
 The pipeline of Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection Under
-Representation and Training Paradigm Shifts", on one network: every score of the catalogue that the outputs allow, plain
-and on projected features; outliers against correctly classified inliers; misclassification apart; outlier sets in
-near / mid / far by their distance in the feature space of the network itself (there is no CLIP here); Friedman,
+Representation and Training Paradigm Shifts", on one network: every applicable score of the catalogue, on raw
+and projected features; outliers against correctly classified inliers; misclassification separately; outlier sets in
+near / mid / far by their distance in the feature space of the network (without CLIP); Friedman,
 Conover-Holm and cliques for each regime.
 
-The paper's blocks are training runs. Here is one network, so a block is an outlier set and one of five disjoint parts
-of it, with a disjoint part of the inliers: replicates over data, and the conclusions are about this network.
+The paper's blocks are training runs. This study has one network, so a block is an outlier set and one of five disjoint
+parts of it, with a disjoint part of the inliers: replicates over data. Conclusions hold for this network.
 
 One cell per score and projection, and one, "geometry", for the distances between sets and the neural collapse.
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import COLLAPSE, GEOMETRY, OUTLIERS, WEIGHTS  # beside this file
+from run import COLLAPSE, GEOMETRY, OUTLIERS, WEIGHTS  # in this folder
 
 from caveat import plots
 from caveat._internal.files import replacing_file
@@ -53,7 +53,7 @@ def wide(rows: list[dict[str, Any]], regime: dict[str, str]) -> list[dict[str, A
 
 
 def agreement(layers: dict[str, list[list[str]]]) -> Agreement:
-    """What section 4.3 says of its CNN (VGG-13), beside the first two layers found here by AUGRC in each regime."""
+    """Findings of section 4.3 for a CNN (VGG-13), compared with the first two layers here by AUGRC in each regime."""
     top = {regime: found[0] for regime, found in layers.items()}
     softmax = [name for name in top["test"] if name.split()[0] in PROBABILITIES]
     checks = [
