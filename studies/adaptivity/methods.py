@@ -1,4 +1,4 @@
-"""The six methods of the study on one split, and what the adaptivity metrics say of each."""
+"""The six methods of the study on one split, with the adaptivity metrics of each."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def digit_network(network: str) -> tuple[Any, Any, Outputs]:
 
 
 def cifar_eases(outputs: Outputs) -> tuple[dict[str, Floats], Floats]:
-    """Eases to tune among, and the one that judges."""
+    """Eases to tune among, and the one for measuring."""
     rng = np.random.default_rng(0)
     eases = {f"{s:g}": logit_noise_ease(outputs, sigma=s, rng=rng, copies=COPIES) for s in LOGIT_SIGMAS}
     return eases, logit_noise_ease(outputs, sigma=JUDGE_SIGMA, rng=rng, copies=COPIES)

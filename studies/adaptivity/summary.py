@@ -1,4 +1,4 @@
-"""Tables and figures from the rows of the study, and whether what the paper finds is found here."""
+"""Tables and figures from the rows of the study, and whether the paper's findings hold here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def agreement(found: dict[str, dict[str, Any]]) -> Agreement:
 
 
 def nested(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Part -> network -> its numbers, as the figures want them."""
+    """Part -> network -> its numbers, in the form that the figures need."""
     found: dict[str, dict[str, Any]] = {"tables": {}, "validation": {}, "sensitivity": {}}
     for row in rows:
         setting, method, metric, value = row["setting"], row["method"], row["metric"], row["value"]

@@ -1,4 +1,4 @@
-"""The runs that were made, on whatever machine: one line each in ``runs.csv``."""
+"""The stored runs: one line each in ``runs.csv``."""
 
 from __future__ import annotations
 

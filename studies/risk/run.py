@@ -4,9 +4,9 @@
     python studies/risk/summary.py runs/risk
 
 One cell per network. The 10,000 test rows are the whole population here and calibration rows are drawn from it with
-replacement, so that the delivered error of a threshold is known exactly: a promise counts as broken where that error is
-above the promised one. A split that calibrates on some rows and measures on the others would count the noise of the
-measurement as well.
+replacement, so that the true error of a threshold is known exactly: a promise counts as broken if that error is
+above the promised one. A split that calibrates on some rows and measures on the others would add the noise of the
+measurement.
 """
 
 from __future__ import annotations

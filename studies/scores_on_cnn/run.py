@@ -89,7 +89,7 @@ def measure(name: str, train: Outputs, test: Outputs, outliers: dict[str, Output
     """AURC and AUGRC of a score on each outlier set, and on the inliers' own errors, by fold.
 
     A score that learns from held-out inliers (the temperature) is fitted on the test images of the other folds:
-    training outputs are too sure, and no image is measured that it learned from.
+    training outputs are overconfident, and no image is measured that the score was fitted on.
     """
     rng = np.random.default_rng(SEED)
     fold = {key: rng.permutation(o.n) % FOLDS for key, o in {"test": test, **outliers}.items()}
