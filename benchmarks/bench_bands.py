@@ -1,4 +1,4 @@
-"""How long the guarantees take, as ratios to a floor measured in the same run.
+"""Time of bands and bounds, as ratios to a baseline measured in the same run.
 
 python benchmarks/bench_bands.py [--large]
 

@@ -4,7 +4,7 @@
 
 The network is conv16 - conv32 (stride 2) - fc100 - fc10 on 28 x 28 inputs in batches of 256, on one thread. Wanted:
 bounds forward within 3 plain passes, a step of GOOD (bounds, loss, gradients) within 11. Times are CPU times, and both
-sides of a ratio take turns, so that a busy machine slows both.
+sides of a ratio alternate, so that a busy machine slows both.
 """
 
 from __future__ import annotations

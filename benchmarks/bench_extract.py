@@ -1,4 +1,4 @@
-"""Extraction against a bare forward loop over the same batches, in one run: the ratio is the price of keeping rows.
+"""Extraction against a bare forward loop over the same batches, in one run: the ratio is the cost of storing rows.
 
 python benchmarks/bench_extract.py                       # 20,000 images of 28 x 28, batches of 256
 python benchmarks/bench_extract.py --images 4000 --batch 64

@@ -1,6 +1,6 @@
 """Full conformal nearest neighbours: incremental neighbour lists against refitting the bag for every object and label.
 
-Refitting is given every help short of the idea itself: the distances of the training bag are computed once, and the
+Refitting is made as fast as possible: the distances of the training bag are computed once, and the
 neighbours of a bag are found by one vectorised partition. It is timed on a few test objects and scaled up.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_full_knn.py [--train 3000] [--test 200] [--k 10]

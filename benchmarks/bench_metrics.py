@@ -2,7 +2,7 @@
 
     python benchmarks/bench_metrics.py
 
-Each line: seconds, and the ratio to the cheapest thing that must happen anyway (one argsort, one matrix product).
+Each line: seconds, and the ratio to the cheapest necessary step (one argsort, one matrix product).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     python benchmarks/bench_scores_features.py --full          # 50,000 x 512 train, 10,000 test
     python benchmarks/bench_scores_features.py --full --peers  # and KNN against faiss, torch and scikit-learn
 
-Times are CPU seconds over all threads, the least of ``--repeat`` runs: a ratio then means the same on a busy machine.
+Times are CPU seconds over all threads, the minimum of ``--repeat`` runs, so that ratios hold on a busy machine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def outputs(n: int, width: int, classes: int, seed: int) -> Outputs:
 
 
 def blocked_product(queries: np.ndarray, bank: np.ndarray) -> None:
-    """Every similarity once, in tiles that stay in the cache, and nothing done with them."""
+    """Every similarity once, in tiles that fit in the cache, without using the result."""
     tile = np.empty((TILE, TILE), dtype=queries.dtype)
     for i in range(0, len(queries), TILE):
         for j in range(0, len(bank), TILE):

@@ -4,7 +4,7 @@
 
 The floor of a score is the cheapest numpy that must happen: one exp of the logits in float64 for the entropy family,
 the C x C product alone for KL matching, in the float type of the logits, one pass for the maximum; where logits come
-from features and head, that product comes on top. Score and floor take turns on one BLAS thread, and the least
+from features and head, that product is added. Score and floor alternate on one BLAS thread, and the smallest
 processor time counts. Peak memory is that of fit and score together.
 """
 

@@ -1,8 +1,8 @@
-"""Scores on row blocks in threads against the same blocks one after the other, by the clock on the wall.
+"""Wall time of scores on row blocks in threads against the same blocks one after the other.
 
     python benchmarks/bench_scores_threads.py [--rows 20000] [--classes 1000]
 
-BLAS has its threads on both sides; without threads of our own only the matrix products use them.
+BLAS uses threads on both sides; without our threads only the matrix products run in parallel.
 """
 
 from __future__ import annotations

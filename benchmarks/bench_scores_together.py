@@ -1,9 +1,9 @@
-"""All scores together against the dearest one, and the memory they take above the input.
+"""Time of all scores together against the slowest one, and the memory they need beyond the input.
 
     python benchmarks/bench_scores_together.py                 # 20,000 x 512 train, 4,000 test, 100 classes
     python benchmarks/bench_scores_together.py --full          # 50,000 x 512 train, 10,000 test
 
-Times are CPU seconds over all threads, so that a ratio means the same on a busy machine. Memory is the peak of what was
+Times are CPU seconds over all threads, so that ratios hold on a busy machine. Memory is the peak that was
 allocated while everything was fitted and scored, the input not counted.
 """
 

@@ -1,8 +1,8 @@
 """Prediction sets of 20,000 + 50,000 rows x 1000 classes, float32, one thread: time and memory against a floor.
 
-The floor is a plain torch version of the same method, timed in the same run (``pip install torch``); where torch is not
-there, the bare work that no method can avoid: the softmax of the same arrays for lac and saps, softmax and row sort for
-aps and raps, softmax and one binary search per label for the p-values. Peers (MAPIE, TorchCP) are timed where they are
+The floor is a plain torch version of the same method, timed in the same run (``pip install torch``). Without torch it is
+the minimum work: the softmax of the same arrays for lac and saps, softmax and row sort for
+aps and raps, softmax and one binary search per label for the p-values. Peers (MAPIE, TorchCP) are timed if they are
 installed.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_sets.py [--rows 50000] [--calibration 20000] [--classes 1000]
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def draw(n: int, classes: int, rng: np.random.Generator) -> Outputs:
-    """A model that is right about its own probabilities, with sets of about four labels."""
+    """A calibrated model with sets of about four labels."""
     logits = rng.standard_normal(size=(n, classes), dtype=np.float32)
     logits *= 5
     labels = [np.argmax(part + rng.gumbel(size=part.shape), axis=1) for part in np.array_split(logits, n // 1000 + 1)]
@@ -76,7 +76,7 @@ def draw(n: int, classes: int, rng: np.random.Generator) -> Outputs:
 
 
 def torch_floor(calibration: Outputs, test: Outputs) -> dict[str, tuple[float, float]]:
-    """The shortest honest torch program for each method, on logits; rows in blocks, or memory would triple."""
+    """A short torch program for each method, on logits; rows in blocks, because memory would triple otherwise."""
     import torch
 
     torch.set_num_threads(1)
@@ -152,7 +152,7 @@ def numpy_floor(calibration: Outputs, test: Outputs) -> dict[str, tuple[float, f
 
 
 def peers(calibration: Outputs, test: Outputs) -> None:
-    """Peers on the same arrays; each line only where the peer is installed. Both get probabilities ready-made."""
+    """Installed peers on the same arrays. Both get precomputed probabilities."""
     if importlib.util.find_spec("mapie"):
         from mapie.classification import SplitConformalClassifier
         from sklearn.base import BaseEstimator, ClassifierMixin
@@ -194,7 +194,7 @@ def peers(calibration: Outputs, test: Outputs) -> None:
 
 
 def puncc(python: str, calibration: Outputs, test: Outputs) -> None:
-    """puncc in an environment of its own, on the same probabilities."""
+    """puncc in a separate environment, on the same probabilities."""
     with tempfile.TemporaryDirectory() as folder:
         arrays = {"calibration": calibration.probs, "labels": calibration.labels, "test": test.probs}
         for name, array in arrays.items():

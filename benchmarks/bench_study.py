@@ -1,4 +1,4 @@
-"""What the runner adds to a cell: keys, checks, metadata, renaming, progress.
+"""Overhead of the runner per cell: keys, checks, metadata, renaming, progress.
 
     python benchmarks/bench_study.py
 

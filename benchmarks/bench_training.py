@@ -3,7 +3,7 @@
     python benchmarks/bench_training.py [--images 60000] [--rounds 3]
 
 Both train on the same generated 28 x 28 images with the same batches and optimiser, in turn, in one process; the ratio
-is that of the fastest rounds. Goal: at most 1.1. The bar, checks, history and the look for a collapse are included.
+is that of the fastest rounds. Goal: at most 1.1. Progress bar, checks, history and collapse check are included.
 """
 
 from __future__ import annotations

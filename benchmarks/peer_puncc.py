@@ -15,7 +15,7 @@ from deel.puncc.classification import APS, LAC, RAPS
 
 
 class Ready:
-    """A model whose answers are its inputs."""
+    """A model that returns its inputs."""
 
     def fit(self, x, y):
         return self

@@ -1,4 +1,4 @@
-"""Time of calls: the least of several; of the processor over all threads, so that other programs hardly count."""
+"""Time of calls: the minimum of several, as CPU time over all threads, so that other programs hardly matter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["least", "take_turns"]
 def take_turns(
     calls: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = time.process_time
 ) -> dict[str, float]:
-    """Seconds of each call. The calls take turns: what slows the machine for a while then slows them all alike."""
+    """Seconds of each call. The calls alternate, so that a slow phase of the machine affects all of them."""
     seconds = dict.fromkeys(calls, float("inf"))
     for _ in range(repeats):
         for name, call in calls.items():

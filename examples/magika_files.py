@@ -1,11 +1,11 @@
-"""What kind of file is this? A classifier of file types, shown files it has never heard of.
+"""Magika, a classifier of file types, on files whose type it does not know.
 
     python examples/magika_files.py [--files 30]         needs the extra 'examples'
 
-Magika (Google, Apache-2.0; package magika) knows 214 types of file from 2,048 bytes: the first and last 1,024. Its
-ONNX graph ends in a softmax over one linear layer, so three lines reach logits, features (512) and that layer.
-Inliers: files of this Python installation whose type Magika knows. Outliers: real files of types it has no class for,
-the same inliers scrambled in four ways, an invented binary format and random bytes.
+Magika (Google, Apache-2.0; package magika) classifies 214 file types from 2,048 bytes: the first and last 1,024. Its
+ONNX graph ends in a softmax over one linear layer, so logits, features (512) and that layer can be read from the graph.
+Inliers: files of this Python installation with a type that Magika knows. Outliers: real files of types without a class,
+inliers scrambled in four ways, an invented binary format, and random bytes.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ MODEL = next((Path(magika.__file__).parent / "models").glob("*/model.onnx"))
 CONFIG = json.loads((MODEL.parent / "config.min.json").read_text(encoding="utf-8"))
 TYPES = CONFIG["target_labels_space"]
 
-# By suffix, because a suffix is what the author of the file said it is. Several where Magika draws the line otherwise.
+# True types by suffix, because the author of a file chose it. Several suffixes may share one type of Magika.
 KNOWN = {
     ".py": "python", ".pyc": "pythonbytecode", ".json": "json", ".so": "elf", ".rst": "rst", ".md": "markdown",
     ".css": "css", ".js": "javascript", ".html": "html", ".png": "png", ".svg": "svg", ".ttf": "ttf", ".csv": "csv",
     ".c": "c", ".h": "c", ".f": "fortran", ".f90": "fortran", ".toml": "toml", ".npz": "npz", ".npy": "npy",
     ".wav": "wav", ".xml": "xml", ".cmake": "cmake", ".pem": "pem", ".exe": "pebin", ".gz": "gzip", ".pdf": "pdf",
 }  # fmt: skip
-# MATLAB and IDL data, font metrics, Cython, tests of decimal arithmetic, Weka's tables: real, and none has a class.
+# MATLAB and IDL data, font metrics, Cython, tests of decimal arithmetic, Weka tables: real types without a class.
 UNKNOWN = (".mat", ".sav", ".afm", ".pyx", ".pxd", ".decTest", ".arff")
 
 
 def read(path: str) -> bytes:
-    """The two ends of a file, which is all that Magika looks at."""
+    """The two ends of a file: all that Magika reads."""
     with open(path, "rb") as file:
         size, block = file.seek(0, os.SEEK_END), CONFIG["block_size"]
         file.seek(0)
@@ -60,7 +60,7 @@ def tokens(content: bytes) -> list[int]:
 
 
 class FileTypes:
-    """Magika's network with its last layer laid open."""
+    """Magika's network, with features and logits as extra outputs."""
 
     def __init__(self) -> None:
         model = onnx.load(MODEL)
@@ -77,28 +77,28 @@ class FileTypes:
 
     def __call__(self, contents: list[bytes], labels: list[str] | None = None) -> Outputs:
         batches = [contents[i : i + 32] for i in range(0, len(contents), 32)]
-        said = [
+        results = [
             self.session.run(self.wanted, {"bytes": np.array([tokens(c) for c in batch], dtype=np.int32)})
             for batch in batches
         ]
-        features, logits = (np.concatenate(part) for part in zip(*said, strict=True))
+        features, logits = (np.concatenate(part) for part in zip(*results, strict=True))
         truth = None if labels is None else np.array([TYPES.index(label) for label in labels])
         return Outputs(features=features, logits=logits, labels=truth, head=self.head)
 
 
 def files_here(most: int, rng: np.random.Generator) -> dict[str, list[str]]:
     """Up to ``most`` files of each suffix of this Python installation, in random order."""
-    found = defaultdict(set)
+    paths_by_suffix = defaultdict(set)
     for root in (sysconfig.get_path("stdlib"), sys.prefix):
         for folder, _, names in os.walk(root):
             for name in names:
-                found[os.path.splitext(name)[1]].add(os.path.join(folder, name))
-    kept = {suffix: sorted(found[suffix]) for suffix in (*KNOWN, *UNKNOWN)}
+                paths_by_suffix[os.path.splitext(name)[1]].add(os.path.join(folder, name))
+    kept = {suffix: sorted(paths_by_suffix[suffix]) for suffix in (*KNOWN, *UNKNOWN)}
     return {suffix: [paths[i] for i in rng.permutation(len(paths))[:most]] for suffix, paths in kept.items()}
 
 
 def scrambled(contents: list[bytes], rng: np.random.Generator) -> dict[str, list[bytes]]:
-    """Files that nobody wrote, from files that somebody did."""
+    """Real files, corrupted in four ways."""
     arrays = [np.frombuffer(content, dtype=np.uint8) for content in contents]
     halves = zip(contents, contents[1:] + contents[:1], strict=True)
     return {
@@ -110,7 +110,7 @@ def scrambled(contents: list[bytes], rng: np.random.Generator) -> dict[str, list
 
 
 def invented(n: int, rng: np.random.Generator) -> list[bytes]:
-    """A format of our own: a magic word, then records of a key, a length and small numbers."""
+    """An invented format: a magic word, then records of a key, a length and small numbers."""
     made = []
     for _ in range(n):
         records = []
@@ -123,7 +123,7 @@ def invented(n: int, rng: np.random.Generator) -> list[bytes]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=int, default=30, help="at most so many files of each suffix")
+    parser.add_argument("--files", type=int, default=30, help="maximum number of files per suffix")
     most = parser.parse_args().files
     rng = np.random.default_rng(0)
     here = files_here(most, rng)
@@ -133,8 +133,8 @@ def main() -> None:
     strange = [read(path) for s, paths in here.items() if s in UNKNOWN for path in paths]
 
     model, n = FileTypes(), len(contents)
-    said = model([c for c, _ in contents], [label for _, label in contents])
-    train, known, new = said[: n // 2], said[n // 2 : 3 * n // 4], said[3 * n // 4 :]
+    inliers = model([c for c, _ in contents], [label for _, label in contents])
+    train, calibration, test = inliers[: n // 2], inliers[n // 2 : 3 * n // 4], inliers[3 * n // 4 :]
     spare = [c for c, _ in contents[3 * n // 4 :]][: 4 * most]
     outside = {
         "types without a class": [strange[i] for i in rng.permutation(len(strange))[: 4 * most]],
@@ -143,11 +143,11 @@ def main() -> None:
         "random bytes": [rng.bytes(3000) for _ in spare],
     }
     outliers = {name: model(files) for name, files in outside.items()}
-    gap = np.abs(said.head.logits(said.features) - said.logits).max()
-    print(f"{n} files of {len({label for _, label in contents})} types; {np.mean(said.correct):.1%} get the type that "
-          f"their suffix names\nfeatures x last layer give the logits to {gap:.1e}\n")  # fmt: skip
+    gap = np.abs(inliers.head.logits(inliers.features) - inliers.logits).max()
+    print(f"{n} files of {len({label for _, label in contents})} types; {np.mean(inliers.correct):.1%} are classified "
+          f"as their suffix says\nfeatures x last layer give the logits to {gap:.1e}\n")  # fmt: skip
 
-    print("What Magika calls them, and how sure it is (mean probability of its answer):")
+    print("Mean confidence and most frequent predictions of Magika on the outliers:")
     for name, outputs in outliers.items():
         names, counts = np.unique(outputs.predictions, return_counts=True)
         top = ", ".join(f"{TYPES[names[i]]} {counts[i] / outputs.n:.0%}" for i in np.argsort(-counts)[:3])
@@ -155,8 +155,8 @@ def main() -> None:
 
     chosen = ("msp", "max_logit", "energy", "knn", "pca_error", "vim")
     fitted = {name: scores.make(name, **({"k": 10} if name == "knn" else {})).fit(train) for name in chosen}
-    inside = {name: score.score(new) for name, score in fitted.items()}
-    print(f"\nAUROC, and the value it exceeds with probability 0.95 ({new.n} inliers)")
+    inside = {name: score.score(test) for name, score in fitted.items()}
+    print(f"\nAUROC, and its lower bound with probability 0.95 ({test.n} inliers)")
     print(f"  {'':30}" + "".join(f"{name:>14}" for name in chosen))
     for outlier, outputs in outliers.items():
         bounds = [
@@ -164,11 +164,11 @@ def main() -> None:
         ]
         print(f"  {outlier:30}" + "".join(f"{f'{b.value:.2f} > {b.lower:.2f}':>14}" for b in bounds))
 
-    # Of new files of this installation at most 5 % are sent to a person, with probability 0.95 over the calibration.
-    print("\nShare flagged by a threshold that raises at most 5 % false alarms (with probability 0.95)")
+    # At most 5 % of new files of this installation are flagged, with probability 0.95 over the calibration files.
+    print("\nShare flagged by a threshold with a false-alarm rate of at most 5 % (with probability 0.95)")
     print(f"  {'':30}" + "".join(f"{name:>14}" for name in chosen))
-    limits = {s: conformal.threshold_for(fitted[s].score(known), false_alarm=0.05, delta=0.05) for s in chosen}
-    for name, outputs in {"files it knows": new, **outliers}.items():
+    limits = {s: conformal.threshold_for(fitted[s].score(calibration), false_alarm=0.05, delta=0.05) for s in chosen}
+    for name, outputs in {"files it knows": test, **outliers}.items():
         cells = [f"{np.mean(fitted[s].score(outputs) >= limits[s]):.1%}" for s in chosen]
         print(f"  {name:30}" + "".join(f"{cell:>14}" for cell in cells))
 

@@ -1,9 +1,9 @@
 """A file of logits from your own model: a decision with its promises, p-values, prediction sets.
 
-    python examples/own_logits.py [folder]         with a folder, the files stay there
+    python examples/own_logits.py [folder]         with a folder, the files are kept there
 
-The first step stands in for your model: it writes three files with numpy alone, as any framework can. The rest reads
-files only. Keys: logits (n, C), labels (n,), and, if you have them, features (n, D) and the last layer.
+The first step replaces your model: it writes three files with numpy. The rest only reads these files.
+Keys: logits (n, C), labels (n,), and, if you have them, features (n, D) and the last layer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from caveat import Outputs, conformal, evaluate, scores
 
 
 def write_files(folder: Path) -> None:
-    """What a model would say about 10 classes: sure of inliers, less sure of images from elsewhere."""
+    """Simulated logits of 10 classes: confident on inliers, less confident on outliers."""
     rng = np.random.default_rng(0)
     for name, n in {"calibration": 2000, "test": 2000}.items():
         labels = rng.integers(10, size=n)
@@ -36,7 +36,7 @@ def main() -> None:
             Outputs.load(folder / f"{part}.npz") for part in ("calibration", "test", "elsewhere")
         )
 
-    # Every score that logits allow: measured, ranked with ties, and ending in a decision with its promises.
+    # Measure and rank every score that can be computed from logits, and decide.
     result = evaluate(
         calibration=calibration, inlier=test, outliers={"elsewhere": elsewhere}, false_alarm=0.05, risk=0.05, delta=0.01
     )
@@ -46,16 +46,16 @@ def main() -> None:
         print(f"{result.ranking.rank(name)}  {name:16} AUROC {result.detection(name, 'elsewhere').auroc}{tied}")
     print(f"\n{result.decision}")
 
-    # The same by hand. A small p-value means that a sample is unlike the calibration data. Of 100 samples pick
-    # outliers such that at most one pick in ten is wrong.
+    # The same step by step. A small p-value means that a sample is unlike the calibration data. Select outliers among
+    # 100 samples with a false discovery rate of at most 10 %.
     score = scores.make(str(result.decision.method))
-    known, new, strange = (score.score(part) for part in (calibration, test, elsewhere))
-    p = conformal.p_values(calibration=known, test=np.concatenate([new[:50], strange[:50]]))
-    picked = conformal.select_outliers(p, q=0.1)
+    reference, inlier, outlier = (score.score(part) for part in (calibration, test, elsewhere))
+    p = conformal.p_values(calibration=reference, test=np.concatenate([inlier[:50], outlier[:50]]))
+    selected = conformal.select_outliers(p, q=0.1)
     print(f"p-values of 3 inliers {p[:3].round(3)}, of 3 outliers {p[50:53].round(3)}")
-    print(f"picked {np.sum(picked[50:])} of 50 outliers and {np.sum(picked[:50])} of 50 inliers")
+    print(f"selected {np.sum(selected[50:])} of 50 outliers and {np.sum(selected[:50])} of 50 inliers")
 
-    # Sets of labels that hold the true one 9 times in 10.
+    # Prediction sets with 90 % coverage.
     sets = conformal.SplitSets(alpha=0.1).calibrate(calibration).predict(test)
     print(f"\n{sets}\ncoverage on the test file {sets.coverage(test.labels):.3f}")
 

@@ -1,9 +1,9 @@
-"""Bounded losses with a promise: missed labels of multi-label sets, missed pixels of a segmentation mask.
+"""Conformal risk control: missed labels of multi-label sets, missed pixels of a segmentation mask.
 
     python examples/risk_control.py
 
-Synthetic arrays stand in for a model. A loss is computed for every calibration row and every lambda; control_risk picks
-the smallest lambda that it can promise. Many fresh rows then show what the choice delivers.
+Synthetic arrays replace a model. The loss is computed for every calibration row and every lambda; control_risk returns
+the smallest lambda that it can promise. Many fresh rows then measure the loss at this lambda.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 
 from caveat.conformal import control_risk
 
-LAMBDAS = np.linspace(0, 1, 201)  # keep what has a probability of 1 - lambda or more
+LAMBDAS = np.linspace(0, 1, 201)  # keep labels or pixels with a probability of 1 - lambda or more
 
 
 def labels(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of 20 labels per image, and which are there; images differ in how hard they are."""
+    """Probabilities of 20 labels per image, and the true labels; images differ in difficulty."""
     hard = rng.uniform(0.5, 2.0, size=(n, 1))
     there = rng.random((n, 20)) < 0.15
     there[np.arange(n), rng.integers(20, size=n)] = True  # at least one label each
@@ -24,7 +24,7 @@ def labels(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def masks(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of 24 x 24 pixels, and a disk that is there; its border is blurred."""
+    """Probabilities of 24 x 24 pixels, and the true mask, a disk with a blurred border."""
     y, x = np.mgrid[:24, :24]
     center, radius = rng.uniform(8, 16, size=(2, n, 1, 1)), rng.uniform(3, 7, size=(n, 1, 1))
     inside = radius - np.hypot(x - center[0], y - center[1])
@@ -33,7 +33,7 @@ def masks(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def missed(probs: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Share of what is there that is not kept, for every row and lambda: it falls as lambda grows."""
+    """Share of true labels or pixels that are not kept, for every row and lambda: it falls as lambda grows."""
     kept = np.stack([(there & (probs >= 1 - t)).sum(axis=1) for t in LAMBDAS], axis=1)
     return 1 - kept / there.sum(axis=1, keepdims=True)
 

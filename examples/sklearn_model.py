@@ -1,4 +1,4 @@
-"""A scikit-learn model: prediction sets around a classifier, intervals around a regressor, and what is strange.
+"""scikit-learn models: prediction sets for a classifier, intervals for a regressor, OOD scores.
 
 python examples/sklearn_model.py
 """
@@ -17,9 +17,12 @@ from caveat import Outputs, conformal, scores
 
 
 def classify(rng: np.random.Generator) -> None:
-    """Three grape varieties; the sets hold the true one 9 times in 10."""
+    """Prediction sets of three grape varieties with 90 % coverage."""
     wine = load_wine()
-    x, y = wine.data[:, :3], np.array(["barolo", "grignolino", "barbera"])[wine.target]  # three columns: not easy
+    x, y = (
+        wine.data[:, :3],
+        np.array(["barolo", "grignolino", "barbera"])[wine.target],
+    )  # three columns only, to make it hard
     train, known, new = np.split(rng.permutation(len(y)), [60, 120])
     forest = RandomForestClassifier(random_state=0).fit(x[train], y[train])
     model = caveat.wrap(forest, alpha=0.1).calibrate(x[known], y[known])
@@ -33,11 +36,11 @@ def classify(rng: np.random.Generator) -> None:
 
 
 def regress(rng: np.random.Generator) -> None:
-    """Progress of diabetes after a year, with an interval that holds 8 times in 10."""
+    """Intervals for the progress of diabetes after a year, with 80 % coverage."""
     x, y = load_diabetes(return_X_y=True)
     train, known, new = np.split(rng.permutation(len(y)), [200, 320])
     forest = RandomForestRegressor(random_state=0).fit(x[train], y[train])
-    # Wider where the model errs more: a second forest learns the size of the out-of-bag error.
+    # Intervals are wider where errors are larger: a second forest predicts the size of the out-of-bag error.
     honest = RandomForestRegressor(oob_score=True, random_state=0).fit(x[train], y[train]).oob_prediction_
     scale = RandomForestRegressor(min_samples_leaf=10, random_state=0).fit(x[train], np.abs(y[train] - honest))
     print("\ndiabetes:")
@@ -48,24 +51,26 @@ def regress(rng: np.random.Generator) -> None:
 
 
 def notice(rng: np.random.Generator) -> None:
-    """A linear model has features and a last layer too: its inputs and coefficients. So every score applies."""
+    """OOD scores of a linear model: its scaled inputs are the features, its coefficients the last layer."""
     wine = load_wine()
     train, known, new = np.split(rng.permutation(len(wine.target)), [80, 140])
     pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=0.1)).fit(wine.data[train], wine.target[train])
 
-    def said(x: np.ndarray, y: np.ndarray | None = None) -> Outputs:
+    def outputs_of(x: np.ndarray, y: np.ndarray | None = None) -> Outputs:
         last = pipeline[-1]
         head = caveat.Head(last.coef_, last.intercept_)
         return Outputs(features=pipeline[0].transform(x), labels=y, head=head)
 
-    shuffled = np.column_stack([rng.permutation(column) for column in wine.data[new].T])  # no wine has such values
-    known_outputs = said(wine.data[known])
+    shuffled = np.column_stack(
+        [rng.permutation(column) for column in wine.data[new].T]
+    )  # no wine has such a combination
+    calibration = outputs_of(wine.data[known])
     print("\nwine, values shuffled between wines (p-value at most 0.1 is flagged):")
     for name in ("msp", "energy", "mahalanobis", "knn"):
         settings = {"k": 5} if name == "knn" else {}
-        score = scores.make(name, **settings).fit(said(wine.data[train], wine.target[train]))
+        score = scores.make(name, **settings).fit(outputs_of(wine.data[train], wine.target[train]))
         flagged = [
-            np.mean(conformal.p_values(calibration=score.score(known_outputs), test=score.score(said(x))) <= 0.1)
+            np.mean(conformal.p_values(calibration=score.score(calibration), test=score.score(outputs_of(x))) <= 0.1)
             for x in (wine.data[new], shuffled)
         ]
         print(f"  {name:12} flags {flagged[0]:6.1%} of the wines, {flagged[1]:6.1%} of the impossible ones")

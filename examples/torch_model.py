@@ -2,7 +2,7 @@
 
     python examples/torch_model.py          needs the extra 'torch'
 
-A small network learns the digits 0 to 7 (images that come with scikit-learn) and is shown 8, 9 and noise.
+A small network learns the digits 0 to 7 (images that come with scikit-learn) and is tested on 8, 9 and noise.
 """
 
 from __future__ import annotations
@@ -43,34 +43,34 @@ def main() -> None:
     inside = {name: batches(images.pixels[rows], images.labels[rows]) for name, rows in parts.items()}
     model = trained(*inside["train"][0])
 
-    # The model speaks once. Logits, features, labels and the last layer are then plain arrays.
-    said = {name: extract(model, loader) for name, loader in inside.items()}
+    # Run the model once. Logits, features, labels and the last layer are then plain arrays.
+    outputs = {name: extract(model, loader) for name, loader in inside.items()}
     outside = {
         "digits 8 and 9": extract(model, batches(images.pixels[images.labels >= 8])),
         "noise": extract(model, batches(data.noise(300, rng))),
     }
-    print(f"{said['test']}\naccuracy on held-out digits {said['test'].correct.mean():.3f}\n")
+    print(f"{outputs['test']}\naccuracy on held-out digits {outputs['test'].correct.mean():.3f}\n")
 
     print(f"{'AUROC (guaranteed lower bound)':34}" + "".join(f"{name:>22}" for name in outside))
     for name in ("msp", "energy", "mahalanobis", "knn", "vim"):
-        score = scores.make(name).fit(said["train"])
-        inlier, cells = score.score(said["test"]), []
-        for outputs in outside.values():
-            bound = metrics.conformal_auroc(inlier=inlier, outlier=score.score(outputs), delta=0.05)
+        score = scores.make(name).fit(outputs["train"])
+        inlier, cells = score.score(outputs["test"]), []
+        for outlier in outside.values():
+            bound = metrics.conformal_auroc(inlier=inlier, outlier=score.score(outlier), delta=0.05)
             cells.append(f"{bound.value:.3f} ({bound.lower:.3f})")
         print(f"{name:34}" + "".join(f"{cell:>22}" for cell in cells))
 
     # Flag at most 5 % of new digits, with probability 0.95 over the calibration images.
     score = scores.make("energy")
-    threshold = conformal.threshold_for(score.score(said["calibration"]), false_alarm=0.05, delta=0.05)
+    threshold = conformal.threshold_for(score.score(outputs["calibration"]), false_alarm=0.05, delta=0.05)
     print(f"\nenergy >= {threshold:.2f} flags")
-    for name, outputs in {"held-out digits": said["test"], **outside}.items():
-        print(f"  {np.mean(score.score(outputs) >= threshold):6.1%} of {name}")
+    for name, part in {"held-out digits": outputs["test"], **outside}.items():
+        print(f"  {np.mean(score.score(part) >= threshold):6.1%} of {name}")
 
-    # Sets hold the true digit 95 times in 100. Outliers have no true label: their sets promise nothing.
-    sets = conformal.SplitSets("aps", alpha=0.05).calibrate(said["calibration"], rng)
-    answer = sets.predict(said["test"], rng)
-    print(f"\n{answer}\ncoverage {answer.coverage(said['test'].labels):.3f}; "
+    # Prediction sets with 95 % coverage. Nothing is promised about the sets of outliers, which have no true label.
+    sets = conformal.SplitSets("aps", alpha=0.05).calibrate(outputs["calibration"], rng)
+    answer = sets.predict(outputs["test"], rng)
+    print(f"\n{answer}\ncoverage {answer.coverage(outputs['test'].labels):.3f}; "
           f"mean size on digits 8 and 9: {sets.predict(outside['digits 8 and 9'], rng).sizes.mean():.2f}")  # fmt: skip
 
 

@@ -1,10 +1,10 @@
-"""Make the files of the example study: two small networks that know the digits 0 to 7, asked about other things.
+"""Make the files of the example study: outputs of two small networks trained on the digits 0 to 7.
 
     python examples/study/make_files.py
     caveat study examples/study/plan.toml --out runs/digits --jobs 2
 
-One folder per seed, as a training run would leave it: what the network said about its training data, held-out inliers
-and outliers that are near, mid and far.
+Each seed gets one folder with the outputs of the network on its training data, on held-out inliers, and on near, mid
+and far outliers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def main(folder: Path) -> None:
         outputs = {"train": made.train, "calibration": made.calibration, "inlier": made.inlier}
         for name, outlier in made.outliers.items():
             outputs[name.partition(": ")[2].replace(" ", "_")] = outlier
-        for name, said in outputs.items():
-            said.save(folder / f"seed{seed}" / f"{name}.npz")
-            print(f"seed{seed}/{name}.npz: {said}")
+        for name, part in outputs.items():
+            part.save(folder / f"seed{seed}" / f"{name}.npz")
+            print(f"seed{seed}/{name}.npz: {part}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ Images = NDArray[np.float32]
 Floats = NDArray[np.float64]
 
 SIGMAS = (0.03, 0.05, 0.07, 0.10)
-TRAIN = 2000  # few, so that the classifiers are wrong now and then
+TRAIN = 2000  # few, so that the classifiers make some errors
 
 
 def load(folder: str | os.PathLike[str], *, train: int = TRAIN, test: int = 10_000) -> tuple[Images, Any, Images, Any]:

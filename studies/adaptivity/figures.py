@@ -65,7 +65,7 @@ def _tables(content: dict[str, Any]) -> str:
 
 
 def _verdicts(content: dict[str, Any], alpha: str) -> list[str]:
-    """Average rows, and who can be told apart over the networks."""
+    """Average rows, and which methods differ significantly over the networks."""
     lines, ranks_row, means_row = [], [], []
     for metric in SMALLER_IS_BETTER:
         values, result = ranking(content, metric, alpha)

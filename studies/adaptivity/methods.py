@@ -1,4 +1,4 @@
-"""The six methods of the study on one split, and what the adaptivity metrics say of each."""
+"""The six methods of the study on one split, with the adaptivity metrics of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def all_sets(
     """Sets of every method from the same validation data.
 
     LAC and APS calibrate on all of it. The others tune on one half and calibrate on the other; the difficulty bins are
-    cut on the tuning half, so that coverage within bins is promised.
+    set on the tuning half, so that coverage within bins is promised.
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(val.n)

@@ -15,11 +15,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import digits  # beside this file
-import methods  # beside this file
+import digits  # in this folder
+import methods  # in this folder
 import numpy as np
 from numpy.typing import NDArray
-from validation import validate_metrics  # beside this file
+from validation import validate_metrics  # in this folder
 
 from caveat import Outputs
 from caveat.conformal import SplitSets, logit_noise_ease, tune_raps, tune_saps
@@ -28,7 +28,7 @@ from caveat.metrics import steps_short_and_over, true_ranks
 
 ALPHAS = (0.05, 0.10, 0.15, 0.20)
 LOGIT_SIGMAS = (0.5, 1.0, 2.0)  # strengths to tune among, in units of the logits
-JUDGE_SIGMA, COPIES = 1.0, 20  # of the ease by which T-CV and T-SS bin: drawn apart from those that tune
+JUDGE_SIGMA, COPIES = 1.0, 20  # of the ease that bins T-CV and T-SS: independent of the copies for tuning
 METRICS = ("T-CV", "T-SS", "SSCV", "ESCV", "deficit", "excess", "coverage", "size")
 
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ def grid() -> list[dict[str, str]]:
 
 
 def one(part: str, network: str) -> list[Row]:
-    """The numbers of one network as long rows: what they were measured under, of which method, which metric."""
+    """The numbers of one network as long rows: setting, method, metric, value."""
     warnings.simplefilter("ignore", CaveatWarning)
     if part == "sensitivity":
         return sensitivity(*digit_network(network), REPEATS)
@@ -88,14 +88,14 @@ def cifar_network(network: str) -> Outputs:
 
 @lru_cache(maxsize=1)  # its two parts come from one training
 def digit_network(network: str) -> tuple[Any, Any, Outputs]:
-    """A digit classifier, the test images and what it says of them."""
+    """A digit classifier, the test images and its outputs on them."""
     train, y, new, truth = digits.load(os.environ["CAVEAT_DATA"])
     model = digits.classifiers()[network.removeprefix("mnist ")].fit(train, y)
     return model, new, digits.outputs_of(model, new, truth)
 
 
 def cifar_eases(outputs: Outputs) -> tuple[dict[str, Floats], Floats]:
-    """Eases to tune among, and the one that judges."""
+    """Eases to tune among, and the one for measuring."""
     rng = np.random.default_rng(0)
     eases = {f"{s:g}": logit_noise_ease(outputs, sigma=s, rng=rng, copies=COPIES) for s in LOGIT_SIGMAS}
     return eases, logit_noise_ease(outputs, sigma=JUDGE_SIGMA, rng=rng, copies=COPIES)

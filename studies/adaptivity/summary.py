@@ -1,4 +1,4 @@
-"""Tables and figures from the rows of the study, and whether what the paper finds is found here."""
+"""Tables and figures from the rows of the study, and whether the paper's findings hold here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import figures  # beside this file
+import figures  # in this folder
 import numpy as np
 
 from caveat.study.agreement import Agreement, Check, Part, compare_findings
@@ -34,7 +34,7 @@ def agreement(found: dict[str, dict[str, Any]]) -> Agreement:
 
 
 def nested(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Part -> network -> its numbers, as the figures want them."""
+    """Part -> network -> its numbers, in the form that the figures need."""
     found: dict[str, dict[str, Any]] = {"tables": {}, "validation": {}, "sensitivity": {}}
     for row in rows:
         setting, method, metric, value = row["setting"], row["method"], row["metric"], row["value"]
@@ -113,7 +113,7 @@ def _order(tables: dict[str, Any]) -> Part:
 
 def _why(a: str, b: str) -> str:
     if {a, b} == {"O-LAC", "O-SAPS"}:
-        return "the two are within a few hundredths of each other, there and here"
+        return "the two differ by a few hundredths, in the paper and here"
     return "CIFAR instead of ImageNet, and difficulty from noise on logits; the cause was not isolated further"
 
 
@@ -127,8 +127,8 @@ def _sizes(tables: dict[str, Any]) -> Part:
         )
         checks.append(
             Check(f"alpha = {alpha}: the largest sets", "APS", f"{large} ({size[large]:.3f}; APS {size['APS']:.3f})",
-                  large == "APS", "a tie but for a thousandth: APS has the largest sets on CIFAR-100 only, where "
-                  "there is room for large ones")
+                  large == "APS", "the difference is a thousandth: APS has the largest sets on CIFAR-100 only, "
+                  "where sets can be large")
         )  # fmt: skip
         off = {
             (n, m): abs(c["alpha"][alpha][m]["coverage"] - 1 + float(alpha)) for n, c in tables.items() for m in size
@@ -137,7 +137,7 @@ def _sizes(tables: dict[str, Any]) -> Part:
         checks.append(
             Check(f"alpha = {alpha}: every method covers as promised on every network, to 0.015", "yes",
                   f"furthest off {off[worst]:.3f} ({worst[1]}, {worst[0]})", off[worst] <= 0.015,
-                  "of that network 61 % of the largest probabilities are exactly 1 in float32: tied scores of easy "
-                  "samples are all covered")
+                  "for that network 61 % of the largest probabilities are exactly 1 in float32: easy samples with "
+                  "tied scores are all covered")
         )  # fmt: skip
     return compare_findings("Table 4, what is said of coverage and size", checks)

@@ -1,4 +1,4 @@
-r"""Which adaptivity metric tells the truth? Their rank correlation with the property that adaptive sets should have.
+r"""Rank correlation of adaptivity metrics with the property that adaptive sets should have.
 
 Property 1: of two groups of samples, the harder one has the larger mean set. The study draws many samples, estimates
 for each how often the property holds over pairs of random subsets, computes every metric on the same sample, and

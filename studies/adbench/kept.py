@@ -1,4 +1,4 @@
-"""The runs that were made, on whatever machine: one line each in ``runs.csv``."""
+"""The stored runs: one line each in ``runs.csv``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLUMNS = ("set", "detector", "seed", "n", "m", "auroc", "lower", "upper", "resa
 
 
 def kept() -> list[dict[str, Any]]:
-    """The runs that stand in ``runs.csv``; none if there is no such file."""
+    """The runs in ``runs.csv``; none if there is no such file."""
     if not RUNS.exists():
         return []
     with RUNS.open(encoding="utf-8") as stream:

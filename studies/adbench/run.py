@@ -2,7 +2,7 @@
 
     CAVEAT_DATA=<folder> caveat reproduce adbench [--fresh] --jobs 2
 
-``plan.toml`` takes the runs that stand in ``runs.csv`` from there and computes only what is missing; ``fresh.toml``
+``plan.toml`` reuses the runs in ``runs.csv`` and computes only the missing ones; ``fresh.toml``
 computes all 1,989, which takes hours. Quick detectors come first, over all sets and seeds, then the slow ones seed by
 seed; within both, small sets first.
 """
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import protocol  # beside this file
-from kept import kept as kept_runs  # beside this file
+import protocol  # in this folder
+from kept import kept as kept_runs  # in this folder
 
 from caveat import InputError, Outputs
 from caveat.metrics import auroc, conformal_auroc
@@ -38,7 +38,7 @@ SEEDS = (1, 2, 3)
 
 
 def options(name: str, train: NDArray[np.float64]) -> dict[str, Any]:
-    """Settings beside the defaults, where a default cannot work."""
+    """Settings where the default does not work."""
     if name == "PCA":
         from sklearn.decomposition import PCA
         from sklearn.preprocessing import StandardScaler
@@ -51,7 +51,7 @@ def options(name: str, train: NDArray[np.float64]) -> dict[str, Any]:
 
 def build(name: str, train: NDArray[np.float64], seed: int) -> OutlierDetector:
     if name == "DeepSVDD":
-        import deep_svdd  # beside this file: PyOD's, to the last bit, in a fraction of the time
+        import deep_svdd  # in this folder: PyOD's, to the last bit, in a fraction of the time
 
         return OutlierDetector(deep_svdd.QuickDeepSVDD(n_features=train.shape[1], random_state=seed, verbose=0))
     return OutlierDetector(DETECTORS[name], options(name, train), seed=seed)
@@ -96,7 +96,7 @@ def compute(key: str, name: str, seed: int) -> dict[str, Any]:
     try:
         score = build(name, part.train, seed)
         scores = score.fit(Outputs(features=part.train)).score(Outputs(features=part.test))
-    except InputError as error:  # what a detector says when it cannot: the table shows which, on which set, and why
+    except InputError as error:  # a detector failed: the table shows which, on which set, and why
         failure = str(error)
     seconds = time.perf_counter() - started
     row = {

@@ -1,4 +1,4 @@
-"""Tables, figures and ``runs.csv`` from the rows of the study, and how many of the published AUROCs come out.
+"""Tables, figures and ``runs.csv`` from the rows of the study, and how many of the published AUROCs are reproduced.
 
 As a script, from the runs of ``runs.csv`` alone, into this folder:
 
@@ -12,8 +12,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import tables  # beside this file
-from kept import RUNS, kept, write_runs  # beside this file
+import tables  # in this folder
+from kept import RUNS, kept, write_runs  # in this folder
 
 from caveat._internal.files import replacing_file
 from caveat.stats import compare
@@ -55,7 +55,7 @@ def _findings(rows: list[dict[str, Any]], ours: dict[tuple[str, str], float]) ->
         "What is said of Tables 7 and 8",
         [
             Check("detectors that can be told apart", "none", said, not apart,
-                  "ranks over all sets say more than bounds per set"),
+                  "ranks over all sets show more than bounds per set"),
             _correction(rows),
         ],
     )  # fmt: skip
@@ -68,7 +68,7 @@ def _correction(rows: list[dict[str, Any]]) -> Check:
     return Check(
         "rank correlation of the correction with the number of inliers", f"{paper:.2f}", f"{ours:.2f}",
         abs(paper - ours) <= 0.1,
-        "the bound is about the false-positive rate, which only inliers inform; the published corrections go with the "
+        "the bound is on the false-positive rate, which depends on inliers only; the published corrections follow the "
         f"number of anomalies instead ({rank['published', 'outliers']:.2f})",
     )  # fmt: skip
 

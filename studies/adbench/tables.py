@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from protocol import DELTA  # beside this file
+from protocol import DELTA  # in this folder
 
 from caveat import plots
 from caveat.report import comparison_markdown
@@ -50,7 +50,7 @@ def grid(title: str, values: dict[tuple[str, str], float]) -> list[str]:
 
 
 def agreement(table: list[dict[str, Any]]) -> list[str]:
-    """How many published AUROCs come out, and which do not."""
+    """How many published AUROCs are reproduced, and which are not."""
     known, ours, spread = published(), means(table, "auroc"), defaultdict(list)
     for row in table:
         spread[row["set"], row["detector"]].append(row["auroc"])
@@ -88,7 +88,7 @@ def reason(resampled: bool, detector: str, seeds: list[float], paper: float, m: 
     if m < 10:
         return f"{m} anomalies in the test part"
     if min(seeds) - CLOSE <= paper <= max(seeds) + CLOSE:
-        return "within the scatter of the seeds" + (": under 1,000 rows, resampled" if resampled else "")
+        return "within the spread of the seeds" + (": under 1,000 rows, resampled" if resampled else "")
     if resampled:
         return "under 1,000 rows, resampled with replacement: which rows repeat decides"
     if detector in ("COF", "SOD", "COPOD", "ECOD"):
@@ -114,7 +114,7 @@ def correction_ranks(
 
 
 def corrections(table: list[dict[str, Any]]) -> list[str]:
-    """Ours beside the published ones, with the numbers of test points that could set their size."""
+    """Ours and the published ones, with the numbers of test points that may explain their size."""
     sizes = {row["set"]: (row["n"], row["m"]) for row in table}
     found, rank = correction_ranks(table)
     lines = ["## Corrections and the number of test points", "", "Mean over the detectors.", "",

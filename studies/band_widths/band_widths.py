@@ -51,7 +51,7 @@ def main() -> None:
     colours = {"dkwm": "#a0a0a0", "simes": "#b5442e", "exact": "#1f3b57", "focused": "#4a90c2"}
     for name, width in widths(n, 0.05).items():
         k = np.unique(np.round(np.geomspace(1, 0.95 * n, 150)).astype(int))
-        k = k[width[k] < 1 - k / n]  # a band at 1 says nothing
+        k = k[width[k] < 1 - k / n]  # a band at 1 is vacuous
         axes.plot(k / n, 100 * width[k], color=colours[name], label=name)
     axes.set(xscale="log", xlabel="measured false-positive rate", ylabel="width of the band, percentage points")
     axes.set(ylim=(0, 10), title=f"n = {n:,}, delta = 0.05")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import strangers  # beside this file
+import strangers  # in this folder
 
 from caveat.study.certification import Certification
 

@@ -1,6 +1,6 @@
-"""The nine methods of the study: one network, one training set, the same made outliers; the loss differs.
+"""The nine methods of the study: one network, one training set, the same generated outliers; only the loss differs.
 
-Every training leaves its state in a folder and goes on from there when it is started again.
+Every training writes checkpoints to a folder and resumes from there.
 """
 
 from __future__ import annotations

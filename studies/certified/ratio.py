@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import networks  # beside this file
+import networks  # in this folder
 import numpy as np
-import run  # beside this file
-import strangers  # beside this file
+import run  # in this folder
+import strangers  # in this folder
 
 from caveat import data, robust
 from caveat.nn.bounds import confidence_bounds

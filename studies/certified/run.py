@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import networks  # beside this file
+import networks  # in this folder
 import numpy as np
-import strangers  # beside this file
+import strangers  # in this folder
 
 from caveat import data
 from caveat._internal.cache import cache_folder
@@ -33,7 +33,7 @@ TEXT = ("method", "set")
 
 
 def grid() -> list[dict[str, Any]]:
-    """Every method, set and radius; what stands in ``results.csv`` is taken from there."""
+    """Every method, set and radius; results in ``results.csv`` are reused."""
     return [params | {"kept": True} for params in fresh_grid()]
 
 

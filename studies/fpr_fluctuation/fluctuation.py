@@ -40,7 +40,7 @@ class Numbers:
     sd_rate: float
     beta_mean: float
     beta_sd: float  # of the Beta law, with the spread of the finite rest added
-    share_above_t: float  # calibration sets whose rule flags more inliers than it says
+    share_above_t: float  # calibration sets whose rule flags more inliers than its level
     share_above_t_theory: float
     distance: float  # largest gap between the empirical and the Beta-binomial distribution function
     auroc_all: float
@@ -77,7 +77,7 @@ def beta_binomial_cdf(counts: np.ndarray, m: int, a: int, b: int) -> np.ndarray:
 def missed(inlier: np.ndarray, *, n: int, delta: float, splits: int, rng: np.random.Generator) -> float:
     """Share of calibration sets whose upper band is somewhere below the true rate.
 
-    The inliers at hand are the whole population here and calibration sets are drawn from it with replacement, so that
+    The inliers are the whole population here, and calibration sets are drawn from it with replacement, so that
     the true rate is known without error and the draws are independent.
     """
     thresholds = np.unique(inlier)

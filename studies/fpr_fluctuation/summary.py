@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fluctuation import DELTA, SPLITS, N, Numbers, T, load, rates  # beside this file
+from fluctuation import DELTA, SPLITS, N, Numbers, T, load, rates  # in this folder
 from scipy.special import betaln
 
 from caveat._internal.files import write_json

@@ -1,9 +1,9 @@
-"""Promised and delivered class coverage of prediction sets on CIFAR-100: one threshold, one per class, one per cluster
+"""Promised and measured class coverage of prediction sets on CIFAR-100: one threshold, one per class, one per cluster
 of classes, and calibrated ranks.
 
 CAVEAT_DATA=<folder> python studies/many_classes/many_classes.py [splits]
 
-Writes results.csv, tables.md and coverage.svg beside this file.
+Writes results.csv, tables.md and coverage.svg into this folder.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import ALPHAS, METHODS  # beside this file
+from run import ALPHAS, METHODS  # in this folder
 
 from caveat._internal.files import replacing_file
 from caveat.study.agreement import Agreement, Check, compare_findings
@@ -42,7 +42,7 @@ def published() -> dict[tuple[str, str, float], float]:
 def _sides(size: dict[tuple[str, str, float], float]) -> list[Check]:
     """For each score, method and level: is its mean set smaller than that of the softmax, as in the paper?"""
     known, checks = published(), []
-    why = "not the paper's network: 64 features instead of 512, right on 81 % instead of about 95 %"
+    why = "another network: 64 features instead of 512, accuracy 81 % instead of about 95 %"
     for (score, method, alpha), paper in known.items():
         if score == "CP (softmax)":
             continue
@@ -64,8 +64,8 @@ def _side(size: float, base: float) -> str:
 def table(results: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
     """Rows for a CSV file, and the layout of the paper's Table 2 in Markdown.
 
-    Bold: the smallest of a column and all that a paired t-test over the splits (Holm, 0.05) cannot tell from it. The
-    splits share test images, so that the test is lenient towards a difference.
+    Bold: the smallest value of a column and all tied with it (paired t-test over the splits, Holm, 0.05). The
+    splits share test images, so the test finds differences too easily.
     """
     rows, cells = [], {}
     for name, found in results.items():

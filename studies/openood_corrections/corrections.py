@@ -1,5 +1,5 @@
 """Reproduce the CIFAR columns of Tables 4 and 5 of "Exploring the Link Between Out-of-Distribution Detection and
-Conformal Prediction" from their published marginal values, and say what level the published correction really has.
+Conformal Prediction" from their published marginal values, and compute the exact level of the published correction.
 
     caveat reproduce openood-corrections
 
@@ -7,7 +7,7 @@ Reads published.csv, transcribed from the paper.
 
 The far columns are means over four outlier sets whose rates are not published. The last columns try one explanation:
 each set was corrected by itself, and one of the four is easier than the others. How much easier is found from the value
-of Table 4; the value of Table 5 then follows, and nothing is left to choose.
+of Table 4; the value of Table 5 then follows without a free parameter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ N = 9000  # inliers that OpenOOD tests on for CIFAR-10 and CIFAR-100: 10,000 les
 
 @dataclass(frozen=True)
 class Row:
-    """One published pair, in percent, and what Caveat says about it."""
+    """One published pair, in percent, and the corrections that Caveat computes for it."""
 
     table: int
     delta: float
@@ -36,7 +36,7 @@ class Row:
     detector: str
     marginal: float
     published: float
-    reproduced: float  # min(simes, asymptotic), both at delta: what the paper's numbers are
+    reproduced: float  # min(simes, asymptotic), both at delta: matches the paper's numbers
     difference: float
     promised_level: float
     exact_level: float  # of that correction, at n = 9000

@@ -1,4 +1,4 @@
-"""corrections.csv from the rows of the study, and how many of the published corrections come out."""
+"""corrections.csv from the rows of the study, and how many of the published corrections are reproduced."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
 
 
 def agreement(rows: list[dict[str, Any]]) -> Agreement:
-    mean_of_four = ("a mean over four outlier sets is published, and the correction of a mean is more than the mean of "
-                    "the corrections; the rates per set are not published")  # fmt: skip
+    mean_of_four = ("the paper publishes means over four outlier sets, and the correction of a mean is larger than the "
+                    "mean of the corrections; the rates per set are not published")  # fmt: skip
     parts = []
     for table in (4, 5):
         for ood in ("near", "far"):
@@ -36,7 +36,7 @@ def agreement(rows: list[dict[str, Any]]) -> Agreement:
     title = "Table 5, far columns, each of four sets corrected: one easier set, as found from Table 4"
     parts.append(compare_numbers(title, by_set, tolerance=0.05, unit="percentage points"))
     levels = {row["table"]: (row["promised_level"], row["exact_level"]) for row in rows}
-    spends = "the smaller of two boundaries, each at delta, is taken, which spends delta nearly twice"
+    spends = "the paper takes the smaller of two boundaries, each at delta, which uses delta nearly twice"
     checks = [
         Check(f"Table {table}, level of the correction", f"{promised:.2f}", f"{exact:.5f}", exact >= promised, spends)
         for table, (promised, exact) in sorted(levels.items())

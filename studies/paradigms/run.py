@@ -3,10 +3,10 @@
     CAVEAT_DATA=<folder> caveat reproduce paradigms --jobs 2
 
 A small network learns Fashion-MNIST by ConfidNet, by DeVries and Taylor and by Deep Gamblers. Each trained network is
-asked once at rest and once as the mean over dropout passes. Every score of the catalogue that the outputs allow ranks
-its errors on test images (set "test") and eleven outlier sets among correctly classified test images.
+evaluated without dropout and as the mean over dropout passes. Every applicable score of the catalogue separates
+its errors on test images (set "test") and eleven outlier sets from correctly classified test images.
 
-One cell per paradigm and seed. A stopped training goes on from its checkpoint in the cache folder.
+One cell per paradigm and seed. Training resumes from its checkpoint in the cache folder.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def as_bytes(pixels: Pixels) -> Pixels:
 
 
 def one(paradigm: str, seed: int) -> list[Row]:
-    """Train one network and measure every score on everything, at rest and over dropout passes."""
+    """Train one network and measure every score on every set, with and without dropout passes."""
     from caveat.nn import architectures, fit_classifier
     from caveat.nn.training import ConfidNet, DeepGamblers, DeVries, dropout_mean
 

@@ -1,4 +1,4 @@
-"""Table 2 of the paper in our numbers, cliques of scores and of paradigms, and whether what the paper says holds."""
+"""Table 2 of the paper in our numbers, cliques of scores and of paradigms, and whether the paper's findings hold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import COLLAPSE, GEOMETRY, SETS  # beside this file
+from run import COLLAPSE, GEOMETRY, SETS  # in this folder
 
 from caveat import plots
 from caveat._internal.files import replacing_file
@@ -91,7 +91,7 @@ def best_of_each(measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def by_regime(measured: list[dict[str, Any]]) -> dict[str, Comparison]:
-    """Scores compared within each regime, networks at rest; a block is a network and a set."""
+    """Scores compared within each regime, without dropout passes; a block is a network and a set."""
     return {
         name: compare(
             [row for row in measured if row["regime"] == name and row["inference"] == "rest"],
@@ -113,7 +113,7 @@ def table2(order: list[str], regime: dict[str, str], best: dict[tuple[str, str],
 
 
 def every_paradigm(order: list[str], regime: dict[str, str], mean: Mean) -> list[str]:
-    """The same, apart for each paradigm."""
+    """The same for each paradigm separately."""
     ways = [(paradigm, inference) for paradigm in PARADIGMS for inference in CALLED]
     lines = ["## The best score of each paradigm", "",
              "| set | regime | " + " | ".join(f"{p}, {CALLED[i]}" for p, i in ways) + " |",
@@ -132,7 +132,7 @@ def every_paradigm(order: list[str], regime: dict[str, str], mean: Mean) -> list
 
 
 def like_for_like(order: list[str], regime: dict[str, str], mean: Mean) -> list[str]:
-    """One score at rest beside the same score over passes: nothing is chosen, so nothing flatters."""
+    """One score with and without passes. No score is chosen, so the numbers are not optimistic."""
     pairs = [("msp", "rest", "msp"), ("mc_msp", "passes", "mc_msp"), ("confidence", "rest", "confidence"),
              ("confidence", "passes", "mean confidence")]  # fmt: skip
     heads = [f"{p}: {called}" for p in PARADIGMS for _, _, called in pairs]
@@ -189,8 +189,8 @@ def agreement(order: list[str], best: dict[tuple[str, str], tuple[float, str, st
               "with the score free to choose, the paradigms are close"),
         check("without passes Deep Gamblers stand out (paper: 3 of 7 rows of CIFAR-10)", "yes",
               f"{len(without)} {most}", 2 * len(without) > len(order),
-              "the lowest values come from distances between features, and features of plain cross-entropy, which "
-              "ConfidNet's classifier is, serve those best; one reward, not tuned on validation data"),
+              "the lowest values come from distances between features, which work best with plain cross-entropy, "
+              "the loss of ConfidNet's classifier; one reward, not tuned on validation data"),
         check("misclassification: softmax scores and learned confidence lead", "yes",
               f"{len(simple)} of {len(top)} in the top layer", 2 * len(simple) > len(top),
               "few blocks tell little apart"),

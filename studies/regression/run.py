@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from masked import MaskedReconstruction  # beside this file
+from masked import MaskedReconstruction  # in this folder
 from numpy.typing import NDArray
 
 from caveat.conformal import DifficultyIntervals, DifficultyModel, SplitIntervals, regression_ease

@@ -1,4 +1,4 @@
-"""Tables 10 and 11 in layout from the rows of the study, and whether what the paper says of its tables holds here."""
+"""Tables 10 and 11 in layout from the rows of the study, and whether the paper's findings hold here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import ALPHAS, METHODS, METRICS  # beside this file
+from run import ALPHAS, METHODS, METRICS  # in this folder
 
 from caveat._internal.files import replacing_file
 from caveat.stats import compare
@@ -63,8 +63,8 @@ def _mean(results: dict[str, Any], alpha: float, method: str, metric: str) -> fl
 
 
 def _adaptive(results: dict[str, Any]) -> list[Check]:
-    few = ("200 to 1200 calibration samples leave about 100 to a bin, and noise on tabular inputs says less about the "
-           "error than noise on images")  # fmt: skip
+    few = ("with 200 to 1200 calibration samples a bin has about 100, and noise on tabular inputs predicts the error "
+           "less well than noise on images")  # fmt: skip
     checks = []
     for alpha in ALPHAS:
         value = {(m, k): _mean(results, alpha, m, k) for m in METHODS for k in ("T-CV", "T-SS")}

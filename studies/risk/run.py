@@ -1,12 +1,12 @@
-"""Promised against delivered error among the accepted, on the published outputs of 32 networks.
+"""Promised and measured error among the accepted rows, on the published outputs of 32 networks.
 
     CAVEAT_DATA=<folder> caveat study studies/risk/plan.toml --out runs/risk
     python studies/risk/summary.py runs/risk
 
 One cell per network. The 10,000 test rows are the whole population here and calibration rows are drawn from it with
-replacement, so that the delivered error of a threshold is known exactly: a promise counts as broken where that error is
-above the promised one. A split that calibrates on some rows and measures on the others would count the noise of the
-measurement as well.
+replacement, so that the true error of a threshold is known exactly: a promise counts as broken if that error is
+above the promised one. A split that calibrates on some rows and measures on the others would add the noise of the
+measurement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from methods import METHODS  # beside this file
+from methods import METHODS  # in this folder
 
 from caveat import Outputs
 from caveat._internal.streams import stream

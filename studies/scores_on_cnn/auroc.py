@@ -2,8 +2,8 @@
 
     CAVEAT_DATA=<folder> python studies/scores_on_cnn/auroc.py [--out docs/resnet20.md]
 
-Scores learn from 20,000 training images; the temperature and the exponent of MaxLogit-pNorm from half of the test
-images, and every score is measured on the other half, so that nothing is measured where it learned.
+Scores are fitted on 20,000 training images, the temperature and the exponent of MaxLogit-pNorm on half of the test
+images. Every score is measured on the other half, so no score is measured on rows it was fitted on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from run import load, variants  # beside this file
+from run import load, variants  # in this folder
 
 from caveat import CaveatWarning
 from caveat.metrics import Placements, auroc, mean_auroc_interval
@@ -23,11 +23,11 @@ HERE = Path(__file__).parent
 HEADER = """# AUROC of all scores and projections on a ResNet-20
 
 CIFAR-10 (inliers: 5,000 test images; the other 5,000 fit the temperature and the exponent of `max_logit_pnorm`) against
-eight outlier sets, all JPEG-compressed alike; features and logits of a published ResNet-20 that is right on 81 % of
-these images. Default parameters, none chosen on these outliers; `mahalanobis` on features of length one besides. The
-mean is over the eight sets, with its 95 % DeLong interval; "errors" is the AUROC of the model's wrong answers against
-its right ones on the inliers. Made by `studies/scores_on_cnn/auroc.py`; [which to choose](choosing.md) says what to
-make of it.
+eight outlier sets, all with the same JPEG compression; features and logits of a published ResNet-20 with 81 % accuracy
+on these images. All scores have default parameters, not chosen on these outliers; `mahalanobis` is also shown on
+normalized features. "mean" is over the eight sets, with its 95 % DeLong interval; "errors" is the AUROC of wrong
+against right predictions on the inliers. Made by `studies/scores_on_cnn/auroc.py`; [which score to choose](choosing.md)
+draws the conclusions.
 
 """
 

@@ -3,13 +3,13 @@
     CAVEAT_DATA=<folder> caveat reproduce cnn-scores
 
 The pipeline of Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection Under
-Representation and Training Paradigm Shifts", on one network: every score of the catalogue that the outputs allow, plain
-and on projected features; outliers against correctly classified inliers; misclassification apart; outlier sets in
-near / mid / far by their distance in the feature space of the network itself (there is no CLIP here); Friedman,
+Representation and Training Paradigm Shifts", on one network: every applicable score of the catalogue, on raw
+and projected features; outliers against correctly classified inliers; misclassification separately; outlier sets in
+near / mid / far by their distance in the feature space of the network (without CLIP); Friedman,
 Conover-Holm and cliques for each regime.
 
-The paper's blocks are training runs. Here is one network, so a block is an outlier set and one of five disjoint parts
-of it, with a disjoint part of the inliers: replicates over data, and the conclusions are about this network.
+The paper's blocks are training runs. This study has one network, so a block is an outlier set and one of five disjoint
+parts of it, with a disjoint part of the inliers: replicates over data. Conclusions hold for this network.
 
 One cell per score and projection, and one, "geometry", for the distances between sets and the neural collapse.
 """
@@ -89,7 +89,7 @@ def measure(name: str, train: Outputs, test: Outputs, outliers: dict[str, Output
     """AURC and AUGRC of a score on each outlier set, and on the inliers' own errors, by fold.
 
     A score that learns from held-out inliers (the temperature) is fitted on the test images of the other folds:
-    training outputs are too sure, and no image is measured that it learned from.
+    training outputs are overconfident, and no image is measured that the score was fitted on.
     """
     rng = np.random.default_rng(SEED)
     fold = {key: rng.permutation(o.n) % FOLDS for key, o in {"test": test, **outliers}.items()}

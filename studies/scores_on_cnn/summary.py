@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import COLLAPSE, GEOMETRY, OUTLIERS, WEIGHTS  # beside this file
+from run import COLLAPSE, GEOMETRY, OUTLIERS, WEIGHTS  # in this folder
 
 from caveat import plots
 from caveat._internal.files import replacing_file
@@ -53,18 +53,18 @@ def wide(rows: list[dict[str, Any]], regime: dict[str, str]) -> list[dict[str, A
 
 
 def agreement(layers: dict[str, list[list[str]]]) -> Agreement:
-    """What section 4.3 says of its CNN (VGG-13), beside the first two layers found here by AUGRC in each regime."""
+    """Findings of section 4.3 for a CNN (VGG-13), compared with the first two layers here by AUGRC in each regime."""
     top = {regime: found[0] for regime, found in layers.items()}
     softmax = [name for name in top["test"] if name.split()[0] in PROBABILITIES]
     checks = [
         Check("misclassification: most of the top clique are scores of the softmax", "yes",
               f"{len(softmax)} of {len(top['test'])}", 2 * len(softmax) > len(top["test"])),
         _member("misclassification", ("gen", "msp"), layers["test"],
-                "one network in five blocks; NCI, the entropies and the softmax with a temperature lead here"),
+                "one network in five blocks; NCI, the entropies and the temperature-scaled softmax lead here"),
     ]  # fmt: skip
     for name in ("energy", "max_logit", "nnguide"):
         checks.append(_member("near", (name,), layers["near"], "another network"))
-    fewer = ("the paper finds this as classes grow in number, on networks near collapse (variability 0.008, here "
+    fewer = ("the paper finds this as the number of classes grows, on networks near collapse (variability 0.008, here "
              "0.75); CIFAR-10 has ten classes")  # fmt: skip
     for regime in ("mid", "far"):
         checks += [_member(regime, names, layers[regime], fewer) for names in (("fdbd",), ("ctm", "ctm_mean"))]

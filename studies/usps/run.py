@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from tangent import TangentDistance  # beside this file
+from tangent import TangentDistance  # in this folder
 
 from caveat.conformal import FullKNN
 from caveat.metrics import efficiency

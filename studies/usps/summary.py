@@ -1,4 +1,4 @@
-"""results.csv and Figure 2 from the rows of the study, and whether what the paper says of the figure holds."""
+"""results.csv and Figure 2 from the rows of the study, and whether the paper's statements about the figure hold."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 r"""Tangent distance between images, for nearest-neighbor conformity.
 
-Tangent distance does not count what a small translation, scaling, rotation, shear or change of stroke width does:
+Tangent distance ignores small translations, scalings, rotations, shears and changes of stroke width:
 
 $$ d(x, y)^2 = \min_{a, b} \lVert (x + T_x a) - (y + T_y b) \rVert^2 + \rho\,(|a|^2 + |b|^2) $$
 
