@@ -1,4 +1,4 @@
-"""The weighted quantile and p-values: by hand, as the plain one, and coverage under a known shift."""
+"""The weighted quantile and p-values: by hand, with equal weights, and coverage under a known shift."""
 
 import math
 import warnings

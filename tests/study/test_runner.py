@@ -1,4 +1,4 @@
-"""The runner: killed at any moment it resumes to the same table, and nothing that goes wrong spreads."""
+"""The runner: killed at any moment it resumes to the same table, and a failure stays in its cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule against what the layer really does at the ends of the box."""
+"""Each rule against the layer itself at the ends of the box."""
 
 from __future__ import annotations
 
