@@ -1,9 +1,8 @@
 """Prediction sets of 20,000 + 50,000 rows x 1000 classes, float32, one thread: time and memory against a floor.
 
-The floor is a plain torch version of the same method, timed in the same run (``pip install torch``). Without torch it is
-the minimum work: the softmax of the same arrays for lac and saps, softmax and row sort for
-aps and raps, softmax and one binary search per label for the p-values. Peers (MAPIE, TorchCP) are timed if they are
-installed.
+The floor is a plain torch version of the same method, timed in the same run (``pip install torch``); without torch
+the minimum work: the softmax of the same arrays for lac and saps, softmax and row sort for aps and raps, softmax and
+one binary search per label for the p-values. Peers (MAPIE, TorchCP) are timed if they are installed.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_sets.py [--rows 50000] [--calibration 20000] [--classes 1000]
 """

@@ -1,4 +1,4 @@
-"""Small models that have already spoken, made from a seed."""
+"""Small model outputs, made from a seed."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Call:
     infinite: str = ""
     nan: str = ""
     work: tuple[str, ...] = ()
-    theirs: tuple[str, ...] = ()  # arguments that go to an estimator of another library, which has errors of its own
+    theirs: tuple[str, ...] = ()  # arguments passed to an estimator of another library, which raises its own errors
     tolerance: float = 1e-6  # of a result when only the representation of an argument changes
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of Outputs arguments; default all stored
 

@@ -1,4 +1,4 @@
-"""Every score of the catalogue keeps the same promises. None can be forgotten: the list is the catalogue itself."""
+"""Every score of the catalogue keeps the same promises. The list is the catalogue, so none is forgotten."""
 
 from __future__ import annotations
 

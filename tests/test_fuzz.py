@@ -1,4 +1,4 @@
-"""Whatever is passed to a public function, the answer is a result without NaN or a sentence of ours: no raw exception,
+"""For any argument, a public function returns a result without NaN or raises an error of Caveat: no raw exception,
 no silent NaN, no call that never ends, no terabytes."""
 
 from __future__ import annotations

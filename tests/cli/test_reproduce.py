@@ -25,7 +25,7 @@ def test_openood_corrections_run_from_plan_to_comparison(run, tmp_path):
     folder = reproductions()[0].folder
     written = tmp_path / "run" / "summary" / "corrections.csv"
     assert written.read_text(encoding="utf-8") == (folder / "corrections.csv").read_text(encoding="utf-8")
-    # Again: everything is in the store, and the same comes out.
+    # Again: everything is in the store, and the result is the same.
     again = run("reproduce", "openood-corrections", "--out", tmp_path / "run")
     assert again[1] == out
 

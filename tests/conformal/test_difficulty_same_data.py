@@ -1,4 +1,4 @@
-"""Difficulty bins cut on the calibration data: coverage in every bin, exactly, and with high confidence."""
+"""Difficulty bins with edges from the calibration data: coverage in every bin, exactly, and with high confidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clustered class-conditional sets: the clustering by hand, a split of its own, and the promise within each cluster."""
+"""Clustered class-conditional sets: the clustering by hand, a separate split, and the promise within each cluster."""
 
 import math
 import warnings

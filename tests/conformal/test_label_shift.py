@@ -43,7 +43,7 @@ def test_a_singular_matrix_is_a_sentence():
         label_shift_weights(source=answered([0, 1, 2], [0, 1, 1], classes=3), target=target)
     with pytest.raises(InputError, match="class 1 is never predicted"):
         label_shift_weights(source=answered([0, 0, 2], [0, 1, 2], classes=3), target=target)
-    alike = answered([0, 1, 2, 0, 1, 2], [0, 0, 2, 1, 1, 2], classes=3)  # 0 and 1 are told apart by a coin
+    alike = answered([0, 1, 2, 0, 1, 2], [0, 0, 2, 1, 1, 2], classes=3)  # 0 and 1 are separated at random
     with pytest.raises(InputError, match="singular: the model cannot tell"):
         label_shift_weights(source=alike, target=target)
 

@@ -55,7 +55,7 @@ def test_units_of_features_and_constant_ones_do_not_matter(method):
 
 
 def test_the_weight_of_a_row_comes_from_a_model_that_did_not_see_it():
-    # A forest that learns its rows by heart is sure about them, and knows nothing about others.
+    # A forest that memorizes its rows is overconfident on them and guesses on others.
     rng = np.random.default_rng(3)
     source, target = rng.normal(size=(300, 3)), rng.normal(size=(300, 3))
     forest = RandomForestClassifier(30, random_state=0)

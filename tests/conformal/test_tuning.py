@@ -1,4 +1,4 @@
-"""Tuning: the choice is the best of its own table, and calibration data is never touched."""
+"""Tuning: the chosen setting is the best of its table, and calibration data is never used."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The weighted quantile and p-values: by hand, as the plain one, and coverage under a known shift."""
+"""The weighted quantile and p-values: by hand, with equal weights, and coverage under a known shift."""
 
 import math
 import warnings
@@ -55,7 +55,7 @@ def test_it_is_the_definition_in_exact_arithmetic(weights, own, percent, seed):
 
 
 def test_only_ratios_of_weights_count():
-    # 1.7e308 three times has no finite sum; the test point weighs nothing beside them: the third of three is needed.
+    # 1.7e308 three times has no finite sum; the weight of the test point is negligible: the third of three is needed.
     assert weighted_quantile([1, 2, 3], 0.2, weights=[1.7e308] * 3, test_weight=1.0) == 3
     rng = np.random.default_rng(0)
     scores, weights = rng.normal(size=50), rng.random(50)

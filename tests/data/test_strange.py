@@ -70,7 +70,7 @@ def test_a_permutation_keeps_every_pixel_with_its_colours(colour):
         pixels = sorted(map(tuple, np.round(after.reshape(-1, 3) * 255).astype(int).tolist()))
         assert pixels == sorted(map(tuple, before.reshape(-1, 3).astype(int).tolist()))
     np.testing.assert_array_less(1e-6, np.abs(mixed[0] - colour[0] / 255).sum())
-    # Each image has an order of its own: the same image twice comes out in two ways.
+    # Each image gets its own random order: the same image twice gives two results.
     twice = data.permuted(colour[[0, 0]], np.random.default_rng(0))
     assert np.abs(twice[0] - twice[1]).max() > 0
 

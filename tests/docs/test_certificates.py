@@ -1,4 +1,4 @@
-"""The snippet that needs torch and a model of your own runs as it stands."""
+"""The snippet that needs torch and a user's model runs unchanged."""
 
 from __future__ import annotations
 

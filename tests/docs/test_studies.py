@@ -1,4 +1,4 @@
-"""The page on studies: its plans are read, its score study runs, its lines of Python read what came out."""
+"""The page on studies: its plans are read, its score study runs, its Python lines read the results."""
 
 from __future__ import annotations
 

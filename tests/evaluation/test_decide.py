@@ -1,4 +1,4 @@
-"""The promises of a decision hold over many draws, with the choice of the score made on other rows."""
+"""The promises of a decision hold over many draws, with the score chosen on other rows."""
 
 from __future__ import annotations
 

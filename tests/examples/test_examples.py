@@ -1,4 +1,4 @@
-"""Every example runs as a reader would run it, and what it prints is what it promises."""
+"""Every example runs as a script, and its printed numbers are plausible."""
 
 from __future__ import annotations
 

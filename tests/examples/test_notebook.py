@@ -1,4 +1,4 @@
-"""The notebook runs from its first cell to its last, and its last lines are what they should be."""
+"""The notebook runs from the first cell to the last, and its last lines are right."""
 
 from __future__ import annotations
 

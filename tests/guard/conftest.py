@@ -1,4 +1,4 @@
-"""A toy classifier with three classes whose inliers can be drawn without end."""
+"""A toy classifier with three classes and unlimited inliers."""
 
 from __future__ import annotations
 

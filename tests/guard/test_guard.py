@@ -1,4 +1,4 @@
-"""The guard: gates in their order, reasons, roles, combination, batches, and answers to wrong calls."""
+"""The guard: gates in their order, reasons, roles, combination, batches, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watch of a guard: three streams share alpha, labels come later, state goes on bit for bit."""
+"""The watch of a guard: three streams share alpha, labels come later, saved state resumes bit for bit."""
 
 from __future__ import annotations
 

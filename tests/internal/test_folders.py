@@ -1,4 +1,4 @@
-"""A folder of arrays is saved whole or not at all, read whole or not at all, and holds what other people put there."""
+"""Folders of arrays are saved and read atomically and keep files of other origin."""
 
 from __future__ import annotations
 

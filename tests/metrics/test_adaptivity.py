@@ -1,4 +1,4 @@
-"""Adaptivity metrics: by hand, against literal references, and what they must see."""
+"""Adaptivity metrics: by hand, against literal references, and which differences they detect."""
 
 import itertools
 

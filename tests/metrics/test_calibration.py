@@ -124,7 +124,7 @@ def test_the_interval_of_ece_holds_for_any_n(n, trials, classes, sharp, temperat
 
 
 def test_too_few_resamples_exclude_nothing():
-    # Of 20 draws none stands for the largest 2.5 %.
+    # 20 draws are too few for the largest 2.5 %.
     wrong = Outputs(probs=[[0.99, 0.01]] * 200, labels=[1] * 200)
     assert calibration(wrong, rng=np.random.default_rng(0), resamples=20).ece.lower == 0
     assert calibration(wrong, rng=np.random.default_rng(0), resamples=100).ece.lower > 0.9

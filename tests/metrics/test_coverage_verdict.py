@@ -1,4 +1,4 @@
-"""The verdict on coverage cries wolf as rarely as it says, on either side."""
+"""The verdict on coverage has the stated false-alarm rate on either side."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A device that is not there: tensors on it hold numbers, and an operation that mixes it with the CPU is refused.
+"""A simulated device: tensors on it hold numbers, and an operation that mixes it with the CPU is an error.
 
-It stands for a GPU where there is none. Its name is "meta", which torch knows everywhere; inside the context a tensor
+It replaces a GPU. Its name is "meta", which torch knows everywhere; inside the context a tensor
 that is made on it or moved to it keeps its numbers. Indices and single numbers may stay on the CPU, as with CUDA.
 """
 

@@ -515,7 +515,7 @@ def test_only_dropout_wakes(model, batches):
     said = extract(model, batches, mc=40, rng=np.random.default_rng(1))
     assert said.mc_logits.shape == (40, 12, 3)
     assert said.mc_logits.std(axis=0).min() > 0
-    # A dropped feature is zero, a kept one is doubled: every pass is the head of masked features of the model at rest.
+    # A dropped feature is zero, a kept one is doubled: every pass is the head of masked eval-mode features.
     weight, bias, features = said.head.weight, said.head.bias, said.features
     for row in range(3):
         masks = np.array(np.meshgrid(*[[0, 2]] * 16)).reshape(16, -1).T  # all 65,536
@@ -568,7 +568,7 @@ def test_passes_follow_the_seed_and_not_the_global_numbers(model, batches):
     np.testing.assert_array_equal(extract(model, batches, mc=4, rng=np.random.default_rng(3)).mc_logits, first)
     assert np.abs(extract(model, batches, mc=4, rng=np.random.default_rng(4)).mc_logits - first).max() > 0
     twice = extract(model, [batches[0], batches[0]], mc=4).mc_logits
-    assert np.abs(twice[:, :5] - twice[:, 5:]).max() > 0  # each batch has numbers of its own
+    assert np.abs(twice[:, :5] - twice[:, 5:]).max() > 0  # each batch has its own random numbers
 
 
 @pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(4, 2)), nn.Sequential(nn.Dropout(0.0), nn.Linear(4, 2))])

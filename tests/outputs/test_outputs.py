@@ -27,7 +27,7 @@ def test_probabilities_are_never_guessed():
     assert given.has("probs")
     assert not given.has("logits")
     assert given.predictions.tolist() == [0, 1]
-    with pytest.warns(CaveatWarning, match="rows of probabilities"):  # told, and taken for what they were called
+    with pytest.warns(CaveatWarning, match="rows of probabilities"):  # a warning, and they are used as named
         looks_like_probs = Outputs(logits=[[0.9, 0.1]] * 20)
     assert looks_like_probs.probs[0, 0] == pytest.approx(np.exp(0.9) / (np.exp(0.9) + np.exp(0.1)))
 

@@ -1,4 +1,4 @@
-"""Verdicts: which test decides, who is tied, what is left out, and what could not have been seen."""
+"""Verdicts: which test decides, what is tied, what is left out, which differences are too small to detect."""
 
 from __future__ import annotations
 

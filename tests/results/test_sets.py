@@ -1,4 +1,4 @@
-"""What prediction sets and intervals say of themselves."""
+"""Printed form and summaries of prediction sets and intervals."""
 
 import numpy as np
 import pytest

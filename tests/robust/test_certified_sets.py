@@ -1,4 +1,4 @@
-"""Coverage that survives: by hand, and under an attacker who knows everything."""
+"""Coverage under attack: by hand, and with an attacker who knows everything."""
 
 from __future__ import annotations
 

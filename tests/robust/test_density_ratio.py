@@ -1,4 +1,4 @@
-"""The bounds of a density ratio, against corners, grids and the constants that are printed wrongly."""
+"""The bounds of a density ratio, against corners, grids and the misprinted constants of the paper."""
 
 from __future__ import annotations
 

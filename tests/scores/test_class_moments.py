@@ -1,4 +1,4 @@
-"""Class moments without labels, as the label-free scores ask for them."""
+"""Class moments without labels, as the label-free scores need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KNN: the k-th nearest on the sphere, exactly, from a bank that is read and never copied."""
+"""KNN: the k-th nearest on the sphere, exactly, from stored features that are never copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mahalanobis: one covariance for the score, one of its own for each class score."""
+"""Mahalanobis: one shared covariance for the score, one per class for class scores."""
 
 from __future__ import annotations
 

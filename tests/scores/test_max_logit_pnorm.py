@@ -1,4 +1,4 @@
-"""MaxLogit-pNorm: the exponent is chosen on inliers, and the softmax stays where nothing beats it."""
+"""MaxLogit-pNorm: the exponent is chosen on inliers, and the softmax is kept if no exponent beats it."""
 
 from __future__ import annotations
 

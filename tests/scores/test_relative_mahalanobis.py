@@ -1,4 +1,4 @@
-"""Relative Mahalanobis: what no class cares for cancels."""
+"""Relative Mahalanobis: directions that no class uses cancel."""
 
 from __future__ import annotations
 

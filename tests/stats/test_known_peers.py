@@ -1,4 +1,4 @@
-"""Numbers that other software gave, kept so that they hold where it is not installed."""
+"""Stored results of other software, checked also where it is not installed."""
 
 from __future__ import annotations
 

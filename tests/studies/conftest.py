@@ -1,4 +1,4 @@
-"""Studies are files that a plan names: this loads one as the runner does, and finds the data or skips."""
+"""Loads a study file as the runner does; finds the data or skips."""
 
 import os
 import sys

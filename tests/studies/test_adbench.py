@@ -1,4 +1,4 @@
-"""The committed runs of ADBench say what the README says."""
+"""The committed runs of ADBench agree with the README."""
 
 from __future__ import annotations
 

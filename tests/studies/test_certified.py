@@ -1,4 +1,4 @@
-"""The committed tables keep what the study set out to show, and cells still become such tables."""
+"""The committed tables have the findings of the study, and cells give such tables."""
 
 import csv
 

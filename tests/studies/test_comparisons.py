@@ -1,4 +1,4 @@
-"""The committed comparisons are what the committed tables say."""
+"""The committed comparisons agree with the committed tables."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Tangent distance of the USPS study: against least squares, what it must not see, and the promise of FullKNN."""
+"""Tangent distance of the USPS study: against least squares, its invariances, and the promise of FullKNN."""
 
 import numpy as np
 import pytest

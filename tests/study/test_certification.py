@@ -106,7 +106,7 @@ def test_inliers_that_are_very_sure_are_not_tied():
 
 
 def test_equal_logits_tie():
-    # A flat network answers every input in [0, 1] with its bias: nothing tells them apart, so one half.
+    # A flat network answers every input in [0, 1] with its bias: all scores tie, so one half.
     torch = pytest.importorskip("torch")
     from caveat.study.certification import certify
 
@@ -176,7 +176,7 @@ def test_a_gated_classifier_is_ranked_by_its_effective_gate():
     near, far = rng.uniform(0.5, 0.6, (20, 4)), rng.uniform(0.8, 1.0, (20, 4))  # all of them far from 0.2
     found = certify(net, inlier=near, outliers={"far": far}, epsilon=0.05, steps=10)
     (one,) = found.sets
-    assert np.ptp(found.inlier) < 1e-12  # the confidence itself tells nothing apart
+    assert np.ptp(found.inlier) < 1e-12  # the confidence itself has only ties
     assert (found.gauc(one), found.auc(one)) == (1.0, 1.0)
     assert (one.gates.clean < one.gates.attacked).all()
     assert (one.gates.attacked <= one.gates.upper).all()

@@ -1,4 +1,4 @@
-"""From a plan to cells: what exists is there once, what does not is said."""
+"""From a plan to cells: each cell once, and skipped ones are listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of files beside a plan, and of modules."""
+"""Functions of files in the plan's folder, and of modules."""
 
 from __future__ import annotations
 

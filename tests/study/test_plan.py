@@ -1,4 +1,4 @@
-"""A plan is read strictly: what it says is understood or refused, never ignored."""
+"""A plan is read strictly: unknown content is an error, never ignored."""
 
 from __future__ import annotations
 

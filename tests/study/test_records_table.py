@@ -1,4 +1,4 @@
-"""Records survive the way to disk and back, whatever they hold."""
+"""Records are unchanged after writing and reading."""
 
 from __future__ import annotations
 

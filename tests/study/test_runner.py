@@ -1,4 +1,4 @@
-"""The runner: killed at any moment it resumes to the same table, and nothing that goes wrong spreads."""
+"""The runner: killed at any moment it resumes to the same table, and a failure stays in its cell."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_a_failed_cell_is_tried_again(task_study, tmp_path):
     switch = tmp_path / "works"
     code = f"import os\ndef one(k):\n if not os.path.exists({str(switch)!r}): raise OSError('no network')\n return []"
     plan = task_study(code, GRID.format([0, 1]))
-    assert len(run(plan, store=tmp_path / "runs").failures) == 2  # an OSError of the task is no trouble of the store
+    assert len(run(plan, store=tmp_path / "runs").failures) == 2  # an OSError of the task is not a store failure
     switch.touch()
     results = run(plan, store=tmp_path / "runs")
     assert results.failures == ()
@@ -202,7 +202,7 @@ def test_a_damaged_cell_is_computed_again_with_a_note(task_study, tmp_path):
 
 
 def test_a_store_that_fills_up_keeps_what_it_has_and_goes_on_later(task_study, tmp_path):
-    # The limit on the size of a file stands for a full disk: the third cell is too large for it.
+    # A file size limit simulates a full disk: the third cell is too large for it.
     code = """
     def one(k):
         return [{"value": (i * 2654435761 % 2**32) / 7} for i in range(20000 if k == 2 else 5)]

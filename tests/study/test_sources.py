@@ -1,4 +1,4 @@
-"""Outputs of a source: renamed keys, row ranges, a head of its own file, and what a task made."""
+"""Outputs of a source: renamed keys, row ranges, a head from a separate file, and outputs of a task."""
 
 from __future__ import annotations
 

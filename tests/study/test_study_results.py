@@ -1,4 +1,4 @@
-"""What a store gives back."""
+"""Results read from a store."""
 
 from __future__ import annotations
 

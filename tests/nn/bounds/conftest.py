@@ -1,4 +1,4 @@
-"""Tiny networks whose whole input box can be tried out."""
+"""Tiny networks whose whole input box can be searched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A forward pass that cannot be read, or is read wrongly, is refused; what it writes to is a copy."""
+"""A forward pass that cannot be traced, or is traced wrongly, is an error; in-place writes go to a copy."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ class DeviceIsSaid(TorchFunctionMode):
 
 
 def test_bounds_are_made_on_the_device_of_the_model(make_net):
-    # There is no other device here: each tensor that bounds make must take its device from another one.
+    # Without a second device: each tensor that bounds create must take its device from another one.
     net, dense, x = make_net("residual", 0), make_net("dense", 0), torch.rand(3, 1, 2, 2)
     with DeviceIsSaid():
         confidence_bounds(net, x, 0.1)

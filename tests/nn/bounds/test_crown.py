@@ -1,4 +1,4 @@
-"""Linear bounds: sound by brute force, tighter than boxes, and honest about what they do not know."""
+"""Linear bounds: sound by brute force, tighter than boxes, and an error for unsupported layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule against what the layer really does at the ends of the box."""
+"""Each rule against the layer itself at the ends of the box."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_batch_normalisation_without_statistics_has_no_rule():
 def test_a_module_of_ones_own_can_bring_a_rule():
     class Negate(nn.Module):
         def forward(self, x):
-            return torch.special.erf(x)  # never read: the rule speaks for the module
+            return torch.special.erf(x)  # never traced: the rule replaces the module
 
     @register_rule(Negate)
     def negate(module, box, slack):

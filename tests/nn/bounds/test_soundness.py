@@ -1,6 +1,6 @@
 """No model, however it is written, gets a certificate that an allowed input beats.
 
-The models are small classifiers (4 inputs, 3 classes) with all that makes a forward pass hard to read.
+The models are small classifiers (4 inputs, 3 classes) with forward passes that are hard to trace.
 """
 
 from __future__ import annotations

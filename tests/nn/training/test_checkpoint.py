@@ -39,7 +39,7 @@ class Stops(Paradigm):
         self.steps += 1
         if self.steps == self.at:
             raise Halt
-        noise = torch.rand(batch.inputs.shape, generator=batch.generator)  # chance of its own, to be restored as well
+        noise = torch.rand(batch.inputs.shape, generator=batch.generator)  # own random state, to be restored too
         return CrossEntropy().loss(net, replace(batch, inputs=batch.inputs + 0.1 * noise))
 
 

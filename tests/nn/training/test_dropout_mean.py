@@ -26,7 +26,7 @@ def test_a_mean_of_passes_that_differ(blobs, small_net, paradigm):
     np.testing.assert_allclose(said.logits, said.mc_logits.mean(axis=0), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(said.head.logits(said.features), said.logits, rtol=1e-4, atol=1e-4)
     assert (said.mc_logits.std(axis=0) > 0).mean() > 0.9
-    # Dropout is unbiased and here just before the head: the mean over passes tends to the pass at rest.
+    # Dropout is unbiased and here just before the head: the mean over passes tends to the eval-mode pass.
     spread = said.mc_logits.std(axis=0) / np.sqrt(40)
     assert np.mean(np.abs(said.logits - rest.logits) < 4 * spread + 1e-5) > 0.98
     assert (said.confidence is None) == (rest.confidence is None)

@@ -43,7 +43,7 @@ def test_permuting_keeps_the_pixels_of_each_image_and_its_channels_together():
     for before, after in zip(images.flatten(2), moved.flatten(2), strict=True):
         columns = {tuple(column.tolist()) for column in before.T}
         assert {tuple(column.tolist()) for column in after.T} == columns
-    # Each image has an order of its own: where the pixels of the first went does not say where the second's did.
+    # Each image has its own random order, independent of the others.
     assert not torch.equal(moved[1] - 48, moved[0])
 
 
@@ -76,7 +76,7 @@ def test_a_block_that_does_not_fit():
 
 @pytest.mark.parametrize("n", [0, 1, 6, 130, 128])
 def test_the_mix_has_the_number_asked_for_in_even_shares(n):
-    mix = OutlierMix(torch.full((5, 1, 8, 8), 2.0))  # no noise is 2, so rearranged images can be told
+    mix = OutlierMix(torch.full((5, 1, 8, 8), 2.0))  # noise is never 2, so rearranged images are recognized
     made = mix(n, seeded())
     assert made.shape == (n, 1, 8, 8)
     assert abs(int((made == 2).all(dim=(1, 2, 3)).sum()) - n / 2) <= 1

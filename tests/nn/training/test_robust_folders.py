@@ -1,4 +1,4 @@
-"""Paradigms that wrap the model go into a folder and come back with their bounds."""
+"""Paradigms that wrap the model are saved to a folder and loaded with their bounds."""
 
 import numpy as np
 import pytest

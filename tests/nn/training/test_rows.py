@@ -1,4 +1,4 @@
-"""What may be given to learn from: arrays and data sets of many kinds, or one sentence."""
+"""Accepted training data: arrays and data sets of many kinds, or a clear error."""
 
 from __future__ import annotations
 
