@@ -21,12 +21,12 @@ def trained(pixels: torch.Tensor, labels: torch.Tensor) -> nn.Module:
         nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
         nn.Linear(256, 32), nn.ReLU(), nn.Linear(32, 8),
     )  # fmt: skip
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(15):
         for rows in torch.randperm(len(pixels)).split(64):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             nn.functional.cross_entropy(model(pixels[rows]), labels[rows]).backward()
-            optimiser.step()
+            optimizer.step()
     return model
 
 
