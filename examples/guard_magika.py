@@ -65,7 +65,7 @@ def main() -> None:
     train, calibration, test = said[: n // 3], said[n // 3 : 3 * n // 4], said[3 * n // 4 :]
     # How far the features are from the directions in which known files differ. Magika is sure of random bytes, which
     # are a class to it, so that a threshold on its confidence would let them pass.
-    guard = Guard("pca_error", false_alarm=0.05, risk=0.05, alpha=0.1).fit(train).calibrate(calibration)
+    guard = Guard("pca_error", false_alarm=0.05, risk=0.1, alpha=0.1).fit(train).calibrate(calibration)
     verdicts = guard(test)
     print(f"{n} files of {len({label for _, label in known})} types: {train.n} to fit, {calibration.n} to calibrate, "
           f"{test.n} to check. Magika names the type of the suffix for {said.correct.mean():.1%}.")  # fmt: skip
@@ -77,9 +77,9 @@ def main() -> None:
 
     print(f"\n{'':32}{'files':>6}{'accept':>9}{'abstain':>9}{'outlier':>9}")
     print(f"{'types it was calibrated on':32}{test.n:6}{shares(verdicts)}")
-    kinds = {f"{s} (held out: {KNOWN[s]})": here[s][:25] for s in HELD_OUT}
-    kinds |= {f"{s} (Magika has no class)": here[s][:25] for s in UNKNOWN}
-    kinds |= {"an invented format": invented(25, rng), "random bytes": [rng.bytes(3000) for _ in range(25)]}
+    kinds = {f"{s} (held out: {KNOWN[s]})": here[s][:15] for s in HELD_OUT}
+    kinds |= {f"{s} (Magika has no class)": here[s][:15] for s in UNKNOWN}
+    kinds |= {"an invented format": invented(15, rng), "random bytes": [rng.bytes(3000) for _ in range(15)]}
     for name, contents in kinds.items():
         if contents:
             print(f"{name:32}{len(contents):6}{shares(guard(model(contents)))}")

@@ -83,6 +83,15 @@ def test_scores_that_learn_are_fitted_and_rows_have_one_role(draw):
     assert set(guard.splits_["calibration"]["sha256"]) == {"features", "labels", "head_weight", "head_bias"}
 
 
+def test_two_guards_can_share_a_score_object(draw):
+    rng, knn = np.random.default_rng(8), KNN(k=5)
+    train, held, rows = (draw(rng, 200, features=True) for _ in range(3))
+    guard = Guard(knn).fit(train).calibrate(held)
+    before = guard(rows).score
+    Guard(knn).fit(draw(rng, 200, features=True))
+    assert guard(rows).score.tolist() == before.tolist()
+
+
 def test_scores_that_were_fitted_again_must_be_calibrated_again(draw):
     rng = np.random.default_rng(7)
     train, held, other = (draw(rng, 200, features=True) for _ in range(3))

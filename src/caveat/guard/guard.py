@@ -13,6 +13,7 @@ Each promise spends a delta of its own. Nothing is promised about outliers.
 
 from __future__ import annotations
 
+import copy
 import datetime
 import hashlib
 import json
@@ -60,8 +61,8 @@ class Guard:
     Parameters
     ----------
     score
-        OOD score of the outlier gate: a name, a score object, or several of them, which are combined on a part of the
-        calibration rows.
+        OOD score of the outlier gate: a name, a score object (copied), or several of them, which are combined on a
+        part of the calibration rows.
     sets
         Nonconformity of the prediction sets (``"lac"``, ``"aps"``, ...); None: no sets.
     false_alarm
@@ -340,7 +341,10 @@ class Guard:
 
 
 def _made(value: str | Score, name: str) -> Score:
-    return make(value) if isinstance(value, str) else as_kind(value, Score, name, what="the name of a score or a Score")
+    if isinstance(value, str):
+        return make(value)
+    # A copy: another guard that fits the same object would change the scores under these thresholds.
+    return copy.deepcopy(as_kind(value, Score, name, what="the name of a score or a Score"))
 
 
 def _dated(promise: Promise, date: str, splits: Mapping[str, Any]) -> Promise:
