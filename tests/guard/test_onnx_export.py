@@ -203,6 +203,8 @@ def test_combined_scores_keep_the_ties_of_their_statistic(combine, tmp_path):
     )
     verdicts = guard(rows)
     assert np.unique(verdicts.score).size < 400
+    parts = np.stack([score.score(rows) for score in guard.scores_], axis=1)
+    np.testing.assert_allclose(result["scores"], parts, rtol=1e-11)
     assert result["score"].tolist() == verdicts.score.tolist()
     assert result["p_value"].tolist() == verdicts.p_values.tolist()
     assert KINDS[result["kind"]].tolist() == verdicts.kind.tolist()
@@ -251,6 +253,19 @@ def test_without_a_head_features_and_logits_are_inputs(tmp_path):
     assert written.inputs == ("features", "logits")
     rows = relu_rows(rng, 100)
     same_verdicts(run(written.path, features=rows.features, logits=rows.logits), guard, rows)
+
+
+def test_combined_scores_of_a_sure_network_are_exported(tmp_path):
+    # Rows whose msp is -1, or one unit in the last place above it, tie or do not tie by the rounding of exp.
+    rng = np.random.default_rng(14)
+    labels = rng.integers(3, size=400)
+    logits = 38 * np.eye(3)[labels] + 0.5 * rng.normal(size=(400, 3))
+    guard = Guard(["msp", "max_logit"]).calibrate(Outputs(logits=logits, labels=labels))
+    assert (guard.statistic_.references[0] == -1).mean() > 0.1
+    path = guard.export_onnx(tmp_path / "guard.onnx", dtype="float64").path
+    result = run(path, logits=logits)
+    np.testing.assert_allclose(result["scores"][:, 0], make("msp").score(Outputs(logits=logits)), rtol=1e-15)
+    same_p_values(result, guard)
 
 
 # -- composed with a model --------------------------------------------------------------------------------------------
@@ -306,16 +321,18 @@ def test_model_and_guard_in_one_file(opset, score, tmp_path):
 
 @pytest.mark.parametrize("kind", [onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT])
 def test_names_that_agree_need_no_map_and_a_file_can_be_composed_again(kind, tmp_path):
-    outputs = network(tmp_path / "network.onnx", kind=kind)
+    model = tmp_path / "network.onnx"
+    outputs = network(model, kind=kind)
     x = np.random.default_rng(12).normal(size=(300, 5)).astype(helper.tensor_dtype_to_np_dtype(kind))
-    for n in (200, 300):
+    for n, names in ((200, None), (300, {"logits": "logits"})):
         held = Outputs(logits=outputs(x[:n]).logits, labels=outputs(x[:n]).predictions)
         guard = Guard("energy").calibrate(held)
-        written = guard.export_onnx(tmp_path / "both.onnx", model=tmp_path / "network.onnx")
-        assert written.outputs[0] == "logits"
+        written = guard.export_onnx(tmp_path / f"{n}.onnx", model, outputs=names)
         result = run(written.path, x=x)
         same_p_values(result, guard)
         assert metadata(written.path)["caveat.fingerprint"] == guard.fingerprint
+        model = written.path
+    assert {"model/logits", "model/kind", "kind"} <= set(written.outputs)
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------
@@ -355,6 +372,11 @@ def test_models_that_do_not_fit_are_one_sentence(calibration, tmp_path):
         guard.export_onnx(path, model=model, outputs={"logits": "hidden"})
     with pytest.raises(InputError, match="field"):
         guard.export_onnx(path, model=model, outputs={"logits": "answer", "probs": "answer"})
+    proto = onnx.load(model)
+    proto.graph.node.append(helper.make_node("Cast", ["answer"], ["whole"], to=INT64))
+    onnx.save(proto, model)
+    with pytest.raises(InputError, match="float32.*type 7"):
+        guard.export_onnx(path, model=model, outputs={"logits": "whole"})
     with pytest.raises(InputError, match="does not exist"):
         guard.export_onnx(path, model=tmp_path / "none.onnx")
     (tmp_path / "text.onnx").write_text("not a model")
@@ -368,10 +390,16 @@ def test_models_that_do_not_fit_are_one_sentence(calibration, tmp_path):
 def test_a_graph_that_disagrees_is_not_written(calibration, tmp_path, monkeypatch):
     guard = Guard("energy").calibrate(calibration)
     right = FORMULAS["energy"]
-    monkeypatch.setitem(FORMULAS, "energy", lambda score, fields: right(score, fields) * (1 + 1e-7))
+    monkeypatch.setitem(FORMULAS, "energy", lambda score, fields: right(score, fields) * (1 + 1e-6))
     with pytest.raises(CaveatError, match="other scores"):
         guard.export_onnx(tmp_path / "guard.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_too_large_for_onnx_is_one_sentence(calibration, tmp_path, monkeypatch):
+    monkeypatch.setattr("caveat.guard.onnx_plan.AT_MOST", 1000)
+    with pytest.raises(InputError, match="2 GB.*fewer rows"):
+        Guard("energy").calibrate(calibration).export_onnx(tmp_path / "guard.onnx")
 
 
 def test_a_missing_extra_is_named(calibration, tmp_path, monkeypatch):

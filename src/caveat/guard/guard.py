@@ -322,8 +322,8 @@ class Guard:
     def export_onnx(
         self,
         path: str | os.PathLike[str],
-        *,
         model: str | os.PathLike[str] | None = None,
+        *,
         outputs: Mapping[str, str] | None = None,
         head: Head | None = None,
         dtype: Literal["float32", "float64"] = "float32",

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from caveat._internal.checks import check_known
+from caveat._internal.checks import as_kind, check_known
 from caveat._internal.files import path_errors
 from caveat.errors import InputError
 from caveat.guard.onnx_graph import FLOAT
 
 _OLDEST, _CONVERTED = 13, 17  # opsets: the graph of a guard needs 13; an older model is converted
-_FLOATS = {1: "float32", 10: "float16", 11: "float64", 16: "bfloat16"}  # TensorProto.DataType
+_FLOATS = {10: "float16", 1: "float32", 11: "float64"}  # TensorProto.DataType
 _PREFIX = "model/"
 
 
@@ -67,7 +67,8 @@ def sources_in(
     parent: Parent, shapes: Mapping[str, int | None], outputs: Mapping[str, str] | None
 ) -> dict[str, Source]:
     """Which tensor of the model is each field that the guard reads."""
-    mapped = {field: field for field in shapes} | dict(outputs or {})
+    names = {} if outputs is None else as_kind(outputs, Mapping, "outputs", what="a map from fields to tensor names")
+    mapped = {field: field for field in shapes} | dict(names)
     for field in mapped:
         check_known(field, shapes, "field that this guard reads")
     made = {name for node in parent.proto.graph.node for name in node.output if name}
@@ -83,7 +84,7 @@ def sources_in(
             kind = tensor.elem_type or FLOAT
             shape = [dim.dim_value for dim in tensor.shape.dim] if tensor.HasField("shape") else None
         if kind not in _FLOATS:
-            raise InputError(f"{name} must hold floating-point numbers to be {field}, got ONNX type {kind}.")
+            raise InputError(f"{name} must hold {', '.join(_FLOATS.values())} to be {field}, got ONNX type {kind}.")
         width = shapes[field]
         if shape is not None and (len(shape) != 2 or (width and shape[1] and shape[1] != width)):
             raise InputError(f"{name} must have shape (n, {width or 'C'}) to be {field}, got {tuple(shape)} "

@@ -25,6 +25,7 @@ from caveat.errors import CaveatError, InputError, MissingExtraError
 from caveat.guard.onnx_compose import compose, read_model, sources_in
 from caveat.guard.onnx_graph import DOUBLE, FLOAT, Graph, Tensor
 from caveat.guard.onnx_plan import Plan, check_exportable, check_size, ranked
+from caveat.guard.statistic import combined
 from caveat.outputs import Head, Outputs
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ __all__ = ["OnnxExport", "export_onnx"]
 
 _OPSET, _IR = 17, 8  # of a file of our own: read by onnxruntime 1.12 and later
 _ROWS = 192  # drawn to compare the graph with the guard
-_AGREE = 1e-9  # largest difference of scores, relative to the largest score drawn
+_AGREE = 1e-8  # largest difference of scores, relative to the largest score drawn
 
 
 @final
@@ -51,7 +52,8 @@ class OnnxExport:
     rows
         How many drawn rows were compared.
     difference
-        Largest difference between the scores of the graph and those of the guard on the same rows in float64.
+        Largest difference between the scores of the graph and those of the guard on the same rows in float64; of
+        combined scores, before they are combined.
     rounding
         Largest difference on the rows as they are fed; in float32 numpy rounds distances more than the graph does.
     """
@@ -125,10 +127,17 @@ def _verified(plan: Plan, proto: Any, kinds: Mapping[str, int]) -> tuple[float, 
     _verify_ranks(guard, proto)
     rows = _drawn(plan, kinds)
     result = dict(zip((value.name for value in proto.graph.output), _session(proto).run(None, rows), strict=True))
-    head = plan.head if "features" in rows else None
+    head = plan.head if "features" in rows and "probs" not in rows else None
     fed = Outputs(**rows, head=head, check=False)  # type: ignore[arg-type]
     wide = Outputs(**{k: v.astype(np.float64) for k, v in rows.items()}, head=head, check=False)  # type: ignore[arg-type]
-    score, difference = result["score"], _difference("scores", result["score"], guard.statistic_.score(wide))
+    score, scores = result["score"], guard.statistic_.scores
+    columns = result.get("scores", score[:, None]).T
+    if len(scores) > 1:  # given its parts, the statistic is the same to the last bit
+        _demand(
+            np.array_equal(score, combined(list(columns), guard.statistic_.references, guard.combine)), "statistics"
+        )
+    difference = max(_difference("scores", own, each.score(wide)) for own, each in zip(columns, scores, strict=True))
+    rounding = max(float(np.abs(own - each.score(fed)).max()) for own, each in zip(columns, scores, strict=True))
     outlier, abstain = score >= guard.threshold_, np.zeros(_ROWS, dtype=np.bool_)
     if guard.accept_below_ is not None:
         _difference("confidence scores", result["doubt"], guard.confidence_.score(wide))
@@ -141,7 +150,7 @@ def _verified(plan: Plan, proto: Any, kinds: Mapping[str, int]) -> tuple[float, 
     kind = np.where(outlier, 2, np.where(abstain, 1, 0))
     _demand(np.array_equal(result["kind"], kind), "verdicts")
     _demand(np.array_equal(result["p_value"], p_values(calibration=guard.calibration_scores_, test=score)), "p-values")
-    return difference, float(np.abs(score - guard.statistic_.score(fed)).max())
+    return difference, rounding
 
 
 def _verify_ranks(guard: Guard, proto: Any) -> None:
@@ -175,7 +184,7 @@ def _drawn(plan: Plan, kinds: Mapping[str, int]) -> dict[str, NDArray[Any]]:
         columns = width or (2 if seen is None else max(2, int(seen.max()) + 1))
         values = spread * rng.normal(size=(_ROWS, columns))
         if field == "features":
-            values += _centers(guard, rng, columns)
+            values = _like_training(guard, rng, values)
             values[::3] = np.maximum(values[::3], 0)
         if field == "probs":
             values = np.exp(values - values.max(axis=1, keepdims=True))
@@ -184,14 +193,16 @@ def _drawn(plan: Plan, kinds: Mapping[str, int]) -> dict[str, NDArray[Any]]:
     return rows
 
 
-def _centers(guard: Guard, rng: np.random.Generator, width: int) -> NDArray[np.float64]:
-    """Where training rows were, as far as a score has kept it."""
+def _like_training(guard: Guard, rng: np.random.Generator, noise: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Noise in the place and the scale of the training rows, as far as a score has kept them."""
     for score in guard.scores_:
-        if hasattr(score, "bank_"):
-            return np.asarray(score.bank_[rng.integers(len(score.bank_), size=_ROWS)], dtype=np.float64)
-        if hasattr(score, "centre_"):
-            return np.tile(score.centre_, (_ROWS, 1))
-    return np.zeros((_ROWS, width))
+        kept = vars(score)
+        if "bank_" in kept:
+            rows = np.asarray(kept["bank_"][rng.integers(len(kept["bank_"]), size=_ROWS)], dtype=np.float64)
+            return np.asarray(rows + noise * rows.std(axis=0))
+        if "whitener_" in kept:
+            return np.asarray(kept["centre_"] + np.linalg.solve(kept["whitener_"].T, noise.T).T)
+    return noise
 
 
 def _difference(what: str, ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from caveat._internal.checks import as_kind
 from caveat.errors import InputError
 from caveat.guard.onnx_graph import BOOL, DOUBLE, FLOAT, INT64, Graph, Tensor, rank
-from caveat.guard.onnx_scores import FORMULAS, Fields, statistic_of
+from caveat.guard.onnx_scores import FORMULAS, Fields, columns_of, combined
 from caveat.guard.verdicts import KINDS
 from caveat.outputs import Head, Outputs
 
@@ -84,13 +84,15 @@ class Plan:
         results = self._results(fields, kinds)
         nodes = [*graph.nodes, *(make_node("Identity", [tensor.name], [name], name=f"caveat/{name}")
                                  for name, (tensor, _) in results.items())]  # fmt: skip
-        columns = self.guard.sets_.n_classes_ if self.guard.sets_ is not None else None
+        widths = {"scores": len(self.guard.scores_)}
+        if self.guard.sets_ is not None:
+            widths["set"] = self.guard.sets_.n_classes_
         check_size(sum(array.nbytes for _, array in graph.stored.values()))
         proto = make_model(
             make_graph(
                 nodes, "caveat_guard",
                 [make_tensor_value_info(name, kinds[name], ["n", width or "C"]) for name, width in self.shapes.items()],
-                [make_tensor_value_info(name, kind, ["n", columns] if name == "set" else ["n"])
+                [make_tensor_value_info(name, kind, ["n", widths[name]] if name in widths else ["n"])
                  for name, (_, kind) in results.items()],
                 initializer=[from_array(np.asarray(array, order="C"), name) for name, array in graph.stored.values()],
             ),
@@ -105,8 +107,11 @@ class Plan:
     def _results(self, fields: Fields, kinds: Mapping[str, int]) -> dict[str, tuple[Tensor, int]]:
         """Name -> tensor and its type, of every output."""
         guard, graph = self.guard, fields.graph
-        score = statistic_of(guard.statistic_, fields) + fields.not_finite()
+        columns = columns_of(guard.statistic_, fields)
+        score = combined(guard.statistic_, columns) + fields.not_finite()
         results = ranked(guard, score) | {"score": (score, DOUBLE)}
+        if len(columns) > 1:
+            results["scores"] = graph.op("Concat", *columns, axis=1), DOUBLE
         stops = []  # of the second gate
         if guard.accept_below_ is not None:
             doubt = FORMULAS[guard.confidence_.name](guard.confidence_, fields).flat()
@@ -123,7 +128,7 @@ class Plan:
         results["kind"] = outlier.where(graph.integers(2), kind), INT64
         if self.has_classes:
             results["prediction"] = graph.op("ArgMax", fields.classes, axis=1, keepdims=0), INT64
-        order = ("kind", "p_value", "conditional_p_value", "score", "doubt", "prediction", "set")
+        order = ("kind", "p_value", "conditional_p_value", "score", "scores", "doubt", "prediction", "set")
         return {name: results[name] for name in order if name in results}
 
     def _member(self, fields: Fields, kinds: Mapping[str, int]) -> Tensor:

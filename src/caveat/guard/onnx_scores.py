@@ -6,7 +6,7 @@ where the paper and the reasons stand. ``export_onnx`` compares the two before i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -257,19 +257,23 @@ FORMULAS: Mapping[str, Callable[[Any, Fields], Tensor]] = {
 # -- the statistic ---------------------------------------------------------------------------------------------------
 
 
-def statistic_of(statistic: Statistic, fields: Fields) -> Tensor:
+def columns_of(statistic: Statistic, fields: Fields) -> list[Tensor]:
+    """Each score of the guard as a column (n, 1)."""
+    return [FORMULAS[score.name](score, fields) for score in statistic.scores]
+
+
+def combined(statistic: Statistic, columns: Sequence[Tensor]) -> Tensor:
     """The one score (n,) that the guard calibrates."""
-    columns = [FORMULAS[score.name](score, fields).flat() for score in statistic.scores]
     if not statistic.references:
-        return columns[0]
+        return columns[0].flat()
     logs = []
     for reference, column in zip(statistic.references, columns, strict=True):
         # Logarithms come from numpy: T has few values, and one unit in the last place would break their ties.
         n = reference.size
-        table = fields.graph.constant(np.log(np.arange(n + 1, 0, -1) / (n + 1)))
-        logs.append(table.at(rank(reference, column)))
+        table = column.graph.constant(np.log(np.arange(n + 1, 0, -1) / (n + 1)))
+        logs.append(table.at(rank(reference, column.flat())))
     if statistic.combine == "min":
-        return -fields.graph.op("Min", *logs)
+        return -columns[0].graph.op("Min", *logs)
     total = logs[0]
     for each in logs[1:]:
         total = total + each
