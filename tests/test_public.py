@@ -62,6 +62,9 @@ def test_examples_on_the_page_run(page, tmp_path, monkeypatch):
     text = page.read_text(encoding="utf-8").replace("```", "")  # the closing fence is not expected output
     if "import torch" in text:
         pytest.importorskip("torch")
+    if "import onnxruntime" in text:
+        pytest.importorskip("onnx")
+        pytest.importorskip("onnxruntime")
     if page.name == "plots.md":
         pytest.importorskip("matplotlib")
     example = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)

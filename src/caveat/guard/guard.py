@@ -22,7 +22,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.evaluation.parts import tuning_rows
 from caveat.guard.statistic import Combination, Statistic
 from caveat.guard.verdicts import Verdicts
-from caveat.outputs import Outputs
+from caveat.outputs import Head, Outputs
 from caveat.outputs.outputs import demand
 from caveat.outputs.roles import check_roles
 from caveat.results import Promise
@@ -46,6 +46,7 @@ from caveat.scores import Score, make
 from caveat.scores.together import fit_all
 
 if TYPE_CHECKING:
+    from caveat.guard.onnx_export import OnnxExport
     from caveat.guard.watch import Watch
 
 __all__ = ["Guard"]
@@ -326,6 +327,35 @@ class Guard:
         from caveat.guard.files import load
 
         return load(folder)
+
+    def export_onnx(
+        self,
+        path: str | os.PathLike[str],
+        model: str | os.PathLike[str] | None = None,
+        *,
+        outputs: Mapping[str, str] | None = None,
+        head: Head | None = None,
+        dtype: Literal["float32", "float64"] = "float32",
+    ) -> OnnxExport:
+        """Write the guard as an ONNX file, or together with the model that it guards; compared with numpy before.
+
+        Parameters
+        ----------
+        path
+            File to write.
+        model
+            ONNX file of the classifier: the guard is appended to it, and its outputs stay.
+        outputs
+            Field of ``Outputs`` -> name of the tensor of the model, where they differ; inner tensors count too.
+        head
+            Last linear layer: logits are then computed from features, as in ``Outputs``. ash and scale need it.
+        dtype
+            Type of the inputs of a file without ``model``; that of the calibration outputs.
+        """
+        from caveat.guard.onnx_export import export_onnx
+
+        self._demand_calibrated()
+        return export_onnx(self, path, model=model, outputs=outputs, head=head, dtype=dtype)
 
     def _all_scores(self) -> tuple[Score, ...]:
         return (*self.scores_, self.confidence_) if self.risk is not None else self.scores_

@@ -1,0 +1,126 @@
+"""A user's ONNX model and the graph of a guard as one file: the model's input in, the verdict out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from caveat._internal.checks import as_kind, check_known
+from caveat._internal.files import path_errors
+from caveat.errors import InputError
+from caveat.guard.onnx_graph import FLOAT
+
+_OLDEST, _CONVERTED = 13, 17  # opsets: the graph of a guard needs 13; an older model is converted
+_FLOATS = {10: "float16", 1: "float32", 11: "float64"}  # TensorProto.DataType
+_PREFIX = "model/"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Parent:
+    """The user's model, with the types and shapes that can be inferred."""
+
+    proto: Any
+    values: dict[str, Any]
+
+    @property
+    def opset(self) -> int:
+        return _opset(self.proto)
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """A tensor of the model: its name and element type."""
+
+    name: str
+    kind: int
+
+
+def read_model(path: str | os.PathLike[str]) -> Parent:
+    """The model in a file, converted where its operators are older than those of the guard's graph."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from onnx import shape_inference, version_converter
+
+    with path_errors(Path(path), "read"):
+        try:
+            proto = onnx.load(path)
+        except (DecodeError, onnx.checker.ValidationError) as error:
+            raise InputError(f"{path} is damaged or not an ONNX file ({error}). Export it again.") from None
+    if not proto.graph.output:
+        raise InputError(f"{path} is not an ONNX file with an output. Export it again.")
+    if _opset(proto) < _OLDEST:
+        try:
+            proto = version_converter.convert_version(proto, _CONVERTED)
+        except Exception as error:  # the converter has no common base class for its errors
+            raise InputError(f"{path} uses opset {_opset(proto)} and cannot be converted to {_CONVERTED} ({error}). "
+                             f"Export it again with opset {_CONVERTED}.") from None  # fmt: skip
+    graph = shape_inference.infer_shapes(proto).graph
+    return Parent(proto, {value.name: value for value in (*graph.value_info, *graph.output)})
+
+
+def sources_in(
+    parent: Parent, shapes: Mapping[str, int | None], outputs: Mapping[str, str] | None
+) -> dict[str, Source]:
+    """Which tensor of the model is each field that the guard reads."""
+    names = {} if outputs is None else as_kind(outputs, Mapping, "outputs", what="a map from fields to tensor names")
+    mapped = {field: field for field in shapes} | dict(names)
+    for field in mapped:
+        check_known(field, shapes, "field that this guard reads")
+    made = {name for node in parent.proto.graph.node for name in node.output if name}
+    sources = {}
+    for field, name in mapped.items():
+        if name not in made:
+            known = ", ".join(value.name for value in parent.proto.graph.output)
+            raise InputError(f"the guard reads {field}, and the model has no tensor {name!r}. Name it with "
+                             f"outputs={{{field!r}: ...}}; outputs of the model: {known}.")  # fmt: skip
+        kind, shape = FLOAT, None
+        if name in parent.values:
+            tensor = parent.values[name].type.tensor_type
+            kind = tensor.elem_type or FLOAT
+            shape = [dim.dim_value for dim in tensor.shape.dim] if tensor.HasField("shape") else None
+        if kind not in _FLOATS:
+            raise InputError(f"{name} must hold {', '.join(_FLOATS.values())} to be {field}, got ONNX type {kind}.")
+        width = shapes[field]
+        if shape is not None and (len(shape) != 2 or (width and shape[1] and shape[1] != width)):
+            raise InputError(f"{name} must have shape (n, {width or 'C'}) to be {field}, got {tuple(shape)} "
+                             "(0 stands for any number).")  # fmt: skip
+        sources[field] = Source(name, kind)
+    return sources
+
+
+def compose(parent: Parent, sources: Mapping[str, Source], part: Any) -> Any:
+    """One model: that of the user, whose outputs stay, and the outputs of the guard."""
+    import onnx
+    from onnx.compose import add_prefix, merge_models
+    from onnx.helper import make_tensor_value_info
+
+    model = onnx.ModelProto()
+    model.CopyFrom(parent.proto)
+    kept = [value.name for value in model.graph.output]
+    names = {field: source.name for field, source in sources.items()}
+    for source in sources.values():
+        if source.name not in [value.name for value in model.graph.output]:  # inside: made an output to connect it
+            value = parent.values.get(source.name) or make_tensor_value_info(source.name, source.kind, None)
+            model.graph.output.append(value)
+    ours = [value.name for value in part.graph.output]
+    taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
+    if taken & set(ours):
+        model = add_prefix(model, _PREFIX, rename_inputs=False)
+        kept, names = [_PREFIX + name for name in kept], {field: _PREFIX + name for field, name in names.items()}
+    for entry in part.metadata_props:
+        for own in [own for own in model.metadata_props if own.key == entry.key]:
+            model.metadata_props.remove(own)  # of a guard that was composed before
+    try:
+        return merge_models(model, part, [(name, field) for field, name in names.items()], outputs=[*kept, *ours],
+                            producer_name="caveat", producer_version=part.producer_version)  # fmt: skip
+    except (ValueError, onnx.checker.ValidationError) as error:
+        raise InputError(f"the model cannot be composed with the guard ({error}).") from None
+
+
+def _opset(proto: Any) -> int:
+    return next((int(entry.version) for entry in proto.opset_import if entry.domain in ("", "ai.onnx")), 1)
