@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import as_level
 from caveat._internal.files import read_npy, write_json
@@ -52,11 +52,10 @@ class Watch:
         promised = next((p for p in guard.promises if p.what == "errors among the accepted" and p.holds), None)
         self.risk = None if promised is None else RiskMonitor(risk=promised.bound, alpha=self.alpha)
 
-    def update(self, verdicts: Verdicts) -> None:
-        """Take in the next rows, in the order in which they came."""
+    def update(self, verdicts: Verdicts) -> dict[str, NDArray[np.float64]]:
+        """Take in the next rows, in the order in which they came; evidence (log10) of each stream after each row."""
         values = {"score": verdicts.score, "class": verdicts.predictions, "confidence": verdicts.doubt}
-        for name, alarm in self.alarms.items():
-            alarm.update(np.asarray(values[name], dtype=np.float64))
+        return {name: alarm.update(np.asarray(values[name], dtype=np.float64)) for name, alarm in self.alarms.items()}
 
     def labels(self, wrong: ArrayLike) -> None:
         """Labels that came later: whether each accepted answer was wrong."""

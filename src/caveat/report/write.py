@@ -1,4 +1,4 @@
-"""``write_report``: an evaluation, a study or certificates as files."""
+"""``write_report``: an evaluation, a study, certificates or the check of a guard as files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from caveat.errors import InputError
 from caveat.evaluation import Evaluation
 from caveat.evaluation.evaluation import Progress
 from caveat.evaluation.findings import Findings
+from caveat.guard.replay import Replay
 from caveat.report.page import render_report
 from caveat.study import Store, StudyResults
 
@@ -29,7 +30,7 @@ class ReportFiles:
 
 
 def write_report(
-    source: Findings | Evaluation | StudyResults | Store | str | os.PathLike[str],
+    source: Findings | Replay | Evaluation | StudyResults | Store | str | os.PathLike[str],
     folder: str | os.PathLike[str] | None = None,
     *,
     title: str | None = None,
@@ -41,7 +42,7 @@ def write_report(
     Parameters
     ----------
     source
-        Findings, an evaluation, the results of a study, its store, or the folder of the store.
+        Findings, an evaluation, the check of a guard, the results of a study, its store, or the folder of the store.
     folder
         Where to write; default the folder of the store.
     title
@@ -73,9 +74,9 @@ def write_report(
 
 
 def _findings(
-    source: Findings | Evaluation | StudyResults | Store | str | os.PathLike[str],
-) -> tuple[Findings, Path | None]:
-    if isinstance(source, Findings):
+    source: Findings | Replay | Evaluation | StudyResults | Store | str | os.PathLike[str],
+) -> tuple[Findings | Replay, Path | None]:
+    if isinstance(source, (Findings, Replay)):
         return source, None
     if isinstance(source, Evaluation):
         return source.findings(), None
