@@ -112,7 +112,6 @@ class LiveError:
     upper: Floats
     level: float
     risk: float | None  # promised
-    alarmed_at: int | None  # answer at which the promise was found broken
 
 
 @final
@@ -132,6 +131,7 @@ class Replay:
     mean_set_size: float | None
     alpha: float
     alarmed: tuple[str, ...]
+    risk_alarmed_at: int | None  # accepted row with a label at which the promise was found broken
 
     def sentence(self) -> str:
         """The result in one sentence."""
@@ -142,8 +142,7 @@ class Replay:
     def when(self, name: str) -> str:
         """Which alarm rang at which row."""
         if name == "risk":
-            assert self.live is not None
-            return f"errors among the accepted at answer {self.live.alarmed_at:,}"
+            return f"errors among the accepted at answer {self.risk_alarmed_at:,}"
         row = self.evidence[name].alarmed_at
         assert row is not None
         earlier = " (in an earlier file)" if row <= self.before else ""
@@ -229,6 +228,7 @@ def replay(
         live=None if wrong is None else _live(watch, wrong, answered),
         mean_set_size=float(np.concatenate(sizes).mean()) if sizes else None,
         alpha=watch.alpha, alarmed=watch.alarmed,
+        risk_alarmed_at=None if watch.risk is None else watch.risk.alarmed_at,
     )  # fmt: skip
 
 
@@ -321,5 +321,4 @@ def _live(watch: Watch, wrong: NDArray[np.bool_], answered: tuple[int, int]) -> 
     ends = [monitor.restore({"n": int(n), "errors": int(k), "alarmed_at": None, "recent": [0.5, 0.0]}).interval
             for n, k in zip(answers, errors, strict=True)]  # fmt: skip
     lower, upper = np.array(ends).T
-    return LiveError(answers, errors / answers, lower, upper, 1 - DELTA, risk,
-                     None if watch.risk is None else watch.risk.alarmed_at)  # fmt: skip
+    return LiveError(answers, errors / answers, lower, upper, 1 - DELTA, risk)

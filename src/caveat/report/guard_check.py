@@ -182,7 +182,7 @@ def _live_panel(replay: Replay) -> Panel | None:
     chart.series(0, "measured", content + chart.curve(answers, live.error), slot=1)
     if live.risk is not None:
         chart.rule(x.low, live.risk, x.high, live.risk, cls="cut")
-    rang = "" if live.alarmed_at is None else f" The alarm rang at answer {live.alarmed_at:,}."
+    rang = "" if replay.risk_alarmed_at is None else f" The alarm rang at answer {replay.risk_alarmed_at:,}."
     error, lower, upper = (percent(float(values[-1])) for values in (live.error, live.lower, live.upper))
     about = (
         f"Error among the accepted after {count(int(live.answers[-1]), 'answer')}: {error}, {lower} to {upper}.{rang}"
