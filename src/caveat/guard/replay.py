@@ -39,7 +39,8 @@ Verdict = Literal["", "as chance allows", "above", "below"]
 DELTA = 0.05  # allowed failure of each interval and verdict of a replay
 SMALL = 0.05  # a small p-value: about so many rows of a quiet stream have one
 BARS = 20  # of the p-value histogram; the first one is p <= 0.05
-_DRAWN = 300  # places along a stream at which a figure needs the evidence, or the live error
+_DRAWN = 300  # stretches of a stream of which a figure shows the peaks
+_INTERVALS = 120  # along the live error
 
 
 @final
@@ -315,7 +316,7 @@ def _live(watch: Watch, wrong: NDArray[np.bool_], answered: tuple[int, int]) -> 
     if not wrong.size:
         return None
     risk = None if watch.risk is None else watch.risk.risk
-    places = np.unique(np.linspace(1, wrong.size, min(wrong.size, _DRAWN)).astype(np.int64))
+    places = np.unique(np.linspace(1, wrong.size, min(wrong.size, _INTERVALS)).astype(np.int64))
     answers, errors = answered[0] + places, answered[1] + np.cumsum(wrong)[places - 1]
     monitor = RiskMonitor(risk=risk or 0.5, alpha=DELTA)
     ends = [monitor.restore({"n": int(n), "errors": int(k), "alarmed_at": None, "recent": [0.5, 0.0]}).interval
