@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from caveat import InputError
 from caveat.report import render_report, write_report
 
 
@@ -68,3 +69,10 @@ def test_the_same_check_gives_the_same_bytes_and_a_title_can_be_given(checks, te
     assert files.latex.read_text(encoding="utf-8") == texts["sound"][2]
     other = write_report(checks["sound"], tmp_path, title="Monday")
     assert "<h1>Monday</h1>" in other.html.read_text(encoding="utf-8")
+
+
+def test_anything_else_is_refused_with_a_sentence(tmp_path):
+    with pytest.raises(InputError, match="Findings or a Replay"):
+        render_report(7)
+    with pytest.raises(InputError, match="an Evaluation"):
+        write_report(7, tmp_path)

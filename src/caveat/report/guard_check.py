@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from caveat._internal.checks import as_kind
 from caveat.evaluation.findings import versions
 from caveat.guard.replay import DELTA, SMALL, STREAMS, Measured, Replay
 from caveat.report.chart import Axis, Chart, Panel, nice_ticks
@@ -31,6 +32,7 @@ _NAMES = {
 
 def render_check(replay: Replay) -> tuple[str, str, str]:
     """The page, and its tables in Markdown and LaTeX. The same replay gives the same bytes."""
+    as_kind(replay, Replay, "findings", what="Findings or a Replay")
     tables = {name: table for name, table in _tables(replay).items() if table is not None}
     page = fill_page(
         title=replay.title,

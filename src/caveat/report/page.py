@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from caveat.evaluation.findings import Findings
 from caveat.evaluation.records import Certificate, Left
-from caveat.guard.replay import Replay
 from caveat.report import certificates, curves, method_tables, model_tables
 from caveat.report.chart import SLOTS, Panel
 from caveat.report.first_screen import Verdicts, cards, subtitle
-from caveat.report.guard_check import render_check
 from caveat.report.histograms import ridge_panel
 from caveat.report.notes import notes_of
 from caveat.report.ranks import clique_panel, critical_difference_panel
@@ -20,6 +19,9 @@ from caveat.report.skeleton import Section, fill_page
 from caveat.report.tables import Table, latex_page, markdown_page
 from caveat.report.verdicts import ERRORS, METRICS, judge_all
 from caveat.report.view import View
+
+if TYPE_CHECKING:
+    from caveat.guard.replay import Replay
 
 __all__ = ["render_report"]
 
@@ -44,7 +46,9 @@ def render_report(findings: Findings | Replay) -> tuple[str, str, str]:
     >>> "<h1>Three classes</h1>" in page, markdown.splitlines()[0]
     (True, '# Three classes')
     """
-    if isinstance(findings, Replay):
+    if not isinstance(findings, Findings):
+        from caveat.report.guard_check import render_check  # loads the guard, which other reports do not need
+
         return render_check(findings)
     view = View(findings)
     verdicts = judge_all(view)

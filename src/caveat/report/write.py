@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, final
 
+from caveat._internal.checks import as_kind
 from caveat._internal.files import replacing_file
 from caveat.errors import InputError
 from caveat.evaluation import Evaluation
 from caveat.evaluation.evaluation import Progress
 from caveat.evaluation.findings import Findings
-from caveat.guard.replay import Replay
 from caveat.report.page import render_report
 from caveat.study import Store, StudyResults
 
+if TYPE_CHECKING:
+    from caveat.guard.replay import Replay
+
 __all__ = ["ReportFiles", "write_report"]
+
+_SOURCES = "Findings, an Evaluation, a Replay, StudyResults, a Store or a folder"
 
 
 @final
@@ -76,11 +81,15 @@ def write_report(
 def _findings(
     source: Findings | Replay | Evaluation | StudyResults | Store | str | os.PathLike[str],
 ) -> tuple[Findings | Replay, Path | None]:
-    if isinstance(source, (Findings, Replay)):
+    if isinstance(source, Findings):
         return source, None
     if isinstance(source, Evaluation):
         return source.findings(), None
     if isinstance(source, Store):
         source = StudyResults(source)
+    if not isinstance(source, (StudyResults, str, os.PathLike)):
+        from caveat.guard.replay import Replay  # loads the guard, which other reports do not need
+
+        return as_kind(source, Replay, "source", what=_SOURCES), None
     results = source if isinstance(source, StudyResults) else StudyResults.read(source)
     return results.findings(), results.store.folder
