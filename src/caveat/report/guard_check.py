@@ -135,17 +135,16 @@ def _evidence_panel(replay: Replay) -> Panel:
     x = _count_axis(int(rows[0]), int(rows[-1]), "Row")
     chart = Chart("evidence", x, Axis(low, top, "Evidence, log10"), SIZE, (24, 22, 42, 56))
     chart.rule(x.low, line, x.high, line, cls="cut")
-    texts = []
+    texts, place = [], 58.0
     for i, (name, e) in enumerate(replay.evidence.items()):
         drawn = np.clip(e.log10_e, low, top + 1)
         chart.series(i, STREAMS[name], chart.curve(e.rows.astype(float), drawn), slot=i + 1)
-        _key(chart, 60 + 150 * i, STREAMS[name], i + 1)
+        place = _key(chart, place, STREAMS[name], f"line slot-{i + 1}")
         rang = "" if e.alarmed_at is None else f", rang at row {e.alarmed_at:,}"
         texts.append(f"{STREAMS[name]}: now {e.now:.2f}, highest {e.highest:.2f}{rang}")
         if e.alarmed_at is not None and e.alarmed_at > replay.before:
             chart.dot(e.alarmed_at, line, f"{STREAMS[name]}: alarm at row {e.alarmed_at:,}", cls=f"dot slot-{i + 1}")
-    px, py = chart.at(x.low, line)
-    chart.text(px + 6, py - 5, f"alarm at {line:.2f}", cls="strong")
+    _key(chart, place, f"alarm at {line:.2f}", "cut")
     return chart.panel("Evidence for drift", f"Evidence for drift over rows, log10; the alarm line is at {line:.2f}. "
                        f"{'; '.join(texts)}.")  # fmt: skip
 
@@ -198,9 +197,11 @@ def _count_axis(first: int, last: int, label: str) -> Axis:
     return Axis(low, high, label, ticks=ticks)
 
 
-def _key(chart: Chart, x: float, text: str, slot: int) -> None:
-    chart.add(f'<g class="slot-{slot}"><path class="line" d="M{x:g} 10h28"/></g>')
-    chart.text(x + 34, 14, text)
+def _key(chart: Chart, x: float, text: str, cls: str) -> float:
+    """A line of the legend above the axes; returns where the next one starts."""
+    chart.add(f'<path class="{cls}" d="M{x:g} 10h26"/>')
+    chart.text(x + 31, 14, text)
+    return x + 43 + 7.4 * len(text)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ def _tables(replay: Replay) -> dict[str, Table | None]:
     measured = [(_NAMES[m.what], number_cell(m.share, "percent"), m.verdict or "not judged",
                  "" if m.promise is None else str(m.promise)) for m in replay.measured]  # fmt: skip
     evidence = [
-        (STREAMS[name], "quiet" if e.alarmed_at is None else f"rang at row {e.alarmed_at:,}",
+        (STREAMS[name], "quiet" if e.alarmed_at is None else f"row {e.alarmed_at:,}",
          Cell(f"{e.now:.2f}".replace("-", "−"), e.now), Cell(f"{e.highest:.2f}".replace("-", "−"), e.highest),
          Cell(f"{e.line:.2f}", e.line), number_cell(e.share_small, "percent"))
         for name, e in replay.evidence.items()
