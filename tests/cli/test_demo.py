@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 import sys
 from importlib.util import find_spec
 
@@ -26,3 +27,7 @@ def test_the_demo_prints_a_table_and_writes_the_report_and_needs_no_torch(run, t
     assert "certified" not in out
     assert not (tmp_path / "demo" / "certificates.html").exists()
     assert ("torch" in sys.modules) == before
+    commands = [shlex.split(line)[1:] for line in out.splitlines() if line.startswith("  caveat guard check")]
+    assert "caveat serve" not in out
+    assert [run(*command)[0] for command in commands] == [0, 3]  # held-out digits, covered digits
+    assert (tmp_path / "demo" / "check-drifted" / "report.html").exists()

@@ -58,14 +58,21 @@ def test_an_empty_set_abstains(calibration):
     assert "empty" in verdicts.reasons[0]
 
 
-def test_too_few_rows_promise_nothing_and_stop_nothing(draw):
-    guard = Guard("energy", risk=0.05).calibrate(draw(np.random.default_rng(3), 20))
+def test_too_few_rows_promise_nothing_and_say_so(draw):
+    rows = draw(np.random.default_rng(3), 20)
+    with pytest.warns(CaveatWarning, match="Nothing can be promised") as seen:
+        guard = Guard("energy", risk=0.05).calibrate(rows)
+    assert len(seen) == 2
     alarms, errors, coverage = guard.promises
     assert not alarms.holds
     assert "calibration rows" in str(alarms)
     assert not errors.holds
     assert coverage.holds
-    assert guard.threshold_ == guard.accept_below_ == math.inf
+    assert guard.threshold_ == math.inf
+    assert guard.accept_below_ == -math.inf
+    verdicts = guard(rows)
+    assert not verdicts.accepted.any()  # no error rate is promised, so nothing is answered
+    assert "nothing is accepted" in verdicts.reasons[0]
 
 
 def test_scores_that_learn_are_fitted_and_rows_have_one_role(draw):

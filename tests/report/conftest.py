@@ -15,6 +15,8 @@ from caveat import Head, Outputs
 from caveat.evaluation import Evaluation, evaluate
 from caveat.evaluation.findings import CellFacts, FailureFacts, Findings
 from caveat.evaluation.records import Block, Certificate
+from caveat.guard import Guard
+from caveat.guard.replay import Replay, replay
 from caveat.results import Estimate
 
 CLASSES, WIDTH = 4, 6
@@ -150,6 +152,26 @@ def certified() -> Findings:
         for outlier, gauc in zip(("noise", "letters"), values, strict=True)
     ]  # fmt: skip
     return Findings("Certificates", records, {}, np.nan, 0.05, np.nan, np.nan)
+
+
+def checked_guard() -> Guard:
+    guard = Guard(["energy", "mahalanobis"], risk=0.1).fit(outputs(1, 200))
+    return guard.calibrate(outputs(2, 600), date="2026-11-18")
+
+
+@pytest.fixture(scope="session")
+def checks() -> dict[str, Replay]:
+    """Checks of a guard: quiet, drifted after 300 rows, without labels, with an odd title."""
+    guard = checked_guard()
+    quiet, drifted = outputs(3, 500), outputs(4, 300, shift=2.5)
+    features = np.concatenate([quiet.features[:300], drifted.features])
+    labels = np.concatenate([quiet.labels[:300], drifted.labels])
+    stream = Outputs(logits=quiet.head.logits(features), features=features, labels=labels, head=quiet.head)
+    return {
+        "sound": replay(guard, quiet, title="Check of a guard on quiet.npz"),
+        "drifted": replay(guard, stream, title="Check of a guard on drifted.npz"),
+        "bare": replay(guard, outputs(5, 300, labelled=False), title="<script>alert(1)</script> & co"),
+    }
 
 
 # -- pages in a browser ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ STYLE = "(e, what) => getComputedStyle(e)[what]"
 
 
 @pytest.fixture(scope="module")
-def pages(findings, without_outliers, study, odd, certified, tmp_path_factory) -> dict[str, Path]:
+def pages(findings, without_outliers, study, odd, certified, checks, tmp_path_factory) -> dict[str, Path]:
     from caveat.evaluation import evaluate
 
     folder = tmp_path_factory.mktemp("pages")
@@ -26,7 +26,7 @@ def pages(findings, without_outliers, study, odd, certified, tmp_path_factory) -
         regimes={name: name.partition(":")[0] for name in digits.outliers}, title="The demonstration: digits 0 to 7",
     )  # fmt: skip
     kinds = {"demo": demo.findings(), "plain": findings, "without": without_outliers, "study": study, "odd": odd,
-             "certified": certified}  # fmt: skip
+             "certified": certified, **checks}  # fmt: skip
     return {name: write_report(found, folder / name).html for name, found in kinds.items()}
 
 
@@ -34,18 +34,19 @@ def column(page: Any, table: str, number: int) -> list[str]:
     return page.locator(f"#{table} tbody tr:not(.group) > :nth-child({number})").all_inner_texts()
 
 
-@pytest.mark.parametrize("name", ["demo", "without", "study", "certified"])
+@pytest.mark.parametrize("name", ["demo", "without", "study", "certified", "sound", "drifted", "bare"])
 def test_the_first_screen_fits_1300_by_900(open_page, name):
     page = open_page(name)
     bottoms = page.locator("#first .card").evaluate_all("a => a.map(e => e.getBoundingClientRect().bottom)")
     assert max(bottoms) <= 900
     tops = page.locator("svg.chart").evaluate_all("a => a.map(e => e.getBoundingClientRect().top)")
     assert min(tops) < 200
-    assert page.locator("#first svg.chart").count() >= (1 if name in ("study", "certified") else 3)
+    assert page.locator("#first svg.chart").count() >= {"study": 1, "certified": 1, "bare": 2}.get(name, 3)
 
 
-def test_no_paragraph_of_the_first_screen_is_longer_than_three_lines(open_page):
-    page = open_page("demo")
+@pytest.mark.parametrize("name", ["demo", "drifted"])
+def test_no_paragraph_of_the_first_screen_is_longer_than_three_lines(open_page, name):
+    page = open_page(name)
     lines = page.locator("#first p, header p, #first small").evaluate_all(
         "a => a.map(e => e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight))"
     )
@@ -70,7 +71,7 @@ def test_the_demonstration_has_few_words_and_six_printed_pages_at_most(open_page
     assert page.locator("details[open]").count() == 0
 
 
-@pytest.mark.parametrize("name", ["demo", "without", "study", "odd", "certified"])
+@pytest.mark.parametrize("name", ["demo", "without", "study", "odd", "certified", "drifted", "bare"])
 def test_the_page_never_scrolls_sideways(open_page, name):
     page = open_page(name)
     page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
@@ -198,3 +199,14 @@ def test_a_name_cannot_run(open_page):
     assert page.evaluate("document.scripts.length") == 1
     assert "<script>alert(1)</script>" in page.locator("#roc").inner_text()
     assert page.locator("h1").inner_text().startswith("<i>odd</i> & co")
+
+
+def test_the_check_of_a_guard_prints_on_two_pages_and_names_its_values(open_page, tmp_path):
+    page = open_page("drifted")
+    assert page.locator("#first .rule").inner_text().startswith("Alarm: inputs at row")
+    dot = page.locator("#first .evidence .dot").first
+    dot.hover()
+    assert page.locator("#tip").inner_text() == dot.get_attribute("data-tip")
+    page.pdf(path=tmp_path / "check.pdf", prefer_css_page_size=True)
+    (count,) = re.findall(rb"/Type /Pages\s*/Count (\d+)", (tmp_path / "check.pdf").read_bytes())
+    assert int(count) <= 2

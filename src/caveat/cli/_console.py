@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,11 @@ def console() -> Console:
 def error_console() -> Console:
     """Standard error, likewise."""
     return Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def help_of(command: Callable[..., None]) -> str:
+    """A docstring with each paragraph in one line, so that a terminal breaks it where it is narrow."""
+    return "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
 
 
 def say(sentence: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from caveat._internal.files import replacing_file
 from caveat.cli._console import say
+from caveat.cli._json import json_text
 from caveat.evaluation import Evaluation
 from caveat.report import write_report
 from caveat.report.words import listing, number, share
@@ -49,7 +49,7 @@ def as_json(evaluation: Evaluation) -> str:
         "ranking": _ranking(evaluation),
         "versions": dict(evaluation.versions),
     }
-    return json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(content)
 
 
 def write_json(evaluation: Evaluation, target: str) -> None:
@@ -74,11 +74,3 @@ def _ranking(evaluation: Evaluation) -> list[dict[str, Any]]:
     return [{"score": name, "rank": ranking.rank(name), "tied": letters[name],
              "mean_auroc": sum(areas[name]) / len(areas[name]) if areas[name] else math.nan}
             for name in ranking.methods]  # fmt: skip
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

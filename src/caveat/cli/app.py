@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from caveat import __version__
+from caveat.cli._console import help_of
 from caveat.cli.certify import certify
 from caveat.cli.compare import compare
 from caveat.cli.data import data
 from caveat.cli.demo import demo
 from caveat.cli.evaluate import evaluate
+from caveat.cli.guard import guard
 from caveat.cli.proximity import proximity
 from caveat.cli.report import report
 from caveat.cli.reproduce import reproduce
 from caveat.cli.scores import scores
 from caveat.cli.study import study
+from caveat.cli.threshold import threshold
 from caveat.cli.train import train
 
 __all__ = ["app"]
@@ -47,11 +49,8 @@ def _root(
     pass
 
 
-def _help(command: Callable[..., None]) -> str:
-    """A docstring with each paragraph in one line, so that a terminal breaks it where it is narrow."""
-    return "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
-
-
-for _command in (certify, compare, demo, evaluate, proximity, report, reproduce, scores, study, train):
-    app.command(help=_help(_command))(_command)
+for _command in (certify, compare, demo, evaluate, proximity, report, reproduce, scores, study, threshold,
+                 train):  # fmt: skip
+    app.command(help=help_of(_command))(_command)
 app.add_typer(data, name="data")
+app.add_typer(guard, name="guard")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,10 @@ from caveat.cli import _results
 from caveat.cli._console import progress_bar, say
 from caveat.cli._named import check_folder
 from caveat.cli.certify import show_certificates
+
+if TYPE_CHECKING:
+    from caveat.evaluation import Evaluation
+    from caveat.study.demo import Demo
 
 __all__ = ["demo"]
 
@@ -22,6 +27,8 @@ def demo(
     """Train a small network on digits 0 to 7, show it other things, and report what each score notices.
 
     With torch installed, also train one that is provably unsure about outliers, and say what it can promise.
+
+    Ends with a saved guard, and the commands that check it on held-out digits and on drifted ones.
     """
     from caveat.evaluation import evaluate
     from caveat.report import write_report
@@ -43,6 +50,8 @@ def demo(
             progress=tell,
         )
         table, report = _results.write(evaluation, out)
+        tell("calibrating the guard", 0, 1)
+        _save_guard(evaluation, shown, out)
         tell("training a network with certificates", 0, 1)
         certified = demo_certificates(seed)
     _results.show(evaluation)
@@ -54,3 +63,15 @@ def demo(
     say(f"Report: {report.resolve()}")
     if certified is not None:
         say(f"Certificates: {page.resolve()}")
+    guard = quote(str(out / "guard"))
+    say(f"Guard:  {(out / 'guard').resolve()}")
+    say("Check it on held-out digits, and on digits of which a part is covered (exit code 3: an alarm rang):")
+    for name in ("inliers", "drifted"):
+        say(f"  caveat guard check {guard} {quote(str(out / f'{name}.npz'))} --out {quote(str(out / f'check-{name}'))}")
+
+
+def _save_guard(evaluation: Evaluation, shown: Demo, out: Path) -> None:
+    """The decision as a guard, and two files to check it on."""
+    evaluation.guard(shown.train, shown.calibration).save(out / "guard")
+    shown.inlier.save(out / "inliers.npz")
+    shown.outliers["mid: occluded"].save(out / "drifted.npz")

@@ -82,7 +82,8 @@ class Evaluation:
         """The decision as an object that can be saved and deployed, fitted and calibrated on these outputs.
 
         On the outputs of the evaluation its outlier threshold is the decision's. Its abstain gate is calibrated on rows
-        whose prediction set is not empty, because it also abstains where no class fits.
+        whose prediction set is not empty, because it also abstains where no class fits. It has no such gate where the
+        decision could not promise an error rate.
 
         Parameters
         ----------
@@ -96,7 +97,8 @@ class Evaluation:
         if self.decision is None:
             raise InputError("no score could be calibrated, so there is no decision to build a guard from. "
                              "Evaluate with more inliers, or with calibration outputs.")  # fmt: skip
-        decision, errors = self.decision, self.decision.errors is not None
+        decision = self.decision
+        errors = decision.errors is not None and decision.errors.holds
         guard = Guard(
             _score_of(decision.method), sets=None if decision.coverage is None else "lac",
             false_alarm=self.false_alarm, risk=self.risk if errors else None, alpha=self.settings.alpha,

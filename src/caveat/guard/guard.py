@@ -5,7 +5,8 @@ A row passes three gates in this order; the first that stops it gives the verdic
 1. *outlier* if its score is at or above a threshold. Promise: with probability 1 - delta over the calibration rows, at
    most ``false_alarm`` of further inliers are stopped here.
 2. *abstain* if its confidence is too low for the promised ``risk``, or no class fits. Promise: with probability
-   1 - delta, at most ``risk`` of the accepted inliers are answered wrongly.
+   1 - delta, at most ``risk`` of the accepted inliers are answered wrongly. Where the calibration rows cannot carry
+   that promise, nothing is accepted.
 3. *accept*, with a prediction set. Promise: the sets of inliers hold the true class with probability 1 - alpha.
 
 Each promise spends a delta of its own. Nothing is promised about outliers.
@@ -144,9 +145,10 @@ class Guard:
             Day of the calibration, for the promises; default today.
         """
         demand(calibration, who="Guard.calibrate", name="calibration")
-        if self.risk is not None or self.sets is not None:
-            wants = " and ".join(name for name, on in (("risk", self.risk), ("sets", self.sets)) if on is not None)
-            demand(calibration, "correct", who=f"Guard with {wants}", name="calibration")
+        for name, wanted in (("risk", self.risk), ("sets", self.sets)):
+            if wanted is not None and not calibration.has("correct"):
+                raise InputError(f"Guard with {name} needs calibration.labels and logits or probs, and one of them is None. "
+                                 f"Store them, or pass {name}=None.")  # fmt: skip
         self._check_roles(calibration)
         rows = self._split(calibration, seed)
         held = calibration[rows] if not rows.all() else calibration
@@ -163,6 +165,9 @@ class Guard:
         if self.risk is not None:
             self._abstain_gate(held)
         self._keep_for_watching(held)
+        for promise in self.promises_:
+            if not promise.holds:
+                warnings.warn(str(promise), CaveatWarning, stacklevel=2)
         return self
 
     def keep_calibration(self, scores: NDArray[np.float64]) -> None:
@@ -219,11 +224,11 @@ class Guard:
             gate = threshold_for_risk(score=doubt[passed], correct=held.correct[passed], risk=self.risk,
                                       delta=self.delta)  # fmt: skip
             promise = gate.promise
-            self.accept_below_ = gate.threshold if promise.holds else math.inf
+            self.accept_below_ = gate.threshold  # -inf where nothing can be promised: nothing is accepted then
         else:
             promise = self._promise("errors among the accepted", self.risk, 0, "", remedy="No calibration row passes "
                                     "the outlier gate.")  # fmt: skip
-            self.accept_below_ = math.inf
+            self.accept_below_ = -math.inf
         self.promises_.insert(1, _dated(promise, self.calibrated_at_, self.splits_))
 
     def _keep_for_watching(self, held: Outputs) -> None:
@@ -280,7 +285,7 @@ class Guard:
         return Verdicts(
             kind=kind, score=score, p_values=p_values, conditional_p_values=self._band.upper(score),
             threshold=self.threshold_, predictions=outputs.predictions, sets=sets, doubt=doubt,
-            accept_below=self.accept_below_, selected_at=fdr,
+            accept_below=self.accept_below_, selected_at=fdr, confidence=self.confidence_.name,
         )  # fmt: skip
 
     def watch(self, *, alpha: float = 0.01) -> Watch:

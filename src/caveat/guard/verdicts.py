@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -47,6 +48,8 @@ class Verdicts:
         Score of the abstain gate, shape (n,), and the threshold from which on it abstains; None without that gate.
     selected_at
         None, or the false discovery rate at which the outliers of this batch were selected.
+    confidence
+        Name of the score of the abstain gate.
     """
 
     kind: NDArray[np.str_]
@@ -59,6 +62,7 @@ class Verdicts:
     doubt: NDArray[np.float64] | None = None
     accept_below: float | None = None
     selected_at: float | None = None
+    confidence: str = "msp"
 
     def __len__(self) -> int:
         return int(self.kind.size)
@@ -67,6 +71,16 @@ class Verdicts:
     def counts(self) -> dict[str, int]:
         """How many rows got each verdict."""
         return {kind: int((self.kind == kind).sum()) for kind in KINDS}
+
+    @property
+    def accepted(self) -> NDArray[np.bool_]:
+        """Which rows are accepted, shape (n,)."""
+        return self.kind == "accept"
+
+    @property
+    def outliers(self) -> NDArray[np.bool_]:
+        """Which rows are outliers, shape (n,)."""
+        return self.kind == "outlier"
 
     @property
     def reasons(self) -> list[str]:
@@ -84,14 +98,20 @@ class Verdicts:
                     f"{self.threshold:.4g} (p = {self.p_values[i]:.3g}).")  # fmt: skip
         if kind == "abstain":
             if self.doubt is not None and self.accept_below is not None and self.doubt[i] >= self.accept_below:
-                return (f"Not sure enough: confidence score {self.doubt[i]:.4g} is at or above "
-                        f"{self.accept_below:.4g}, where too many answers were wrong.")  # fmt: skip
+                return self._not_sure(float(self.doubt[i]), self.accept_below)
             return "No class fits: the prediction set is empty."
         if self.sets is None:
             return "Like the calibration data."
         labels = self.sets.labels(i)
         shown = ", ".join(map(str, labels[:_LISTED].tolist())) + (", ..." if labels.size > _LISTED else "")
         return f"Like the calibration data. Possible classes: {shown}."
+
+    def _not_sure(self, doubt: float, limit: float) -> str:
+        if limit == -math.inf:
+            return "The calibration rows carry no promise about errors, so nothing is accepted."
+        if self.confidence == "msp":  # the score is minus the probability
+            return f"Not sure enough: the answer has probability {-doubt:.4g}; more than {-limit:.4g} is needed."
+        return f"Not sure enough: {self.confidence} is {doubt:.4g}; less than {limit:.4g} is needed."
 
     def rows(self) -> list[dict[str, Any]]:
         """One plain mapping per row, as a service answers."""

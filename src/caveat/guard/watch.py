@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import as_kind, as_level
 from caveat._internal.files import read_npy, write_json
@@ -52,15 +52,14 @@ class Watch:
         promised = next((p for p in guard.promises if p.what == "errors among the accepted" and p.holds), None)
         self.risk = None if promised is None else RiskMonitor(risk=promised.bound, alpha=self.alpha)
 
-    def update(self, verdicts: Verdicts) -> None:
-        """Take in the next rows, in the order in which they came."""
+    def update(self, verdicts: Verdicts) -> dict[str, NDArray[np.float64]]:
+        """Take in the next rows, in the order in which they came; evidence (log10) of each stream after each row."""
         as_kind(verdicts, Verdicts, "verdicts", what="Verdicts, as guard(outputs) gives them")
         values = {"score": verdicts.score, "class": verdicts.predictions, "confidence": verdicts.doubt}
-        for name, alarm in self.alarms.items():
-            alarm.update(np.asarray(values[name], dtype=np.float64))
+        return {name: alarm.update(np.asarray(values[name], dtype=np.float64)) for name, alarm in self.alarms.items()}
 
     def labels(self, wrong: ArrayLike) -> None:
-        """Labels that came later: whether each accepted answer was wrong."""
+        """Labels that came later: whether each answer was wrong, of the accepted rows alone."""
         if self.risk is None:
             raise InputError("the guard promises no error rate, so there is nothing to compare labels with. "
                              "Calibrate it with risk=.")  # fmt: skip
@@ -76,6 +75,12 @@ class Watch:
         """Streams whose alarm has rung, and ``"risk"`` if the live error passed its promise."""
         names = [name for name, alarm in self.alarms.items() if alarm.alarmed]
         return (*names, "risk") if self.risk is not None and self.risk.alarmed else tuple(names)
+
+    @property
+    def alarmed_at(self) -> dict[str, int]:
+        """Row at which each alarm rang, of those that have; ``"risk"`` counts labels."""
+        monitors = self.alarms if self.risk is None else {**self.alarms, "risk": self.risk}
+        return {name: monitor.alarmed_at for name, monitor in monitors.items() if monitor.alarmed_at is not None}
 
     @property
     def log10_e(self) -> dict[str, float]:

@@ -90,10 +90,7 @@ def coverage_verdict(covered: int, n: int, *, n_calibration: int, alpha: float, 
     if rank > n_calibration:  # no threshold: every value is in the set
         least, most = n, n
     else:
-        chance = _beta_binomial(n, rank, n_calibration + 1 - rank)
-        at_most, at_least = np.cumsum(chance), np.cumsum(chance[::-1])
-        least = int(np.searchsorted(at_most, delta / 2, side="right"))
-        most = n - int(np.searchsorted(at_least, delta / 2, side="right"))
+        least, most = beta_binomial_region(n, rank, n_calibration + 1 - rank, delta=delta)
     verdict: Literal["as chance allows", "below", "above"] = (
         "below" if covered < least else "above" if covered > most else "as chance allows"
     )
@@ -208,6 +205,14 @@ def _lowest_mean(values: NDArray[np.bool_], least: int) -> tuple[int, int, float
         if (sums[end] - sums[begin]) / (end - begin) >= mean:
             return start, stop, float(mean)
         start, stop = begin, end
+
+
+def beta_binomial_region(n: int, a: int, b: int, *, delta: float) -> tuple[int, int]:
+    """The least and the most of n that a beta-binomial count leaves with probability delta at most, half a side."""
+    chance = _beta_binomial(n, a, b)
+    at_most, at_least = np.cumsum(chance), np.cumsum(chance[::-1])
+    least = int(np.searchsorted(at_most, delta / 2, side="right"))
+    return least, n - int(np.searchsorted(at_least, delta / 2, side="right"))
 
 
 def _beta_binomial(n: int, a: int, b: int) -> NDArray[np.float64]:

@@ -37,13 +37,15 @@ class Line3:
 @final
 @dataclass(frozen=True)
 class DecisionBox:
-    """The decision as the box shows it."""
+    """The decision as the box shows it; a ``headline`` stands in place of method and threshold."""
 
     method: str
     threshold: str
     reason: str
     promises: tuple[Line3, ...]
     not_promised: str
+    headline: str = ""
+    marks: tuple[str, str] = ("promised", "not promised")  # what the marks before the promises mean
 
 
 @final

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.resources import files
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 from caveat.evaluation.findings import Findings
 from caveat.evaluation.records import Certificate, Left
@@ -19,39 +15,22 @@ from caveat.report.first_screen import Verdicts, cards, subtitle
 from caveat.report.histograms import ridge_panel
 from caveat.report.notes import notes_of
 from caveat.report.ranks import clique_panel, critical_difference_panel
+from caveat.report.skeleton import Section, fill_page
 from caveat.report.tables import Table, latex_page, markdown_page
 from caveat.report.verdicts import ERRORS, METRICS, judge_all
 from caveat.report.view import View
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from caveat.guard.replay import Replay
 
-__all__ = ["Section", "render_report"]
+__all__ = ["render_report"]
 
 CURVE_BYTES = 2_400_000  # that the curves of all offered methods may take
 HISTOGRAM_BYTES = 1_200_000
 _ONE_CURVE, _ONE_HISTOGRAM = 2200, 6000  # bytes, about
 
 
-@final
-@dataclass(frozen=True)
-class Section:
-    """A part of the page below the first screen. ``folded`` panels and ``tables`` are behind a click."""
-
-    key: str
-    title: str
-    lead: str = ""
-    panels: tuple[Panel, ...] = ()
-    folded: tuple[Panel, ...] = ()
-    fold_title: str = ""
-    tables: tuple[Table, ...] = ()
-    legend: str = ""  # "methods": switches for the curves; "sets": names of the set methods
-    open: bool = False  # tables are shown
-    natural: bool = False  # pictures at their own width
-    pick: bool = False  # the folded panels are shown one at a time
-
-
-def render_report(findings: Findings) -> tuple[str, str, str]:
+def render_report(findings: Findings | Replay) -> tuple[str, str, str]:
     """The page, and its tables in Markdown and LaTeX. The same findings give the same bytes.
 
     Examples
@@ -67,6 +46,10 @@ def render_report(findings: Findings) -> tuple[str, str, str]:
     >>> "<h1>Three classes</h1>" in page, markdown.splitlines()[0]
     (True, '# Three classes')
     """
+    if not isinstance(findings, Findings):
+        from caveat.report.guard_check import render_check  # loads the guard, which other reports do not need
+
+        return render_check(findings)
     view = View(findings)
     verdicts = judge_all(view)
     order = _order(view, verdicts)
@@ -77,31 +60,21 @@ def render_report(findings: Findings) -> tuple[str, str, str]:
     if chosen is not None and str(chosen.method) not in order[:SLOTS]:  # the chosen score is always drawn
         offered = [*order[: SLOTS - 1], str(chosen.method), *(n for n in offered if n not in order[: SLOTS - 1]
                                                              and n != str(chosen.method))]  # fmt: skip
-    script, style = _file("page.js"), _file("page.css")
-    page = (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            title=findings.title,
-            about=findings.about,
-            subtitle=subtitle(view),
-            cards=cards(view, verdicts),
-            study=not view.single,
-            sections=_sections(view, verdicts, offered, tables),
-            offered=list(enumerate(offered)),
-            slots=SLOTS,
-            set_names=curves.set_names(view),
-            models=view.models if len(view.models) > 1 else (),
-            regimes=view.regime_names if len(view.models) > 1 and len(view.regime_names) > 1 else (),
-            notes=notes_of(view, verdicts),
-            repeat=_repeat(view),
-            provenance=[t for t in (model_tables.failure_table(view), model_tables.fingerprint_table(view)) if t],
-            plan=findings.plan,
-            style=style,
-            script=script,
-            # Only this script may run, whatever the names on the page hold.
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        )
+    page = fill_page(
+        title=findings.title,
+        about=findings.about,
+        subtitle=subtitle(view),
+        cards=cards(view, verdicts),
+        study=not view.single,
+        sections=_sections(view, verdicts, offered, tables),
+        offered=offered,
+        set_names=curves.set_names(view),
+        models=view.models if len(view.models) > 1 else (),
+        regimes=view.regime_names if len(view.models) > 1 and len(view.regime_names) > 1 else (),
+        notes=notes_of(view, verdicts),
+        repeat=_repeat(view),
+        provenance=[t for t in (model_tables.failure_table(view), model_tables.fingerprint_table(view)) if t],
+        plan=findings.plan,
     )
     written = [*tables.values(), *([t] if (t := model_tables.failure_table(view)) else [])]
     return page, markdown_page(findings.title, written), latex_page(findings.title, written)
@@ -244,31 +217,3 @@ def _repeat(view: View) -> list[str]:
         lines += ["Run: caveat evaluate on the same files, or caveat.evaluate on the same outputs."]
     reasons = {f"left out ({left.reason})." for left in f.of(Left)}
     return lines + [note for note in f.notes if not any(note.endswith(reason) for reason in reasons)]
-
-
-def _environment() -> Environment:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"breakable": _breakable, "options": _options}
-    return environment
-
-
-def _breakable(name: str) -> str:
-    """A name that may break where its words end, not only where the line does."""
-    from markupsafe import Markup, escape
-
-    return Markup(re.sub(r"(?<=[_\-./])(?=[^_\-./])", "<wbr>", str(escape(name))))
-
-
-def _options(text: str) -> str:
-    """Text with the options of a command set as code, so that they do not break."""
-    from markupsafe import Markup, escape
-
-    return Markup(re.sub(r"--[a-z]+", r"<code>\g<0></code>", str(escape(text))))
-
-
-def _file(name: str) -> str:
-    return (files("caveat.report") / "templates" / name).read_text(encoding="utf-8")

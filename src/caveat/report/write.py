@@ -1,12 +1,13 @@
-"""``write_report``: an evaluation, a study or certificates as files."""
+"""``write_report``: an evaluation, a study, certificates or the check of a guard as files."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, final
 
+from caveat._internal.checks import as_kind
 from caveat._internal.files import replacing_file
 from caveat.errors import InputError
 from caveat.evaluation import Evaluation
@@ -15,7 +16,12 @@ from caveat.evaluation.findings import Findings
 from caveat.report.page import render_report
 from caveat.study import Store, StudyResults
 
+if TYPE_CHECKING:
+    from caveat.guard.replay import Replay
+
 __all__ = ["ReportFiles", "write_report"]
+
+_SOURCES = "Findings, an Evaluation, a Replay, StudyResults, a Store or a folder"
 
 
 @final
@@ -29,7 +35,7 @@ class ReportFiles:
 
 
 def write_report(
-    source: Findings | Evaluation | StudyResults | Store | str | os.PathLike[str],
+    source: Findings | Replay | Evaluation | StudyResults | Store | str | os.PathLike[str],
     folder: str | os.PathLike[str] | None = None,
     *,
     title: str | None = None,
@@ -41,7 +47,7 @@ def write_report(
     Parameters
     ----------
     source
-        Findings, an evaluation, the results of a study, its store, or the folder of the store.
+        Findings, an evaluation, the check of a guard, the results of a study, its store, or the folder of the store.
     folder
         Where to write; default the folder of the store.
     title
@@ -73,13 +79,17 @@ def write_report(
 
 
 def _findings(
-    source: Findings | Evaluation | StudyResults | Store | str | os.PathLike[str],
-) -> tuple[Findings, Path | None]:
+    source: Findings | Replay | Evaluation | StudyResults | Store | str | os.PathLike[str],
+) -> tuple[Findings | Replay, Path | None]:
     if isinstance(source, Findings):
         return source, None
     if isinstance(source, Evaluation):
         return source.findings(), None
     if isinstance(source, Store):
         source = StudyResults(source)
+    if not isinstance(source, (StudyResults, str, os.PathLike)):
+        from caveat.guard.replay import Replay  # loads the guard, which other reports do not need
+
+        return as_kind(source, Replay, "source", what=_SOURCES), None
     results = source if isinstance(source, StudyResults) else StudyResults.read(source)
     return results.findings(), results.store.folder

@@ -1,0 +1,47 @@
+"""Making a guard from files, as ``caveat guard fit`` and ``caveat threshold`` do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from caveat.cli._console import progress_bar
+from caveat.errors import InputError
+from caveat.outputs import Outputs
+
+if TYPE_CHECKING:
+    from caveat.guard import Guard
+
+
+def fitted_guard(
+    scores: Sequence[str], *, calibration: Path, train: Path | None, seed: int = 0, **settings: Any
+) -> Guard:
+    """A calibrated guard from files; a score that learns from training rows asks for ``--train``."""
+    from caveat.guard import Guard
+
+    guard = Guard(scores[0] if len(scores) == 1 else list(scores), **settings)
+    used = (*guard.scores_, *((guard.confidence_,) if guard.risk is not None else ()))
+    learning = [score.name for score in used if score.fits_on and not score.held_out]
+    if learning and train is None:
+        raise InputError(f"{learning[0]} learns from training rows. Give them: --train train.npz.")
+    with progress_bar() as tell:
+        tell("reading the files", 0, 3)
+        held = Outputs.load(calibration)
+        if train is not None:
+            rows = Outputs.load(train)
+            tell("fitting", 1, 3)
+            guard.fit(rows)
+        tell("calibrating", 2, 3)
+        return guard.calibrate(held, seed=seed)
+
+
+def rules(guard: Guard) -> list[str]:
+    """The thresholds of a guard, one rule a line."""
+    name = " + ".join(score.name for score in guard.scores_)
+    how = f" ({guard.combine} of p-values)" if len(guard.scores_) > 1 else ""
+    lines = [f"outlier: {name}{how} >= {guard.threshold_:.10g}"]
+    if guard.accept_below_ is not None:
+        lines.append(f"abstain: {guard.confidence_.name} >= {guard.accept_below_:.10g}")
+    return [line.replace(">= inf", "never") if line.endswith(str(math.inf)) else line for line in lines]

@@ -1,0 +1,247 @@
+"""``caveat guard``: fit, show, use, check and export the decision that ships."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from caveat._internal.files import is_folder, replacing_file
+from caveat.cli._console import help_of, progress_bar, say, show_table
+from caveat.cli._guards import fitted_guard, rules
+from caveat.cli._json import json_text
+from caveat.cli._named import check_folder
+from caveat.errors import InputError, MissingExtraError
+from caveat.outputs import Outputs
+
+if TYPE_CHECKING:
+    from caveat.guard import Guard, Verdicts
+    from caveat.guard.replay import Replay
+
+__all__ = ["guard"]
+
+_FORMATS = (".csv", ".parquet", ".json")
+_SHOWN = 10  # verdicts on the terminal
+_BLOCK = 4096  # rows between two steps of the progress bar
+
+Folder = Annotated[Path, typer.Argument(metavar="GUARD", help="Folder that caveat guard fit wrote.")]
+File = Annotated[Path, typer.Argument(metavar="OUTPUTS", help="Outputs of the model (.npz or folder).")]
+
+
+def fit(
+    out: Annotated[Path, typer.Argument(help="Folder for the guard.")],
+    calibration: Annotated[Path, typer.Option(help="Outputs on held-out inliers, with labels for sets and risk.")],
+    train: Annotated[Path | None, typer.Option(help="Outputs on training data, for scores that learn.")] = None,
+    score: Annotated[
+        list[str] | None, typer.Option(help="OOD score (default energy). Repeat it: the scores are combined.")
+    ] = None,
+    sets: Annotated[str, typer.Option(help="Prediction sets: lac, aps, raps, ... or none.")] = "lac",
+    false_alarm: Annotated[float, typer.Option(help="Allowed share of inliers that are called outliers.")] = 0.05,
+    risk: Annotated[
+        float | None, typer.Option(help="Allowed share of errors among the accepted. Default: no limit.")
+    ] = None,
+    alpha: Annotated[float, typer.Option(help="Allowed share of sets without the true class.")] = 0.1,
+    delta: Annotated[float, typer.Option(help="Allowed failure of each promise.")] = 0.05,
+    confidence: Annotated[str, typer.Option(help="Score that decides whether to abstain.")] = "msp",
+    combine: Annotated[
+        Literal["fisher", "min"], typer.Option(help="How several scores become one: mean of -log p, or smallest p.")
+    ] = "fisher",
+    seed: Annotated[int, typer.Option(min=0, help="Splits the calibration rows where scores are combined.")] = 0,
+) -> None:
+    """Fit and calibrate a guard on files, and save it.
+
+    The calibration rows must neither have trained the model nor chosen the score.
+    """
+    check_folder(out)
+    made = fitted_guard(
+        score or ["energy"], calibration=calibration, train=train, seed=seed, sets=None if sets == "none" else sets,
+        false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, confidence=confidence, combine=combine,
+    )  # fmt: skip
+    made.save(out)
+    _show_promises(made)
+    say(f"Guard: {out}")
+
+
+def info(
+    folder: Folder,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show a guard: thresholds, promises, settings, day, data, fingerprint."""
+    from caveat.guard import Guard
+    from caveat.guard.facts import guard_facts
+
+    facts = guard_facts(made := Guard.load(folder))
+    if json:
+        sys.stdout.write(json_text(facts))
+        return
+    _show_promises(made)
+    settings = {
+        name: ", ".join(value) if isinstance(value, list) else value for name, value in facts["settings"].items()
+    }
+    say(f"settings: {', '.join(f'{name} = {value}' for name, value in settings.items())}")
+    say(f"calibrated: {facts['calibrated_at']}")
+    for role, marks in facts["splits"].items():
+        digests = ", ".join(f"{name} {digest[:12]}" for name, digest in marks["sha256"].items())
+        say(f"{role}: {marks['n']:,} rows ({digests})")
+    say(f"watched for drift: {', '.join(facts['watched'])}")
+    say(f"fingerprint: {facts['fingerprint']}")
+
+
+def predict(
+    folder: Folder,
+    outputs: File,
+    out: Annotated[Path | None, typer.Option(help="File for all verdicts: .csv, .parquet or .json.")] = None,
+    fdr: Annotated[
+        float | None,
+        typer.Option(help="Select the outliers of this batch at this false discovery rate, not by the threshold."),
+    ] = None,
+) -> None:
+    """Give a verdict on each row: accept, abstain or outlier, with p-values, prediction set and reason."""
+    from caveat.guard import Guard
+    from caveat.guard.verdicts import KINDS
+
+    if out is not None and out.suffix not in _FORMATS:
+        raise InputError(f"--out must end in {', '.join(_FORMATS)}, got {out.name}.")
+    with progress_bar() as tell:
+        tell("reading guard and rows", 0, 1)
+        made, rows = Guard.load(folder), Outputs.load(outputs)
+        size = _BLOCK if fdr is None else rows.n  # a false discovery rate is of the whole batch
+        parts = []
+        for start in range(0, rows.n, size):
+            parts.append(made(rows[start : start + size], fdr=fdr))
+            tell("verdicts", start + len(parts[-1]), rows.n)
+        if out is not None:
+            tell("writing verdicts", 0, 1)
+            _write(parts, out)
+    counts = {kind: sum(part.counts[kind] for part in parts) for kind in KINDS}
+    say(f"{rows.n:,} rows: {', '.join(f'{n:,} {kind}' for kind, n in counts.items())}.")
+    if out is not None:
+        say(f"Verdicts: {out}")
+        return
+    first = parts[0]
+    lines = [(str(i), str(first.kind[i]), f"{first.p_values[i]:.3g}", first.reason(i))
+             for i in range(min(_SHOWN, rows.n))]  # fmt: skip
+    show_table(("row", "verdict", "p-value", "reason"), lines, right=("row", "p-value"), unbroken=("verdict",))
+    if rows.n > _SHOWN:
+        say(f"The first {_SHOWN} rows; all of them: --out verdicts.csv.")
+
+
+def check(
+    folder: Folder,
+    outputs: File,
+    out: Annotated[Path, typer.Option(help="Folder for report.html and its tables.")] = Path("caveat-check"),
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            help="Allowed chance that a quiet stream ever raises an alarm. Default: that of --state, or 0.01."
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the watch: it goes on from there if it exists, and is saved there afterwards."),
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Rows at a time; it changes no result.")] = 256,
+) -> None:
+    """Replay a file as a stream, oldest row first: do the promises hold, has anything drifted?
+
+    Labels in the file are used to measure errors among the accepted and coverage. With --state, several files are one
+    stream; give each file once.
+
+    Exit code 0: sound. 3: an alarm rang, now or earlier in the same state: drift, or more errors than promised. 2: bad
+    input.
+    """
+    from caveat.guard import Guard, Watch
+    from caveat.guard.replay import replay
+    from caveat.report import write_report
+
+    check_folder(out)
+    with progress_bar() as tell:
+        tell("reading guard and rows", 0, 1)
+        made, rows = Guard.load(folder), Outputs.load(outputs)
+        if state is not None and is_folder(state):
+            watch = Watch.load(made, state)
+            if alpha is not None and alpha != watch.alpha:
+                raise InputError(f"the watch in {state} was begun with --alpha {watch.alpha:g}, got {alpha:g}. "
+                                 "Leave --alpha out, or begin a new one in another folder.")  # fmt: skip
+        else:
+            watch = made.watch(alpha=0.01 if alpha is None else alpha)
+        result = replay(made, rows, watch, batch=batch, title=f"Check of a guard on {outputs.name}", progress=tell)
+        page = write_report(result, out, progress=tell).html
+    if state is not None:
+        watch.save(state)
+    _show_check(result)
+    if state is not None:
+        say(f"State:  {state} ({watch.rows:,} rows so far)")
+    say(f"Report: {page}")
+    if result.alarmed:
+        raise typer.Exit(3)
+
+
+def export(
+    folder: Folder,
+    out: Annotated[Path, typer.Argument(help="The ONNX file.")],
+) -> None:
+    """Write a guard as one ONNX file: score, p-value and verdict, with the promises in its metadata."""
+    from caveat.guard import Guard
+
+    made = Guard.load(folder)
+    with progress_bar() as tell:
+        tell("writing and comparing", 0, 1)
+        written = made.export_onnx(out)
+    say(f"Inputs: {', '.join(written.inputs)}. Outputs: {', '.join(written.outputs)}.")
+    say(f"ONNX: {out}")
+
+
+def _show_promises(made: Guard) -> None:
+    for rule in rules(made):
+        say(rule)
+    for promise in made.promises:
+        say(f"{'✓' if promise.holds else '!'} {promise}")
+
+
+def _show_check(result: Replay) -> None:
+    from caveat.guard.replay import STREAMS
+    from caveat.report.guard_check import measured_text
+
+    counts = ", ".join(f"{n:,} {kind}" for kind, n in result.counts.items())
+    say(f"{result.n:,} rows: {counts}.")
+    say(result.sentence())
+    for name, evidence in result.evidence.items():
+        say(f"  {STREAMS[name]:<18} evidence (log10) {evidence.now:.2f}, highest {evidence.highest:.2f}, alarm at "
+            f"{evidence.line:.2f}; {100 * evidence.share_small:.1f} % of p-values are 0.05 or less")  # fmt: skip
+    for measured in result.measured:
+        say(f"  {'✓' if measured.sound else '!'} {measured_text(measured)}.")
+        if measured.promise is not None:
+            say(f"    {measured.promise}")
+    bars = result.histogram
+    mark, n = "!" if bars.outside.any() else "✓", int(bars.outside.sum())
+    say(f"  {mark} P-values: {n} of {bars.counts.size} bars are outside of what chance allows.")
+
+
+def _write(parts: Sequence[Verdicts], path: Path) -> None:
+    rows = [{"row": i} | row for i, row in enumerate(row for part in parts for row in part.rows())]
+    if path.suffix == ".json":
+        with replacing_file(path) as temporary:
+            temporary.write_text(json_text(rows), encoding="utf-8", newline="\n")
+    elif path.suffix == ".csv":
+        from caveat.study.tables import write_csv
+
+        write_csv([row | {"set": "" if row["set"] is None else " ".join(map(str, row["set"]))} for row in rows], path)
+    else:
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError:
+            raise MissingExtraError("a .parquet file (.csv and .json need nothing more)", extra="stats") from None
+        with replacing_file(path) as temporary:
+            pq.write_table(pa.Table.from_pylist(rows), temporary)
+
+
+guard = typer.Typer(
+    no_args_is_help=True, help="A guard: the decision of an evaluation that is saved, used and checked for drift."
+)
+for _command in (fit, info, predict, check, export):
+    guard.command(help=help_of(_command))(_command)
