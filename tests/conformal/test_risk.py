@@ -93,6 +93,7 @@ def test_tuning_rows_fix_thresholds_and_start(seed, k, ties):
     wanted = (math.sqrt(chance) + math.sqrt(chance + literal_first(200, 0.2, 0.1))) ** 2 / 200
     thresholds = literal_quantiles(tuning, math.ceil(min(wanted, 1) * k))
     thresholds[-1] = accept_all(tuning)
+    thresholds = [t for t in thresholds if sum(tuning < t) >= min(wanted, 1) * k]
     assert accept.threshold == literal(score, correct, 0.2, 0.1, thresholds, fixed_start=True)
 
 
@@ -102,6 +103,15 @@ def accept_all(values):
         if (np.asarray(values).astype(kind) == values).all():
             return float(np.nextafter(kind(max(values)), kind(np.inf)))
     raise AssertionError
+
+
+def test_tuning_rows_that_tie_at_the_surest_score_do_not_stop_the_walk():
+    rng = np.random.default_rng(3)
+    sure = rng.random(1000) < 0.4  # a confidence of exactly 1
+    score, tuning = (np.where(sure, -1.0, -rng.random(1000)) for _ in range(2))
+    accept = threshold_for_risk(score=score, correct=sure | (rng.random(1000) < 0.5), tuning=tuning)
+    assert accept.promise.holds
+    assert accept.coverage.value >= sure.mean()
 
 
 @pytest.mark.parametrize("errors", [0, 1, 2, 7])

@@ -215,13 +215,17 @@ def _thresholds(
         raise InputError("tuning must hold scores of other rows, got those of score. Split the rows, or leave it out.")
     # Enough of the n calibration rows will lie below a quantile of the tuning rows, but for chance (two deviations).
     chance = 1 + n / others.size
-    return _grid(others, (math.sqrt(chance) + math.sqrt(chance + first)) ** 2 / n), False
+    share = min(1.0, (math.sqrt(chance) + math.sqrt(chance + first)) ** 2 / n)
+    tried = _grid(others, share)
+    below = _below(others, np.zeros(others.size, dtype=np.bool_), tried)[0]
+    ample = below >= share * others.size - 1e-9  # not so at a tie: all of its rows lie at the threshold, none below
+    return tried[ample] if ample.any() else tried[-1:], False
 
 
 def _grid(values: NDArray[np.float64], share: float) -> NDArray[np.float64]:
     """Scores at evenly spread ranks, with this share of the rows or more below them, and a threshold above them all."""
     n, top = values.size, step_above(float(values.max()), values)
-    first = math.ceil(min(share, 1.0) * n - 1e-9)
+    first = math.ceil(share * n - 1e-9)
     if first >= n:
         return np.array([top])
     ranks = np.unique(np.linspace(first, n - 1, min(GRID, n - first)).astype(np.intp))
