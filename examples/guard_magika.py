@@ -73,7 +73,7 @@ def main() -> None:
         print(f"{promise}\n    Measured: {measured(verdicts, test).get(promise.what, 'nothing')}")
 
     if not all(promise.holds for promise in guard.promises):
-        print("A gate without a promise stops nothing. Give it more files before you rely on it.")
+        print("Without a promise the outlier gate stops nothing and the abstain gate everything: give it more files.")
 
     print(f"\n{'':32}{'files':>6}{'accept':>9}{'abstain':>9}{'outlier':>9}")
     print(f"{'types it was calibrated on':32}{test.n:6}{shares(verdicts)}")

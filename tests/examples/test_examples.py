@@ -14,12 +14,12 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def run(name, *args):
+def run(name, *args, warns=False):
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *args], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert "CaveatWarning" not in done.stderr
+    assert warns or "CaveatWarning" not in done.stderr
     return done.stdout
 
 
@@ -147,11 +147,11 @@ def test_guard_magika():
 
 def test_guard_magika_with_few_files_says_what_is_not_promised():
     pytest.importorskip("magika")
-    out = run("guard_magika.py", "--files", "2")
+    out = run("guard_magika.py", "--files", "2", warns=True)
     assert len(check_promises(out, false_alarm=0.05, risk=0.1, alpha=0.1)) == 1
     assert "calibration rows; there are" in out
-    assert "stops nothing" in out
-    assert verdict_shares(out)["random bytes"][2] == 0
+    assert "the outlier gate stops nothing" in out
+    assert verdict_shares(out)["random bytes"] == [0, 1, 0]  # nothing is accepted without a promise
 
 
 def test_pyod_detector():

@@ -3,9 +3,12 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 from caveat.guard import Guard
 from caveat.guard.facts import guard_facts
+
+pytestmark = pytest.mark.filterwarnings("ignore:Nothing can be promised")  # small calibration sets keep the tests quick
 
 
 def test_facts_are_plain_and_complete(calibration, draw):

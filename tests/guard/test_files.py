@@ -18,6 +18,8 @@ from caveat.guard import Guard
 from caveat.scores import KNN, MSP, Projected
 from caveat.scores._persistence import page_checksum
 
+pytestmark = pytest.mark.filterwarnings("ignore:Nothing can be promised")  # small calibration sets keep the tests quick
+
 FORMAT_1 = Path(__file__).parent / "format1"
 
 

@@ -21,6 +21,8 @@ onnxruntime = pytest.importorskip("onnxruntime")
 from onnx import helper  # noqa: E402
 from onnx.numpy_helper import from_array  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore:Nothing can be promised")  # small calibration sets keep the tests quick
+
 KINDS = np.array(["accept", "abstain", "outlier"])
 
 
@@ -92,6 +94,15 @@ def test_logit_scores_read_float32_logits_without_loss(score, calibration, strea
     assert "no sets" in metadata(written.path)["caveat.left_out"]
     same_verdicts(result, guard, rows)
     same_p_values(result, guard)
+
+
+@pytest.mark.parametrize("score", ["entropy", "collision", "gen"])
+def test_scores_of_sure_rows_keep_their_digits(score, calibration, tmp_path):
+    guard = Guard(score, sets=None).calibrate(calibration)
+    logits = np.array([[20.0, 0.0, 1.0], [50.0, 0.0, 1.0], [300.0, 0.0, 1.0]])
+    result = run(guard.export_onnx(tmp_path / "guard.onnx", dtype="float64").path, logits=logits)
+    np.testing.assert_allclose(result["score"], make(score).score(Outputs(logits=logits)), rtol=1e-12)
+    assert (np.diff(result["score"]) < 0).all()
 
 
 def test_distances_on_float32_features_differ_by_their_rounding_only(tmp_path):

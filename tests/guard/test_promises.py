@@ -11,6 +11,8 @@ from caveat import Outputs
 from caveat.guard import Guard
 from caveat.scores import make
 
+pytestmark = pytest.mark.filterwarnings("ignore:Nothing can be promised")  # small calibration sets keep the tests quick
+
 ROWS = 10_000  # of the population on which true rates are counted
 
 

@@ -12,6 +12,8 @@ from caveat import InputError, Outputs
 from caveat.guard import Guard
 from caveat.guard.replay import _extremes, p_histogram, replay
 
+pytestmark = pytest.mark.filterwarnings("ignore:Nothing can be promised")  # small calibration sets keep the tests quick
+
 
 @pytest.fixture
 def guard(calibration):

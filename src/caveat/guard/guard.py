@@ -147,7 +147,7 @@ class Guard:
         demand(calibration, who="Guard.calibrate", name="calibration")
         for name, wanted in (("risk", self.risk), ("sets", self.sets)):
             if wanted is not None and not calibration.has("correct"):
-                raise InputError(f"Guard with {name} needs calibration.labels and logits or probs, and one of them is None. "
+                raise InputError(f"Guard with {name} needs labels, and logits or probs, of the calibration rows. "
                                  f"Store them, or pass {name}=None.")  # fmt: skip
         self._check_roles(calibration)
         rows = self._split(calibration, seed)

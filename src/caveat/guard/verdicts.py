@@ -75,12 +75,12 @@ class Verdicts:
     @property
     def accepted(self) -> NDArray[np.bool_]:
         """Which rows are accepted, shape (n,)."""
-        return self.kind == "accept"
+        return np.asarray(self.kind == "accept")
 
     @property
     def outliers(self) -> NDArray[np.bool_]:
         """Which rows are outliers, shape (n,)."""
-        return self.kind == "outlier"
+        return np.asarray(self.kind == "outlier")
 
     @property
     def reasons(self) -> list[str]:

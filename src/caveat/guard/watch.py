@@ -79,8 +79,9 @@ class Watch:
     @property
     def alarmed_at(self) -> dict[str, int]:
         """Row at which each alarm rang, of those that have; ``"risk"`` counts labels."""
-        monitors = self.alarms if self.risk is None else {**self.alarms, "risk": self.risk}
-        return {name: monitor.alarmed_at for name, monitor in monitors.items() if monitor.alarmed_at is not None}
+        rows = {name: alarm.alarmed_at for name, alarm in self.alarms.items()}
+        rows |= {} if self.risk is None else {"risk": self.risk.alarmed_at}
+        return {name: row for name, row in rows.items() if row is not None}
 
     @property
     def log10_e(self) -> dict[str, float]:
