@@ -77,7 +77,7 @@ def info(
     if json:
         sys.stdout.write(json_text(facts))
         return
-    _show_promises(made)
+    _show_promises(made, explained=True)
     settings = {
         name: ", ".join(value) if isinstance(value, list) else value for name, value in facts["settings"].items()
     }
@@ -195,11 +195,11 @@ def export(
     say(f"ONNX: {out}")
 
 
-def _show_promises(made: Guard) -> None:
+def _show_promises(made: Guard, *, explained: bool = False) -> None:
     for rule in rules(made):
         say(rule)
     for promise in made.promises:
-        say(f"{'✓' if promise.holds else '!'} {promise}")
+        say(f"{'✓' if promise.holds else '!'} {promise.explained if explained else promise}")
 
 
 def _show_check(result: Replay) -> None:
