@@ -1,7 +1,8 @@
 """Caveat tells you when not to trust a classifier, and proves how often it will be wrong about that.
 
-A model is something that has already spoken: ``Outputs`` holds what it said. Scores turn outputs into strangeness,
-conformal prediction turns strangeness into p-values and sets with guarantees, metrics and reports say how well.
+``Outputs`` holds what a model said about a data set. Scores measure how far each sample is from the training data;
+conformal prediction turns scores into p-values, sets and thresholds with guarantees; an evaluation ends in a decision,
+and a guard ships it.
 """
 
 from __future__ import annotations

@@ -80,8 +80,8 @@ def compare(
     from caveat.stats.posthoc import POSTHOC
     from caveat.stats.tables import keep_rows, read_columns, split_columns
 
-    asked = check_known(posthoc, POSTHOC, "--posthoc")
-    chosen = next(known for known in POSTHOC if known == asked)
+    test = check_known(posthoc, POSTHOC, "--posthoc")
+    chosen = next(name for name in POSTHOC if name == test)
     if out is not None:
         check_folder(out)
     columns = read_columns(files[0])
@@ -120,8 +120,8 @@ def _direction(metric: str) -> bool:
     """Whether higher is better, by the metric's name; a person at a terminal is asked, anyone else gets an error."""
     from caveat.metrics.direction import higher_is_better
 
-    if (known := higher_is_better(metric)) is not None:
-        return known
+    if (higher := higher_is_better(metric)) is not None:
+        return higher
     what = f"'{metric}'" if metric else "this table's metric"
     if sys.stdin.isatty() and sys.stdout.isatty():
         return typer.confirm(f"Is a higher value of {what} better?")
@@ -129,14 +129,14 @@ def _direction(metric: str) -> bool:
                      "--lower-is-better.")  # fmt: skip
 
 
-def _conditions(given: list[str]) -> dict[str, str]:
-    found = {}
-    for item in given:
+def _conditions(items: list[str]) -> dict[str, str]:
+    conditions = {}
+    for item in items:
         name, equals, value = item.partition("=")
         if not equals:
             raise InputError(f"--where must be column=value, got {item}.")
-        found[name] = value
-    return found
+        conditions[name] = value
+    return conditions
 
 
 def _show(name: str, result: Comparison) -> None:

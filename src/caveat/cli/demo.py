@@ -65,7 +65,7 @@ def demo(
         say(f"Certificates: {page.resolve()}")
     guard = quote(str(out / "guard"))
     say(f"Guard:  {(out / 'guard').resolve()}")
-    say("Check it on held-out digits, and on digits of which a part is covered (exit code 3: an alarm rang):")
+    say("Check it on held-out digits, and on partly covered digits (exit code 3: an alarm rang):")
     for name in ("inliers", "drifted"):
         say(f"  caveat guard check {guard} {quote(str(out / f'{name}.npz'))} --out {quote(str(out / f'check-{name}'))}")
 

@@ -50,16 +50,16 @@ def e_values(*, calibration: ArrayLike, test: ArrayLike, q: float) -> NDArray[np
     >>> select_by_e_values(np.mean(runs, axis=0), q=0.2).nonzero()[0]
     array([8, 9])
     """
-    known, scores = as_vector(calibration, "calibration", allow_infinite=True), as_comparable(test, "test")
+    inliers, scores = as_vector(calibration, "calibration", allow_infinite=True), as_comparable(test, "test")
     if scores.ndim != 1:
         raise InputError(f"test must be a vector, got shape {scores.shape}.")
-    level, n, m = as_level(q, "q"), known.size, scores.size
-    chosen = select_outliers(p_values(calibration=known, test=scores), level)
+    level, n, m = as_level(q, "q"), inliers.size, scores.size
+    chosen = select_outliers(p_values(calibration=inliers, test=scores), level)
     if not chosen.any():
         return np.zeros(m)
     # t may lie below the chosen test scores, down to a calibration score: only then is it a stopping time, which looks
     # at the scores below t alone, and the sum over the inliers at most m.
-    ordered, lowest = np.sort(known), scores[chosen].min()
+    ordered, lowest = np.sort(inliers), scores[chosen].min()
     others = scores[~chosen].max() if not chosen.all() else -np.inf
     cuts = np.append(ordered[(ordered > others) & (ordered <= lowest)], lowest)
     exceeding = n - np.searchsorted(ordered, cuts, side="left")

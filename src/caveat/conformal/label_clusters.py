@@ -78,9 +78,9 @@ class LabelClusters:
 
         counts = np.bincount(labels, minlength=n_classes)
         common = np.flatnonzero(counts >= (_least(alpha) if self.least is None else self.least))
-        found = np.zeros(n_classes, dtype=np.intp)
+        cluster_of = np.zeros(n_classes, dtype=np.intp)
         if not common.size:
-            return found
+            return cluster_of
         clusters = max(1, int(counts[common].min()) // 2) if self.clusters is None else self.clusters
         levels = sorted({*_LEVELS, 1 - float(alpha)})
         places = np.array([np.quantile(scores[labels == label], levels) for label in common])
@@ -89,8 +89,8 @@ class LabelClusters:
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct classes than clusters: some stay empty
             number = model.fit(places, sample_weight=np.sqrt(counts[common])).labels_
         order = np.argsort(np.argsort(model.cluster_centers_.sum(axis=1), kind="stable"))
-        found[common] = 1 + order[number]
-        return found
+        cluster_of[common] = 1 + order[number]
+        return cluster_of
 
 
 def _least(alpha: float) -> int:

@@ -78,10 +78,10 @@ class RankedScores:
 
     Examples
     --------
-    >>> known = RankedScores(np.array([0.1, 0.2, 0.3, 0.9]), np.array([1, 1, 2, 7]), np.zeros(4, dtype=int), 8, 0.2)
-    >>> known.thresholds()[0]
+    >>> ranked = RankedScores(np.array([0.1, 0.2, 0.3, 0.9]), np.array([1, 1, 2, 7]), np.zeros(4, dtype=int), 8, 0.2)
+    >>> ranked.thresholds()[0]
     array([ inf,  inf,  inf,  inf,  inf,  inf,  0.9, -inf])
-    >>> known.p_values(np.array([[0.5]]), np.array([[8]]))[:, 0]
+    >>> ranked.p_values(np.array([[0.5]]), np.array([[8]]))[:, 0]
     array([0.2])
     """
 
@@ -107,26 +107,26 @@ class RankedScores:
         return table
 
     def p_values(
-        self, asked: NDArray[np.float64], ranks: NDArray[np.intp], tau: NDArray[np.float64] | None = None
+        self, scores: NDArray[np.float64], ranks: NDArray[np.intp], tau: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """P-values of scores (m, C) of labels with these ranks (m, C); ``tau`` (m,) smooths, None: 1."""
-        found = np.empty(asked.shape)
-        share = np.ones(asked.shape[0]) if tau is None else tau
-        for label in range(asked.shape[1]):
-            known, known_ranks, _, by_rank = self._of_label[label]
-            low, high = self._limits(known_ranks, by_rank)
-            values, place = asked[:, label], ranks[:, label]
-            kept, out = np.sort(known[known_ranks <= low]), int(np.count_nonzero(known_ranks > low))
+        p = np.empty(scores.shape)
+        share = np.ones(scores.shape[0]) if tau is None else tau
+        for label in range(scores.shape[1]):
+            held, held_ranks, _, by_rank = self._of_label[label]
+            low, high = self._limits(held_ranks, by_rank)
+            values, place = scores[:, label], ranks[:, label]
+            kept, out = np.sort(held[held_ranks <= low]), int(np.count_nonzero(held_ranks > low))
             above = out + kept.size - np.searchsorted(kept, values, side="right")  # stranger than the test row
             at_least = out + kept.size - np.searchsorted(kept, values, side="left")
             between = np.flatnonzero((place > low) & (place <= high))  # k* is the rank of the test row itself
-            beyond = known_ranks > place[between, None]
-            above[between] = np.count_nonzero(beyond | (known > values[between, None]), axis=1)
-            at_least[between] = np.count_nonzero(beyond | (known >= values[between, None]), axis=1)
+            beyond = held_ranks > place[between, None]
+            above[between] = np.count_nonzero(beyond | (held > values[between, None]), axis=1)
+            at_least[between] = np.count_nonzero(beyond | (held >= values[between, None]), axis=1)
             past = place > high
-            above[past], at_least[past] = 0, np.count_nonzero(known_ranks > high)
-            found[:, label] = (above + share * (1 + at_least - above)) / (known.size + 1)
-        return found
+            above[past], at_least[past] = 0, np.count_nonzero(held_ranks > high)
+            p[:, label] = (above + share * (1 + at_least - above)) / (held.size + 1)
+        return p
 
     @cached_property
     def _of_label(self) -> list[tuple[NDArray[np.float64], NDArray[np.intp], int, int]]:

@@ -134,9 +134,9 @@ def label_shift_weights(
     classes = int(check_same("number of classes", source=source.n_classes, target=target.n_classes) or 0)
     labels = as_labels(source.labels, "labels", n_classes=classes)
     joint = np.bincount(source.predictions * classes + labels, minlength=classes**2).reshape(classes, classes)
-    said = np.bincount(target.predictions, minlength=classes)
+    predicted = np.bincount(target.predictions, minlength=classes)
     _check_solvable(joint)
-    weights = np.maximum(np.linalg.solve(joint / source.n, said / target.n), 0)
+    weights = np.maximum(np.linalg.solve(joint / source.n, predicted / target.n), 0)
     if not weights.any():
         raise InputError("every weight is 0: the predictions on target cannot come from the classes of source.")
     shares = joint.sum(axis=0) / source.n
@@ -144,7 +144,7 @@ def label_shift_weights(
     for i in range(resamples):
         drawn = rng.multinomial(source.n, joint.ravel() / source.n).reshape(classes, classes) / source.n
         try:
-            least[i] = most[i] = np.linalg.solve(drawn, rng.multinomial(target.n, said / target.n) / target.n)
+            least[i] = most[i] = np.linalg.solve(drawn, rng.multinomial(target.n, predicted / target.n) / target.n)
         except np.linalg.LinAlgError:  # a class that this sample never drew: its weight could be anything
             least[i], most[i] = 0.0, np.inf
     return LabelShift(

@@ -45,17 +45,17 @@ def case_p_values(
     >>> case_p_values(calibration=[1, 2, 3, 4], satisfied=[True, True, False, False], test=[0, 3, 9])
     array([0.2, 0.4, 0.6])
     """
-    known, holds = as_vector(calibration, "calibration", allow_infinite=True), as_mask(satisfied, "satisfied")
-    n = same_length(calibration=known, satisfied=holds)
-    asked = as_comparable(test, "test")
-    if asked.ndim != 1:
-        raise InputError(f"test must be a vector, got shape {asked.shape}.")
-    failing = np.sort(known[~holds])
-    up_to = np.searchsorted(failing, asked, side="right")
+    scores, holds = as_vector(calibration, "calibration", allow_infinite=True), as_mask(satisfied, "satisfied")
+    n = same_length(calibration=scores, satisfied=holds)
+    tests = as_comparable(test, "test")
+    if tests.ndim != 1:
+        raise InputError(f"test must be a vector, got shape {tests.shape}.")
+    failing = np.sort(scores[~holds])
+    up_to = np.searchsorted(failing, tests, side="right")
     if rng is None:
         return np.asarray((up_to + 1) / (n + 1))
-    below = np.searchsorted(failing, asked, side="left")
-    return np.asarray((below + as_rng(rng).random(asked.size) * (1 + up_to - below)) / (n + 1))
+    below = np.searchsorted(failing, tests, side="left")
+    return np.asarray((below + as_rng(rng).random(tests.size) * (1 + up_to - below)) / (n + 1))
 
 
 def select_cases(

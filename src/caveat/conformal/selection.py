@@ -7,7 +7,7 @@ $\hat\pi_0 = (1 + \#\{p_j > \lambda\}) / (m (1 - \lambda))$, at most 1 (Storey, 
 
 Marginal conformal p-values share their calibration set and are positively dependent, so the false discovery rate stays
 at or below q: Bates, Candes, Lei, Romano and Sesia, Annals of Statistics 51(1), 2023. With calibration-conditional
-p-values it does so for the calibration set at hand, with probability 1 - delta.
+p-values it does so for this calibration set, with probability 1 - delta.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def select_outliers_from(
     array([False, False,  True,  True,  True])
     """
     if delta is None:
-        found = marginal_p_values(calibration=calibration, test=test)
+        p = marginal_p_values(calibration=calibration, test=test)
     else:
-        found = conditional_p_values(calibration=calibration, test=test, delta=delta)
-    return select_outliers(found, q, method)
+        p = conditional_p_values(calibration=calibration, test=test, delta=delta)
+    return select_outliers(p, q, method)

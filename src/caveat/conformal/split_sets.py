@@ -242,18 +242,18 @@ class SplitSets:
         tau = draws.random(outputs.n) if draws is not None and smoothed in (None, True) else None
         if smoothed and draws is None:
             raise InputError("smoothed p-values need rng, a numpy.random.Generator or a seed, which is None.")
-        rule, found = self.nonconformity.fine, np.empty((outputs.n, self.n_classes_))
+        rule, p = self.nonconformity.fine, np.empty((outputs.n, self.n_classes_))
         for rows, probs in probability_blocks(outputs, self._source):
             scores, here = rule.of_all(probs, u[rows]), None if tau is None else tau[rows]
             if self._ranked is not None:
-                found[rows] = self._ranked.p_values(scores, TopK().of_all(probs, u[rows]).astype(np.intp), here)
+                p[rows] = self._ranked.p_values(scores, TopK().of_all(probs, u[rows]).astype(np.intp), here)
             elif own is not None and self._weighted is not None:
-                found[rows] = self._weighted.p_values(scores, own[rows], here)
+                p[rows] = self._weighted.p_values(scores, own[rows], here)
             elif self._column_group is not None:
-                found[rows] = self.grouped_.column_p_values(scores, self._column_group, here)
+                p[rows] = self.grouped_.column_p_values(scores, self._column_group, here)
             else:
-                found[rows] = self.grouped_.p_values(scores, None if number is None else number[rows], here)
-        return found
+                p[rows] = self.grouped_.p_values(scores, None if number is None else number[rows], here)
+        return p
 
     # -- the parts ----------------------------------------------------------------------------------------------------
 
@@ -326,15 +326,15 @@ class SplitSets:
     def _randomisation(self, n: int, rng: np.random.Generator | None) -> NDArray[np.float64]:
         return rng.random(n) if rng is not None and self.nonconformity.randomised else np.ones(n)
 
-    def _groups(self, outputs: Outputs, given: Any) -> NDArray[Any] | None:
-        """The group of each row: given, or from the callable; None where there are no groups of rows."""
+    def _groups(self, outputs: Outputs, groups: Any) -> NDArray[Any] | None:
+        """The group of each row: as given, or from the callable; None where there are no groups of rows."""
         if self.by is None or self._by is not None:
             return None
         if callable(self.by):
-            given = self.by(outputs)
-        if given is None:
+            groups = self.by(outputs)
+        if groups is None:
             raise InputError("sets calibrated by an array of groups need groups=, the group of each row.")
-        return as_groups(given, "groups", outputs.n)
+        return as_groups(groups, "groups", outputs.n)
 
     def _ready(
         self,

@@ -66,15 +66,15 @@ def weighted_quantile(scores: ArrayLike, alpha: float, *, weights: ArrayLike, te
     """
     values = as_vector(scores, "scores", allow_infinite=True)
     own = as_number(test_weight, "test_weight", least=0, most=sys.float_info.max)
-    known = WeightedScores.of(values, as_weights(weights, "weights", scores=values))
-    found = float(known.thresholds(np.array([own]), alpha)[0])
-    if found == math.inf and known.scores[-1] < math.inf:
+    weighted = WeightedScores.of(values, as_weights(weights, "weights", scores=values))
+    threshold = float(weighted.thresholds(np.array([own]), alpha)[0])
+    if threshold == math.inf and weighted.scores[-1] < math.inf:
         warnings.warn(
             f"the test point holds more than alpha = {alpha} of all weight: the threshold is infinite.",
             CaveatWarning,
             stacklevel=2,
         )
-    return found
+    return threshold
 
 
 def weighted_p_values(
@@ -108,13 +108,13 @@ def weighted_p_values(
     >>> weighted_p_values(calibration=[1, 2, 3], test=[2.5], calibration_weights=[1, 1, 2], test_weights=[1])
     array([0.6])
     """
-    values, asked = as_vector(calibration, "calibration", allow_infinite=True), as_comparable(test, "test")
-    if asked.ndim not in (1, 2):
-        raise InputError(f"test must have shape (m,) or (m, C), got {asked.shape}.")
-    known = WeightedScores.of(values, as_weights(calibration_weights, "calibration_weights", calibration=values))
-    own = as_test_weights(test_weights, "test_weights", asked.shape)
-    tau = None if rng is None else np.asarray(as_rng(rng).random(asked.shape[0]))
-    return known.p_values(asked, own, tau)
+    values, tests = as_vector(calibration, "calibration", allow_infinite=True), as_comparable(test, "test")
+    if tests.ndim not in (1, 2):
+        raise InputError(f"test must have shape (m,) or (m, C), got {tests.shape}.")
+    weighted = WeightedScores.of(values, as_weights(calibration_weights, "calibration_weights", calibration=values))
+    own = as_test_weights(test_weights, "test_weights", tests.shape)
+    tau = None if rng is None else np.asarray(as_rng(rng).random(tests.shape[0]))
+    return weighted.p_values(tests, own, tau)
 
 
 def effective_n(weights: ArrayLike) -> float:
@@ -167,8 +167,8 @@ def shift_promise(weights: ArrayLike, alpha: float) -> Promise:
 class WeightedScores:
     """Calibration scores in ascending order, each with its weight. ``mass`` is that at or above each, with a final 0.
 
-    >>> known = WeightedScores.of(np.array([3.0, 1.0, 2.0]), np.array([0.1, 5.0, 5.0]))
-    >>> known.thresholds(np.array([1.0, 10.0]), 0.25)
+    >>> weighted = WeightedScores.of(np.array([3.0, 1.0, 2.0]), np.array([0.1, 5.0, 5.0]))
+    >>> weighted.thresholds(np.array([1.0, 10.0]), 0.25)
     array([ 2., inf])
     """
 
@@ -193,16 +193,16 @@ class WeightedScores:
         return np.asarray(np.append(self.scores, math.inf)[place])
 
     def p_values(
-        self, asked: NDArray[np.float64], own: NDArray[np.float64], tau: NDArray[np.float64] | None = None
+        self, tests: NDArray[np.float64], own: NDArray[np.float64], tau: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """P-values of scores (m,) or (m, C) with weights that broadcast to them; ``tau`` (m,) smooths, None: 1."""
         mass, mine = self._factors(own)
-        at_least = self.mass[np.searchsorted(self.scores, asked, side="left")] * mass
+        at_least = self.mass[np.searchsorted(self.scores, tests, side="left")] * mass
         total = self.mass[0] * mass + mine
         if tau is None:
             return np.asarray((at_least + mine) / total)
-        above = self.mass[np.searchsorted(self.scores, asked, side="right")] * mass
-        shared = tau.reshape(-1, *(1,) * (asked.ndim - 1))
+        above = self.mass[np.searchsorted(self.scores, tests, side="right")] * mass
+        shared = tau.reshape(-1, *(1,) * (tests.ndim - 1))
         return np.asarray((above + shared * (at_least - above + mine)) / total)
 
     def _factors(self, own: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

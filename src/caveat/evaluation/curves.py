@@ -97,8 +97,8 @@ def histogram(samples: Mapping[str, Floats], bins: int = BINS) -> Histogram:
     The bins are of equal width. Where outliers lie so far out that half of the inliers would share half a bin, the
     bins widen away from the inliers (equal in asinh). The end bins hold what lies beyond.
 
-    >>> found = histogram({"inlier": np.array([0.0, 1, 2, 3]), "a": np.array([2.5, 4])}, bins=4)
-    >>> found.edges.round(2).tolist(), found.shares["a"].tolist()
+    >>> bins = histogram({"inlier": np.array([0.0, 1, 2, 3]), "a": np.array([2.5, 4])}, bins=4)
+    >>> bins.edges.round(2).tolist(), bins.shares["a"].tolist()
     ([0.02, 1.01, 2.0, 3.0, 3.99], [0.0, 0.0, 0.5, 0.5])
     """
     inlier = next(iter(samples.values()))

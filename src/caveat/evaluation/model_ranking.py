@@ -94,7 +94,7 @@ def _rows(scores: _Values, answers: Answers, method: str, models: list[str]) -> 
     own = {o for m, s, role, o, name in scores if (m, s, role, name) == (model, seed, "outlier", method)}
     sizes = {o: {scores[m, seed, "outlier", o, method].size if (m, seed, "outlier", o, method) in scores else -1
                  for m in models} for o in sorted(own)}  # fmt: skip
-    shared = {o: scores[model, seed, "outlier", o, method] for o, found in sizes.items() if len(found) == 1}
+    shared = {o: scores[model, seed, "outlier", o, method] for o, lengths in sizes.items() if len(lengths) == 1}
     return ModelRows(scores[model, seed, "inlier", "", method], right, None, shared)
 
 
@@ -102,14 +102,14 @@ def _over_seeds(
     by_seed: list[dict[str, ModelRows]], models: list[str], questions: list[str] | None, alpha: float
 ) -> dict[str, Comparison]:
     """Every seed is a block; questions that a model cannot be asked in some seed are left out."""
-    found = {}
+    rankings = {}
     for question in questions or HIGHER_IS_BETTER:
         values = np.array([[_value(rows[model], question) for model in models] for rows in by_seed])
         if np.isfinite(values).all():
             ranked = compare(values, alpha, not HIGHER_IS_BETTER[question], methods=models)
             means = dict(zip(models, values.mean(axis=0).tolist(), strict=True))
-            found[question] = replace(ranked, what="models", values=means)
-    return found
+            rankings[question] = replace(ranked, what="models", values=means)
+    return rankings
 
 
 def _value(rows: ModelRows, question: str) -> float:

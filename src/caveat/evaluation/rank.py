@@ -37,8 +37,8 @@ def rank_methods(placements: Mapping[str, Placements], *, alpha: float = 0.05) -
     >>> good = Placements.of(inlier=inlier, outliers=[outlier])
     >>> same = Placements.of(inlier=2 * inlier, outliers=[2 * outlier])
     >>> poor = Placements.of(inlier=inlier, outliers=[rng.normal(1, size=400)])
-    >>> found = rank_methods({"poor": poor, "good": good, "same": same})
-    >>> found.layers, found.rank("same"), found.rank("poor")
+    >>> ranking = rank_methods({"poor": poor, "good": good, "same": same})
+    >>> ranking.layers, ranking.rank("same"), ranking.rank("poor")
     ((('good', 'same'), ('poor',)), 1, 3)
     """
     areas = {name: placed.auroc for name, placed in placements.items()}

@@ -177,12 +177,12 @@ class Guard:
 
     def _check_roles(self, calibration: Outputs) -> None:
         marks = _fingerprints(calibration)
-        for role, known in self.splits_.items():
-            if role != "calibration" and known["sha256"] == marks["sha256"]:
+        for role, kept in self.splits_.items():
+            if role != "calibration" and kept["sha256"] == marks["sha256"]:
                 raise InputError(f"{role} and calibration are the same {calibration.n} rows. "
                                  "Give each role data of its own.")  # fmt: skip
         check_roles({"train": self._train, "calibration": calibration})
-        self.splits_ = {role: known for role, known in self.splits_.items() if role == "train"}
+        self.splits_ = {role: kept for role, kept in self.splits_.items() if role == "train"}
         self.splits_["calibration"] = marks
 
     def _split(self, calibration: Outputs, seed: int) -> NDArray[np.bool_]:

@@ -75,9 +75,9 @@ def sources_in(
     sources = {}
     for field, name in mapped.items():
         if name not in made:
-            known = ", ".join(value.name for value in parent.proto.graph.output)
+            listed = ", ".join(value.name for value in parent.proto.graph.output)
             raise InputError(f"the guard reads {field}, and the model has no tensor {name!r}. Name it with "
-                             f"outputs={{{field!r}: ...}}; outputs of the model: {known}.")  # fmt: skip
+                             f"outputs={{{field!r}: ...}}; outputs of the model: {listed}.")  # fmt: skip
         kind, shape = FLOAT, None
         if name in parent.values:
             tensor = parent.values[name].type.tensor_type

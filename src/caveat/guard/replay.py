@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Verdict = Literal["", "as chance allows", "above", "below"]
 DELTA = 0.05  # allowed failure of each interval and verdict of a replay
-SMALL = 0.05  # a small p-value: about so many rows of a quiet stream have one
+SMALL = 0.05  # a small p-value: about this share of a quiet stream has one
 BARS = 20  # of the p-value histogram; the first one is p <= 0.05
 _DRAWN = 300  # stretches of a stream of which a figure shows the peaks
 _INTERVALS = 120  # along the live error
@@ -118,7 +118,7 @@ class LiveError:
 @final
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """What a stream of rows showed: verdicts, promises beside what was measured, drift."""
+    """What a stream of rows showed: verdicts, promises next to what was measured, drift."""
 
     title: str
     guard: Guard

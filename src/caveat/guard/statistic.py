@@ -59,5 +59,7 @@ def combined(
     >>> combined([np.array([5.0]), np.array([0.0])], [np.arange(3.0), np.arange(3.0)], "min").round(3)
     array([1.386])
     """
-    logs = np.log([p_values(calibration=known, test=score) for known, score in zip(references, values, strict=True)])
+    logs = np.log(
+        [p_values(calibration=reference, test=score) for reference, score in zip(references, values, strict=True)]
+    )
     return np.asarray(-logs.mean(axis=0) if how == "fisher" else -logs.min(axis=0))

@@ -162,8 +162,8 @@ def rank_ss(*, sizes: ArrayLike, ranks: ArrayLike, edges: tuple[int, ...] = RANK
     """
     size, rank = as_vector(sizes, "sizes"), as_vector(ranks, "ranks")
     same_length(sizes=size, ranks=rank)
-    number = _in_strata(rank, edges, "ranks")
-    means = bin_means(rank, number, len(edges)), bin_means(size, number, len(edges))
+    number, bins = _in_strata(rank, edges, "ranks")
+    means = bin_means(rank, number, bins), bin_means(size, number, bins)
     used = ~np.isnan(means[0])
     r2 = float(signed_r2(means[0][used], means[1][used]))
     if np.isnan(r2):
@@ -274,13 +274,14 @@ def _with_labels(probs: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDA
 def _worst_stratum(covered: ArrayLike, name: str, values: ArrayLike, edges: tuple[int, ...], alpha: float) -> float:
     hits, by = as_mask(covered, "covered"), as_vector(values, name)
     same_length(**{"covered": hits, name: by})
-    return worst_violation(hits, _in_strata(by, edges, name), len(edges), as_level(alpha, "alpha"))
+    return worst_violation(hits, *_in_strata(by, edges, name), as_level(alpha, "alpha"))
 
 
-def _in_strata(values: NDArray[np.float64], edges: tuple[int, ...], name: str) -> NDArray[np.intp]:
+def _in_strata(values: NDArray[np.float64], edges: tuple[int, ...], name: str) -> tuple[NDArray[np.intp], int]:
+    """The stratum of each value, and how many strata there are."""
     edges = tuple(as_count(edge, "edges", least=0) for edge in as_list(edges, "edges"))
     if list(edges) != sorted(set(edges)):
         raise InputError(f"edges must rise strictly, got {edges}.")
     number = strata(values, edges)
     check_each(values, number >= 0, name, f"be at least the first edge {edges[0]}")
-    return number
+    return number, len(edges)

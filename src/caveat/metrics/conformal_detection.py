@@ -135,7 +135,7 @@ def conformal_fpr_at_tpr(
     positive
         Which class is positive; both conventions are in use, see ``fpr_at_tpr``.
     ood
-        ``"sample"``: for the outliers at hand. ``"population"``: for the distribution they are drawn from, with half of
+        ``"sample"``: for these outliers. ``"population"``: for the distribution they are drawn from, with half of
         delta spent on an exact binomial bound of their share.
 
     Examples
@@ -161,7 +161,7 @@ def _bound_outlier_positive(
     value = float(band.empirical(threshold))
     if outlier_delta == 0:
         return value, float(band.lower(threshold)), float(band.upper(threshold))
-    # The threshold that catches tpr of all such outliers lies between two order statistics of those at hand.
+    # The threshold that catches tpr of all such outliers lies between two order statistics of these.
     m = outlier.size
     missed = safe_rank(m, 1 - tpr, outlier_delta) if tpr < 1 else 0  # it is at or above the missed-th smallest
     caught = safe_rank(m, tpr, outlier_delta) if tpr < 1 else m  # and at or below the caught-th largest
@@ -188,16 +188,16 @@ def _bet(inlier: ArrayLike, outlier: ArrayLike, delta: float, ood: str, two_side
     """Bounds of this one number: of the mean over inliers of the share of outliers above them."""
     check_known(ood, ("sample", "population"), "ood")
     delta = as_level(delta, "delta")
-    asked = as_vector(outlier, "outlier", allow_infinite=True)
-    shares = share_above(as_vector(inlier, "inlier", allow_infinite=True), asked)
+    outliers = as_vector(outlier, "outlier", allow_infinite=True)
+    shares = share_above(as_vector(inlier, "inlier", allow_infinite=True), outliers)
     if ood == "sample":
         return mean_bounds(shares, delta=delta, two_sided=two_sided, rng=rng)
-    found = mean_bounds(shares, delta=delta / 2, two_sided=two_sided, rng=rng)
+    bounds = mean_bounds(shares, delta=delta / 2, two_sided=two_sided, rng=rng)
     # Given all inliers, AUROC is a mean over outliers, too. Its sample value is known up to the bounds above.
-    m, side = asked.size, delta / (4 if two_sided else 2)
+    m, side = outliers.size, delta / (4 if two_sided else 2)
     return replace(
-        found, lower=hoeffding_lower(found.lower, m, side), upper=1 - hoeffding_lower(1 - found.upper, m, side),
-        level=1 - delta, n=found.n + m, method=found.method.replace("betting", "betting and Hoeffding"),
+        bounds, lower=hoeffding_lower(bounds.lower, m, side), upper=1 - hoeffding_lower(1 - bounds.upper, m, side),
+        level=1 - delta, n=bounds.n + m, method=bounds.method.replace("betting", "betting and Hoeffding"),
     )  # fmt: skip
 
 

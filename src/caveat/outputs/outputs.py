@@ -80,10 +80,10 @@ class Outputs:
 
     Examples
     --------
-    >>> said = Outputs(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], labels=[0, 1, 1])
-    >>> said.predictions, said.correct
+    >>> outputs = Outputs(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], labels=[0, 1, 1])
+    >>> outputs.predictions, outputs.correct
     (array([0, 1, 0]), array([ True,  True, False]))
-    >>> said[1:]
+    >>> outputs[1:]
     Outputs(n=2, logits 2x2 float64, labels 2)
     """
 

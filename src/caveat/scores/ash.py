@@ -51,9 +51,9 @@ class ASH(Score):
     Examples
     --------
     >>> from caveat import Head
-    >>> said = Outputs(features=[[3.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]],
+    >>> outputs = Outputs(features=[[3.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]],
     ...                head=Head([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0]]))
-    >>> {v: ASH(v, percentile=50).score(said).round(2).tolist() for v in ("p", "b", "s")}
+    >>> {v: ASH(v, percentile=50).score(outputs).round(2).tolist() for v in ("p", "b", "s")}
     {'p': [-3.13, -1.81], 'b': [-2.69, -3.13], 's': [-8.16, -11.08]}
     """
 
@@ -90,9 +90,9 @@ class Scale(Score):
     Examples
     --------
     >>> from caveat import Head
-    >>> said = Outputs(features=[[3.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]],
+    >>> outputs = Outputs(features=[[3.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]],
     ...                head=Head([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0]]))
-    >>> Scale(percentile=50).score(said).round(2)
+    >>> Scale(percentile=50).score(outputs).round(2)
     array([ -8.16, -22.17])
     """
 

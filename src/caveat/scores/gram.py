@@ -91,9 +91,9 @@ class Gram(Score):
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> said = Outputs(layers={"conv": rng.random((60, 3, 4))}, logits=rng.normal(size=(60, 2)))
+    >>> outputs = Outputs(layers={"conv": rng.random((60, 3, 4))}, logits=rng.normal(size=(60, 2)))
     >>> odd = Outputs(layers={"conv": 2 * rng.random((1, 3, 4))}, logits=[[1.0, 0.0]])
-    >>> bool(Gram().fit(said).score(odd)[0] > 0), Gram().fit(said).score(said).max()
+    >>> bool(Gram().fit(outputs).score(odd)[0] > 0), Gram().fit(outputs).score(outputs).max()
     (True, np.float64(0.0))
     """
 

@@ -65,10 +65,10 @@ class MaxLogitPNorm(Score):
         self.p_ = _best_exponent(train) if self.p is None else self.p
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        return _strangeness(np.array(block.logits, dtype=np.float64), self.p_)
+        return _score_with(np.array(block.logits, dtype=np.float64), self.p_)
 
 
-def _strangeness(logits: NDArray[np.float64], p: float | None) -> NDArray[np.float64]:
+def _score_with(logits: NDArray[np.float64], p: float | None) -> NDArray[np.float64]:
     """The score at one exponent; None: that of the softmax. Overwrites ``logits``."""
     if p is None:
         return log_complement(logits)
@@ -92,7 +92,7 @@ def _best_exponent(validation: Outputs) -> float | None:
     for block in validation.blocks(("logits", "labels")):
         correct.append(np.asarray(block.correct))
         for p in candidates:
-            parts[p].append(_strangeness(np.array(block.logits, dtype=np.float64), p))
+            parts[p].append(_score_with(np.array(block.logits, dtype=np.float64), p))
     right = np.concatenate(correct)
     if right.all() or not right.any():
         kind = "right" if right.all() else "wrong"

@@ -90,8 +90,8 @@ class MCMutualInformation(Score):
     Examples
     --------
     >>> agree, differ = [[2.0, 0.0], [2.0, 0.0]], [[9.0, 0.0], [0.0, 9.0]]
-    >>> said = Outputs(mc_logits=np.stack([agree, differ], axis=1))
-    >>> MCMutualInformation().score(said).round(3)
+    >>> outputs = Outputs(mc_logits=np.stack([agree, differ], axis=1))
+    >>> MCMutualInformation().score(outputs).round(3)
     array([0.   , 0.692])
     """
 

@@ -78,8 +78,8 @@ def score_all(
 
     Examples
     --------
-    >>> said = Outputs(logits=[[9.0, 0.0], [0.0, 0.0]])
-    >>> {name: values.round(2).tolist() for name, values in score_all(None, said, ["msp", "energy"]).items()}
+    >>> outputs = Outputs(logits=[[9.0, 0.0], [0.0, 0.0]])
+    >>> {name: values.round(2).tolist() for name, values in score_all(None, outputs, ["msp", "energy"]).items()}
     {'msp': [-1.0, -0.5], 'energy': [-9.0, -0.69]}
     """
     chosen: Mapping[str, Score]

@@ -100,8 +100,8 @@ def tune(
 
     Examples
     --------
-    >>> said = Outputs(logits=[[3.0, 0.0, 0.0], [2.0, 1.9, -9.0], [2.0, 0.5, 0.5]], labels=[0, 1, 0])
-    >>> best = tune("gen", {"gamma": [0.1, 0.9]}, validation=said)
+    >>> outputs = Outputs(logits=[[3.0, 0.0, 0.0], [2.0, 1.9, -9.0], [2.0, 0.5, 0.5]], labels=[0, 1, 0])
+    >>> best = tune("gen", {"gamma": [0.1, 0.9]}, validation=outputs)
     >>> best.score, [(trial.params["gamma"], round(trial.value, 3)) for trial in best.table]
     (GEN(gamma=0.9, top=100), [(0.1, 0.278), (0.9, 0.056)])
     """

@@ -42,7 +42,7 @@ def read_models(
     models: Mapping[str, Any], scores: Mapping[str, str | Score], outliers: Mapping[str, Any] | None = None
 ) -> dict[str, ModelRows]:
     """Scores and answers of models of the same rows; InputError where the rows cannot be the same."""
-    found: dict[str, ModelRows] = {}
+    rows: dict[str, ModelRows] = {}
     for name, model in models.items():
         score = scores[name]
         made = make(score) if isinstance(score, str) else as_kind(score, Score, "score")
@@ -50,17 +50,17 @@ def read_models(
         if isinstance(model, Outputs):
             demand(model, "correct", who="a comparison of models", name=name)
             values = as_vector(made.score(model), f"the score of {name}")
-            found[name] = ModelRows(values, np.asarray(model.correct), model.labels, outside)
+            rows[name] = ModelRows(values, np.asarray(model.correct), model.labels, outside)
         else:
             hint = "Give Outputs with labels, or (score, correct)."
             pair = as_kind(model, (tuple, list), name, what="caveat.Outputs or a pair of arrays", hint=hint)
-            found[name] = ModelRows(*scored_answers(*as_pair(pair, name)), None, outside)
-    _check_rows(found)
-    return found
+            rows[name] = ModelRows(*scored_answers(*as_pair(pair, name)), None, outside)
+    _check_rows(rows)
+    return rows
 
 
-def _outliers(given: Any, score: Score, name: str) -> dict[str, NDArray[np.float64]]:
-    sets = given if isinstance(given, Mapping) else {"outliers": given}
+def _outliers(outliers: Any, score: Score, name: str) -> dict[str, NDArray[np.float64]]:
+    sets = outliers if isinstance(outliers, Mapping) else {"outliers": outliers}
     if not sets:
         raise InputError(f"outliers of {name} must hold at least one set, got none.")
     return {

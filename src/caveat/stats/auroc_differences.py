@@ -53,12 +53,12 @@ def auroc_differences(
     auroc 0.930 against 0.852: 0.078 [0.071, 0.088] (95 % betting, 1 pair, n = 2000), p = 1.05e-25
     """
     delta = as_level(delta, "delta")
-    known, asked = (_table(side, name) for side, name in ((inlier, "inlier"), (outlier, "outlier")))
-    if known.keys() != asked.keys():
+    inside, outside = (_table(side, name) for side, name in ((inlier, "inlier"), (outlier, "outlier")))
+    if inside.keys() != outside.keys():
         raise InputError(
-            f"inlier and outlier must hold the same scores, got {', '.join(known)} and {', '.join(asked)}."
+            f"inlier and outlier must hold the same scores, got {', '.join(inside)} and {', '.join(outside)}."
         )
-    shares = {name: share_above(values, asked[name]) for name, values in known.items()}
+    shares = {name: share_above(values, outside[name]) for name, values in inside.items()}
     pairs = list(combinations(shares, 2))
     each = delta / len(pairs)
     method = f"betting, {len(pairs)} pair{'s' * (len(pairs) > 1)}"

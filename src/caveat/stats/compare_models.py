@@ -79,9 +79,9 @@ def compare_models(
     models = read_models(
         dict(zip(names, (a, b), strict=True)), dict(zip(names, as_pair(scores, "score"), strict=True)), outliers
     )
-    asked, left_out = askable(models, questions)
-    found = paired_tests(models, asked, delta=alpha, rng=rng, resamples=resamples)
-    tests = tuple(found[question][names] for question in asked)
+    able, left_out = askable(models, questions)
+    by_question = paired_tests(models, able, delta=alpha, rng=rng, resamples=resamples)
+    tests = tuple(by_question[question][names] for question in able)
     adjusted = holm([test.p_value for test in tests])
     return ModelComparison(names, tests, tuple(adjusted.tolist()), alpha, models[names[0]].score.size, left_out)
 

@@ -72,9 +72,9 @@ def rank_rows(
     models: Mapping[str, ModelRows], questions: Sequence[str] | None, *, alpha: float, rng: Rng, resamples: int
 ) -> dict[str, Comparison]:
     """The same from scores and answers that were read already."""
-    asked, _ = askable(models, questions)
-    found = paired_tests(models, asked, delta=alpha, rng=rng, resamples=resamples)
-    return {question: _ranking(question, tests, alpha) for question, tests in found.items()}
+    able, _ = askable(models, questions)
+    by_question = paired_tests(models, able, delta=alpha, rng=rng, resamples=resamples)
+    return {question: _ranking(question, tests, alpha) for question, tests in by_question.items()}
 
 
 def _ranking(question: str, tests: Mapping[tuple[str, str], PairedTest], alpha: float) -> Comparison:
