@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -47,7 +47,7 @@ def fit(
     delta: Annotated[float, typer.Option(help="Allowed failure of each promise.")] = 0.05,
     confidence: Annotated[str, typer.Option(help="Score that decides whether to abstain.")] = "msp",
     combine: Annotated[
-        Literal["fisher", "min"], typer.Option(help="How several scores become one: mean of -log p, or smallest p.")
+        str, typer.Option(help="How several scores become one: fisher (mean of -log p) or min (smallest p).")
     ] = "fisher",
     seed: Annotated[int, typer.Option(min=0, help="Splits the calibration rows where scores are combined.")] = 0,
 ) -> None:

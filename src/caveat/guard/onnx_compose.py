@@ -110,7 +110,9 @@ def compose(parent: Parent, sources: Mapping[str, Source], part: Any) -> Any:
     ours = [value.name for value in part.graph.output]
     taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
     if taken & set(ours):
+        inputs = [value.name for value in model.graph.input]
         model = add_prefix(model, _PREFIX, rename_inputs=False)
+        _restore_inputs(model.graph, inputs)
         kept, names = [_PREFIX + name for name in kept], {field: _PREFIX + name for field, name in names.items()}
     for entry in part.metadata_props:
         for own in [own for own in model.metadata_props if own.key == entry.key]:
@@ -120,6 +122,15 @@ def compose(parent: Parent, sources: Mapping[str, Source], part: Any) -> Any:
                             producer_name="caveat", producer_version=part.producer_version)  # fmt: skip
     except (ValueError, onnx.checker.ValidationError) as error:
         raise InputError(f"the model cannot be composed with the guard ({error}).") from None
+
+
+def _restore_inputs(graph: Any, names: list[str]) -> None:
+    """Give the inputs their names back: onnx before 1.17 renames them although it is told not to."""
+    changed = {value.name: name for value, name in zip(graph.input, names, strict=True) if value.name != name}
+    for value in graph.input:
+        value.name = changed.get(value.name, value.name)
+    for node in graph.node:
+        node.input[:] = [changed.get(name, name) for name in node.input]
 
 
 def _opset(proto: Any) -> int:
