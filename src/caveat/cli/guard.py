@@ -33,7 +33,9 @@ File = Annotated[Path, typer.Argument(metavar="OUTPUTS", help="Outputs of the mo
 
 def fit(
     out: Annotated[Path, typer.Argument(help="Folder for the guard.")],
-    calibration: Annotated[Path, typer.Option(help="Outputs on held-out inliers, with labels for sets and risk.")],
+    calibration: Annotated[
+        Path | None, typer.Option(help="Outputs on held-out inliers, with labels for sets and risk. Required.")
+    ] = None,
     train: Annotated[Path | None, typer.Option(help="Outputs on training data, for scores that learn.")] = None,
     score: Annotated[
         list[str] | None, typer.Option(help="OOD score (default energy). Repeat it: the scores are combined.")
@@ -55,6 +57,8 @@ def fit(
 
     The calibration rows must neither have trained the model nor chosen the score.
     """
+    if calibration is None:
+        raise InputError("a guard needs calibration rows. Give them: --calibration calibration.npz.")
     check_folder(out)
     made = fitted_guard(
         score or ["energy"], calibration=calibration, train=train, seed=seed, sets=None if sets == "none" else sets,
