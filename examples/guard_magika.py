@@ -15,9 +15,8 @@ import argparse
 import numpy as np
 from magika_files import KNOWN, TYPES, UNKNOWN, FileTypes, files_here, invented, read, tokens
 
-from caveat import Outputs
 from caveat.guard import Guard, Verdicts
-from caveat.results import Estimate, proportion_interval
+from caveat.guard.replay import replay
 
 # Types that Magika knows and that are kept from the guard: nobody calibrated it on images, fonts or style sheets.
 HELD_OUT = (".png", ".svg", ".ttf", ".gz", ".css")
@@ -41,36 +40,28 @@ def shares(verdicts: Verdicts) -> str:
     return "".join(f"{count / len(verdicts):9.1%}" for count in verdicts.counts.values())
 
 
-def measured(verdicts: Verdicts, outputs: Outputs) -> dict[str, Estimate]:
-    """The rates that the promises are about, counted on inliers with labels."""
-    counted = {
-        "false alarms": verdicts.kind == "outlier",
-        "errors among the accepted": ~outputs.correct[verdicts.kind == "accept"],
-        "coverage": verdicts.sets.covers(outputs.labels),
-    }
-    return {what: proportion_interval(int(rows.sum()), rows.size) for what, rows in counted.items() if rows.size}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=60, help="most files of each suffix (default 60)")
     most = parser.parse_args().files
     rng = np.random.default_rng(0)
     here = different(files_here(most, rng))
-    known = [(c, KNOWN[s]) for s, found in here.items() if s in KNOWN and s not in HELD_OUT + AMBIGUOUS for c in found]
-    known = [known[i] for i in rng.permutation(len(known))]
+    labeled = [
+        (c, KNOWN[s]) for s, contents in here.items() if s in KNOWN and s not in HELD_OUT + AMBIGUOUS for c in contents
+    ]
+    labeled = [labeled[i] for i in rng.permutation(len(labeled))]
 
-    model, n = FileTypes(), len(known)
-    said = model([content for content, _ in known], [label for _, label in known])
-    train, calibration, test = said[: n // 3], said[n // 3 : 3 * n // 4], said[3 * n // 4 :]
+    model, n = FileTypes(), len(labeled)
+    outputs = model([content for content, _ in labeled], [label for _, label in labeled])
+    train, calibration, test = outputs[: n // 3], outputs[n // 3 : 3 * n // 4], outputs[3 * n // 4 :]
     # How far the features are from the directions in which known files differ. Magika is sure of random bytes, which
     # are a class to it, so that a threshold on its confidence would let them pass.
     guard = Guard("pca_error", false_alarm=0.05, risk=0.1, alpha=0.1).fit(train).calibrate(calibration)
     verdicts = guard(test)
-    print(f"{n} files of {len({label for _, label in known})} types: {train.n} to fit, {calibration.n} to calibrate, "
-          f"{test.n} to check. Magika names the type of the suffix for {said.correct.mean():.1%}.")  # fmt: skip
-    for promise in guard.promises:
-        print(f"{promise}\n    Measured: {measured(verdicts, test).get(promise.what, 'nothing')}")
+    print(f"{n} files of {len({label for _, label in labeled})} types: {train.n} to fit, {calibration.n} to calibrate, "
+          f"{test.n} to check. Magika names the type of the suffix for {outputs.correct.mean():.1%}.")  # fmt: skip
+    for measured in replay(guard, test).measured:
+        print(f"{measured.promise}\n    Measured: {measured.share or 'nothing'}")
 
     if not all(promise.holds for promise in guard.promises):
         print("Without a promise the outlier gate stops nothing and the abstain gate everything: give it more files.")
@@ -87,7 +78,9 @@ def main() -> None:
     print()
     for kind in ("accept", "abstain", "outlier"):
         for i in np.flatnonzero(verdicts.kind == kind)[:1]:
-            print(f"{known[3 * n // 4 + i][1]}, answer {TYPES[verdicts.predictions[i]]}: {kind}. {verdicts.reason(i)}")
+            print(
+                f"{labeled[3 * n // 4 + i][1]}, answer {TYPES[verdicts.predictions[i]]}: {kind}. {verdicts.reason(i)}"
+            )
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from caveat import Outputs
-from caveat.guard import Guard, Verdicts
-from caveat.results import Estimate, proportion_interval
+from caveat.guard import Guard
+from caveat.guard.replay import replay
 
 ANOTHER_PROCESS = """
 import sys
@@ -57,16 +57,6 @@ def strokes(n: int, rng: np.random.Generator) -> np.ndarray:
     return np.minimum(16, 2 * gaussian_filter(images, (0, 0.6, 0.6)))
 
 
-def measured(verdicts: Verdicts, outputs: Outputs) -> dict[str, Estimate]:
-    """The rates that the promises are about, counted on inliers with labels."""
-    counted = {
-        "false alarms": verdicts.kind == "outlier",
-        "errors among the accepted": ~outputs.correct[verdicts.kind == "accept"],
-        "coverage": verdicts.sets.covers(outputs.labels),
-    }
-    return {what: proportion_interval(int(rows.sum()), rows.size) for what, rows in counted.items() if rows.size}
-
-
 def main() -> None:
     rng = np.random.default_rng(0)
     digits = load_digits()
@@ -80,8 +70,8 @@ def main() -> None:
     guard.calibrate(parts["calibration"])
     verdicts = guard(parts["test"])
     print(f"{pipeline.score(digits.data[rows['test']], digits.target[rows['test']]):.1%} of the answers are right.")
-    for promise in guard.promises:
-        print(f"{promise}\n    Measured: {measured(verdicts, parts['test'])[promise.what]}")
+    for measured in replay(guard, parts["test"]).measured:
+        print(f"{measured.promise}\n    Measured: {measured.share or 'nothing'}")
 
     images = digits.images[rows["test"]]
     inputs = {
@@ -94,9 +84,9 @@ def main() -> None:
     by_probability = Guard("msp").fit(parts["train"]).calibrate(parts["calibration"])
     print(f"\n{'':30}{'accept':>9}{'abstain':>9}{'outlier':>9}   outlier by probability alone")
     for name, pixels in inputs.items():
-        said = outputs_of(pipeline, pixels)
-        cells = "".join(f"{count / said.n:9.1%}" for count in guard(said).counts.values())
-        print(f"{name:30}{cells}{by_probability(said).counts['outlier'] / said.n:9.1%}")
+        outputs = outputs_of(pipeline, pixels)
+        cells = "".join(f"{count / outputs.n:9.1%}" for count in guard(outputs).counts.values())
+        print(f"{name:30}{cells}{by_probability(outputs).counts['outlier'] / outputs.n:9.1%}")
     for kind in ("accept", "abstain", "outlier"):
         print(f"{kind}: {verdicts.reason(int(np.flatnonzero(verdicts.kind == kind)[0]))}")
 
@@ -116,7 +106,7 @@ def main() -> None:
     watch.update(guard(parts["test"][:300]))
     print(f"After {watch.rows} digits: {watch}")
     watch.update(guard(outputs_of(pipeline, turned(images[300:], angles))))
-    rung = min(alarm.alarmed_at for alarm in watch.alarms.values() if alarm.alarmed) - 300
+    rung = min(watch.alarmed_at.values()) - 300
     print(f"Then the camera turns, up to 15 degrees: {watch}")
     print(f"First alarm {rung} digits later, at {angles[rung - 1]:.1f} degrees")
 

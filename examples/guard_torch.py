@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from caveat import Outputs, data
-from caveat.guard import Guard, Verdicts
+from caveat.guard import Guard
+from caveat.guard.replay import replay
 from caveat.nn import extract
-from caveat.results import Estimate, proportion_interval
 from caveat.scores import KNN
 
 
@@ -42,25 +42,15 @@ def tensors(pixels: np.ndarray, labels: np.ndarray | None = None) -> list:
     return [images] if labels is None else [(images, torch.from_numpy(labels))]
 
 
-def measured(verdicts: Verdicts, outputs: Outputs) -> dict[str, Estimate]:
-    """The rates that the promises are about, counted on inliers with labels."""
-    counted = {
-        "false alarms": verdicts.kind == "outlier",
-        "errors among the accepted": ~outputs.correct[verdicts.kind == "accept"],
-        "coverage": verdicts.sets.covers(outputs.labels),
-    }
-    return {what: proportion_interval(int(rows.sum()), rows.size) for what, rows in counted.items() if rows.size}
-
-
 def main() -> None:
     rng = np.random.default_rng(0)
     digits = data.digits()
-    known = rng.permutation(np.flatnonzero(digits.labels < 8))
-    rows = dict(zip(("train", "calibration", "test"), np.split(known, [450, 1050]), strict=True))
+    low = rng.permutation(np.flatnonzero(digits.labels < 8))
+    rows = dict(zip(("train", "calibration", "test"), np.split(low, [450, 1050]), strict=True))
     loaders = {name: tensors(digits.pixels[i], digits.labels[i]) for name, i in rows.items()}
     model = trained(*loaders["train"][0])
     # The model speaks once; logits, features, labels and the last layer are plain arrays from here on.
-    said = {name: extract(model, loader) for name, loader in loaders.items()}
+    parts = {name: extract(model, loader) for name, loader in loaders.items()}
     strange = rng.permutation(np.flatnonzero(digits.labels >= 8))
     new_digits = extract(model, tensors(digits.pixels[strange]))
     noise = extract(model, tensors(data.noise(200, rng)))
@@ -70,14 +60,14 @@ def main() -> None:
     knn = KNN(k=5)
     scores = {"energy": "energy", "knn": knn, "both": ["energy", knn]}
     guards = {
-        name: Guard(score, false_alarm=0.05, risk=0.05, alpha=0.05).fit(said["train"]).calibrate(said["calibration"])
+        name: Guard(score, false_alarm=0.05, risk=0.05, alpha=0.05).fit(parts["train"]).calibrate(parts["calibration"])
         for name, score in scores.items()
     }
-    guard, test = guards["both"], said["test"]
+    guard, test = guards["both"], parts["test"]
     verdicts = guard(test)
     print(f"{test.correct.mean():.1%} of the answers on held-out digits are right.")
-    for promise in guard.promises:
-        print(f"{promise}\n    Measured: {measured(verdicts, test)[promise.what]}")
+    for measured in replay(guard, test).measured:
+        print(f"{measured.promise}\n    Measured: {measured.share or 'nothing'}")
 
     print(f"\nOutliers by score   {''.join(f'{name:>9}' for name in guards)}")
     for name, outputs in {"digits 0 to 7": test, "digits 8 and 9": new_digits, "noise": noise}.items():
@@ -89,20 +79,20 @@ def main() -> None:
         logits=np.concatenate([test.logits[:100], new_digits.logits[:100]]),
         features=np.concatenate([test.features[:100], new_digits.features[:100]]), head=test.head,
     )  # fmt: skip
-    selected = guard(batch, fdr=0.2).kind == "outlier"
+    selected = guard(batch, fdr=0.2).outliers
     print(f"\nBatch of 100 known and 100 new digits, false discovery rate 20 %: {selected.sum()} selected, "
           f"{selected[100:].sum()} of them new")  # fmt: skip
 
     # A stream: 200 known digits, then 4 in 10 are new. Labels of the accepted ones come later.
     watch = guard.watch(alpha=0.01)
     watch.update(guard(test[:200]))
-    watch.labels(~test.correct[:200][verdicts.kind[:200] == "accept"])
+    watch.labels(~test.correct[:200][verdicts.accepted[:200]])
     print(f"\nAfter 200 known digits: {watch}")
     mixed = rng.permutation(np.concatenate([rows["test"][200:], strange[:130]]))
     stream = guard(extract(model, tensors(digits.pixels[mixed])))
     watch.update(stream)
     print(f"Then 4 in 10 are 8 or 9: {watch}")
-    watch.labels((stream.predictions != digits.labels[mixed])[stream.kind == "accept"])
+    watch.labels((stream.predictions != digits.labels[mixed])[stream.accepted])
     print(f"Labels came later: {watch.risk}; alarms: {', '.join(watch.alarmed)}")
 
 

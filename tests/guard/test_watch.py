@@ -25,6 +25,19 @@ def test_a_quiet_stream_is_quiet_and_drift_is_named(guard, draw):
     assert "alarm" in repr(watch)
 
 
+@pytest.mark.filterwarnings("ignore:Nothing can be promised")
+def test_quiet_streams_raise_any_of_the_alarms_at_most_as_promised(draw):
+    rung = 0
+    for seed in range(150):
+        rng = np.random.default_rng([21, seed])
+        guard = Guard("energy", sets=None).calibrate(draw(rng, 100))
+        watch = guard.watch(alpha=0.1)
+        watch.update(guard(draw(rng, 800)))
+        assert watch.alarmed == tuple(watch.alarmed_at)
+        rung += bool(watch.alarmed)
+    assert rung / 150 <= 0.1 + 4 * np.sqrt(0.09 / 150)
+
+
 def test_a_changed_class_prior_is_found_by_the_class_stream(guard, draw):
     rng = np.random.default_rng(8)
     watch = guard.watch()

@@ -72,7 +72,7 @@ class SplitSets:
         shared equally by the groups, and thresholds are higher.
     nonempty
         Whether the most probable label joins a set that would be empty. Sets only grow, so every promise stays; an
-        empty set, which says that no label fits, is no longer told apart. P-values stay as they are.
+        empty set, which says that no label fits, can no longer be seen. P-values stay as they are.
 
     Examples
     --------
@@ -345,7 +345,7 @@ class SplitSets:
         *,
         smoothing: bool = False,
     ) -> tuple[NDArray[np.float64], NDArray[np.intp] | None, NDArray[np.float64] | None]:
-        """Randomisation, group number and weight of each row, or the reason why there is no answer."""
+        """Random number, group number and weight of each row; an error where these sets cannot judge the rows."""
         if not hasattr(self, "grouped_"):
             raise NotFittedError("SplitSets has no threshold yet. Call calibrate(outputs) before predict(...).")
         demand(outputs, who="SplitSets")

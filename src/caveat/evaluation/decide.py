@@ -109,8 +109,7 @@ class Decision:
         """The decision as plain values, for machines; a threshold that is not finite (nothing is promised) is None."""
         return {
             "score": str(self.method), "threshold": _finite(self.threshold), "reason": self.reason,
-            "promises": [vars(promise) | {"holds": promise.holds, "sentence": str(promise)}
-                         for promise in self.promises],
+            "promises": [promise.to_dict() for promise in self.promises],
             "measured_false_alarms": _plain(self.measured_false_alarms),
             "caught": [{"outlier": c.outlier, "regime": c.regime, "confirmed": c.confirmed} | _plain(c.share)
                        for c in self.caught],
