@@ -37,7 +37,8 @@ def check_command(words):
 def test_the_image_copies_what_exists_and_runs_without_privileges():
     steps = instructions()
     assert {word for word, _ in steps} <= {
-        "FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "EXPOSE", "ENV", "HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT", "CMD",
+        "FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "EXPOSE", "ENV", "HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT",
+        "CMD",
     }  # fmt: skip
     for word, rest in steps:
         if word == "COPY" and not rest.startswith("--from"):
