@@ -92,7 +92,7 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
                 raise Problem(415, f"labels are sent as {JSON}.")
             engine.admit()
             try:
-                counts = await engine.labels(_labels(json_object(body)))
+                counts = await engine.labels(_labels(json_object(body, limits.body_bytes)))
             finally:
                 engine.leave()
             return Response(orjson.dumps(counts), media_type=JSON)

@@ -12,6 +12,7 @@ from caveat.errors import InputError
 from caveat.guard import Guard
 from caveat.outputs import Head, Outputs
 from caveat.outputs.outputs import LAYER, SAMPLE_AXIS
+from caveat.serve.bodies import EXACT, too_large
 from caveat.serve.problems import Problem
 
 __all__ = ["Fields"]
@@ -74,8 +75,7 @@ class Fields:
                 width = self.widths.get(name) or array.size
                 raise Problem(422, f"{name} must have a row per input, shape (n, {width}), got {array.shape}. "
                               "Send one row as shape (1, ...).")  # fmt: skip
-            if array.dtype.kind != "f":
-                kept[name] = array.astype(np.float64)
+            kept[name] = _as_floats(array, name)
         layers = {name.removeprefix(LAYER): kept.pop(name) for name in list(kept) if name.startswith(LAYER)}
         fields: dict[str, Any] = dict(kept)
         try:
@@ -99,6 +99,17 @@ class Fields:
             else:
                 raise Problem(422, f"the guard needs {_listed(self.widths)}, got {_listed(arrays) or 'nothing'}.")
         return kept
+
+
+def _as_floats(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Floats as they are, whole numbers as float64 where they stay what they are."""
+    if array.dtype.kind == "f":
+        return array
+    wrong = (array > EXACT) | (array < -EXACT)
+    if wrong.any():
+        place = np.unravel_index(int(wrong.argmax()), array.shape)
+        raise too_large(name, int(place[0]), int(array[place]))
+    return array.astype(np.float64)
 
 
 def _listed(names: Iterable[str]) -> str:
