@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.serve.conftest import draw
 
 from caveat import Guard, Head, Outputs
 from caveat.serve.fields import Fields
 from caveat.serve.problems import Problem
-from tests.serve.conftest import draw
 
 HEAD = Head(np.eye(3, 8), np.zeros(3))
 

@@ -107,7 +107,7 @@ def _column(chunks: Any, name: str) -> NDArray[Any]:
     import pyarrow as pa
 
     column = pa.concat_arrays(chunks.chunks) if chunks.num_chunks else pa.array([], chunks.type)
-    values, shape = column, (len(column),)
+    values, width = column, 1
     if column.type.num_fields:  # lists
         values = column.flatten()
         if pa.types.is_fixed_size_list(column.type):
@@ -117,9 +117,9 @@ def _column(chunks: Any, name: str) -> NDArray[Any]:
             width = int(lengths[0]) if lengths.size else 0
             if (lengths != width).any():
                 raise Problem(422, f"the rows of the column {name[:100]!r} must have the same length.")
-        shape = (len(column), width)
     if column.null_count or values.null_count:
         raise Problem(422, f"the column {name[:100]!r} has nulls. Send numbers.")
-    if 0 in shape:
+    if not len(column) or not width:
         raise Problem(422, f"the column {name[:100]!r} must hold at least one row and one number a row.")
+    shape = (len(column), width) if column.type.num_fields else (len(column),)
     return settled(values.to_numpy(zero_copy_only=False).reshape(shape))

@@ -39,6 +39,7 @@ _ORDER = re.compile(r"'fortran_order':(True|False)")
 _NUMBERS = re.compile(r"[<>|=]?(f[248]|[iu][1248])")  # floats of 16, 32 and 64 bits, and integers
 _CENTRAL = b"PK\x01\x02"  # begins each entry of the directory of an archive
 _LIST, _NUMBER, _SIGN = 100, 32, 50  # bytes of Python for a list, a number in it, and for each sign of JSON at most
+_MOST = 32 * 2**20  # bytes of the arrays in a body, where the caller does not say
 _JSON_ROOM = 4  # times the limit for arrays: what a JSON body may take while it is read
 
 
@@ -184,7 +185,7 @@ def _json(body: bytes, most: int) -> dict[str, Array]:
     return arrays
 
 
-def json_object(body: bytes | memoryview, most: int) -> dict[str, Any]:
+def json_object(body: bytes | memoryview, most: int = _MOST) -> dict[str, Any]:
     """The object of a JSON body that takes at most four times ``most`` bytes while it is read. NaN is not JSON."""
     if len(body) * _SIGN > _JSON_ROOM * most:
         text = bytes(body)

@@ -14,6 +14,7 @@ from caveat.outputs import Head, Outputs
 from caveat.outputs.outputs import LAYER, SAMPLE_AXIS
 from caveat.serve.bodies import EXACT, too_large
 from caveat.serve.problems import Problem
+from caveat.serve.tensors import Tensor
 
 __all__ = ["Fields"]
 
@@ -63,6 +64,24 @@ class Fields:
         return guard.sets_.n_classes_ if name == "logits" and guard.sets_ is not None else None
 
     @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What a client sends; inner layers are not listed, since the guard does not know their shapes."""
+        return tuple(
+            Tensor(name, "FP32", _axes(name, width)) for name, width in self.widths.items() if name != "layers"
+        )
+
+    @property
+    def predicts(self) -> bool:
+        """Whether verdicts say which class was predicted."""
+        return "logits" in self.widths or (self.head is not None and "features" in self.widths)
+
+    def reads(self, name: str) -> bool:
+        """Whether an array of this name is used, alone or in place of another."""
+        if name.startswith(LAYER):
+            return "layers" in self.widths
+        return name in self.widths or (name == "probs" and "logits" in self.widths and not self._exact)
+
+    @property
     def only(self) -> str | None:
         """Name of the array of a body that holds one array without a name; None where the guard needs several."""
         return next(iter(self.widths)) if len(self.widths) == 1 and "layers" not in self.widths else None
@@ -94,11 +113,17 @@ class Fields:
                 kept |= {key: array for key, array in arrays.items() if key.startswith(LAYER)}
             elif name in arrays:
                 kept[name] = arrays[name]
-            elif name == "logits" and "probs" in arrays and not self._exact:
+            elif name == "logits" and "probs" in arrays and self.reads("probs"):
                 kept["probs"] = arrays["probs"]
             else:
                 raise Problem(422, f"the guard needs {_listed(self.widths)}, got {_listed(arrays) or 'nothing'}.")
         return kept
+
+
+def _axes(name: str, width: int | None) -> tuple[int, ...]:
+    if name == "confidence":
+        return (-1,)
+    return (*[-1] * (SAMPLE_AXIS[name] + 1), width or -1)
 
 
 def _as_floats(array: NDArray[Any], name: str) -> NDArray[Any]:
