@@ -63,7 +63,7 @@ def test_lists_of_one_length_are_rows(kind):
     pa.RunEndEncodedArray.from_arrays([2**30], [1.0]),
 ])  # fmt: skip
 def test_columns_that_are_not_rows_of_numbers_are_refused(column):
-    refused(422, stream(x=column), "column 'x'")
+    refused(422, stream(x=column), "column 'x'|got a dictionary")
 
 
 def test_equal_and_many_names_are_refused():
@@ -97,6 +97,13 @@ def test_cut_streams_are_malformed():
     for cut in (0, 4, 100, len(body) // 2):
         refused(400, body[:cut], "Arrow stream")
     refused(400, b"ARROW1" + body, "Arrow stream")
+
+
+def test_messages_in_another_order_are_refused():  # pyarrow.ipc.read_schema of a record batch ends the process
+    body = stream(features=ROWS)
+    schema = 8 + int.from_bytes(body[4:8], "little")
+    refused(422, body[schema:], "record batch for a schema")
+    refused(422, body[:schema] + body, "schema for a record batch")
 
 
 def test_a_stream_without_batches_has_no_rows():

@@ -40,25 +40,36 @@ def arrow_arrays(body: bytes, most: int) -> dict[str, NDArray[Any]]:
 def _table(body: bytes, most: int) -> Any:
     import pyarrow as pa
 
-    messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(body))
-    schema, batches, size = pa.ipc.read_schema(messages.read_next_message()), [], 0
-    if len(schema) > MEMBERS or len(set(schema.names)) < len(schema):
-        raise Problem(422, f"the stream must have at most {MEMBERS} columns with different names, got {len(schema)}.")
-    for field in schema:
-        _check_type(field.type, field.name)
-    while (message := _next(messages)) is not None:
-        if message.type != "record batch":
-            raise Problem(422, f"the stream must hold record batches, got a {message.type}.")
-        if _compressed(message.metadata.to_pybytes()):
-            raise Problem(415, "the buffers of the stream must not be compressed. Write it with compression=None.")
-        batch = pa.ipc.read_record_batch(message, schema)
-        batch.validate(full=True)
-        batches.append(batch)
-        size += batch.nbytes
-        if size > most or len(batches) > _BATCHES:
-            raise Problem(413, f"the stream must have at most {most} bytes in {_BATCHES} record batches. Send fewer "
-                          "rows at a time.")  # fmt: skip
+    buffer = pa.py_buffer(body)
+    _check_messages(pa.ipc.MessageReader.open_stream(buffer))
+    with pa.ipc.open_stream(buffer) as reader:
+        schema, batches, size = reader.schema, [], 0
+        if len(schema) > MEMBERS or len(set(schema.names)) < len(schema):
+            raise Problem(422, f"the stream must have at most {MEMBERS} columns with different names, got "
+                          f"{len(schema)}.")  # fmt: skip
+        for field in schema:
+            _check_type(field.type, field.name)
+        for batch in reader:
+            batch.validate(full=True)
+            batches.append(batch)
+            size += batch.nbytes
+            if size > most:
+                raise Problem(413, f"the stream must have at most {most} bytes. Send fewer rows at a time.")
     return pa.Table.from_batches(batches, schema)
+
+
+def _check_messages(messages: Any) -> None:
+    """Refuse what pyarrow would unpack, before it does: compressed buffers and dictionaries."""
+    count = 0
+    while (message := _next(messages)) is not None:
+        kind = "record batch" if count else "schema"
+        if message.type != kind:
+            raise Problem(422, f"the stream must be a schema and record batches, got a {message.type} for a {kind}.")
+        if count and _compressed(message.metadata.to_pybytes()):
+            raise Problem(415, "the buffers of the stream must not be compressed. Write it with compression=None.")
+        count += 1
+        if count > _BATCHES + 1:
+            raise Problem(413, f"the stream must have at most {_BATCHES} record batches. Send larger ones.")
 
 
 def _next(messages: Any) -> Any:
