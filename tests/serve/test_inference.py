@@ -171,7 +171,10 @@ def test_several_inputs(tmp_path):
         client = http.InferenceServerClient(service.address.removeprefix("http://"))
         assert [entry["name"] for entry in client.get_model_metadata("both")["inputs"]] == ["logits", "features"]
         for binary in ((True, True), (False, True), (True, False)):
-            inputs = [tensor("features", rows.features, binary=binary[0]), tensor("logits", rows.logits, binary=binary[1])]
+            inputs = [
+                tensor("features", rows.features, binary=binary[0]),
+                tensor("logits", rows.logits, binary=binary[1]),
+            ]
             assert columns(client.infer("both", inputs), ALL[1:]) == expected(guard(rows))
         refused(422, client, "both", inputs[:1], "needs logits, features")
         refused(422, client, "both", [inputs[0], tensor("logits", rows.logits[:9])], "same number of rows")
@@ -192,7 +195,9 @@ def test_a_guard_without_classes_has_fewer_outputs(guards, tmp_path, feature_gua
         values = columns(client.infer("features", [tensor("features", rows)], headers=key), names)
         assert values.pop("id")
         assert values == expected(feature_guard(Outputs(features=rows)), names)
-        refused(422, client, "features", [tensor("features", rows)], "outputs must be", outputs=[output("set")], headers=key)
+        refused(
+            422, client, "features", [tensor("features", rows)], "outputs must be", outputs=[output("set")], headers=key
+        )
         client.close()
 
 
@@ -256,8 +261,9 @@ def test_cut_and_inconsistent_binary_data(service):
     post(service, changed, headers=headers, status=400)
 
 
-@pytest.mark.parametrize("shape", [[], [0, 3], [-4, 3], [4, 3.0], ["4", 3], [True, 12], [4, 3] * 9, 12, None, [2**60, 3],
-                                   [4, 4]])  # fmt: skip
+@pytest.mark.parametrize("shape", [
+    [], [0, 3], [-4, 3], [4, 3.0], ["4", 3], [True, 12], [4, 3] * 9, 12, None, [2**60, 3], [4, 4],
+])  # fmt: skip
 def test_wrong_shapes_in_the_request(service, shape):
     body, headers = binary_request(ROWS, shape=shape)
     post(service, body, headers=headers, status=400 if shape == [4, 4] else 422)
@@ -285,7 +291,11 @@ def test_requests_that_are_not_of_the_protocol(service, request_):
 def test_text_that_is_not_json(service):
     for body in (b"", b"{", b"[" * 9999, b"\xff"):
         post(service, body, status=400)
-    post(service, b'{"inputs": [{"name": "logits", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, NaN]}]}', status=422)
+    post(
+        service,
+        b'{"inputs": [{"name": "logits", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, NaN]}]}',
+        status=422,
+    )
 
 
 def test_a_page_of_another_site_cannot_send_without_being_asked_for_leave(service):
