@@ -114,8 +114,9 @@ def main() -> None:
             for promise in facts["promises"]:
                 print(f"  {promise['sentence']}")
             sent = {kind: [content for content, made in fresh if made == kind] for kind in KINDS}
-            sent |= {"an invented format": invented(15, rng), "random bytes": [rng.bytes(3000) for _ in range(15)],
-                     "bytes turned over": [bytes(byte ^ 0xA5 for byte in content) for content in sent["python"]]}  # fmt: skip
+            sent["an invented format"] = invented(15, rng)
+            sent["random bytes"] = [rng.bytes(3000) for _ in range(15)]
+            sent["bytes turned over"] = [bytes(byte ^ 0xA5 for byte in content) for content in sent["python"]]
             print(f"\n{'':22}{'files':>6}{'accept':>8}{'abstain':>8}{'outlier':>8}   first file")
             for kind, contents in sent.items():
                 rows = verdicts(address, contents)

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from tests.serve.conftest import draw, npy, npz, serving
 
-from caveat import Guard, Outputs
+from caveat import Guard, Head, Outputs
 from caveat.cli import main
 from caveat.errors import InputError, MissingExtraError
 from caveat.serve.audit import open_store
-from caveat.serve.fields import Fields
 from caveat.serve.model import Model
 from caveat.serve.problems import Problem
 
@@ -52,7 +51,7 @@ def model_file(tmp_path_factory):
 
 
 def loaded(path, guard, **outputs):
-    return Model.load(path, Fields(guard), outputs or {"logits": "dense"})
+    return Model.load(path, guard, outputs=outputs or {"logits": "dense"})
 
 
 def refused(model, match, **arrays):
@@ -145,7 +144,7 @@ def test_shapes_that_only_the_model_knows_to_be_wrong_are_refused(tmp_path, logi
 ])  # fmt: skip
 def test_tensors_that_the_model_lacks_are_named(model_file, logit_guard, outputs, match):
     with pytest.raises(InputError, match=match):
-        Model.load(model_file, Fields(logit_guard), outputs)
+        Model.load(model_file, logit_guard, outputs=outputs)
 
 
 def test_a_model_of_another_number_of_classes_is_refused(tmp_path, logit_guard):
@@ -167,11 +166,18 @@ def test_inputs_that_are_not_numbers_are_refused(tmp_path, logit_guard):
         loaded(write(tmp_path / "m.onnx", kind=onnx.TensorProto.BOOL), logit_guard)
 
 
-def test_a_guard_on_inner_layers_needs_its_clients(model_file, logit_guard):
-    fields = Fields(logit_guard)
-    fields.widths["layers"] = None
-    with pytest.raises(InputError, match="layers, which a model"):
-        Model.load(model_file, fields, {"logits": "dense"})
+def test_a_guard_on_stochastic_passes_needs_its_clients(model_file):
+    rng = np.random.default_rng(0)
+    guard = Guard("mc_entropy", sets=None).calibrate(Outputs(mc_logits=rng.normal(size=(4, 300, 3))))
+    with pytest.raises(InputError, match="mc_logits, which a model"):
+        Model.load(model_file, guard)
+
+
+def test_features_and_a_head_give_logits(tmp_path, logit_guard):
+    head = Head(WEIGHT.T, np.zeros(3))
+    model = Model.load(write(tmp_path / "m.onnx"), logit_guard, outputs={"features": "floats"}, head=head)
+    pixels = draw(5, seed=1).features
+    assert np.array_equal(model({"pixels": pixels})["features"], pixels)
 
 
 def with_external(path, location):

@@ -13,8 +13,9 @@ from caveat.errors import InputError
 from caveat.outputs import Outputs
 
 if TYPE_CHECKING:
-    from caveat.serve.fields import Fields
-    from caveat.serve.model import Model
+    from caveat.guard import Guard
+    from caveat.outputs import Head
+    from caveat.serve import Model
 
 __all__ = ["serve"]
 
@@ -66,14 +67,13 @@ def serve(
     """
     from caveat.guard import Guard
     from caveat.serve import Engine, Limits, create_app, open_store, run
-    from caveat.serve.fields import Fields
     from caveat.serve.settings import read_key
 
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(message)s")
     made, key = Guard.load(folder), read_key(key_file)
     layer = None if head is None else Outputs.load(head).head
     limits = Limits(body_bytes=round(body_mb * 2**20), body_seconds=body_seconds)
-    network = _model(model, model_output or [], Fields(made, layer))
+    network = None if model is None and not model_output else _model(model, model_output or [], made, layer)
     store = open_store(audit, durable=durable)
     engine = Engine(
         made, store, head=layer, model=network, alpha=alpha, name=name or folder.resolve().name, workers=workers,
@@ -91,9 +91,9 @@ def serve(
     run(create_app(engine, limits=limits, key=key), host=host, port=port, limits=limits, ready=ready)
 
 
-def _model(path: Path | None, outputs: list[str], fields: Fields) -> Model | None:
+def _model(path: Path | None, outputs: list[str], guard: Guard, head: Head | None) -> Model:
     """The network of ``--model`` with its ``--model-output FIELD=TENSOR``."""
-    from caveat.serve.model import Model
+    from caveat.serve import Model
 
     tensors: dict[str, str] = {}
     for item in outputs:
@@ -101,4 +101,5 @@ def _model(path: Path | None, outputs: list[str], fields: Fields) -> Model | Non
         if path is None or not tensor or field in tensors:
             raise InputError(f"--model-output must be FIELD=TENSOR of --model, once for each field, got {item!r}.")
         tensors[field] = tensor
-    return None if path is None else Model.load(path, fields, tensors)
+    assert path is not None
+    return Model.load(path, guard, outputs=tensors, head=head)

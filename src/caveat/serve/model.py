@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from caveat._internal.checks import check_finite, check_same
 from caveat._internal.files import read_bytes
 from caveat.errors import InputError, MissingExtraError
+from caveat.guard import Guard
 from caveat.guard.onnx_compose import parent_of, parse_model, sources_in, with_outputs
+from caveat.outputs import Head
 from caveat.serve.bodies import reason
 from caveat.serve.fields import Fields
 from caveat.serve.problems import Problem
@@ -57,25 +59,30 @@ class Model:
         self.inputs, self.facts = inputs, facts
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], fields: Fields, outputs: Mapping[str, str] | None = None) -> Model:
-        """The model in an ONNX file that gives the fields of a guard (extra ``onnx``).
+    def load(
+        cls, path: str | os.PathLike[str], guard: Guard, *, outputs: Mapping[str, str] | None = None,
+        head: Head | None = None,
+    ) -> Model:  # fmt: skip
+        """The model in an ONNX file that gives what a guard reads (extra ``onnx``).
 
         Parameters
         ----------
         path
             The file; its external tensors must lie in its folder.
-        fields
-            Fields that the guard reads.
+        guard
+            A calibrated guard.
         outputs
-            Field -> name of the tensor, where they differ; inner tensors count too. ``probs`` may stand for ``logits``
-            where the guard reads probabilities.
+            Field of ``Outputs`` -> name of the tensor, where they differ; inner tensors count too. ``probs`` may stand
+            for ``logits`` where the guard reads probabilities.
+        head
+            Last linear layer: the model then gives features, and logits are computed from them.
         """
         try:
             import onnx  # noqa: F401
             import onnxruntime  # noqa: F401
         except ImportError:
             raise MissingExtraError("a model in front of the guard", extra="onnx") from None
-        content, names = read_bytes(Path(path)), dict(outputs or {})
+        content, names, fields = read_bytes(Path(path)), dict(outputs or {}), Fields(guard, head)
         parent = parent_of(parse_model(content, path))
         sources = sources_in(parent, _wanted(fields, names), names, option="--model-output {field}=...")
         session = _session(with_outputs(parent, sources.values()), path)

@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from caveat.serve.bodies import AXES, MEMBERS, json_object, numbers, settled
+from caveat.serve.bodies import AXES, MEMBERS, has_booleans, json_object, numbers, settled
 from caveat.serve.problems import Problem
 
 __all__ = ["DATATYPES", "InferenceRequest", "Tensor", "as_datatype", "packed_answer", "read_request"]
@@ -106,7 +106,8 @@ def read_request(
     InferenceRequest(id='7', arrays={'x': array([[1., 2.]], dtype=float32)}, outputs={'kind': False})
     """
     end = _json_end(json_length, len(body))
-    content, data = json_object(memoryview(body)[:end], most), memoryview(body)[end:]
+    text, data = bytes(memoryview(body)[:end]), memoryview(body)[end:]
+    content, booleans = json_object(text, most), has_booleans(text)
     key = content.get("id")
     if key is not None and not isinstance(key, str):
         raise Problem(422, "id must be a text.")
@@ -118,7 +119,7 @@ def read_request(
             raise Problem(422, f"the inputs must be those of the model, each once, got {name[:100]!r}. Ask for its "
                           "metadata.")  # fmt: skip
         if size is None:
-            arrays[name] = _from_json(item)
+            arrays[name] = _from_json(item, booleans)
         else:
             arrays[name] = _from_bytes(item, size, data[start:])
             start += size
@@ -172,9 +173,9 @@ def _head(item: Mapping[str, Any]) -> tuple[str, str, tuple[int, ...]]:
     return name, datatype, tuple(shape)
 
 
-def _from_json(item: Mapping[str, Any]) -> Array:
+def _from_json(item: Mapping[str, Any], booleans: bool) -> Array:
     name, datatype, shape = _head(item)
-    array = numbers(item.get("data"), name)
+    array = numbers(item.get("data"), name, booleans=booleans)
     if array.size != math.prod(shape) or (array.ndim > 1 and array.shape != shape):
         raise Problem(422, f"the data of {name} must be {math.prod(shape)} numbers, flat or of shape {shape}, got "
                       f"shape {array.shape}.")  # fmt: skip
