@@ -112,12 +112,12 @@ def _address(process):
     while time.monotonic() < end:
         if not select.select([process.stdout], [], [], 0.2)[0]:
             continue
-        line = process.stdout.readline()
-        printed += line
-        address = re.search(r"Serving: (http://\S+)", line)
+        text = os.read(process.stdout.fileno(), 65536).decode()  # readline would hide lines from select
+        printed += text
+        address = re.search(r"Serving: (http://\S+)\n", printed)
         if address:
             return address[1]
-        if not line and process.poll() is not None:
+        if not text and process.poll() is not None:
             break
     raise AssertionError(f"the service did not start:\n{printed}")
 
