@@ -8,13 +8,16 @@ of it is answered: no request waits for a timer. Drift is computed afterwards an
 from __future__ import annotations
 
 import asyncio
+import datetime
 import io
+import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -24,8 +27,8 @@ from threadpoolctl import threadpool_limits
 from caveat.errors import CaveatError
 from caveat.guard import Guard, Verdicts
 from caveat.outputs import Head
-from caveat.serve.audit.content import encode_verdicts, now
-from caveat.serve.audit.record import Entry
+from caveat.serve.audit.content import encode_verdicts, written_at
+from caveat.serve.audit.prune import plan_cut
 from caveat.serve.audit.store import AuditStore
 from caveat.serve.fields import Fields
 from caveat.serve.problems import Problem
@@ -36,6 +39,9 @@ __all__ = ["Engine"]
 Arrays = Mapping[str, NDArray[Any]]
 _GROUP = 256  # requests of one transaction
 _FOLD_SECONDS, _FOLD_RECORDS = 0.1, 1000  # the watch takes in what came since, at once
+_RETRY_SECONDS = 1.0  # after an error of the store: readiness comes back without a request
+_DAY = 24 * 3600.0
+_log = logging.getLogger("caveat.serve")
 
 
 @final
@@ -50,6 +56,14 @@ class _Pending:
     body: bytes = b""
     inputs: bytes | None = None
     labels: Mapping[str, int] = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Chore:
+    """Something that the writer does for the service itself."""
+
+    step: Callable[[], None]
 
 
 @final
@@ -76,12 +90,15 @@ class Engine:
         Requests that may wait or be worked on; more are refused with status 429.
     keep_inputs
         Record what each request held too, so that a replay starts from it.
+    keep_days
+        Delete records that are older than this many days, at the start and then daily; None: keep everything.
     """
 
     def __init__(
         self, guard: Guard, store: AuditStore, *, head: Head | None = None,
         model: Callable[[Arrays], dict[str, NDArray[Any]]] | None = None, alpha: float = 0.01, name: str = "guard",
         workers: int = 2, queue_limit: int = 64, keep_inputs: bool = False,
+        keep_days: float | None = None,
     ) -> None:  # fmt: skip
         self.guard, self.fields, self.name, self.model = guard, Fields(guard, head), name, model
         self.keep_inputs, self.queue_limit = keep_inputs, queue_limit
@@ -91,12 +108,16 @@ class Engine:
         self.failure = ""  # why the audit cannot be written
         self._limits = threadpool_limits(1)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="verdicts")
-        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Pending | _Chore | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write_all, name="audit", daemon=True)
         self._writer.start()
+        self._closing = threading.Event()
+        if keep_days is not None:
+            threading.Thread(target=self._retain, args=(keep_days,), name="retention", daemon=True).start()
 
     def close(self) -> None:
         """Answer what waits, keep the state, and let go of the store."""
+        self._closing.set()
         self._pool.shutdown()
         self._queue.put(None)
         self._writer.join()
@@ -130,7 +151,7 @@ class Engine:
             arrays = read()
             pending.verdicts = self.judge(arrays)
             pending.rows, pending.body = len(pending.verdicts), encode_verdicts(pending.verdicts)
-            pending.inputs = _packed(arrays) if self.keep_inputs else None
+            pending.inputs = packed(arrays) if self.keep_inputs else None
         except Exception as error:  # for the caller, not for the pool
             pending.loop.call_soon_threadsafe(_resolve, [(pending, error)])
         else:
@@ -177,24 +198,31 @@ class Engine:
     # -- the writer ---------------------------------------------------------------------------------------------------
 
     def _write_all(self) -> None:
-        """The only thread that touches the store."""
+        """The only thread that writes to the store."""
         folded_at, going = time.monotonic(), True
         while going:
             group = self._next_group()
             going = None not in group
-            self._write([pending for pending in group if pending is not None])
+            self._write([pending for pending in group if isinstance(pending, _Pending)])
+            for chore in group:
+                if isinstance(chore, _Chore):
+                    self._attempt(chore.step)
+            if not group and self.failure:
+                self._attempt(self.trail.recover)
             idle, late = not group, time.monotonic() - folded_at >= _FOLD_SECONDS
             if self.trail.unfolded and (idle or late or self.trail.unfolded >= _FOLD_RECORDS):
-                self._attempt(self.trail.fold)
+                self._attempt(self.trail.fold, proves=False)
                 folded_at = time.monotonic()
-        for step in (self.trail.fold, self.trail.snapshot, lambda: self.trail.note("stop"), self.trail.store.close):
+        for step in (self.trail.fold, self.trail.snapshot, lambda: self.trail.note("stop")):
             self._attempt(step)
+        self.trail.store.close()
 
-    def _next_group(self) -> list[_Pending | None]:
-        """All requests that wait; none if records wait for the watch and no request comes."""
-        group: list[_Pending | None] = []
+    def _next_group(self) -> list[_Pending | _Chore | None]:
+        """All requests that wait; none if no request comes and something else is to be done."""
+        group: list[_Pending | _Chore | None] = []
+        wait = _FOLD_SECONDS if self.trail.unfolded else _RETRY_SECONDS if self.failure else None
         try:
-            group.append(self._queue.get(timeout=_FOLD_SECONDS if self.trail.unfolded else None))
+            group.append(self._queue.get(timeout=wait))
             while len(group) < _GROUP and group[-1] is not None:
                 group.append(self._queue.get_nowait())
         except queue.Empty:
@@ -203,14 +231,12 @@ class Engine:
 
     def _write(self, group: Sequence[_Pending]) -> None:
         verdicts = [pending for pending in group if not pending.labels]
-        entries, rows, at = [], [self.trail.rows], now()
-        for pending in verdicts:
-            entries.append(Entry("verdicts", at, rows[-1], pending.rows, pending.body, pending.inputs))
-            rows.append(rows[-1] + pending.rows)
         answers: list[tuple[_Pending, Any]] = []
-        if entries:
-            problem = self._attempt(lambda: self.trail.append(entries))
-            answers += [(pending, problem or row) for pending, row in zip(verdicts, rows, strict=False)]
+        if verdicts:
+            requests = [(pending.rows, pending.body, pending.inputs) for pending in verdicts]
+            first_rows: list[int] = []
+            problem = self._attempt(lambda: first_rows.extend(self.trail.append_verdicts(requests)))
+            answers += [(pending, problem or first_rows[i]) for i, pending in enumerate(verdicts)]
         for pending in group:
             if pending.labels:
                 answers.append((pending, self._labelled(pending.labels)))
@@ -222,18 +248,41 @@ class Engine:
         problem = self._attempt(lambda: counts.append(self.trail.append_labels(labels)))
         return problem or counts[0]
 
-    def _attempt(self, step: Callable[[], None]) -> Problem | None:
-        """Do something with the store. What it cannot do (a full disk, a lost connection) is not answered as done."""
+    def _attempt(self, step: Callable[[], None], *, proves: bool = True) -> Problem | None:
+        """Do something with the store. What it cannot do (a full disk, a lost connection) is not answered as done.
+
+        ``proves``: success means that the store can be written.
+        """
         try:
             step()
-            self.failure = ""
-            return None
         except Problem as problem:
             return problem
         except Exception as error:
-            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-            self.failure = reason
+            reason = str(error).splitlines()[0][:200].rstrip(".") if str(error) else type(error).__name__
+            if reason != self.failure:
+                _log.error("audit: %s", reason, exc_info=None if isinstance(error, CaveatError) else error)
+            self.failure, self.trail.unsure = reason, True
             return Problem(503, f"the audit trail cannot be written ({reason}), so nothing is answered.")
+        if proves:
+            self.failure = ""
+        return None
+
+    def _retain(self, days: float) -> None:
+        """Look for old records, in a thread and with a connection of its own; the writer only deletes them."""
+        while True:
+            before = written_at(datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days))
+            try:
+                reader = self.trail.store.reader()
+                try:
+                    cut = plan_cut(self.guard, reader, before)
+                finally:
+                    reader.close()
+                if cut is not None:
+                    self._queue.put(_Chore(partial(self.trail.prune, cut)))
+            except CaveatError as error:
+                _log.error("audit: old records were not deleted: %s", error)
+            if self._closing.wait(_DAY):
+                return
 
 
 def _resolve(answers: Sequence[tuple[_Pending, Any]]) -> None:
@@ -246,7 +295,7 @@ def _resolve(answers: Sequence[tuple[_Pending, Any]]) -> None:
                 pending.answer.set_result(answer)
 
 
-def _packed(arrays: Arrays) -> bytes:
+def packed(arrays: Arrays) -> bytes:
     stream = io.BytesIO()
     np.savez(stream, **dict(arrays))  # type: ignore[arg-type]
     return stream.getvalue()

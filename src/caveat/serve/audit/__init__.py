@@ -8,7 +8,7 @@ from caveat.serve.audit.store import AuditStore
 __all__ = ["AuditStore", "open_store"]
 
 
-def open_store(place: str, *, durable: bool = False, read_only: bool = False) -> AuditStore:
+def open_store(place: str, *, durable: bool = False, read_only: bool = False, chain: str = "main") -> AuditStore:
     """The store of an audit trail: a SQLite file, or a PostgreSQL database by its URL.
 
     Parameters
@@ -19,11 +19,17 @@ def open_store(place: str, *, durable: bool = False, read_only: bool = False) ->
         Survive a power failure too, at the price of waiting for the disk. PostgreSQL always does.
     read_only
         Read while a service writes.
+    chain
+        Name of the chain in a database that several services share; a file is one chain.
+    create
+        Begin a new file where there is none.
     """
     scheme, separator, _ = place.partition("://")
     if not separator:
         from caveat.serve.audit.sqlite import SqliteStore
 
+        if not create:
+            SqliteStore(place, read_only=True).close()  # says what is wrong, and makes no file
         return SqliteStore(place, durable=durable, read_only=read_only)
     if scheme not in ("postgresql", "postgres"):
         raise InputError(f"the audit trail must be a file or a postgresql:// address, got {scheme}://.")
@@ -31,4 +37,4 @@ def open_store(place: str, *, durable: bool = False, read_only: bool = False) ->
         from caveat.serve.audit.postgres import PostgresStore
     except ImportError:
         raise MissingExtraError("an audit trail in PostgreSQL", extra="postgres") from None
-    return PostgresStore(place, read_only=read_only)
+    return PostgresStore(place, read_only=read_only, chain=chain)
