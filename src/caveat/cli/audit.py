@@ -134,7 +134,8 @@ def prune(
     from caveat.serve.trail import Trail, begun
 
     moment, guard = _moment(before, "--before"), Guard.load(folder)
-    store = open_store(place, chain=chain, create=False)
+    open_store(place, read_only=True, chain=chain).close()  # a wrong path is an error, not a new file
+    store = open_store(place, chain=chain)
     try:
         header = begun(store.header(), guard)
         with progress_bar() as tell:

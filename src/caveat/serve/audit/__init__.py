@@ -21,15 +21,11 @@ def open_store(place: str, *, durable: bool = False, read_only: bool = False, ch
         Read while a service writes.
     chain
         Name of the chain in a database that several services share; a file is one chain.
-    create
-        Begin a new file where there is none.
     """
     scheme, separator, _ = place.partition("://")
     if not separator:
         from caveat.serve.audit.sqlite import SqliteStore
 
-        if not create:
-            SqliteStore(place, read_only=True).close()  # says what is wrong, and makes no file
         return SqliteStore(place, durable=durable, read_only=read_only)
     if scheme not in ("postgresql", "postgres"):
         raise InputError(f"the audit trail must be a file or a postgresql:// address, got {scheme}://.")
