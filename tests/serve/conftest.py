@@ -123,12 +123,13 @@ def _address(process):
     while time.monotonic() < end:
         if not select.select([process.stdout], [], [], 0.2)[0]:
             continue
-        line = process.stdout.readline()
-        printed += line
-        address = re.search(r"Serving: (http://\S+)", line)
+        # Not readline: it takes several lines into a buffer that select does not see.
+        part = os.read(process.stdout.fileno(), 65536).decode()
+        printed += part
+        address = re.search(r"Serving: (http://\S+)\n", printed)
         if address:
             return address[1]
-        if not line and process.poll() is not None:
+        if not part and process.poll() is not None:
             break
     raise AssertionError(f"the service did not start:\n{printed}")
 

@@ -103,19 +103,21 @@ def verify_trail(store: AuditStore, *, head: str | None = None, progress: Progre
 class _Check:
     def __init__(self, store: AuditStore, head: str | None, progress: Progress) -> None:
         self.store, self.wanted, self.progress = store, head, progress
-        self.seq, self.digest, self.rows = anchor(store)
-        self.pruned = self.seq, self.rows
+        self.seq, self.digest, self.rows = 0, START, 0
+        self.pruned = 0, 0
         self.records = self.labels = self.kept_labels = self.inputs = self.inputs_deleted = 0
         self.first_at = self.last_at = ""
         self.anchored: dict[str, Any] | None = None  # the newest record that states an anchor
         self.forgotten = self.missing_inputs = 0  # inputs deleted up to this record: as stated, as it is
-        self.met = head is None or self.digest.hex() == head.lower()
+        self.met = head is None
 
     def run(self) -> Verification:
         try:
+            self.seq, self.digest, self.rows = anchor(self.store)
+            self.pruned, self.met = (self.seq, self.rows), self.met or self.digest.hex() == str(self.wanted).lower()
             last = self.store.last()
             steps = 0 if last is None else last.seq - self.seq
-            for record in verified(self.store, *(self.seq, self.digest, self.rows)):
+            for record in verified(self.store, self.seq, self.digest, self.rows):
                 self._take(record)
                 if self.records % 256 == 0:
                     self.progress("verifying", self.records, steps)
