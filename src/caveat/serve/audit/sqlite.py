@@ -140,7 +140,8 @@ class SqliteStore:
 
     def _shrink(self) -> None:
         """Give the free pages back to the disk; where somebody reads, the file shrinks after them."""
-        self._run("PRAGMA incremental_vacuum")
+        with _named_errors():
+            self._connection.executescript("PRAGMA incremental_vacuum")  # execute() would stop after the first page
         self._run("PRAGMA busy_timeout=0")
         self._run("PRAGMA wal_checkpoint(TRUNCATE)")
         self._run(f"PRAGMA busy_timeout={_WAIT * 1000:.0f}")
