@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -35,8 +36,7 @@ def verify(
 
     if head is not None and (len(head) != 64 or set(head.lower()) - set("0123456789abcdef")):
         raise InputError(f"--head must be the 64 hexadecimal digits of a digest, got {head[:80]!r}.")
-    store = open_store(place, read_only=True, chain=chain)
-    with progress_bar() as tell:
+    with closing(open_store(place, read_only=True, chain=chain)) as store, progress_bar() as tell:
         result = verify_trail(store, head=head, progress=tell)
     say(f"Records:  {result.records:,} ({result.first_at} to {result.last_at})" if result.records else "Records:  0")
     say(f"Verdicts: {result.verdicts:,}")
@@ -74,9 +74,8 @@ def replay(
 
     guard = Guard.load(folder)
     layer = None if head is None else Outputs.load(head).head
-    store = open_store(place, read_only=True, chain=chain)
     try:
-        with progress_bar() as tell:
+        with closing(open_store(place, read_only=True, chain=chain)) as store, progress_bar() as tell:
             result = replay_trail(guard, store, head=layer, progress=tell)
     except Damaged as damage:
         say_error("broken", str(damage))
@@ -109,8 +108,7 @@ def export(
 
     first = "" if since is None else _moment(since, "--since")
     end = "~" if until is None else _moment(until, "--until")
-    store = open_store(place, read_only=True, chain=chain)
-    with progress_bar() as tell:
+    with closing(open_store(place, read_only=True, chain=chain)) as store, progress_bar() as tell:
         rows = export_trail(store, out, since=first, until=end, progress=tell)
     say(f"{rows:,} verdicts: {out}")
 
@@ -135,23 +133,17 @@ def prune(
 
     moment, guard = _moment(before, "--before"), Guard.load(folder)
     open_store(place, read_only=True, chain=chain).close()  # a wrong path is an error, not a new file
-    store = open_store(place, chain=chain)
-    try:
-        header = begun(store.header(), guard)
-        with progress_bar() as tell:
-            cut = None if inputs_only else plan_cut(guard, store, moment, progress=tell)
-            until = last_before(store, moment) if inputs_only else 0 if cut is None else cut.until
-            if not until:
-                say(f"No record is older than {moment}.")
-                return
+    with closing(open_store(place, chain=chain)) as store, progress_bar() as tell:
+        alpha = float(begun(store.header(), guard)["alpha"])
+        cut = None if inputs_only else plan_cut(guard, store, moment, progress=tell)
+        until = last_before(store, moment) if inputs_only else 0 if cut is None else cut.until
+        if until:
             tell("deleting", 0, 1)
-            trail = Trail(guard, store, alpha=float(header["alpha"]))
-            if cut is None:
-                trail.forget_inputs(until)
-            else:
-                trail.prune(cut)
-    finally:
-        store.close()
+            trail = Trail(guard, store, alpha=alpha)
+            trail.forget_inputs(until) if cut is None else trail.prune(cut)
+    if not until:
+        say(f"No record is older than {moment}.")
+        return
     say(f"Deleted: {'inputs of ' if inputs_only else ''}records up to {until:,}.")
     say(f"Head:    {trail.digest.hex()}")
 

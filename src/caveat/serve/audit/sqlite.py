@@ -33,6 +33,7 @@ CREATE TABLE snapshots (seq INTEGER PRIMARY KEY, state BLOB NOT NULL) STRICT;
 """
 _COLUMNS = "seq, kind, at, first_row, rows, body, inputs, inputs_sha256, digest"
 _INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_MAGIC = b"SQLite format 3\0"
 _CHUNK = 500  # rows of one query
 _WAIT = 5.0  # seconds for the lock of another connection, which holds it for a moment only
 
@@ -71,6 +72,11 @@ class SqliteStore:
             raise
 
     def _open(self, durable: bool, read_only: bool) -> None:
+        if self.path.is_file():
+            with path_errors(self.path, "read"), self.path.open("rb") as stream:
+                start = stream.read(len(_MAGIC))
+            if start not in (b"", _MAGIC):  # SQLite itself would write over a file of a few bytes
+                raise InputError(f"{self.path} is not an audit file of Caveat. Choose another file.")
         self._connection = self._connected("ro" if read_only else "rwc")
         try:
             tables = self._tables()
