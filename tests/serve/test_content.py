@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.serve.conftest import draw
 
 from caveat import Outputs
 from caveat.guard import Verdicts
 from caveat.serve.audit.content import canonical, encode_verdicts, merged_verdicts
-from tests.serve.conftest import draw
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=True)
 COLUMNS = ("kind", "score", "p_values", "conditional_p_values", "predictions", "doubt")

@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 import pyarrow.parquet as pq
 import pytest
+from tests.serve.conftest import draw
 
 from caveat import Outputs
 from caveat.errors import InputError
@@ -18,7 +19,6 @@ from caveat.serve.audit.content import encode_verdicts
 from caveat.serve.audit.export import COLUMNS, export_trail
 from caveat.serve.audit.sqlite import SqliteStore
 from caveat.serve.trail import Trail
-from tests.serve.conftest import draw
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
@@ -9,11 +10,11 @@ import httpx
 import numpy as np
 import orjson
 import pytest
+from tests.serve.conftest import CLASSES, draw, serving
 
 from caveat.serve import open_store
 from caveat.serve.audit.replay import replay_trail
 from caveat.serve.audit.verify import verify_trail
-from tests.serve.conftest import CLASSES, draw, serving
 
 _ANSWERED = ("kind", "prediction", "score", "p_value", "conditional_p_value", "set")
 
@@ -129,12 +130,12 @@ def test_a_hundred_kills_lose_nothing(guards, logit_guard, tmp_path):
     counts = killed_often(
         logit_guard, guards["logits"], tmp_path / "audit.sqlite", kills=100, seed=2, seconds=(0.1, 1.0)
     )
-    print(counts)
+    sys.stdout.write(f"{counts}\n")
     assert counts["acknowledged"] > 10_000
 
 
 @pytest.mark.slow
 def test_ten_kills_with_postgresql_lose_nothing(guards, logit_guard, postgres):
     counts = killed_often(logit_guard, guards["logits"], postgres.new(), kills=10, seed=3, seconds=(0.2, 1.0))
-    print(counts)
+    sys.stdout.write(f"{counts}\n")
     assert counts["acknowledged"] > 500

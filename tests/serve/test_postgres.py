@@ -9,6 +9,8 @@ import time
 
 import psycopg
 import pytest
+from tests.serve.conftest import draw, serving
+from tests.serve.trails import feed, label
 
 from caveat.errors import InputError, StoreError
 from caveat.serve import open_store
@@ -16,8 +18,6 @@ from caveat.serve.audit import postgres as postgres_module
 from caveat.serve.audit.replay import replay_trail
 from caveat.serve.audit.verify import verify_trail
 from caveat.serve.trail import Trail
-from tests.serve.conftest import draw, serving
-from tests.serve.trails import feed, label
 
 
 def end_connections(url):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.serve.trails import feed, label
 
 from caveat.serve import Engine, open_store
 from caveat.serve import trail as trail_module
@@ -15,7 +16,6 @@ from caveat.serve.audit.sqlite import SqliteStore
 from caveat.serve.audit.verify import verify_trail
 from caveat.serve.problems import Problem
 from caveat.serve.trail import Trail
-from tests.serve.trails import feed, label
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -7,6 +7,8 @@ import math
 
 import orjson
 import pytest
+from tests.serve.conftest import draw, serving
+from tests.serve.trails import change, feed, forge, label
 
 from caveat import Outputs
 from caveat.errors import InputError
@@ -17,8 +19,6 @@ from caveat.serve.audit.store import Damaged
 from caveat.serve.audit.verify import verify_trail
 from caveat.serve.engine import packed
 from caveat.serve.trail import Trail
-from tests.serve.conftest import draw, serving
-from tests.serve.trails import change, feed, forge, label
 
 
 @pytest.fixture

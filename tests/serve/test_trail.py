@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from tests.serve.conftest import draw
+from tests.serve.trails import change, feed, label
 
 from caveat import Guard, Outputs
 from caveat.errors import InputError, StoreError
@@ -16,8 +18,6 @@ from caveat.serve.audit.sqlite import SqliteStore
 from caveat.serve.audit.verify import verify_trail
 from caveat.serve.problems import Problem
 from caveat.serve.trail import Trail
-from tests.serve.conftest import draw
-from tests.serve.trails import change, feed, label
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_after_a_failed_write_the_head_is_read_again(store, logit_guard, when):
     with pytest.raises(StoreError):
         feed(trail, logit_guard, [2], seed=2)
     later = feed(trail, logit_guard, [4], seed=3)
-    trail.append_labels({key: 0 for key in first + later})
+    trail.append_labels(dict.fromkeys(first + later, 0))
     trail.fold()
     rows = 7 if when == "before" else 9  # recorded, though it could not be answered
     assert trail.rows == rows

@@ -6,13 +6,13 @@ import datetime
 import threading
 
 import pytest
+from tests.serve.trails import change, feed, label
 
 from caveat.serve.audit.content import written_at
 from caveat.serve.audit.prune import plan_cut
 from caveat.serve.audit.sqlite import SqliteStore
 from caveat.serve.audit.verify import verify_trail
 from caveat.serve.trail import Trail
-from tests.serve.trails import change, feed, label
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sqlite3
 
 import numpy as np
+from tests.serve.conftest import CLASSES, draw
 
 from caveat import Outputs
 from caveat.serve.audit.content import encode_verdicts
 from caveat.serve.audit.record import START, Record, chained
 from caveat.serve.engine import packed
 from caveat.serve.trail import RowIds
-from tests.serve.conftest import CLASSES, draw
 
 
 def feed(trail, guard, sizes, *, seed, shift=0.0, keep_inputs=False, fold=True):

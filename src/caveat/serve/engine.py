@@ -38,7 +38,8 @@ __all__ = ["Engine"]
 
 Arrays = Mapping[str, NDArray[Any]]
 _GROUP = 256  # requests of one transaction
-_FOLD_SECONDS, _FOLD_RECORDS = 0.1, 1000  # the watch takes in what came since, at once
+_FOLD_SECONDS = 0.1  # until the watch takes in what came since, so that it is many rows at once
+_FOLD_ROWS, _FOLD_BACKLOG = 512, 50_000  # rows that it takes in at a time; rows from which on it must hurry
 _RETRY_SECONDS = 1.0  # after an error of the store: readiness comes back without a request
 _DAY = 24 * 3600.0
 _log = logging.getLogger("caveat.serve")
@@ -199,7 +200,7 @@ class Engine:
 
     def _write_all(self) -> None:
         """The only thread that writes to the store."""
-        folded_at, going = time.monotonic(), True
+        self._fold_at, going = 0.0, True
         while going:
             group = self._next_group()
             going = None not in group
@@ -209,18 +210,24 @@ class Engine:
                     self._attempt(chore.step)
             if not group and self.failure:
                 self._attempt(self.trail.recover)
-            idle, late = not group, time.monotonic() - folded_at >= _FOLD_SECONDS
-            if self.trail.unfolded and (idle or late or self.trail.unfolded >= _FOLD_RECORDS):
-                self._attempt(self.trail.fold, proves=False)
-                folded_at = time.monotonic()
+            self._fold_some(idle=not group)
         for step in (self.trail.fold, self.trail.snapshot, lambda: self.trail.note("stop")):
             self._attempt(step)
         self.trail.store.close()
 
+    def _fold_some(self, *, idle: bool) -> None:
+        """Let the watch take in a few records, in a time for which a request can wait; more of them if many wait."""
+        behind = self.trail.unfolded_rows > _FOLD_BACKLOG
+        if self.trail.unfolded and (idle or behind or time.monotonic() >= self._fold_at):
+            self._attempt(partial(self.trail.fold, most=8 * _FOLD_ROWS if behind else _FOLD_ROWS), proves=False)
+            self._fold_at = time.monotonic() + (0.0 if self.trail.unfolded else _FOLD_SECONDS)
+
     def _next_group(self) -> list[_Pending | _Chore | None]:
         """All requests that wait; none if no request comes and something else is to be done."""
         group: list[_Pending | _Chore | None] = []
-        wait = _FOLD_SECONDS if self.trail.unfolded else _RETRY_SECONDS if self.failure else None
+        wait = _RETRY_SECONDS if self.failure else None
+        if self.trail.unfolded:
+            wait = max(0.0, min(self._fold_at - time.monotonic(), _FOLD_SECONDS))
         try:
             group.append(self._queue.get(timeout=wait))
             while len(group) < _GROUP and group[-1] is not None:

@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Literal, final
 
 import numpy as np
@@ -242,19 +243,36 @@ class Trail:
         """Records that the watch has not taken in yet."""
         return len(self._unfolded)
 
-    def fold(self, *, snapshot: bool = True) -> None:
-        """Let watch and page take in the records that came since the last call."""
-        records, self._unfolded = self._unfolded, []
+    @property
+    def unfolded_rows(self) -> int:
+        """Verdicts that the watch has not taken in yet."""
+        return self.rows - self.folding.rows
+
+    def fold(self, *, most: int | None = None, snapshot: bool = True) -> None:
+        """Let watch and page take in the records that came since the last call.
+
+        Parameters
+        ----------
+        most
+            Stop after the record in which this many verdicts are reached; the rest waits for the next call.
+        snapshot
+            Keep the state, if it is time for that.
+        """
+        end = len(self._unfolded)
+        if most is not None:
+            sums = accumulate(record.entry.rows for record in self._unfolded)
+            end = next((i + 1 for i, rows in enumerate(sums) if rows >= most), end)
+        records, self._unfolded = self._unfolded[:end], self._unfolded[end:]
         with self.lock:
             self.folding.take(records)
-        if snapshot and self.rows - self.snapshot_rows >= _SNAPSHOT_ROWS:
+        if snapshot and self.folding.rows - self.snapshot_rows >= _SNAPSHOT_ROWS:
             self.snapshot()
 
     def snapshot(self) -> None:
         """Keep the state, so that a restart reads only the records after it."""
-        assert not self._unfolded
-        self.store.save_snapshot(self.seq, self.folding.state())
-        self.snapshot_rows = self.rows
+        seq = self._unfolded[0].seq - 1 if self._unfolded else self.seq
+        self.store.save_snapshot(seq, self.folding.state())
+        self.snapshot_rows = self.folding.rows
 
 
 def begun(header: Mapping[str, str], guard: Guard) -> Mapping[str, str]:
