@@ -211,6 +211,20 @@ def test_a_database_without_a_trail_is_refused_and_stays_empty(postgres):
         assert connection.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'caveat%'").fetchone() == (0,)
 
 
+def test_a_statement_that_takes_too_long_is_given_up(postgres, logit_guard):
+    url = postgres.new()
+    store = open_store(url)
+    trail = Trail(logit_guard, store)
+    store._run("SET statement_timeout = '100ms'")
+    with psycopg.connect(url) as other:
+        other.execute("LOCK TABLE caveat_records")
+        with pytest.raises(StoreError, match="timeout"):
+            feed(trail, logit_guard, [2], seed=1)
+    feed(trail, logit_guard, [3], seed=2)
+    assert verify_trail(store).verdicts == 3
+    store.close()
+
+
 def test_another_scheme_is_refused():
     with pytest.raises(InputError, match="mysql"):
         open_store("mysql://localhost/audit")

@@ -92,6 +92,10 @@ def test_content_that_no_service_writes_is_damage(store, logit_guard):
     forge(store.path, store, lambda entry: dataclasses.replace(entry, body=b'{"kind":["accept"]}'))
     with pytest.raises(Damaged, match="no service writes"):
         replay_trail(logit_guard, store)
+    assert verify_trail(store).broken_at == 5  # labels without rows
+    change(store.path, "DELETE FROM snapshots")
+    with pytest.raises(Damaged, match="no service writes"):
+        Trail(logit_guard, store)
 
 
 def test_another_guard_and_an_empty_trail_are_refused(store, feature_guard, tmp_path):

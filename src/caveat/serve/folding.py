@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, Self, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat.errors import CaveatError
 from caveat.guard import Guard
 from caveat.serve.audit.content import merged_verdicts
 from caveat.serve.audit.record import Record
 from caveat.serve.audit.store import Damaged
 from caveat.serve.live import LiveView
 
-__all__ = ["P_BARS", "Folding", "RowIds"]
+__all__ = ["P_BARS", "Folding", "RowIds", "readable"]
 
 P_BARS = 20  # of the histogram of all p-values
 
@@ -75,6 +77,10 @@ class Folding:
 
     def take(self, records: Sequence[Record]) -> None:
         """Take in the next records; those of the service itself change nothing."""
+        with readable(records):
+            self._take(records)
+
+    def _take(self, records: Sequence[Record]) -> None:
         for (kind, _), group in groupby(records, key=lambda record: (record.entry.kind, record.entry.at[:16])):
             if kind == "verdicts":  # all of one minute at once
                 self._take_verdicts(list(group))
@@ -121,6 +127,18 @@ class Folding:
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise Damaged(f"a kept state cannot be read ({type(error).__name__})") from None
         return self
+
+
+@contextmanager
+def readable(records: Sequence[Record]) -> Iterator[None]:
+    """Content that cannot be read is damage; a chain that somebody made anew can hold anything."""
+    try:
+        yield
+    except CaveatError:
+        raise
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise Damaged(f"from there to record {records[-1].seq} is content that no service writes "
+                      f"({type(error).__name__})", seq=records[0].seq) from None  # fmt: skip
 
 
 def _plain(state: Any) -> Any:

@@ -13,7 +13,6 @@ import orjson
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from caveat.errors import CaveatError
 from caveat.guard import Guard, Verdicts
 from caveat.outputs import Head
 from caveat.serve.audit.content import encode_verdicts, merged_verdicts
@@ -21,7 +20,7 @@ from caveat.serve.audit.record import Record
 from caveat.serve.audit.store import AuditStore, Damaged
 from caveat.serve.audit.verify import anchor, verified
 from caveat.serve.fields import Fields
-from caveat.serve.folding import Folding
+from caveat.serve.folding import Folding, readable
 from caveat.serve.trail import begun
 
 __all__ = ["Difference", "TrailReplay", "base_state", "replay_trail"]
@@ -133,6 +132,22 @@ def replay_trail(
         Those of the service: they turn kept inputs into the arrays that the guard reads.
     progress
         Called with what is done, the steps so far and all steps.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from caveat import Outputs
+    >>> from caveat.serve import open_store
+    >>> from caveat.serve.trail import Trail
+    >>> rows = Outputs(logits=np.random.default_rng(0).normal(size=(300, 3)))
+    >>> guard = Guard("energy", sets=None).calibrate(rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = open_store(f"{folder}/audit.sqlite")
+    ...     first_rows = Trail(guard, store).append_verdicts([(300, encode_verdicts(guard(rows)), None)])
+    ...     result = replay_trail(guard, store)
+    ...     store.close()
+    >>> result.sound, result.rows
+    (True, 300)
     """
     with store.reading(), threadpool_limits(1):  # one thread, as in the service: sums in the same order
         return _Replay(guard, store, head, model, progress or (lambda what, done, steps: None)).run()
@@ -175,18 +190,14 @@ class _Replay:
     def _take(self, records: Sequence[Record]) -> None:
         if not records:
             return
-        try:
+        with readable(records):
             self._compare([record for record in records if record.entry.kind == "verdicts"])
-            self.folding.take(records)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            if isinstance(error, CaveatError):
-                raise
-            raise Damaged(f"between it and record {records[-1].seq} is content that no service writes "
-                          f"({type(error).__name__})", seq=records[0].seq) from None  # fmt: skip
+        self.folding.take(records)
         self.seq, self.digest = records[-1].seq, records[-1].digest
         if self.seq in self.waiting:
             self.waiting.remove(self.seq)
-            self._compare_state(json.loads(self.store.snapshot(self.seq)))
+            with readable(records):
+                self._compare_state(json.loads(self.store.snapshot(self.seq)))
 
     def _compare(self, records: Sequence[Record]) -> None:
         scored = [record for record in records if record.entry.inputs is None and record.entry.rows]
