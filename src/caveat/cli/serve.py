@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +41,21 @@ def serve(
     body_seconds: Annotated[
         float, typer.Option(min=0.1, help="Time for a body to arrive; a slower one gets status 408.")
     ] = 10.0,
+    bodies_mb: Annotated[
+        float, typer.Option(min=0.001, help="Largest size of all bodies together in MB; beyond it requests get 429.")
+    ] = 256.0,
+    rows: Annotated[int, typer.Option(min=1, help="Most rows of a request; more get status 413.")] = 100_000,
+    header_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Time for the headers of a request; a slower connection is closed.")
+    ] = 10.0,
+    answer_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Time to take an answer; the connection of a slower client is closed.")
+    ] = 60.0,
+    connections: Annotated[
+        int, typer.Option(min=1, help="Most open connections; beyond it only health is answered.")
+    ] = 1000,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every request, never its content.")] = False,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as one JSON object a line.")] = False,
 ) -> None:
     """Give the verdicts of a guard over HTTP, record each before it is answered, and show a live page.
 
@@ -49,24 +63,45 @@ def serve(
     """
     from caveat.guard import Guard
     from caveat.serve import Engine, Limits, create_app, open_store, run
+    from caveat.serve.logs import set_up_logs
+    from caveat.serve.run import listen
     from caveat.serve.settings import read_key
 
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(message)s")
+    set_up_logs(verbose=verbose, as_json=log_json)
     made, key = Guard.load(folder), read_key(key_file)
     layer = None if head is None else Outputs.load(head).head
-    limits = Limits(body_bytes=round(body_mb * 2**20), body_seconds=body_seconds)
+    limits = Limits(
+        body_bytes=round(body_mb * 2**20), reading_bytes=round(bodies_mb * 2**20), rows=rows, connections=connections,
+        body_seconds=body_seconds, header_seconds=header_seconds, answer_seconds=answer_seconds,
+    )  # fmt: skip
+    listening = listen(host, port)  # before the audit trail is opened: a port in use leaves no trace in it
     store = open_store(audit, durable=durable)
     engine = Engine(
         made, store, head=layer, alpha=alpha, name=name or folder.resolve().name, workers=workers,
-        queue_limit=queue, keep_inputs=keep_inputs,
+        queue_limit=queue, keep_inputs=keep_inputs, rows_limit=limits.rows,
     )  # fmt: skip
+
+    local = _is_local(host)
 
     def ready(address: str) -> None:
         for promise in made.promises:
             say(f"{'✓' if promise.holds else '!'} {promise}")
-        if key is None and host not in ("127.0.0.1", "::1", "localhost"):
+        if key is None and not local:
             say("! Anybody who reaches this address may ask: set a key with --key-file.")
         say(f"Audit:   {audit.rpartition('@')[2]}")  # no password on the screen
         say(f"Serving: {address}")
 
-    run(create_app(engine, limits=limits, key=key), host=host, port=port, limits=limits, ready=ready)
+    app = create_app(engine, limits=limits, key=key, local_only=local and key is None)
+    run(app, listening=listening, limits=limits, ready=ready)
+
+
+def _is_local(host: str) -> bool:
+    """Whether only this machine reaches an address.
+
+    >>> [_is_local(host) for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost", "0.0.0.0", "", "example.org")]
+    [True, True, True, True, False, False, False]
+    """
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

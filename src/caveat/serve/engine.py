@@ -35,6 +35,7 @@ __all__ = ["Engine"]
 
 Arrays = Mapping[str, NDArray[Any]]
 _GROUP = 256  # requests of one transaction
+_LARGE_ANSWER = 1000  # rows whose text is made in a thread, so that others are answered meanwhile
 _FOLD_SECONDS, _FOLD_RECORDS = 0.1, 1000  # the watch takes in what came since, at once
 
 
@@ -76,15 +77,17 @@ class Engine:
         Requests that may wait or be worked on; more are refused with status 429.
     keep_inputs
         Record what each request held too, so that a replay starts from it.
+    rows_limit
+        Rows of one request; more are refused with status 413.
     """
 
     def __init__(
         self, guard: Guard, store: AuditStore, *, head: Head | None = None,
         model: Callable[[Arrays], dict[str, NDArray[Any]]] | None = None, alpha: float = 0.01, name: str = "guard",
-        workers: int = 2, queue_limit: int = 64, keep_inputs: bool = False,
+        workers: int = 2, queue_limit: int = 64, keep_inputs: bool = False, rows_limit: int = 100_000,
     ) -> None:  # fmt: skip
         self.guard, self.fields, self.name, self.model = guard, Fields(guard, head), name, model
-        self.keep_inputs, self.queue_limit = keep_inputs, queue_limit
+        self.keep_inputs, self.queue_limit, self.rows_limit = keep_inputs, queue_limit, rows_limit
         self.trail = Trail(guard, store, alpha=alpha, name=name)
         self.trail.note("start")
         self.depth = 0  # requests that were let in and not yet answered
@@ -122,7 +125,10 @@ class Engine:
         self._pool.submit(self._judge, read, pending)
         first_row = await pending.answer
         assert pending.verdicts is not None
-        return shape(pending.verdicts, RowIds(self.trail.chain, first_row, pending.rows))
+        ids = RowIds(self.trail.chain, first_row, pending.rows)
+        if pending.rows > _LARGE_ANSWER:
+            return await loop.run_in_executor(self._pool, shape, pending.verdicts, ids)
+        return shape(pending.verdicts, ids)
 
     def _judge(self, read: Callable[[], Arrays], pending: _Pending) -> None:
         """Give verdicts and hand them to the writer; in a thread of the pool."""
@@ -139,6 +145,9 @@ class Engine:
     def judge(self, arrays: Arrays) -> Verdicts:
         """Verdicts on the arrays of a request; not recorded."""
         outputs = self.fields.outputs(arrays if self.model is None else self.model(arrays))
+        if len(outputs) > self.rows_limit:
+            raise Problem(413, f"a request must have at most {self.rows_limit} rows, got {len(outputs)}. "
+                          "Send fewer rows at a time.")  # fmt: skip
         try:
             return self.guard(outputs)
         except CaveatError as error:

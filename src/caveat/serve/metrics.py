@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, final
@@ -35,13 +36,13 @@ class Requests:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, int]] = Counter()
-        self._buckets = np.zeros(len(SECONDS) + 1, dtype=np.int64)
+        self._buckets = [0] * (len(SECONDS) + 1)
         self._sum = 0.0
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """A request was answered."""
         self.counts[path, status] += 1
-        self._buckets[int(np.searchsorted(SECONDS, seconds))] += 1
+        self._buckets[bisect_left(SECONDS, seconds)] += 1
         self._sum += seconds
 
     def families(self) -> Iterator[Metric]:
@@ -50,7 +51,9 @@ class Requests:
         for (path, status), count in sorted(self.counts.items()):
             requests.add_metric([path, str(status)], count)
         yield requests
-        yield _histogram("caveat_request_seconds", "Time to answer a request.", SECONDS, self._buckets, self._sum)
+        yield _histogram(
+            "caveat_request_seconds", "Time to answer a request.", SECONDS, np.array(self._buckets), self._sum
+        )
 
 
 @final
