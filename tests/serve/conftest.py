@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from contextlib import contextmanager
 import httpx
 import numpy as np
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from caveat import Guard, Outputs
 
@@ -63,7 +66,9 @@ class Service:
 
     def post(self, rows, **fields):
         """POST one or more named arrays as JSON."""
-        return self.client.post("/v1/verdicts", json={name: np.asarray(a).tolist() for name, a in fields.items()} | rows)
+        return self.client.post(
+            "/v1/verdicts", json={name: np.asarray(a).tolist() for name, a in fields.items()} | rows
+        )
 
     def live(self, *, rows=None):
         """``/v1/live``; waits until the page has taken in this many rows."""
@@ -87,11 +92,11 @@ class Service:
 
 
 @contextmanager
-def serving(folder, audit, *options, key=None, environment=None):
-    """``caveat serve`` on a free port of loopback; stopped at the end."""
+def serving(folder, audit, *options, key=None, environment=None, log=None):
+    """``caveat serve`` on a free port of loopback; stopped at the end. ``log`` is the file of its standard error."""
     command = [sys.executable, "-m", "caveat", "serve", str(folder), "--port", "0", "--audit", str(audit), *options]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT if log is None else log.open("wb"), text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"} | (environment or {}),
     )  # fmt: skip
     try:
@@ -112,12 +117,12 @@ def _address(process):
     while time.monotonic() < end:
         if not select.select([process.stdout], [], [], 0.2)[0]:
             continue
-        line = process.stdout.readline()
-        printed += line
-        address = re.search(r"Serving: (http://\S+)", line)
+        part = os.read(process.stdout.fileno(), 2**16)  # a buffered line would hide from select
+        printed += part.decode()
+        address = re.search(r"Serving: (http://\S+)\n", printed)
         if address:
             return address[1]
-        if not line and process.poll() is not None:
+        if not part:
             break
     raise AssertionError(f"the service did not start:\n{printed}")
 
@@ -145,3 +150,54 @@ def npz(**arrays):
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return stream.getvalue()
+
+
+def connect(service, *, seconds=20.0):
+    """A plain connection to the service."""
+    host, port = service.address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=seconds)
+
+
+def everything(connection):
+    """What arrives until the service closes the connection."""
+    parts = []
+    try:
+        while part := connection.recv(2**16):
+            parts.append(part)
+    except ConnectionResetError:
+        parts.append(b"<reset>")
+    return b"".join(parts)
+
+
+def talk(service, data):
+    """Send bytes as they are; what comes back until the service closes the connection."""
+    with connect(service) as connection:
+        connection.sendall(data)
+        return everything(connection)
+
+
+def request(method="POST", path="/v1/verdicts", body=b"", **headers):
+    """A request as bytes; a header of None is left out."""
+    fields = {"Host": "localhost", "Connection": "close", "Content-Type": "application/json"}
+    fields |= {"Content-Length": len(body)} if body else {}
+    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items() if value is not None)]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def parsed(answer):
+    """Status, headers and JSON of one answer."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    return int(first.split()[1]), headers, json.loads(body) if body else None
+
+
+def metrics(service):
+    """Samples of ``/metrics`` by name and labels."""
+    text = service.client.get("/metrics").raise_for_status().text
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }

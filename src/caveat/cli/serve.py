@@ -38,6 +38,9 @@ def serve(
     workers: Annotated[int, typer.Option(min=1, max=64, help="Threads that give verdicts.")] = 2,
     queue: Annotated[int, typer.Option(min=1, help="Requests that may wait; more get status 429.")] = 64,
     body_mb: Annotated[float, typer.Option(min=0.001, help="Largest body in MB; a larger one gets status 413.")] = 32.0,
+    json_mb: Annotated[
+        float, typer.Option(min=0.001, help="Largest JSON body in MB, which takes 30 times its size to read.")
+    ] = 8.0,
     body_seconds: Annotated[
         float, typer.Option(min=0.1, help="Time for a body to arrive; a slower one gets status 408.")
     ] = 10.0,
@@ -71,8 +74,9 @@ def serve(
     made, key = Guard.load(folder), read_key(key_file)
     layer = None if head is None else Outputs.load(head).head
     limits = Limits(
-        body_bytes=round(body_mb * 2**20), reading_bytes=round(bodies_mb * 2**20), rows=rows, connections=connections,
-        body_seconds=body_seconds, header_seconds=header_seconds, answer_seconds=answer_seconds,
+        body_bytes=round(body_mb * 2**20), json_bytes=round(json_mb * 2**20), reading_bytes=round(bodies_mb * 2**20),
+        rows=rows, connections=connections, body_seconds=body_seconds, header_seconds=header_seconds,
+        answer_seconds=answer_seconds,
     )  # fmt: skip
     listening = listen(host, port)  # before the audit trail is opened: a port in use leaves no trace in it
     store = open_store(audit, durable=durable)

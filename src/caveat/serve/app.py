@@ -49,7 +49,7 @@ def create_app(
     """
     limits = limits or Limits()
     bodies, requests = Body(limits), Requests()
-    metrics = Metrics(engine, requests)
+    metrics = Metrics(engine, requests, lambda: bodies.held)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:

@@ -183,9 +183,11 @@ class Body:
     async def read(self, headers: Any, receive: Receive) -> bytes:
         """The body of a request. The caller calls ``release(len(body))`` when it is done with it."""
         limits = self.limits
+        is_json = "json" in headers.get("content-type", "").lower()
+        largest = min(limits.body_bytes, limits.json_bytes) if is_json else limits.body_bytes
         announced = headers.get("content-length", "")
-        if announced.isdigit() and int(announced) > limits.body_bytes:
-            raise self._too_large()
+        if announced.isdigit() and int(announced) > largest:
+            raise _too_large(largest, is_json)
         if headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
             raise Problem(415, "the body must not be compressed: content-encoding is not supported.")
         chunks: list[bytes] = []
@@ -199,8 +201,8 @@ class Body:
                     chunk = message.get("body", b"")
                     size += len(chunk)
                     self.held += len(chunk)
-                    if size > limits.body_bytes:
-                        raise self._too_large()
+                    if size > largest:
+                        raise _too_large(largest, is_json)
                     if self.held > limits.reading_bytes:
                         raise Problem(429, "the bodies of all requests together are too large. Try again in a second.",
                                       headers={"Retry-After": "1"})  # fmt: skip
@@ -218,5 +220,7 @@ class Body:
         """A body of this size is no longer held."""
         self.held -= size
 
-    def _too_large(self) -> Problem:
-        return Problem(413, f"the body must have at most {self.limits.body_bytes} bytes. Send fewer rows at a time.")
+
+def _too_large(largest: int, is_json: bool) -> Problem:
+    what, remedy = ("a JSON body", ", or npy or npz") if is_json else ("the body", "")
+    return Problem(413, f"{what} must have at most {largest} bytes. Send fewer rows at a time{remedy}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -60,8 +60,8 @@ class Requests:
 class Metrics(Collector):
     """Everything that ``GET /metrics`` says."""
 
-    def __init__(self, engine: Engine, requests: Requests) -> None:
-        self._engine, self._requests = engine, requests
+    def __init__(self, engine: Engine, requests: Requests, held_bytes: Callable[[], int]) -> None:
+        self._engine, self._requests, self._held_bytes = engine, requests, held_bytes
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -98,6 +98,7 @@ class Metrics(Collector):
             yield CounterMetricFamily("caveat_label_errors", "Wrong answers among them.", value=errors[1])
         yield from self._requests.families()
         yield GaugeMetricFamily("caveat_queue_depth", "Requests let in and not yet answered.", value=engine.depth)
+        yield GaugeMetricFamily("caveat_held_bytes", "Bodies of requests in memory.", value=self._held_bytes())
         yield CounterMetricFamily("caveat_audit_records", "Records of the audit trail.", value=trail.seq)
         info = GaugeMetricFamily("caveat_guard_info", "The guard and the version.", labels=["hash", "version"])
         info.add_metric([engine.guard.fingerprint, __version__], 1)

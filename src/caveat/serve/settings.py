@@ -27,6 +27,9 @@ class Limits:
     ----------
     body_bytes
         Size of one body, and of its arrays once unpacked; more is refused with status 413.
+    json_bytes
+        Size of a JSON body; more is refused with status 413. JSON takes 30 times its size to read, and meanwhile the
+        service answers nobody else.
     reading_bytes
         Size of all bodies in memory together; beyond it requests are refused with status 429.
     rows
@@ -45,6 +48,7 @@ class Limits:
     """
 
     body_bytes: int = count(32 * 2**20)
+    json_bytes: int = count(8 * 2**20)
     reading_bytes: int = count(256 * 2**20)
     rows: int = count(100_000)
     body_seconds: float = positive(10.0)
