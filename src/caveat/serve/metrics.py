@@ -19,7 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from caveat import __version__
-from caveat.serve.trail import P_BARS
+from caveat.serve.trail import P_EDGES
 
 if TYPE_CHECKING:
     from caveat.serve.engine import Engine
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Metrics", "Requests"]
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-P_VALUES = tuple((i + 1) / P_BARS for i in range(P_BARS))
 
 
 @final
@@ -82,7 +81,7 @@ class Metrics(Collector):
         for kind, count in counts.items():
             verdicts.add_metric([kind], count)
         yield verdicts
-        yield _histogram("caveat_p_value", "P-values of the rows.", P_VALUES, p_counts, p_sum)
+        yield _histogram("caveat_p_value", "P-values of the rows.", tuple(P_EDGES), p_counts, p_sum)
         drift = GaugeMetricFamily("caveat_drift_log10_e", "Evidence for drift, log10.", labels=["stream"])
         limit = GaugeMetricFamily("caveat_drift_alarm_line", "Evidence at which the alarm rings.", labels=["stream"])
         rung = GaugeMetricFamily("caveat_alarm", "1 from the moment an alarm has rung.", labels=["stream"])

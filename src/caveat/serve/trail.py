@@ -29,9 +29,9 @@ from caveat.serve.audit.store import AuditStore
 from caveat.serve.live import LiveView
 from caveat.serve.problems import Problem
 
-__all__ = ["P_BARS", "RowIds", "Trail", "anchor", "plain", "verified"]
+__all__ = ["P_EDGES", "RowIds", "Trail", "anchor", "plain", "verified"]
 
-P_BARS = 20  # of the histogram of all p-values
+P_EDGES = np.arange(1, 21) / 20  # upper ends, included, of the histogram of all p-values
 _SNAPSHOT_ROWS = 100_000
 _READ = 500  # records at a time after a restart
 
@@ -81,7 +81,7 @@ class Trail:
         self.watch = guard.watch(alpha=alpha)
         self.live = LiveView(guard, self.watch, started_at=time.time(), name=name)
         self.lock = threading.Lock()  # held while watch and page change or are read
-        self.p_counts, self.p_sum = np.zeros(P_BARS, dtype=np.int64), 0.0  # histogram of all p-values
+        self.p_counts, self.p_sum = np.zeros(P_EDGES.size, dtype=np.int64), 0.0  # histogram of all p-values
         self._unfolded: list[Record] = []
         self.chain = self._begin()
         self._resume()
@@ -222,7 +222,7 @@ class Trail:
     def _fold_verdicts(self, records: Sequence[Record]) -> None:
         verdicts = merged_verdicts(self.guard, [record.entry.body for record in records])
         first_row = records[0].entry.first_row
-        self.p_counts += np.histogram(verdicts.p_values, P_BARS, (0.0, 1.0))[0]
+        self.p_counts += np.bincount(np.searchsorted(P_EDGES, verdicts.p_values), minlength=P_EDGES.size)
         self.p_sum += float(verdicts.p_values.sum())
         evidence = self.watch.update(verdicts)
         at = _seconds(records[-1].entry.at)
