@@ -90,7 +90,7 @@ def create_app(
         """Describe the guard: promises, thresholds, settings, data, fingerprint."""
         return Response(facts, media_type=JSON)
 
-    @app.post("/v1/labels", **openapi.LABELS)
+    @app.post("/v1/labels", **openapi.labels(engine.trail.n_classes))
     async def labels(request: Request) -> Response:
         """Record true classes that came later, by the ids of the verdicts."""
         body = await bodies.read(request.headers, request.receive)
@@ -169,8 +169,10 @@ def _labels(body: bytes) -> dict[str, int]:
     labels: dict[str, int] = {}
     for row in rows:
         key, label = (row.get("id"), row.get("label")) if isinstance(row, dict) else (None, None)
+        if isinstance(label, float) and label.is_integer():  # 3.0 is a whole number in JSON
+            label = int(label)
         if not isinstance(key, str) or type(label) is not int or not 0 <= label < 2**31:
             raise Problem(422, "each label must have an id (text) and a label (a whole number from 0 on).")
         if labels.setdefault(key, label) != label:
-            raise Problem(422, f"the id {key[:60]!r} has two labels.")
+            raise Problem(409, f"the id {key[:60]!r} has two labels.")
     return labels

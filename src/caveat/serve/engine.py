@@ -127,7 +127,7 @@ class Engine:
         assert pending.verdicts is not None
         ids = RowIds(self.trail.chain, first_row, pending.rows)
         if pending.rows > _LARGE_ANSWER:
-            return await loop.run_in_executor(self._pool, shape, pending.verdicts, ids)
+            return await asyncio.to_thread(shape, pending.verdicts, ids)
         return shape(pending.verdicts, ids)
 
     def _judge(self, read: Callable[[], Arrays], pending: _Pending) -> None:

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from caveat.serve.bodies import ARROW, JSON, NPY, NPZ
 
-__all__ = ["DESCRIPTION", "GUARD", "HEALTH", "LABELS", "LIVE", "METRICS", "READY", "answered", "binary", "problems",
+__all__ = ["DESCRIPTION", "GUARD", "HEALTH", "LIVE", "METRICS", "READY", "answered", "binary", "labels", "problems",
            "require_key", "verdicts"]  # fmt: skip
 
 Route = dict[str, Any]
@@ -65,7 +65,6 @@ _ANSWERED = {
          "set": [3], "reason": "Like the calibration data. Possible classes: 3."},
     ],
 }  # fmt: skip
-_ROWS = {"type": "array", "items": {"type": "array", "items": {"type": "number"}, "minItems": 1}, "minItems": 1}
 
 
 def problems(*statuses: int) -> dict[int | str, Any]:
@@ -111,7 +110,11 @@ def verdicts(widths: Mapping[str, int | None]) -> Route:
     rows = {name: np.zeros((1, width or 3), dtype=np.float32) for name, width in widths.items()}
     content: dict[str, Any] = {
         JSON: {
-            "schema": {"type": "object", "properties": dict.fromkeys(rows, _ROWS), "required": list(rows)},
+            "schema": {
+                "type": "object",
+                "properties": {name: _rows_of(width) for name, width in widths.items()},
+                "required": list(rows),
+            },
             "example": {name: array.tolist() for name, array in rows.items()},
         },
         NPZ: binary(_saved(np.savez, **rows), "The bytes that numpy.savez(file, name=array, ...) writes."),
@@ -126,6 +129,12 @@ def verdicts(widths: Mapping[str, int | None]) -> Route:
         | problems(400, 408, 413, 415, 422, 429),
         "openapi_extra": _body(content),
     }
+
+
+def _rows_of(width: int | None) -> dict[str, Any]:
+    columns = {"minItems": 1} if width is None else {"minItems": width, "maxItems": width}
+    row = {"type": "array", "items": {"type": "number"}, **columns}
+    return {"type": "array", "items": row, "minItems": 1}
 
 
 def _saved(save: Any, *arrays: Any, **named: Any) -> bytes:
@@ -147,32 +156,34 @@ def _arrow(rows: Mapping[str, Any]) -> bytes:
     return bytes(sink.getvalue())
 
 
-_LABEL = {
-    "type": "object",
-    "properties": {"id": {"type": "string"}, "label": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}},
-    "required": ["id", "label"],
-}
-LABELS: Route = {
-    "responses": answered(
-        {"type": "object", "properties": {"recorded": _COUNT, "repeated": _COUNT},
-         "required": ["recorded", "repeated"]},
-        {"recorded": 1, "repeated": 0},
-        description="How many labels are new, and how many had been sent before.",
-    )
-    | problems(400, 404, 408, 409, 413, 415, 422, 429),
-    "openapi_extra": _body(
-        {
-            JSON: {
-                "schema": {
-                    "type": "object",
-                    "properties": {"labels": {"type": "array", "minItems": 1, "items": _LABEL}},
-                    "required": ["labels"],
-                },
-                "example": {"labels": [{"id": _ID, "label": 3}]},
-            }
-        }
-    ),
-}  # fmt: skip
+def labels(n_classes: int | None) -> Route:
+    """``POST /v1/labels`` of a guard with this many classes; None: not known."""
+    label = {
+        "type": "object",
+        "properties": {
+            "id": {"type": "string"},
+            "label": {"type": "integer", "minimum": 0, "maximum": (n_classes or 2**31) - 1},
+        },
+        "required": ["id", "label"],
+    }
+    schema = {
+        "type": "object",
+        "properties": {"labels": {"type": "array", "minItems": 1, "items": label}},
+        "required": ["labels"],
+    }
+    counts = {
+        "type": "object",
+        "properties": {"recorded": _COUNT, "repeated": _COUNT},
+        "required": ["recorded", "repeated"],
+    }
+    return {
+        "responses": answered(counts, {"recorded": 1, "repeated": 0},
+                              description="How many labels are new, and how many had been sent before.")
+        | problems(400, 404, 408, 409, 413, 415, 422, 429),
+        "openapi_extra": _body({JSON: {"schema": schema, "example": {"labels": [{"id": _ID, "label": 1}]}}}),
+    }  # fmt: skip
+
+
 _PROMISE = {
     "type": "object",
     "properties": {"what": {"type": "string"}, "holds": {"type": "boolean"}, "text": {"type": "string"}},
