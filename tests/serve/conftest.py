@@ -59,8 +59,8 @@ def guards(tmp_path_factory, logit_guard, feature_guard):
 class Service:
     """A running process, its address, and a client that talks to it."""
 
-    def __init__(self, process, address, key=None):
-        self.process, self.address = process, address
+    def __init__(self, process, address, key=None, printed=""):
+        self.process, self.address, self.printed = process, address, printed
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self.client = httpx.Client(base_url=address, headers=headers, timeout=30)
 
@@ -100,7 +100,8 @@ def serving(folder, audit, *options, key=None, environment=None, log=None):
         env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"} | (environment or {}),
     )  # fmt: skip
     try:
-        service = Service(process, _address(process), key)
+        address, printed = _address(process)
+        service = Service(process, address, key, printed)
     except BaseException:
         process.kill()
         process.wait()
@@ -121,7 +122,7 @@ def _address(process):
         printed += part.decode()
         address = re.search(r"Serving: (http://\S+)\n", printed)
         if address:
-            return address[1]
+            return address[1], printed
         if not part:
             break
     raise AssertionError(f"the service did not start:\n{printed}")

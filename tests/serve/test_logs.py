@@ -9,7 +9,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caveat.serve.logs import JsonLines, TextLines
+from caveat.serve.logs import JsonLines, TextLines, set_up_logs
 
 
 def record(text, *args, error=None):
@@ -43,3 +43,20 @@ def test_json_has_the_facts_and_the_traceback():
     assert (content["message"], content["method"], content["status"]) == ("GET 200", "GET", 200)
     assert "ValueError: a\nb" in content["traceback"]
     assert "\n" not in line
+
+
+def test_only_problems_are_logged_unless_requests_are_asked_for(capsys):
+    root, service, server = (logging.getLogger(name) for name in ("", "caveat.serve", "uvicorn.error"))
+    before = (root.handlers[:], [logger.level for logger in (root, service, server)])
+    try:
+        for verbose in (False, True):
+            set_up_logs(verbose=verbose)
+            service.info("asked")
+            server.warning("Invalid HTTP request received.")
+            server.error("broken")
+            lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+            assert lines == ["INFO asked"] * verbose + ["ERROR broken"]
+    finally:
+        root.handlers[:] = before[0]
+        for logger, level in zip((root, service, server), before[1], strict=True):
+            logger.setLevel(level)
