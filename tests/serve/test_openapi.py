@@ -88,8 +88,8 @@ def test_without_pyarrow_no_arrow_is_promised(monkeypatch):
 
 
 @pytest.mark.parametrize("key", [None, "0123456789abcdef"])
-def test_the_key_is_in_the_schema_where_there_is_one(logit_guard, key):
-    engine = Engine(logit_guard, open_store(":memory:"))
+def test_the_key_is_in_the_schema_where_there_is_one(logit_guard, tmp_path, key):
+    engine = Engine(logit_guard, open_store(str(tmp_path / "audit.sqlite")))
     try:
         schema = create_app(engine, key=key).app.openapi()
     finally:
