@@ -68,7 +68,7 @@ def test_every_operation_keeps_to_its_schema(target, tmp_path):
 @pytest.mark.slow
 def test_every_operation_keeps_to_its_schema_thousands_of_times(target, tmp_path):
     before = memory(target)
-    assert run_schemathesis(target, tmp_path, 2000) >= 5000
+    assert run_schemathesis(target, tmp_path, 2000) >= 3000
     assert memory(target) < before + 100
 
 
