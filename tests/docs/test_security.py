@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from caveat.cli.serve import serve  # noqa: E402
-from caveat.serve.gate import OPEN, SECURITY_HEADERS  # noqa: E402
-from caveat.serve.protocol import _SPARE  # noqa: E402
-from caveat.serve.settings import Limits  # noqa: E402
+from caveat.cli.serve import serve
+from caveat.serve.gate import OPEN, SECURITY_HEADERS
+from caveat.serve.protocol import _SPARE
+from caveat.serve.settings import Limits
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
