@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 try:
     import psycopg
@@ -65,8 +68,8 @@ def guards(tmp_path_factory, logit_guard, feature_guard):
 class Service:
     """A running process, its address, and a client that talks to it."""
 
-    def __init__(self, process, address, key=None):
-        self.process, self.address = process, address
+    def __init__(self, process, address, key=None, printed=""):
+        self.process, self.address, self.printed = process, address, printed
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self.client = httpx.Client(base_url=address, headers=headers, timeout=30)
 
@@ -98,15 +101,16 @@ class Service:
 
 
 @contextmanager
-def serving(folder, audit, *options, key=None, environment=None):
-    """``caveat serve`` on a free port of loopback; stopped at the end."""
+def serving(folder, audit, *options, key=None, environment=None, log=None):
+    """``caveat serve`` on a free port of loopback; stopped at the end. ``log`` is the file of its standard error."""
     command = [sys.executable, "-m", "caveat", "serve", str(folder), "--port", "0", "--audit", str(audit), *options]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT if log is None else log.open("wb"), text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"} | (environment or {}),
     )  # fmt: skip
     try:
-        service = Service(process, _address(process), key)
+        address, printed = _address(process)
+        service = Service(process, address, key, printed)
     except BaseException:
         process.kill()
         process.wait()
@@ -123,13 +127,12 @@ def _address(process):
     while time.monotonic() < end:
         if not select.select([process.stdout], [], [], 0.2)[0]:
             continue
-        # Not readline: it takes several lines into a buffer that select does not see.
-        part = os.read(process.stdout.fileno(), 65536).decode()
-        printed += part
+        part = os.read(process.stdout.fileno(), 2**16)  # a buffered line would hide from select
+        printed += part.decode()
         address = re.search(r"Serving: (http://\S+)\n", printed)
         if address:
-            return address[1]
-        if not part and process.poll() is not None:
+            return address[1], printed
+        if not part:
             break
     raise AssertionError(f"the service did not start:\n{printed}")
 
@@ -218,3 +221,54 @@ def postgres():
             yield database
         finally:
             database.stop()
+
+
+def connect(service, *, seconds=20.0):
+    """A plain connection to the service."""
+    host, port = service.address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=seconds)
+
+
+def everything(connection):
+    """What arrives until the service closes the connection."""
+    parts = []
+    try:
+        while part := connection.recv(2**16):
+            parts.append(part)
+    except ConnectionResetError:
+        parts.append(b"<reset>")
+    return b"".join(parts)
+
+
+def talk(service, data):
+    """Send bytes as they are; what comes back until the service closes the connection."""
+    with connect(service) as connection:
+        connection.sendall(data)
+        return everything(connection)
+
+
+def request(method="POST", path="/v1/verdicts", body=b"", **headers):
+    """A request as bytes; a header of None is left out."""
+    fields = {"Host": "localhost", "Connection": "close", "Content-Type": "application/json"}
+    fields |= {"Content-Length": len(body)} if body else {}
+    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items() if value is not None)]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def parsed(answer):
+    """Status, headers and JSON of one answer."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    return int(first.split()[1]), headers, json.loads(body) if body else None
+
+
+def metrics(service):
+    """Samples of ``/metrics`` by name and labels."""
+    text = service.client.get("/metrics").raise_for_status().text
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }

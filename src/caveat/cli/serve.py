@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,10 +62,27 @@ def serve(
     ] = None,
     queue: Annotated[int, typer.Option(min=1, help="Requests that may wait; more get status 429.")] = 64,
     body_mb: Annotated[float, typer.Option(min=0.001, help="Largest body in MB; a larger one gets status 413.")] = 32.0,
+    json_mb: Annotated[
+        float, typer.Option(min=0.001, help="Largest JSON body in MB, which takes 30 times its size to read.")
+    ] = 8.0,
     body_seconds: Annotated[
         float, typer.Option(min=0.1, help="Time for a body to arrive; a slower one gets status 408.")
     ] = 10.0,
+    bodies_mb: Annotated[
+        float, typer.Option(min=0.001, help="Largest size of all bodies together in MB; beyond it requests get 429.")
+    ] = 256.0,
+    rows: Annotated[int, typer.Option(min=1, help="Most rows of a request; more get status 413.")] = 100_000,
+    header_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Time for the headers of a request; a slower connection is closed.")
+    ] = 10.0,
+    answer_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Time to take an answer; the connection of a slower client is closed.")
+    ] = 60.0,
+    connections: Annotated[
+        int, typer.Option(min=1, help="Most open connections; beyond it only health is answered.")
+    ] = 1000,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every request, never its content.")] = False,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as one JSON object a line.")] = False,
 ) -> None:
     """Give the verdicts of a guard over HTTP, record each before it is answered, and show a live page.
 
@@ -73,28 +90,38 @@ def serve(
     """
     from caveat.guard import Guard
     from caveat.serve import Engine, Limits, create_app, open_store, run
+    from caveat.serve.logs import set_up_logs
+    from caveat.serve.run import listen
     from caveat.serve.settings import read_key
 
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(message)s")
+    set_up_logs(verbose=verbose, as_json=log_json)
     made, key = Guard.load(folder), read_key(key_file)
     layer = None if head is None else Outputs.load(head).head
-    limits = Limits(body_bytes=round(body_mb * 2**20), body_seconds=body_seconds)
+    limits = Limits(
+        body_bytes=round(body_mb * 2**20), json_bytes=round(json_mb * 2**20), reading_bytes=round(bodies_mb * 2**20),
+        rows=rows, connections=connections, body_seconds=body_seconds, header_seconds=header_seconds,
+        answer_seconds=answer_seconds,
+    )  # fmt: skip
+    listening = listen(host, port)  # before the audit trail is opened: a port in use leaves no trace in it
     network = None if model is None and not model_output else _model(model, model_output or [], made, layer)
     store = open_store(audit, durable=durable, chain=chain)
     engine = Engine(
         made, store, head=layer, model=network, alpha=alpha, name=name or folder.resolve().name, workers=workers,
-        queue_limit=queue, keep_inputs=keep_inputs, keep_days=keep_days,
+        queue_limit=queue, keep_inputs=keep_inputs, rows_limit=limits.rows, keep_days=keep_days,
     )  # fmt: skip
+
+    local = _is_local(host)
 
     def ready(address: str) -> None:
         for promise in made.promises:
             say(f"{'✓' if promise.holds else '!'} {promise}")
-        if key is None and host not in ("127.0.0.1", "::1", "localhost"):
+        if key is None and not local:
             say("! Anybody who reaches this address may ask: set a key with --key-file.")
         say(f"Audit:   {audit.rpartition('@')[2]}")  # no password on the screen
         say(f"Serving: {address}")
 
-    run(create_app(engine, limits=limits, key=key), host=host, port=port, limits=limits, ready=ready)
+    app = create_app(engine, limits=limits, key=key, local_only=local and key is None)
+    run(app, listening=listening, limits=limits, ready=ready)
 
 
 def _model(path: Path | None, outputs: list[str], guard: Guard, head: Head | None) -> Model:
@@ -109,3 +136,15 @@ def _model(path: Path | None, outputs: list[str], guard: Guard, head: Head | Non
         tensors[field] = tensor
     assert path is not None
     return Model.load(path, guard, outputs=tensors, head=head)
+
+
+def _is_local(host: str) -> bool:
+    """Whether only this machine reaches an address.
+
+    >>> [_is_local(host) for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost", "0.0.0.0", "", "example.org")]
+    [True, True, True, True, False, False, False]
+    """
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

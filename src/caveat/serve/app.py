@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
-from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
@@ -18,7 +18,7 @@ from caveat.guard.facts import guard_facts
 from caveat.serve import openapi
 from caveat.serve.bodies import JSON, json_object, read_arrays
 from caveat.serve.engine import Engine
-from caveat.serve.gate import Application, Body, Gate
+from caveat.serve.gate import FAILED, OPEN, Application, Body, Gate
 from caveat.serve.inference import add_inference_routes
 from caveat.serve.metrics import Metrics, Requests
 from caveat.serve.problems import Problem
@@ -32,7 +32,9 @@ _PAGES = {"/": ("live.html", "text/html"), "/live.css": ("live.css", "text/css")
 _MOST_LABELS = 100_000
 
 
-def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None = None) -> Application:
+def create_app(
+    engine: Engine, *, limits: Limits | None = None, key: str | None = None, local_only: bool = False
+) -> Application:
     """The service as an ASGI application; the engine is closed when it shuts down.
 
     Parameters
@@ -43,10 +45,12 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
         What clients may send.
     key
         Bearer key that clients must send; None: all may ask.
+    local_only
+        Answer only requests whose ``Host`` is this machine; see ``Gate``.
     """
     limits = limits or Limits()
     bodies, requests = Body(limits), Requests()
-    metrics = Metrics(engine, requests)
+    metrics = Metrics(engine, requests, lambda: bodies.held)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -54,9 +58,11 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
         engine.close()
 
     app = FastAPI(title="Caveat", version=__version__, description=openapi.DESCRIPTION, lifespan=life,
-                  docs_url=None, redoc_url=None)  # fmt: skip
+                  docs_url=None, redoc_url=None, redirect_slashes=False)  # fmt: skip
+    if key is not None:
+        openapi.require_key(app, OPEN)
 
-    @app.post("/v1/verdicts", **openapi.VERDICTS)
+    @app.post("/v1/verdicts", **openapi.verdicts(engine.widths))
     async def verdicts(request: Request) -> Response:
         """Give a verdict on each row: accept, abstain or outlier. It is recorded before it is answered."""
         body = await bodies.read(request.headers, request.receive)
@@ -65,13 +71,14 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
             try:
                 media_type = request.headers.get("content-type", "")
                 read = partial(read_arrays, body, media_type, field=engine.only_field, most=limits.body_bytes)
-                return Response(await engine.verdicts(read, _answer), media_type=JSON)
+                return Response(await engine.verdicts(read, partial(_answer, request)), media_type=JSON)
             finally:
                 engine.leave()
         finally:
             bodies.release(len(body))
 
-    def _answer(verdicts: Verdicts, ids: RowIds) -> bytes:
+    def _answer(request: Request, verdicts: Verdicts, ids: RowIds) -> bytes:
+        request.scope["rows"] = len(verdicts)  # for the log
         rows = [{"id": key, **row} for key, row in zip(ids, verdicts.rows(), strict=True)]
         return orjson.dumps({"guard": fingerprint, "verdicts": rows})
 
@@ -87,7 +94,7 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
         """Describe the guard: promises, thresholds, settings, data, fingerprint."""
         return Response(facts, media_type=JSON)
 
-    @app.post("/v1/labels", **openapi.LABELS)
+    @app.post("/v1/labels", **openapi.labels(engine.trail.n_classes))
     async def labels(request: Request) -> Response:
         """Record true classes that came later, by the ids of the verdicts."""
         body = await bodies.read(request.headers, request.receive)
@@ -96,9 +103,11 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
                 raise Problem(415, f"labels are sent as {JSON}.")
             engine.admit()
             try:
-                counts = await engine.labels(_labels(json_object(body)))
+                rows = await asyncio.to_thread(_labels, body)
+                counts = await engine.labels(rows)
             finally:
                 engine.leave()
+            request.scope["rows"] = len(rows)
             return Response(orjson.dumps(counts), media_type=JSON)
         finally:
             bodies.release(len(body))
@@ -106,7 +115,8 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
     @app.get("/v1/live", **openapi.LIVE)
     async def live() -> Response:
         """Say what the page shows: counts, p-values, drift, live errors, last verdicts."""
-        return Response(orjson.dumps(engine.live_view()), media_type=JSON)
+        # in a thread, as it may have to wait until the watch has taken in what came since
+        return Response(await asyncio.to_thread(lambda: orjson.dumps(engine.live_view())), media_type=JSON)
 
     @app.get("/healthz", **openapi.HEALTH)
     async def healthz() -> Response:
@@ -123,7 +133,7 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
     @app.get("/metrics", **openapi.METRICS)
     async def prometheus() -> Response:
         """Metrics in the text format of Prometheus."""
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+        return Response(await asyncio.to_thread(metrics.text), media_type="text/plain; version=0.0.4")
 
     add_inference_routes(app, engine, bodies, limits)
 
@@ -145,9 +155,9 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:
-        return _problem(Problem(500, "the service failed; its log says how."))
+        return _problem(FAILED)  # the gate logs the error
 
-    return Gate(app, key=key, requests=requests)
+    return Gate(app, key=key, requests=requests, local_only=local_only)
 
 
 async def _page(content: bytes, media_type: str) -> Response:
@@ -155,21 +165,20 @@ async def _page(content: bytes, media_type: str) -> Response:
 
 
 def _problem(problem: Problem) -> Response:
-    headers = problem.headers
-    if problem.status in (408, 413):  # the rest of the body is not read
-        headers = headers | {"Connection": "close"}
-    return Response(orjson.dumps({"error": str(problem)}), problem.status, headers, JSON)
+    return Response(problem.body(), problem.status, problem.headers, JSON)
 
 
-def _labels(content: dict[str, Any]) -> dict[str, int]:
-    rows = content.get("labels")
+def _labels(body: bytes) -> dict[str, int]:
+    rows = json_object(body).get("labels")
     if not isinstance(rows, list) or not rows or len(rows) > _MOST_LABELS:
         raise Problem(422, f"labels must be a list of 1 to {_MOST_LABELS} objects with id and label.")
     labels: dict[str, int] = {}
     for row in rows:
         key, label = (row.get("id"), row.get("label")) if isinstance(row, dict) else (None, None)
+        if isinstance(label, float) and label.is_integer():  # 3.0 is a whole number in JSON
+            label = int(label)
         if not isinstance(key, str) or type(label) is not int or not 0 <= label < 2**31:
             raise Problem(422, "each label must have an id (text) and a label (a whole number from 0 on).")
         if labels.setdefault(key, label) != label:
-            raise Problem(422, f"the id {key[:60]!r} has two labels.")
+            raise Problem(409, f"the id {key[:60]!r} has two labels.")
     return labels

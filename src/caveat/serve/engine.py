@@ -41,6 +41,7 @@ __all__ = ["Engine"]
 T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
 _GROUP_ROWS = 256  # a worker takes no further request once it has so many rows
+_LARGE_ANSWER = 1000  # rows whose text is made in a thread, so that others are answered meanwhile
 _FOLD_SECONDS = 0.1  # between two times that the watch takes in what came since
 _FOLD_ROWS = 512  # that it takes in at a time: the page and the metrics wait no longer than that
 _RETRY_SECONDS = 1.0  # after an error: readiness comes back without a request
@@ -86,6 +87,8 @@ class Engine:
         Requests that may wait or be worked on; more are refused with status 429.
     keep_inputs
         Record what each request held too, so that a replay starts from it.
+    rows_limit
+        Rows of one request; more are refused with status 413.
     keep_days
         Delete records that are older than this many days, at the start and then daily; None: keep everything.
     """
@@ -93,10 +96,10 @@ class Engine:
     def __init__(
         self, guard: Guard, store: AuditStore, *, head: Head | None = None, model: Model | None = None,
         alpha: float = 0.01, name: str = "guard", workers: int | None = None, queue_limit: int = 64,
-        keep_inputs: bool = False, keep_days: float | None = None,
+        keep_inputs: bool = False, rows_limit: int = 100_000, keep_days: float | None = None,
     ) -> None:  # fmt: skip
         self.guard, self.fields, self.name, self.model = guard, Fields(guard, head), name, model
-        self.keep_inputs, self.queue_limit = keep_inputs, queue_limit
+        self.keep_inputs, self.queue_limit, self.rows_limit = keep_inputs, queue_limit, rows_limit
         self.trail = Trail(guard, store, alpha=alpha, name=name)
         self.trail.note("start", {"model": self.model_facts})
         self.depth = 0  # requests that were let in and not yet answered
@@ -143,15 +146,28 @@ class Engine:
         self._queue.put(request)
         first_row = await request.answer
         assert request.verdicts is not None
-        return shape(request.verdicts, RowIds(self.trail.chain, first_row, len(request.verdicts)))
+        ids = RowIds(self.trail.chain, first_row, len(request.verdicts))
+        if len(ids) > _LARGE_ANSWER:
+            return await asyncio.to_thread(shape, request.verdicts, ids)
+        return shape(request.verdicts, ids)
 
     def judge(self, arrays: Arrays) -> Verdicts:
         """Verdicts on the arrays of a request; not recorded."""
-        outputs = self.fields.outputs(arrays if self.model is None else self.model(arrays))
+        if self.model is not None:
+            self._check_rows(max(map(len, arrays.values()), default=0))  # before the network runs
+            arrays = self.model(arrays)
+        outputs = self.fields.outputs(arrays)
+        self._check_rows(outputs.n)
         try:
             return self.guard(outputs)
         except CaveatError as error:
             raise Problem(422, str(error)) from None
+
+    def _check_rows(self, n: int) -> None:
+        if n > self.rows_limit:
+            raise Problem(
+                413, f"a request must have at most {self.rows_limit} rows, got {n}. Send fewer rows at a time."
+            )
 
     async def labels(self, labels: Mapping[str, int]) -> dict[str, int]:
         """Record the true classes of earlier verdicts, by id; all of them or none."""

@@ -19,9 +19,9 @@ from caveat.serve.audit.record import Record
 from caveat.serve.audit.store import Damaged
 from caveat.serve.live import LiveView
 
-__all__ = ["P_BARS", "Folding", "RowIds", "readable"]
+__all__ = ["P_EDGES", "Folding", "RowIds", "readable"]
 
-P_BARS = 20  # of the histogram of all p-values
+P_EDGES = np.arange(1, 21) / 20  # upper ends, included, of the histogram of all p-values
 
 
 @final
@@ -73,7 +73,7 @@ class Folding:
         self.watch = guard.watch(alpha=alpha)
         self.live = LiveView(guard, self.watch, started_at=started_at, name=name)
         self.rows = 0
-        self.p_counts, self.p_sum = np.zeros(P_BARS, dtype=np.int64), 0.0  # histogram of all p-values
+        self.p_counts, self.p_sum = np.zeros(P_EDGES.size, dtype=np.int64), 0.0  # histogram of all p-values
 
     def take(self, records: Sequence[Record]) -> None:
         """Take in the next records; those of the service itself change nothing."""
@@ -90,7 +90,7 @@ class Folding:
 
     def _take_verdicts(self, records: Sequence[Record]) -> None:
         verdicts = merged_verdicts(self.guard, [record.entry.body for record in records])
-        self.p_counts += np.histogram(verdicts.p_values, P_BARS, (0.0, 1.0))[0]
+        self.p_counts += np.bincount(np.searchsorted(P_EDGES, verdicts.p_values), minlength=P_EDGES.size)
         # One after the other: numpy's sum of many groups them, and would depend on how many records came at a time.
         self.p_sum = float(np.cumsum(np.concatenate([[self.p_sum], verdicts.p_values]))[-1])
         evidence = self.watch.update(verdicts)

@@ -12,13 +12,11 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, final
 
-import orjson
-
 from caveat.serve.metrics import Requests
 from caveat.serve.problems import Problem
 from caveat.serve.settings import Limits
 
-__all__ = ["Body", "Gate"]
+__all__ = ["FAILED", "OPEN", "SECURITY_HEADERS", "Body", "Gate"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -28,13 +26,28 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 OPEN = frozenset(
     {"/", "/live.css", "/live.js", "/favicon.svg", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}
 )
-_HEADERS = [
+SECURITY_HEADERS = [
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 ]
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+_LOCAL = (b"localhost", b"127.0.0.1", b"[::1]")
+_LONGEST_ADDRESS = 8192  # bytes of a path with its query
 _log = logging.getLogger("caveat.serve")
+
+_WRONG_KEY = Problem(
+    401, "this service needs its key, as the header Authorization: Bearer KEY.", headers={"WWW-Authenticate": "Bearer"}
+)
+_FULL = Problem(503, "too many connections are open. Try again in a second.", headers={"Retry-After": "1"})
+_STOPPING = Problem(503, "the service stops. Try again in a second.", headers={"Retry-After": "1"})
+FAILED = Problem(500, "the service failed; its log says how.")
+_LONG = Problem(414, f"the address must have at most {_LONGEST_ADDRESS} bytes.")
+_OTHER_HOST = Problem(
+    421, "the header Host must be localhost or 127.0.0.1: this service has no key and answers this machine alone."
+)
 
 
 @final
@@ -49,57 +62,113 @@ class Gate:
         Bearer key that clients must send; None: all may ask.
     requests
         Counts of requests by path and status.
+    local_only
+        Refuse requests whose ``Host`` is not this machine. A page of another site can give its own name the address
+        127.0.0.1 (DNS rebinding) and would then be allowed to ask; its requests still carry its name.
     """
 
-    def __init__(self, app: Application, *, key: str | None, requests: Requests) -> None:
+    def __init__(self, app: Application, *, key: str | None, requests: Requests, local_only: bool = False) -> None:
         self.app, self.requests = app, requests
         self._key = None if key is None else key.encode()
+        self._local_only = local_only
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status = time.perf_counter(), 500
+        start, status, method = time.perf_counter(), 0, scope["method"]
+        if method == "HEAD":  # the server leaves out the body
+            scope = {**scope, "method": "GET"}
 
         async def answered(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+                message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
+                if status >= 400 and _closes(status, scope):
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:
-            if self._refused(scope):
-                await send_problem(answered, _WRONG_KEY)
-            else:
+            problem = self._refusal(scope)
+            if problem is None:
                 await self.app(scope, receive, answered)
+            else:
+                await send_problem(answered, problem)
+        except asyncio.CancelledError:  # the time for an orderly end is over
+            if not status:
+                await send_problem(answered, _STOPPING)
+        except Exception:
+            _log.exception("%s %s failed", _method(method), _path(scope))
+            if not status:
+                await send_problem(answered, FAILED)
         finally:
-            seconds = time.perf_counter() - start
-            route = scope.get("route")
-            path = getattr(route, "path", "other")  # the pattern: names and ids of clients would grow without bound
+            seconds, path = time.perf_counter() - start, _path(scope)
             self.requests.add(path, status, seconds)
-            _log.log(logging.DEBUG if path in OPEN else logging.INFO, "%s %s %d %.1f ms", scope["method"], path, status,
-                     1000 * seconds)  # fmt: skip
+            level = logging.DEBUG if path in OPEN else logging.INFO
+            if _log.isEnabledFor(level):
+                facts = {"method": _method(method), "path": path, "status": status, "ms": round(1000 * seconds, 1),
+                         "rows": scope.get("rows", 0)}  # fmt: skip
+                _log.log(level, "%(method)s %(path)s %(status)d %(ms).1f ms, rows: %(rows)d", facts)
 
-    def _refused(self, scope: Message) -> bool:
-        if self._key is None or scope["path"] in OPEN:
-            return False
-        sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, key = sent.partition(b" ")
-        return not (scheme.lower() == b"bearer" and hmac.compare_digest(key.strip(), self._key))
+    def _refusal(self, scope: Message) -> Problem | None:
+        """Why a request does not reach its handler."""
+        path = scope["path"]
+        if len(path) + len(scope["query_string"]) > _LONGEST_ADDRESS:
+            return _LONG
+        if path not in OPEN:
+            if scope.get("state", {}).get("full"):  # health is answered all the same
+                return _FULL
+            if self._key is not None and not self._has_key(scope):
+                return _WRONG_KEY
+        if self._local_only and not _is_local(_header(scope, b"host")):
+            return _OTHER_HOST
+        return None
+
+    def _has_key(self, scope: Message) -> bool:
+        scheme, _, key = _header(scope, b"authorization").partition(b" ")
+        assert self._key is not None
+        return scheme.lower() == b"bearer" and hmac.compare_digest(key.strip(), self._key)
 
 
-_WRONG_KEY = Problem(
-    401, "this service needs its key, as the header Authorization: Bearer KEY.", headers={"WWW-Authenticate": "Bearer"}
-)
+def _header(scope: Message, name: bytes) -> bytes:
+    """The first header of this name; empty where there is none."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value)
+    return b""
+
+
+def _is_local(host: bytes) -> bool:
+    """Whether a ``Host`` names this machine. A browser always sends the header; HTTP/1.0 may do without.
+
+    >>> [_is_local(host) for host in (b"", b"localhost:8080", b"[::1]:80", b"[::1]", b"127.0.0.1.evil.example")]
+    [True, True, True, True, False]
+    """
+    name = host if host.endswith(b"]") else host.rpartition(b":")[0] or host
+    return not host or name.lower() in _LOCAL
+
+
+def _closes(status: int, scope: Message) -> bool:
+    """Whether the rest of the body is not wanted: a client that waits for "100 Continue" may or may not send it."""
+    return status in (401, 408, 413, 414) or bool(_header(scope, b"expect"))
+
+
+def _method(method: str) -> str:
+    """A method as it is logged: the names that clients make up could be as long as a page."""
+    return method if method in _METHODS else "OTHER"
+
+
+def _path(scope: Message) -> str:
+    """The pattern of a route, such as ``/v2/models/{name}``: names and ids of clients would grow without bound."""
+    return getattr(scope.get("route"), "path", "other")
 
 
 async def send_problem(send: Send, problem: Problem) -> None:
-    """Answer with a status and one sentence, and close the connection: the rest of a body may still be on its way."""
-    body = orjson.dumps({"error": str(problem)})
+    """Answer with a status and one sentence."""
+    body = problem.body()
     headers = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
-    headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
-                (b"connection", b"close")]  # fmt: skip
+    headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -114,10 +183,12 @@ class Body:
     async def read(self, headers: Any, receive: Receive) -> bytes:
         """The body of a request. The caller calls ``release(len(body))`` when it is done with it."""
         limits = self.limits
+        is_json = "json" in headers.get("content-type", "").lower()
+        largest = min(limits.body_bytes, limits.json_bytes) if is_json else limits.body_bytes
         announced = headers.get("content-length", "")
-        if announced.isdigit() and int(announced) > limits.body_bytes:
-            raise self._too_large()
-        if headers.get("content-encoding", "identity") != "identity":
+        if announced.isdigit() and int(announced) > largest:
+            raise _too_large(largest, is_json)
+        if headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
             raise Problem(415, "the body must not be compressed: content-encoding is not supported.")
         chunks: list[bytes] = []
         size = 0
@@ -130,8 +201,8 @@ class Body:
                     chunk = message.get("body", b"")
                     size += len(chunk)
                     self.held += len(chunk)
-                    if size > limits.body_bytes:
-                        raise self._too_large()
+                    if size > largest:
+                        raise _too_large(largest, is_json)
                     if self.held > limits.reading_bytes:
                         raise Problem(429, "the bodies of all requests together are too large. Try again in a second.",
                                       headers={"Retry-After": "1"})  # fmt: skip
@@ -149,5 +220,7 @@ class Body:
         """A body of this size is no longer held."""
         self.held -= size
 
-    def _too_large(self) -> Problem:
-        return Problem(413, f"the body must have at most {self.limits.body_bytes} bytes. Send fewer rows at a time.")
+
+def _too_large(largest: int, is_json: bool) -> Problem:
+    what, remedy = ("a JSON body", ", or npy or npz") if is_json else ("the body", "")
+    return Problem(413, f"{what} must have at most {largest} bytes. Send fewer rows at a time{remedy}.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -18,7 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from caveat import __version__
-from caveat.serve.trail import P_BARS
+from caveat.serve.trail import P_EDGES
 
 if TYPE_CHECKING:
     from caveat.serve.engine import Engine
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Metrics", "Requests"]
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-P_VALUES = tuple((i + 1) / P_BARS for i in range(P_BARS))
 
 
 @final
@@ -35,13 +35,13 @@ class Requests:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, int]] = Counter()
-        self._buckets = np.zeros(len(SECONDS) + 1, dtype=np.int64)
+        self._buckets = [0] * (len(SECONDS) + 1)
         self._sum = 0.0
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """A request was answered."""
         self.counts[path, status] += 1
-        self._buckets[int(np.searchsorted(SECONDS, seconds))] += 1
+        self._buckets[bisect_left(SECONDS, seconds)] += 1
         self._sum += seconds
 
     def families(self) -> Iterator[Metric]:
@@ -50,15 +50,17 @@ class Requests:
         for (path, status), count in sorted(self.counts.items()):
             requests.add_metric([path, str(status)], count)
         yield requests
-        yield _histogram("caveat_request_seconds", "Time to answer a request.", SECONDS, self._buckets, self._sum)
+        yield _histogram(
+            "caveat_request_seconds", "Time to answer a request.", SECONDS, np.array(self._buckets), self._sum
+        )
 
 
 @final
 class Metrics(Collector):
     """Everything that ``GET /metrics`` says."""
 
-    def __init__(self, engine: Engine, requests: Requests) -> None:
-        self._engine, self._requests = engine, requests
+    def __init__(self, engine: Engine, requests: Requests, held_bytes: Callable[[], int]) -> None:
+        self._engine, self._requests, self._held_bytes = engine, requests, held_bytes
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -79,7 +81,7 @@ class Metrics(Collector):
         for kind, count in counts.items():
             verdicts.add_metric([kind], count)
         yield verdicts
-        yield _histogram("caveat_p_value", "P-values of the rows.", P_VALUES, p_counts, p_sum)
+        yield _histogram("caveat_p_value", "P-values of the rows.", tuple(P_EDGES), p_counts, p_sum)
         drift = GaugeMetricFamily("caveat_drift_log10_e", "Evidence for drift, log10.", labels=["stream"])
         limit = GaugeMetricFamily("caveat_drift_alarm_line", "Evidence at which the alarm rings.", labels=["stream"])
         rung = GaugeMetricFamily("caveat_alarm", "1 from the moment an alarm has rung.", labels=["stream"])
@@ -95,6 +97,7 @@ class Metrics(Collector):
             yield CounterMetricFamily("caveat_label_errors", "Wrong answers among them.", value=errors[1])
         yield from self._requests.families()
         yield GaugeMetricFamily("caveat_queue_depth", "Requests let in and not yet answered.", value=engine.depth)
+        yield GaugeMetricFamily("caveat_held_bytes", "Bodies of requests in memory.", value=self._held_bytes())
         yield CounterMetricFamily("caveat_audit_records", "Records of the audit trail.", value=trail.seq)
         info = GaugeMetricFamily("caveat_guard_info", "The guard and the version.", labels=["hash", "version"])
         info.add_metric([engine.guard.fingerprint, __version__], 1)

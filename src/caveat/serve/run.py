@@ -1,29 +1,33 @@
-"""Running the service: uvicorn in one process, with a time limit for headers and an orderly end."""
+"""Running the service: uvicorn in one process, with limits of time and an orderly end."""
 
 from __future__ import annotations
 
-import asyncio
+import dataclasses
+import resource
+import signal
 import socket
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from caveat.errors import InputError
 from caveat.serve.gate import Application
+from caveat.serve.protocol import http_protocol
 from caveat.serve.settings import Limits
 
-__all__ = ["run"]
+__all__ = ["listen", "run"]
 
 _GRACE = 10  # seconds for requests that are being answered when the service stops
+_OTHER_FILES = 200  # open files that are not connections
 
 
 def run(
     app: Application, *, host: str = "127.0.0.1", port: int = 8080, limits: Limits | None = None,
-    ready: Callable[[str], None] | None = None,
+    ready: Callable[[str], None] | None = None, listening: socket.socket | None = None,
 ) -> None:  # fmt: skip
-    """Serve until SIGTERM or SIGINT; requests that are being answered are finished first.
+    """Serve until SIGTERM or SIGINT; requests that are being answered are finished first, at a second signal not.
 
     Parameters
     ----------
@@ -35,23 +39,23 @@ def run(
         Limits of connections and headers.
     ready
         Called with the address once the service listens.
+    listening
+        What ``listen`` gave, in place of host and port.
     """
-    limits = limits or Limits()
-    listening = _listening(host, port)
+    listening = listening or listen(host, port)
+    limits = _within_open_files(limits or Limits())
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, http=_protocol(limits.header_seconds), ws="none", lifespan="on",
-        limit_concurrency=limits.connections, timeout_graceful_shutdown=_GRACE, server_header=False, loop="asyncio", proxy_headers=False,
+        app, log_config=None, access_log=False, http=http_protocol(limits), ws="none", lifespan="on",
+        timeout_graceful_shutdown=_GRACE, server_header=False, proxy_headers=False, loop="asyncio",
     )  # fmt: skip
-    server = _Server(config, ready)
     try:
-        server.run(sockets=[listening])
-    except KeyboardInterrupt:  # the second time; the first is handled in order
-        pass
+        _Server(config, ready).run(sockets=[listening])
     finally:
         listening.close()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends small packets at once (TCP_NODELAY) only where the protocol is named; otherwise each answer of two
     # writes waits 40 ms for the client's acknowledgement.
@@ -59,6 +63,7 @@ def _listening(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen(2048)  # two sockets may be bound to one port, but only one can listen
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or error
@@ -66,6 +71,17 @@ def _listening(host: str, port: int) -> socket.socket:
             f"{host}:{port} cannot be used ({reason}). Choose another: --port 0 takes a free one."
         ) from None
     return listening
+
+
+def _within_open_files(limits: Limits) -> Limits:
+    """Fewer connections where the system does not allow that many open files; its soft limit is raised first."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = limits.connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return limits if soft >= wanted or soft < 0 else dataclasses.replace(
+        limits, connections=max(1, soft - _OTHER_FILES))  # fmt: skip
 
 
 class _Server(uvicorn.Server):
@@ -79,38 +95,19 @@ class _Server(uvicorn.Server):
             host, port = sockets[0].getsockname()[:2]
             self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()  # uvicorn would send them again: to stop in order is exit code 0
 
-def _protocol(seconds: float) -> type[asyncio.Protocol]:
-    """HTTP that closes a connection whose request line and headers do not arrive in time; uvicorn waits for ever."""
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal stops the service in order; the second, of either kind, waits for no client."""
+        super().handle_exit(signal.SIGINT, frame)
 
-    class Protocol(H11Protocol):
-        timer: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._watch()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._watch()
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._stop()  # uvicorn's own timer closes idle connections
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop()
-            super().connection_lost(exc)
-
-        def _watch(self) -> None:
-            if self.cycle is not None and not self.cycle.response_complete:
-                self._stop()  # headers are complete; the body has a limit of its own
-            elif self.timer is None:
-                self.timer = self.loop.call_later(seconds, self.transport.close)
-
-        def _stop(self) -> None:
-            if self.timer is not None:
-                self.timer.cancel()
-                self.timer = None
-
-    return Protocol
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        if self.force_exit:
+            for task in self.server_state.tasks:
+                task.cancel()
+            await self.lifespan.shutdown()  # the audit trail is closed in order all the same

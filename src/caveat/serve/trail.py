@@ -27,11 +27,11 @@ from caveat.serve.audit.content import canonical, merged_verdicts, now
 from caveat.serve.audit.record import Entry, Record, chained
 from caveat.serve.audit.store import AuditStore, Cut, Damaged
 from caveat.serve.audit.verify import anchor, verified
-from caveat.serve.folding import P_BARS, Folding, RowIds
+from caveat.serve.folding import P_EDGES, Folding, RowIds
 from caveat.serve.live import LiveView
 from caveat.serve.problems import Problem
 
-__all__ = ["P_BARS", "RowIds", "Trail", "begun", "resumed"]
+__all__ = ["P_EDGES", "RowIds", "Trail", "begun", "resumed"]
 
 _SNAPSHOT_ROWS = 100_000
 _READ = 500  # records at a time after a restart

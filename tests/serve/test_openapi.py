@@ -1,0 +1,99 @@
+"""``/openapi.json``: complete, valid, and its examples are answered."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import httpx
+import pytest
+import schemathesis
+from schemathesis.core.errors import InvalidSchema
+from tests.serve.conftest import serving
+
+from caveat.serve import Engine, create_app, open_store
+from caveat.serve.bodies import ARROW, MEDIA_TYPES
+
+ADDRESSES = {"/v1/verdicts": "post", "/v1/labels": "post", "/v1/guard": "get", "/v1/live": "get", "/healthz": "get",
+             "/readyz": "get", "/metrics": "get"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def schema(service):
+    return service.client.get("/openapi.json").raise_for_status().json()
+
+
+def test_every_address_is_described(schema):
+    paths = {path: operations for path, operations in schema["paths"].items() if not path.startswith("/v2")}
+    assert {path: next(iter(operations)) for path, operations in paths.items()} == ADDRESSES
+    for operations in paths.values():
+        for operation in operations.values():
+            assert operation["summary"]
+            assert operation["description"].endswith((".", "**"))
+            for answer in operation["responses"].values():
+                assert answer["description"].endswith(".")
+
+
+def test_the_schema_is_valid(schema):
+    try:
+        schemathesis.openapi.from_dict(schema).validate()
+    except InvalidSchema as error:  # pragma: no cover
+        pytest.fail(str(error))
+    broken = json.loads(json.dumps(schema))
+    broken["paths"]["/healthz"]["get"]["responses"] = 5
+    with pytest.raises(Exception, match="responses|5"):
+        schemathesis.openapi.from_dict(broken).validate()
+
+
+def examples(content):
+    """The example of each media type as bytes."""
+    for media_type, body in content.items():
+        if "example" in body:
+            yield media_type, json.dumps(body["example"]).encode()
+        else:
+            (example,) = body["examples"].values()
+            yield media_type, base64.b64decode(example["description"].rpartition(" ")[2])
+
+
+@pytest.mark.parametrize("kind", ["logits", "features"])
+def test_the_example_of_every_media_type_gets_a_verdict(kind, guards, service, tmp_path):
+    if kind == "logits":
+        check_examples(service.client)
+    else:
+        with serving(guards[kind], tmp_path / "audit.sqlite") as running:
+            check_examples(running.client)
+
+
+def check_examples(client: httpx.Client):
+    content = client.get("/openapi.json").json()["paths"]["/v1/verdicts"]["post"]["requestBody"]["content"]
+    assert set(content) == set(MEDIA_TYPES)
+    for media_type, body in examples(content):
+        answer = client.post("/v1/verdicts", content=body, headers={"content-type": media_type})
+        assert (answer.status_code, len(answer.json()["verdicts"])) == (200, 1), media_type
+
+
+def test_the_example_of_labels_is_read(service, schema):
+    content = schema["paths"]["/v1/labels"]["post"]["requestBody"]["content"]
+    ((media_type, body),) = examples(content)
+    answer = service.client.post("/v1/labels", content=body, headers={"content-type": media_type})
+    assert answer.status_code == 404  # its id is that of another service
+
+
+def test_without_pyarrow_no_arrow_is_promised(monkeypatch):
+    from caveat.serve import openapi
+
+    assert ARROW in openapi.verdicts({"logits": 3})["openapi_extra"]["requestBody"]["content"]
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    assert ARROW not in openapi.verdicts({"logits": 3})["openapi_extra"]["requestBody"]["content"]
+
+
+@pytest.mark.parametrize("key", [None, "0123456789abcdef"])
+def test_the_key_is_in_the_schema_where_there_is_one(logit_guard, tmp_path, key):
+    engine = Engine(logit_guard, open_store(str(tmp_path / "audit.sqlite")))
+    try:
+        schema = create_app(engine, key=key).app.openapi()
+    finally:
+        engine.close()
+    guarded = {path for path in ADDRESSES if next(iter(schema["paths"][path].values())).get("security")}
+    assert guarded == (set() if key is None else set(ADDRESSES) - {"/healthz", "/readyz"})
+    assert ("securitySchemes" in schema.get("components", {})) == (key is not None)
