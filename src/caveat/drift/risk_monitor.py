@@ -23,7 +23,7 @@ from scipy.special import betaincc, betaln
 
 from caveat._internal.checks import as_count, as_level, as_mask
 
-__all__ = ["RiskMonitor"]
+__all__ = ["RiskMonitor", "confidence_sequence"]
 
 _STEPS = 50  # of the bisection: more digits than a float has for a share
 _MEMORY = 0.99  # weight of the past in the recent error rate: about the last 100 answers
@@ -83,7 +83,8 @@ class RiskMonitor:
     @property
     def interval(self) -> tuple[float, float]:
         """Where the error rate lies with probability 1 - alpha, at all times at once if it does not change."""
-        return _lower(self.errors, self.n, self.alpha / 2), 1 - _lower(self.n - self.errors, self.n, self.alpha / 2)
+        lower, upper = confidence_sequence([self.errors], [self.n], alpha=self.alpha)
+        return float(lower[0]), float(upper[0])
 
     def update(self, wrong: ArrayLike) -> NDArray[np.float64]:
         """Evidence (log10) after each of the next answers; ``wrong`` says which of them were wrong."""
@@ -127,6 +128,21 @@ class RiskMonitor:
         return f"RiskMonitor({self.errors} of {self.n} wrong, [{low:.3g}, {high:.3g}], alarmed={self.alarmed})"
 
 
+def confidence_sequence(
+    errors: ArrayLike, n: ArrayLike, *, alpha: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper ends for the error rate after n answers with so many errors, shape (m,) each.
+
+    They hold at all n at once with probability 1 - alpha, if the error rate does not change.
+
+    >>> lower, upper = confidence_sequence([0, 5, 50], [0, 100, 1000], alpha=0.05)
+    >>> lower.round(3), upper.round(3)
+    (array([0.   , 0.006, 0.027]), array([1.   , 0.145, 0.075]))
+    """
+    wrong, total = np.asarray(errors, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    return _lower(wrong, total, alpha / 2), 1 - _lower(total - wrong, total, alpha / 2)
+
+
 def _log_capital(errors: Any, n: Any, risk: Any) -> Any:
     k, rest = np.asarray(errors, dtype=np.float64), np.asarray(n, dtype=np.float64) - errors
     with np.errstate(divide="ignore"):  # no evidence at all: log 0
@@ -134,11 +150,12 @@ def _log_capital(errors: Any, n: Any, risk: Any) -> Any:
     return mixed - np.log1p(-risk) - k * np.log(risk) - rest * np.log1p(-risk)
 
 
-def _lower(errors: int, n: int, alpha: float) -> float:
-    """The largest rate that the evidence rejects; 0 if none."""
-    low, high = 0.0, errors / n if n else 0.0
+def _lower(errors: NDArray[np.float64], n: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+    """The largest rates that the evidence rejects; 0 if none."""
+    low, high = np.zeros(errors.shape), np.where(n > 0, errors / np.maximum(n, 1), 0.0)
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        rejected = middle > 0 and _log_capital(errors, n, middle) >= -math.log(alpha)
-        low, high = (middle, high) if rejected else (low, middle)
+        rate = np.where(middle > 0, middle, 0.5)  # nothing is below 0 to be rejected, and its logarithm is infinite
+        rejected = (middle > 0) & (_log_capital(errors, n, rate) >= -math.log(alpha))
+        low, high = np.where(rejected, middle, low), np.where(rejected, high, middle)
     return low

@@ -20,7 +20,7 @@ from scipy.special import betainc
 
 from caveat._internal.checks import as_count, as_kind
 from caveat._internal.streams import stream
-from caveat.drift import RiskMonitor
+from caveat.drift.risk_monitor import confidence_sequence
 from caveat.errors import InputError
 from caveat.guard.guard import Guard
 from caveat.guard.verdicts import KINDS, Verdicts
@@ -31,7 +31,7 @@ from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
 from caveat.results import Estimate, Promise, proportion_interval
 
-__all__ = ["Evidence", "LiveError", "Measured", "PHistogram", "Replay", "p_histogram", "replay"]
+__all__ = ["Evidence", "LiveError", "Measured", "PHistogram", "Replay", "p_histogram", "replay", "share_small"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -252,6 +252,18 @@ def p_histogram(calibration: Floats, scores: Floats, *, delta: float = DELTA, se
     return PHistogram(cuts / ranks, counts, least, most, 1 - delta)
 
 
+def share_small(calibration: Floats, values: Floats, *, seed: int = 0) -> float:
+    """Share of values (m,) with p <= 0.05 against calibration values: about 0.05 if nothing changed. NaN without rows.
+
+    >>> share_small(np.arange(99.0), np.array([50.0, 98.5, 99.5, 20.0]))
+    0.5
+    """
+    if not values.size:
+        return np.nan
+    rank = _ranks(calibration, values, seed)
+    return float(((rank + 1) / (calibration.size + 1) <= SMALL).mean())
+
+
 def _ranks(calibration: Floats, scores: Floats, seed: int) -> Counts:
     """How many calibration scores are larger, equal ones in random order: 0 ... n, 0 is the strangest."""
     ordered = np.sort(calibration)
@@ -297,8 +309,7 @@ def _rate(what: str, hits: NDArray[np.bool_], promise: Promise | None) -> Measur
 def _evidence(watch: Watch, name: str, path: Floats, before: int, values: Floats) -> Evidence:
     alarm = watch.alarms[name]
     keep = _extremes(path)
-    rank = _ranks(alarm.urn.calibration, np.asarray(values, dtype=np.float64), alarm.urn.seed)
-    small = float(((rank + 1) / (alarm.urn.calibration.size + 1) <= SMALL).mean())
+    small = share_small(alarm.urn.calibration, np.asarray(values, dtype=np.float64), seed=alarm.urn.seed)
     return Evidence(before + keep + 1, path[keep], float(path[-1]), float(path.max()), alarm.line, alarm.alarmed_at,
                     small)  # fmt: skip
 
@@ -318,8 +329,5 @@ def _live(watch: Watch, wrong: NDArray[np.bool_], answered: tuple[int, int]) -> 
     risk = None if watch.risk is None else watch.risk.risk
     places = np.unique(np.linspace(1, wrong.size, min(wrong.size, _INTERVALS)).astype(np.int64))
     answers, errors = answered[0] + places, answered[1] + np.cumsum(wrong)[places - 1]
-    monitor = RiskMonitor(risk=risk or 0.5, alpha=DELTA)
-    ends = [monitor.restore({"n": int(n), "errors": int(k), "alarmed_at": None, "recent": [0.5, 0.0]}).interval
-            for n, k in zip(answers, errors, strict=True)]  # fmt: skip
-    lower, upper = np.array(ends).T
+    lower, upper = confidence_sequence(errors, answers, alpha=DELTA)
     return LiveError(answers, errors / answers, lower, upper, 1 - DELTA, risk)

@@ -55,8 +55,12 @@ class Watch:
     def update(self, verdicts: Verdicts) -> dict[str, NDArray[np.float64]]:
         """Take in the next rows, in the order in which they came; evidence (log10) of each stream after each row."""
         as_kind(verdicts, Verdicts, "verdicts", what="Verdicts, as guard(outputs) gives them")
-        values = {"score": verdicts.score, "class": verdicts.predictions, "confidence": verdicts.doubt}
-        return {name: alarm.update(np.asarray(values[name], dtype=np.float64)) for name, alarm in self.alarms.items()}
+        return {name: self.alarms[name].update(values) for name, values in self.values(verdicts).items()}
+
+    def values(self, verdicts: Verdicts) -> dict[str, NDArray[np.float64]]:
+        """What each stream sees of some verdicts, one value per row."""
+        columns = {"score": verdicts.score, "class": verdicts.predictions, "confidence": verdicts.doubt}
+        return {name: np.asarray(columns[name], dtype=np.float64) for name in self.alarms}
 
     def labels(self, wrong: ArrayLike) -> None:
         """Labels that came later: whether each answer was wrong, of the accepted rows alone."""
