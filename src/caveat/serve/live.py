@@ -38,7 +38,7 @@ class LiveView:
     """The page of one guard and its watch, as data. One thread at a time.
 
     Parameters
-    ----------
+    ---------
     guard
         A calibrated guard.
     watch
@@ -51,7 +51,7 @@ class LiveView:
         Field that a client must send -> its width, or None where any will do.
 
     Examples
-    --------
+    -------
     >>> rng = np.random.default_rng(0)
     >>> rows = caveat.Outputs(logits=rng.normal(size=(700, 3)))
     >>> guard = Guard("energy", sets=None).calibrate(rows[:500], date="2026-11-02")
@@ -83,7 +83,7 @@ class LiveView:
         self._batches: deque[tuple[float, list[str], Verdicts]] = deque(maxlen=SHOWN)
         self._restored: list[dict[str, Any]] = []  # last verdicts before a restart
 
-    # -- what happens ---------------------------------------------------------------------------------------------------
+    # -- what happens --------------------------------------------------------------------------------------------------
 
     def add(
         self,
@@ -96,7 +96,7 @@ class LiveView:
         """Take in one batch.
 
         Parameters
-        ----------
+        ---------
         at
             When it was answered, in seconds since 1970.
         first_row
@@ -132,7 +132,7 @@ class LiveView:
         """Take in labels that came later.
 
         Parameters
-        ----------
+        ---------
         wrong
             Of the accepted rows with a label: whether the answer was wrong. May be empty.
         covered
@@ -142,7 +142,7 @@ class LiveView:
         if covered is not None:
             self._misses.add(~np.asarray(covered, dtype=np.bool_))
 
-    # -- what the page shows --------------------------------------------------------------------------------------------
+    # -- what the page shows -------------------------------------------------------------------------------------------
 
     def to_dict(self, *, now: float | None = None) -> dict[str, Any]:
         """The page as plain values, for JSON; what is not finite is None. ``now``: default the clock."""
@@ -241,7 +241,7 @@ class LiveView:
         newest = list(islice(rows, SHOWN))
         return newest + self._restored[: SHOWN - len(newest)]
 
-    # -- state ----------------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """What changes as rows and labels arrive, as plain values for JSON."""
