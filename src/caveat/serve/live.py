@@ -38,7 +38,7 @@ class LiveView:
     """The page of one guard and its watch, as data. One thread at a time.
 
     Parameters
-    ---------
+    ----------
     guard
         A calibrated guard.
     watch
@@ -51,7 +51,7 @@ class LiveView:
         Field that a client must send -> its width, or None where any will do.
 
     Examples
-    -------
+    --------
     >>> rng = np.random.default_rng(0)
     >>> rows = caveat.Outputs(logits=rng.normal(size=(700, 3)))
     >>> guard = Guard("energy", sets=None).calibrate(rows[:500], date="2026-11-02")
@@ -96,7 +96,7 @@ class LiveView:
         """Take in one batch.
 
         Parameters
-        ---------
+        ----------
         at
             When it was answered, in seconds since 1970.
         first_row
@@ -132,7 +132,7 @@ class LiveView:
         """Take in labels that came later.
 
         Parameters
-        ---------
+        ----------
         wrong
             Of the accepted rows with a label: whether the answer was wrong. May be empty.
         covered
