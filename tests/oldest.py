@@ -45,7 +45,7 @@ def oldest(declaration: dict[str, Any], constraints: str) -> list[str]:
     runtime = chain(declaration["build-system"]["requires"], project["dependencies"], *extras.values())
     pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", constraints, re.MULTILINE))
     return sorted(f"{name}=={version}" for name, version in [
-        *minimums(runtime).items(), *((tool, pinned[tool]) for tool in tools),
+        *minimums(runtime).items(), *((tool, pinned[tool.partition("[")[0]]) for tool in tools),
     ])  # fmt: skip
 
 

@@ -98,6 +98,6 @@ def _one_blas_thread() -> Iterator[int]:
 @lru_cache(maxsize=1)
 def _blas_libraries(modules: int) -> Any:
     """The BLAS libraries of this process. Finding them takes a millisecond; new ones come with new modules."""
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+    from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")

@@ -18,6 +18,7 @@ from caveat.cli.proximity import proximity
 from caveat.cli.report import report
 from caveat.cli.reproduce import reproduce
 from caveat.cli.scores import scores
+from caveat.cli.serve import serve
 from caveat.cli.study import study
 from caveat.cli.threshold import threshold
 from caveat.cli.train import train
@@ -49,8 +50,8 @@ def _root(
     pass
 
 
-for _command in (certify, compare, demo, evaluate, proximity, report, reproduce, scores, study, threshold,
-                 train):  # fmt: skip
+for _command in (certify, compare, demo, evaluate, proximity, report, reproduce, scores, serve, study,
+                 threshold, train):  # fmt: skip
     app.command(help=help_of(_command))(_command)
 app.add_typer(data, name="data")
 app.add_typer(guard, name="guard")

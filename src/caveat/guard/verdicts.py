@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from caveat._internal.frames import to_frame
 from caveat._internal.html import small_table
@@ -89,21 +91,24 @@ class Verdicts:
 
     def reason(self, i: int) -> str:
         """Why row i got its verdict."""
-        kind = self.kind[i]
+        labels = None if self.sets is None else self.sets.labels(i).tolist()
+        doubt = None if self.doubt is None else float(self.doubt[i])
+        return self._sentence(str(self.kind[i]), float(self.score[i]), float(self.p_values[i]), doubt, labels)
+
+    def _sentence(self, kind: str, score: float, p_value: float, doubt: float | None, labels: list[int] | None) -> str:
         if kind == "outlier":
             if self.selected_at is not None:
                 return (f"Selected as an outlier of this batch at a false discovery rate of {self.selected_at:g} "
-                        f"(p = {self.p_values[i]:.3g}).")  # fmt: skip
-            return (f"Unlike the calibration data: score {self.score[i]:.4g} is at or above the threshold "
-                    f"{self.threshold:.4g} (p = {self.p_values[i]:.3g}).")  # fmt: skip
+                        f"(p = {p_value:.3g}).")  # fmt: skip
+            return (f"Unlike the calibration data: score {score:.4g} is at or above the threshold "
+                    f"{self.threshold:.4g} (p = {p_value:.3g}).")  # fmt: skip
         if kind == "abstain":
-            if self.doubt is not None and self.accept_below is not None and self.doubt[i] >= self.accept_below:
-                return self._not_sure(float(self.doubt[i]), self.accept_below)
+            if doubt is not None and self.accept_below is not None and doubt >= self.accept_below:
+                return self._not_sure(doubt, self.accept_below)
             return "No class fits: the prediction set is empty."
-        if self.sets is None:
+        if labels is None:
             return "Like the calibration data."
-        labels = self.sets.labels(i)
-        shown = ", ".join(map(str, labels[:_LISTED].tolist())) + (", ..." if labels.size > _LISTED else "")
+        shown = ", ".join(map(str, labels[:_LISTED])) + (", ..." if len(labels) > _LISTED else "")
         return f"Like the calibration data. Possible classes: {shown}."
 
     def _not_sure(self, doubt: float, limit: float) -> str:
@@ -113,19 +118,34 @@ class Verdicts:
             return f"Not sure enough: the answer has probability {-doubt:.4g}; more than {-limit:.4g} is needed."
         return f"Not sure enough: {self.confidence} is {doubt:.4g}; less than {limit:.4g} is needed."
 
+    def label_lists(self) -> list[list[int]]:
+        """The classes of each prediction set; needs ``sets``."""
+        assert self.sets is not None
+        member = self.sets.member
+        classes = (member.indices if isinstance(member, csr_array) else member.nonzero()[1]).tolist()
+        ends = itertools.accumulate(self.sets.sizes.tolist(), initial=0)
+        return [classes[start:end] for start, end in itertools.pairwise(ends)]
+
     def rows(self) -> list[dict[str, Any]]:
         """One plain mapping per row, as a service answers."""
+        none: list[None] = [None] * len(self)
+        columns = zip(
+            self.kind.tolist(), none if self.predictions is None else self.predictions.tolist(), self.score.tolist(),
+            self.p_values.tolist(), self.conditional_p_values.tolist(),
+            none if self.doubt is None else self.doubt.tolist(), none if self.sets is None else self.label_lists(),
+            strict=True,
+        )  # fmt: skip
         return [
             {
-                "kind": str(self.kind[i]),
-                "prediction": None if self.predictions is None else int(self.predictions[i]),
-                "score": float(self.score[i]),
-                "p_value": float(self.p_values[i]),
-                "conditional_p_value": float(self.conditional_p_values[i]),
-                "set": None if self.sets is None else self.sets.labels(i).tolist(),
-                "reason": self.reason(i),
+                "kind": kind,
+                "prediction": prediction,
+                "score": score,
+                "p_value": p_value,
+                "conditional_p_value": conditional,
+                "set": labels,
+                "reason": self._sentence(kind, score, p_value, doubt, labels),
             }
-            for i in range(len(self))
+            for kind, prediction, score, p_value, conditional, doubt, labels in columns
         ]
 
     def to_frame(self) -> pd.DataFrame:

@@ -1,0 +1,169 @@
+"""The HTTP application: routes of the service, thin; each reads a body, asks the engine and sends bytes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from caveat import __version__
+from caveat.guard import Verdicts
+from caveat.guard.facts import guard_facts
+from caveat.serve import openapi
+from caveat.serve.bodies import JSON, json_object, read_arrays
+from caveat.serve.engine import Engine
+from caveat.serve.gate import Application, Body, Gate
+from caveat.serve.metrics import Metrics, Requests
+from caveat.serve.problems import Problem
+from caveat.serve.settings import Limits
+from caveat.serve.trail import RowIds
+
+__all__ = ["create_app"]
+
+_PAGES = {"/": ("live.html", "text/html"), "/live.css": ("live.css", "text/css"),
+          "/live.js": ("live.js", "text/javascript")}  # fmt: skip
+_MOST_LABELS = 100_000
+
+
+def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None = None) -> Application:
+    """The service as an ASGI application; the engine is closed when it shuts down.
+
+    Parameters
+    ----------
+    engine
+        Gives the verdicts.
+    limits
+        What clients may send.
+    key
+        Bearer key that clients must send; None: all may ask.
+    """
+    limits = limits or Limits()
+    bodies, requests = Body(limits), Requests()
+    metrics = Metrics(engine, requests)
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        engine.close()
+
+    app = FastAPI(title="Caveat", version=__version__, description=openapi.DESCRIPTION, lifespan=life,
+                  docs_url=None, redoc_url=None)  # fmt: skip
+
+    @app.post("/v1/verdicts", **openapi.VERDICTS)
+    async def verdicts(request: Request) -> Response:
+        """Give a verdict on each row: accept, abstain or outlier. It is recorded before it is answered."""
+        body = await bodies.read(request.headers, request.receive)
+        try:
+            engine.admit()
+            try:
+                media_type = request.headers.get("content-type", "")
+                read = partial(read_arrays, body, media_type, field=engine.only_field, most=limits.body_bytes)
+                return Response(await engine.verdicts(read, _answer), media_type=JSON)
+            finally:
+                engine.leave()
+        finally:
+            bodies.release(len(body))
+
+    def _answer(verdicts: Verdicts, ids: RowIds) -> bytes:
+        rows = [{"id": key, **row} for key, row in zip(ids, verdicts.rows(), strict=True)]
+        return orjson.dumps({"guard": fingerprint, "verdicts": rows})
+
+    fingerprint = engine.guard.fingerprint
+    facts = orjson.dumps(guard_facts(engine.guard) | {"name": engine.name, "version": __version__,
+                                                      "fields": engine.widths})  # fmt: skip
+
+    @app.get("/v1/guard", **openapi.GUARD)
+    async def guard() -> Response:
+        """Describe the guard: promises, thresholds, settings, data, fingerprint."""
+        return Response(facts, media_type=JSON)
+
+    @app.post("/v1/labels", **openapi.LABELS)
+    async def labels(request: Request) -> Response:
+        """Record true classes that came later, by the ids of the verdicts."""
+        body = await bodies.read(request.headers, request.receive)
+        try:
+            if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+                raise Problem(415, f"labels are sent as {JSON}.")
+            engine.admit()
+            try:
+                counts = await engine.labels(_labels(json_object(body)))
+            finally:
+                engine.leave()
+            return Response(orjson.dumps(counts), media_type=JSON)
+        finally:
+            bodies.release(len(body))
+
+    @app.get("/v1/live", **openapi.LIVE)
+    async def live() -> Response:
+        """Say what the page shows: counts, p-values, drift, live errors, last verdicts."""
+        return Response(orjson.dumps(engine.live_view()), media_type=JSON)
+
+    @app.get("/healthz", **openapi.HEALTH)
+    async def healthz() -> Response:
+        """Say that the process answers."""
+        return Response(b'{"status":"ok"}', media_type=JSON)
+
+    @app.get("/readyz", **openapi.READY)
+    async def readyz() -> Response:
+        """Say whether verdicts can be given and recorded."""
+        if engine.failure:
+            raise Problem(503, f"the audit trail cannot be written ({engine.failure}).")
+        return Response(b'{"status":"ready"}', media_type=JSON)
+
+    @app.get("/metrics", **openapi.METRICS)
+    async def prometheus() -> Response:
+        """Metrics in the text format of Prometheus."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+    for path, (name, media_type) in _PAGES.items():
+        content = (files("caveat.serve") / "static" / name).read_bytes()
+        app.add_api_route(path, partial(_page, content, media_type), include_in_schema=False, name=name)
+
+    @app.exception_handler(Problem)
+    async def refused(_: Request, problem: Problem) -> Response:
+        return _problem(problem)
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_: Request, error: HTTPException) -> Response:
+        sentence = {
+            404: "there is no such address. See /openapi.json.",
+            405: "this address does not take that method. See /openapi.json.",
+        }.get(error.status_code)
+        return _problem(Problem(error.status_code, sentence or str(error.detail), headers=error.headers))
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> Response:
+        return _problem(Problem(500, "the service failed; its log says how."))
+
+    return Gate(app, key=key, requests=requests)
+
+
+async def _page(content: bytes, media_type: str) -> Response:
+    return Response(content, media_type=f"{media_type}; charset=utf-8")
+
+
+def _problem(problem: Problem) -> Response:
+    headers = problem.headers
+    if problem.status in (408, 413):  # the rest of the body is not read
+        headers = headers | {"Connection": "close"}
+    return Response(orjson.dumps({"error": str(problem)}), problem.status, headers, JSON)
+
+
+def _labels(content: dict[str, Any]) -> dict[str, int]:
+    rows = content.get("labels")
+    if not isinstance(rows, list) or not rows or len(rows) > _MOST_LABELS:
+        raise Problem(422, f"labels must be a list of 1 to {_MOST_LABELS} objects with id and label.")
+    labels: dict[str, int] = {}
+    for row in rows:
+        key, label = (row.get("id"), row.get("label")) if isinstance(row, dict) else (None, None)
+        if not isinstance(key, str) or type(label) is not int or not 0 <= label < 2**31:
+            raise Problem(422, "each label must have an id (text) and a label (a whole number from 0 on).")
+        if labels.setdefault(key, label) != label:
+            raise Problem(422, f"the id {key[:60]!r} has two labels.")
+    return labels

@@ -1,0 +1,105 @@
+"""Which arrays a guard needs of each request, and the outputs that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from caveat.errors import InputError
+from caveat.guard import Guard
+from caveat.outputs import Head, Outputs
+from caveat.outputs.outputs import LAYER, SAMPLE_AXIS
+from caveat.serve.problems import Problem
+
+__all__ = ["Fields"]
+
+_FROM_LOGITS = {"logits", "probs", "predictions"}
+
+
+@final
+class Fields:
+    """The fields of ``Outputs`` that a guard reads.
+
+    Parameters
+    ----------
+    guard
+        A calibrated guard.
+    head
+        Last linear layer of the model, where clients send features alone and logits are computed from them.
+
+    >>> from caveat import Outputs
+    >>> guard = Guard("energy").calibrate(Outputs(logits=np.eye(3)[[0, 1, 2] * 200] * 4, labels=[0, 1, 2] * 200))
+    >>> Fields(guard).widths
+    {'logits': 3}
+    """
+
+    def __init__(self, guard: Guard, head: Head | None = None) -> None:
+        needs = {field for score in guard.scores_ for field in score.needs}
+        if "confidence" in guard.watched_:
+            needs |= set(guard.confidence_.needs)
+        if guard.sets_ is not None or "class" in guard.watched_:
+            needs |= {"predictions"}
+        self._exact = "logits" in needs  # probabilities do not give logits
+        from_logits = bool(needs & _FROM_LOGITS)
+        needs -= {*_FROM_LOGITS, "head"}
+        self.head = head
+        if from_logits and head is not None:
+            needs |= {"features"}
+        elif from_logits:
+            needs |= {"logits"}
+        self.widths: dict[str, int | None] = {
+            name: self._width(name, guard) for name in (*SAMPLE_AXIS, "layers") if name in needs
+        }
+
+    def _width(self, name: str, guard: Guard) -> int | None:
+        """Columns of a field, where the guard knows them."""
+        if name == "features":
+            widths = [score.n_features_ for score in guard.scores_ if score.fits_on and "features" in score.needs]
+            return widths[0] if widths else self.head.n_features if self.head is not None else None
+        return guard.sets_.n_classes_ if name == "logits" and guard.sets_ is not None else None
+
+    @property
+    def only(self) -> str | None:
+        """Name of the array of a body that holds one array without a name; None where the guard needs several."""
+        return next(iter(self.widths)) if len(self.widths) == 1 and "layers" not in self.widths else None
+
+    def outputs(self, arrays: Mapping[str, NDArray[Any]]) -> Outputs:
+        """The arrays of a request as outputs; labels and what the guard does not read are left out."""
+        kept = self._kept(arrays)
+        for name, array in kept.items():
+            if not name.startswith(LAYER) and array.ndim == 1 and name != "confidence":
+                width = self.widths.get(name) or array.size
+                raise Problem(422, f"{name} must have a row per input, shape (n, {width}), got {array.shape}. "
+                              "Send one row as shape (1, ...).")  # fmt: skip
+            if array.dtype.kind != "f":
+                kept[name] = array.astype(np.float64)
+        layers = {name.removeprefix(LAYER): kept.pop(name) for name in list(kept) if name.startswith(LAYER)}
+        fields: dict[str, Any] = dict(kept)
+        try:
+            outputs = Outputs(**fields, head=self.head, layers=layers)
+            for name, columns in self.widths.items():
+                if name in kept and columns is not None and kept[name].shape[-1] != columns:
+                    raise InputError(f"{name} must have {columns} columns, got {kept[name].shape[-1]}.")
+            return outputs
+        except (InputError, OverflowError) as error:
+            raise Problem(422, str(error)) from None
+
+    def _kept(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        kept: dict[str, NDArray[Any]] = {}
+        for name in self.widths:
+            if name == "layers":
+                kept |= {key: array for key, array in arrays.items() if key.startswith(LAYER)}
+            elif name in arrays:
+                kept[name] = arrays[name]
+            elif name == "logits" and "probs" in arrays and not self._exact:
+                kept["probs"] = arrays["probs"]
+            else:
+                raise Problem(422, f"the guard needs {_listed(self.widths)}, got {_listed(arrays) or 'nothing'}.")
+        return kept
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(str(name)[:50] for name, _ in zip(names, range(10), strict=False))
