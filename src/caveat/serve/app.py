@@ -20,14 +20,13 @@ from caveat.serve.bodies import JSON, json_object, read_arrays
 from caveat.serve.engine import Engine
 from caveat.serve.gate import Application, Body, Gate
 from caveat.serve.metrics import Metrics, Requests
+from caveat.serve.pages import PAGES
 from caveat.serve.problems import Problem
 from caveat.serve.settings import Limits
 from caveat.serve.trail import RowIds
 
 __all__ = ["create_app"]
 
-_PAGES = {"/": ("live.html", "text/html"), "/live.css": ("live.css", "text/css"),
-          "/live.js": ("live.js", "text/javascript")}  # fmt: skip
 _MOST_LABELS = 100_000
 
 
@@ -121,7 +120,7 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
         """Metrics in the text format of Prometheus."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
-    for path, (name, media_type) in _PAGES.items():
+    for path, (name, media_type) in PAGES.items():
         content = (files("caveat.serve") / "static" / name).read_bytes()
         app.add_api_route(path, partial(_page, content, media_type), include_in_schema=False, name=name)
 
