@@ -35,7 +35,9 @@ def serve(
     ] = None,
     alpha: Annotated[float, typer.Option(help="Allowed chance that a quiet stream ever raises a drift alarm.")] = 0.01,
     name: Annotated[str | None, typer.Option(help="Name on the page. Default: that of the folder.")] = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Threads that give verdicts.")] = 2,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Threads that give verdicts. Default: processors less one.")
+    ] = None,
     queue: Annotated[int, typer.Option(min=1, help="Requests that may wait; more get status 429.")] = 64,
     body_mb: Annotated[float, typer.Option(min=0.001, help="Largest body in MB; a larger one gets status 413.")] = 32.0,
     body_seconds: Annotated[

@@ -1,20 +1,20 @@
 """Engine: verdicts for many callers at once, each recorded before it is answered.
 
-A request passes two places. A pool of threads gives the verdicts; BLAS is held to one thread, because threads that each
-start threads are many times slower. One writer then commits everything that waits in one transaction, after which all
-of it is answered: no request waits for a timer. Drift is computed afterwards and never changes an answer.
+Requests wait in one queue. A worker takes what waits, up to a few hundred rows, gives the verdicts, commits all of them
+in one transaction and then answers all of them: no request waits for a timer, and a request that comes alone is
+answered alone. BLAS is held to one thread, because threads that each start threads are many times slower. Drift is
+computed afterwards by a thread of its own and never changes an answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
+import os
 import queue
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -34,22 +34,22 @@ from caveat.serve.trail import RowIds, Trail
 __all__ = ["Engine"]
 
 Arrays = Mapping[str, NDArray[Any]]
-_GROUP = 256  # requests of one transaction
-_FOLD_SECONDS, _FOLD_RECORDS = 0.1, 1000  # the watch takes in what came since, at once
+_GROUP_ROWS = 256  # a worker takes no further request once it has so many rows
+_FOLD_SECONDS = 0.1  # between two times that the watch takes in what came since
 
 
 @final
-@dataclass(eq=False)
-class _Pending:
-    """A request on its way to the writer: what is recorded, and who waits for it."""
+@dataclass(eq=False, slots=True)
+class _Request:
+    """A request on its way: what was asked, what is recorded, and who waits for it."""
 
     answer: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
+    read: Callable[[], Arrays] | None = None
+    labels: Mapping[str, int] | None = None
     verdicts: Verdicts | None = None
-    rows: int = 0
     body: bytes = b""
     inputs: bytes | None = None
-    labels: Mapping[str, int] = field(default_factory=dict)
 
 
 @final
@@ -71,7 +71,7 @@ class Engine:
     name
         Name on the page.
     workers
-        Threads that give verdicts.
+        Threads that give verdicts. Default: one fewer than there are processors.
     queue_limit
         Requests that may wait or be worked on; more are refused with status 429.
     keep_inputs
@@ -81,7 +81,7 @@ class Engine:
     def __init__(
         self, guard: Guard, store: AuditStore, *, head: Head | None = None,
         model: Callable[[Arrays], dict[str, NDArray[Any]]] | None = None, alpha: float = 0.01, name: str = "guard",
-        workers: int = 2, queue_limit: int = 64, keep_inputs: bool = False,
+        workers: int | None = None, queue_limit: int = 64, keep_inputs: bool = False,
     ) -> None:  # fmt: skip
         self.guard, self.fields, self.name, self.model = guard, Fields(guard, head), name, model
         self.keep_inputs, self.queue_limit = keep_inputs, queue_limit
@@ -90,16 +90,23 @@ class Engine:
         self.depth = 0  # requests that were let in and not yet answered
         self.failure = ""  # why the audit cannot be written
         self._limits = threadpool_limits(1)
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="verdicts")
-        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
-        self._writer = threading.Thread(target=self._write_all, name="audit", daemon=True)
-        self._writer.start()
+        self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._writing = threading.Lock()  # one thread at a time touches the store
+        self._closing = threading.Event()
+        count = workers or max(1, (os.cpu_count() or 1) - 1)
+        self._workers = [threading.Thread(target=self._work, name=f"verdicts-{i}", daemon=True) for i in range(count)]
+        self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
+        for thread in (*self._workers, self._watcher):
+            thread.start()
 
     def close(self) -> None:
         """Answer what waits, keep the state, and let go of the store."""
-        self._pool.shutdown()
-        self._queue.put(None)
-        self._writer.join()
+        for _ in self._workers:
+            self._queue.put(None)
+        for thread in self._workers:
+            thread.join()
+        self._closing.set()
+        self._watcher.join()
         self._limits.restore_original_limits()
 
     # -- callers ------------------------------------------------------------------------------------------------------
@@ -118,23 +125,11 @@ class Engine:
     async def verdicts(self, read: Callable[[], Arrays], shape: Callable[[Verdicts, RowIds], bytes]) -> bytes:
         """Verdicts on the arrays that ``read`` gives, recorded, in the form that ``shape`` makes of them."""
         loop = asyncio.get_running_loop()
-        pending = _Pending(loop.create_future(), loop)
-        self._pool.submit(self._judge, read, pending)
-        first_row = await pending.answer
-        assert pending.verdicts is not None
-        return shape(pending.verdicts, RowIds(self.trail.chain, first_row, pending.rows))
-
-    def _judge(self, read: Callable[[], Arrays], pending: _Pending) -> None:
-        """Give verdicts and hand them to the writer; in a thread of the pool."""
-        try:
-            arrays = read()
-            pending.verdicts = self.judge(arrays)
-            pending.rows, pending.body = len(pending.verdicts), encode_verdicts(pending.verdicts)
-            pending.inputs = _packed(arrays) if self.keep_inputs else None
-        except Exception as error:  # for the caller, not for the pool
-            pending.loop.call_soon_threadsafe(_resolve, [(pending, error)])
-        else:
-            self._queue.put(pending)
+        request = _Request(loop.create_future(), loop, read=read)
+        self._queue.put(request)
+        first_row = await request.answer
+        assert request.verdicts is not None
+        return shape(request.verdicts, RowIds(self.trail.chain, first_row, len(request.verdicts)))
 
     def judge(self, arrays: Arrays) -> Verdicts:
         """Verdicts on the arrays of a request; not recorded."""
@@ -147,9 +142,9 @@ class Engine:
     async def labels(self, labels: Mapping[str, int]) -> dict[str, int]:
         """Record the true classes of earlier verdicts, by id; all of them or none."""
         loop = asyncio.get_running_loop()
-        pending = _Pending(loop.create_future(), loop, labels=labels)
-        self._queue.put(pending)
-        counts: dict[str, int] = await pending.answer
+        request = _Request(loop.create_future(), loop, labels=labels)
+        self._queue.put(request)
+        counts: dict[str, int] = await request.answer
         return counts
 
     @property
@@ -174,53 +169,84 @@ class Engine:
             "queue": {"depth": self.depth, "limit": self.queue_limit},
         }  # fmt: skip
 
-    # -- the writer ---------------------------------------------------------------------------------------------------
+    # -- the workers ------------------------------------------------------------------------------------------------
 
-    def _write_all(self) -> None:
-        """The only thread that touches the store."""
-        folded_at, going = time.monotonic(), True
+    def _work(self) -> None:
+        going = True
         while going:
-            group = self._next_group()
-            going = None not in group
-            self._write([pending for pending in group if pending is not None])
-            idle, late = not group, time.monotonic() - folded_at >= _FOLD_SECONDS
-            if self.trail.unfolded and (idle or late or self.trail.unfolded >= _FOLD_RECORDS):
-                self._attempt(self.trail.fold)
-                folded_at = time.monotonic()
-        for step in (self.trail.fold, self.trail.snapshot, lambda: self.trail.note("stop"), self.trail.store.close):
-            self._attempt(step)
+            first = self._queue.get()
+            group: list[_Request] = []
+            answers: list[tuple[_Request, Any]] = []
+            rows, going = 0, first is not None
+            request = first
+            while request is not None:
+                problem = self._judge(request)
+                if problem is None:
+                    group.append(request)
+                    rows += 0 if request.verdicts is None else len(request.verdicts)
+                else:
+                    answers.append((request, problem))
+                if rows >= _GROUP_ROWS:
+                    break
+                try:
+                    request = self._queue.get_nowait()
+                    going = request is not None
+                except queue.Empty:
+                    break
+            if group:
+                answers += self._write(group)
+            if answers:
+                answers[0][0].loop.call_soon_threadsafe(_resolve, answers)
 
-    def _next_group(self) -> list[_Pending | None]:
-        """All requests that wait; none if records wait for the watch and no request comes."""
-        group: list[_Pending | None] = []
+    def _judge(self, request: _Request) -> Exception | None:
+        """Give the verdicts of a request; labels have none."""
+        if request.read is None:
+            return None
         try:
-            group.append(self._queue.get(timeout=_FOLD_SECONDS if self.trail.unfolded else None))
-            while len(group) < _GROUP and group[-1] is not None:
-                group.append(self._queue.get_nowait())
-        except queue.Empty:
-            pass
-        return group
+            arrays = request.read()
+            request.verdicts = self.judge(arrays)
+            request.body = encode_verdicts(request.verdicts)
+            request.inputs = _packed(arrays) if self.keep_inputs else None
+        except Exception as error:  # the caller's answer, not the end of this thread
+            return error
+        return None
 
-    def _write(self, group: Sequence[_Pending]) -> None:
-        verdicts = [pending for pending in group if not pending.labels]
-        entries, rows, at = [], [self.trail.rows], now()
-        for pending in verdicts:
-            entries.append(Entry("verdicts", at, rows[-1], pending.rows, pending.body, pending.inputs))
-            rows.append(rows[-1] + pending.rows)
-        answers: list[tuple[_Pending, Any]] = []
-        if entries:
-            problem = self._attempt(lambda: self.trail.append(entries))
-            answers += [(pending, problem or row) for pending, row in zip(verdicts, rows, strict=False)]
-        for pending in group:
-            if pending.labels:
-                answers.append((pending, self._labelled(pending.labels)))
-        if answers:
-            answers[0][0].loop.call_soon_threadsafe(_resolve, answers)
+    def _write(self, group: Sequence[_Request]) -> list[tuple[_Request, Any]]:
+        """Record what a worker has; each request with its answer: the number of its first row, counts, or a problem."""
+        with self._writing:
+            judged = [request for request in group if request.verdicts is not None]
+            entries, rows, at = [], [self.trail.rows], now()
+            for request in judged:
+                assert request.verdicts is not None
+                entries.append(Entry("verdicts", at, rows[-1], len(request.verdicts), request.body, request.inputs))
+                rows.append(rows[-1] + len(request.verdicts))
+            answers: list[tuple[_Request, Any]] = []
+            if entries:
+                problem = self._attempt(lambda: self.trail.append(entries))
+                answers += [(request, problem or row) for request, row in zip(judged, rows, strict=False)]
+            for request in group:
+                if request.labels is not None:
+                    answers.append((request, self._labelled(request.labels)))
+            return answers
 
     def _labelled(self, labels: Mapping[str, int]) -> Any:
         counts: list[dict[str, int]] = []
         problem = self._attempt(lambda: counts.append(self.trail.append_labels(labels)))
         return problem or counts[0]
+
+    def _watch(self) -> None:
+        """Let the watch and the page follow the records; at the end keep the state."""
+        trail = self.trail
+        while not self._closing.wait(_FOLD_SECONDS):
+            trail.fold()
+            if trail.wants_snapshot:
+                with self._writing:
+                    trail.fold()
+                    self._attempt(trail.snapshot)
+        with self._writing:
+            trail.fold()
+            for step in (lambda: trail.note("stop"), trail.snapshot, trail.store.close):
+                self._attempt(step)
 
     def _attempt(self, step: Callable[[], None]) -> Problem | None:
         """Do something with the store. What it cannot do (a full disk, a lost connection) is not answered as done."""
@@ -231,19 +257,18 @@ class Engine:
         except Problem as problem:
             return problem
         except Exception as error:
-            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-            self.failure = reason
-            return Problem(503, f"the audit trail cannot be written ({reason}), so nothing is answered.")
+            self.failure = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            return Problem(503, f"the audit trail cannot be written ({self.failure}), so nothing is answered.")
 
 
-def _resolve(answers: Sequence[tuple[_Pending, Any]]) -> None:
+def _resolve(answers: Sequence[tuple[_Request, Any]]) -> None:
     """Answer those who still wait; in the thread of the event loop."""
-    for pending, answer in answers:
-        if not pending.answer.done():
+    for request, answer in answers:
+        if not request.answer.done():
             if isinstance(answer, Exception):
-                pending.answer.set_exception(answer)
+                request.answer.set_exception(answer)
             else:
-                pending.answer.set_result(answer)
+                request.answer.set_result(answer)
 
 
 def _packed(arrays: Arrays) -> bytes:

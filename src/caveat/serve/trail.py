@@ -208,7 +208,8 @@ class Trail:
 
     def fold(self) -> None:
         """Let watch and page take in the records that came since the last call."""
-        records, self._unfolded = self._unfolded, []
+        records = self._unfolded[:]  # another thread may append meanwhile
+        del self._unfolded[: len(records)]
         with self.lock:
             for kind, some in groupby(records, key=lambda record: record.entry.kind):
                 if kind == "verdicts":
@@ -216,8 +217,6 @@ class Trail:
                 else:
                     for record in some:
                         self._fold_labels(json.loads(record.entry.body))
-        if self.rows - self.snapshot_rows >= _SNAPSHOT_ROWS and records:
-            self.snapshot()
 
     def _fold_verdicts(self, records: Sequence[Record]) -> None:
         verdicts = merged_verdicts(self.guard, [record.entry.body for record in records])
@@ -240,6 +239,11 @@ class Trail:
         assert not self._unfolded
         return json.dumps({"rows": self.rows, "watch": plain(self.watch.state()), "live": self.live.state(),
                            "p_counts": self.p_counts.tolist(), "p_sum": self.p_sum}).encode()  # fmt: skip
+
+    @property
+    def wants_snapshot(self) -> bool:
+        """Whether so many rows came since the last snapshot that a restart would take long."""
+        return self.rows - self.snapshot_rows >= _SNAPSHOT_ROWS
 
     def snapshot(self) -> None:
         """Keep the state, so that a restart reads only the records after it."""

@@ -1,0 +1,184 @@
+"""Load on the service: latency and rows a second, against a FastAPI application that only parses and multiplies.
+
+    python benchmarks/bench_serve.py
+    python benchmarks/bench_serve.py --soak 300
+
+D = 512 Mahalanobis guard with 10,000 calibration rows; bodies of 256 rows as npy and of one row as JSON; audit on. The
+floor is the same framework, server and parser with the bare product of the rows and a D x D matrix in place of verdicts
+and audit. One client process with several connections on loopback; service and floor take turns. ``--soak`` asks for a
+number of seconds without pause and prints errors and the growth of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from caveat import Guard, Outputs
+
+FEATURES, CLASSES = 512, 10
+CONNECTIONS = 8
+TURNS = 5
+FLOOR = '''
+import numpy as np, orjson, uvicorn
+from fastapi import FastAPI, Request, Response
+from threadpoolctl import threadpool_limits
+from caveat.serve.bodies import read_arrays
+app = FastAPI()
+matrix = np.random.default_rng(0).normal(size=(512, 512)).astype(np.float32)
+@app.post("/v1/verdicts")
+async def product(request: Request) -> Response:
+    body = await request.body()
+    rows = read_arrays(body, request.headers["content-type"], field="features", most=2**25)["features"]
+    return Response(orjson.dumps({"n": len(rows @ matrix.astype(rows.dtype, copy=False))}), media_type="application/json")
+threadpool_limits(1)
+server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, http="h11", loop="asyncio"))
+start = server.startup
+async def startup(sockets=None):
+    await start(sockets)
+    print("Serving: http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1], flush=True)
+server.startup = startup
+server.run()
+'''
+
+
+def guard_folder(folder: Path) -> np.ndarray:
+    """Save a guard, and give rows to ask about."""
+    rng = np.random.default_rng(0)
+    means = 0.2 * rng.normal(size=(CLASSES, FEATURES))
+    labels = rng.integers(CLASSES, size=15_256)
+    rows = (means[labels] + rng.normal(size=(labels.size, FEATURES))).astype(np.float32)
+    train = Outputs(features=rows[:5000], labels=labels[:5000])
+    Guard("mahalanobis", sets=None).fit(train).calibrate(Outputs(features=rows[5000:15_000])).save(folder)
+    return rows[15_000:]
+
+
+@contextmanager
+def started(command: list[str]) -> Iterator[tuple[int, int]]:
+    """Port and process id of a server that prints its address; stopped by its process id."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    assert process.stdout is not None
+    try:
+        address = next((match for line in process.stdout if (match := re.search(r"Serving: http://\S+:(\d+)", line))))
+        yield int(address[1]), process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def request(body: bytes, media_type: str) -> bytes:
+    head = f"POST /v1/verdicts HTTP/1.1\r\nHost: x\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def ask(port: int, message: bytes, seconds: float, connections: int) -> tuple[list[float], int, float]:
+    """Latencies, errors and elapsed time of so many connections that ask without pause."""
+    latencies: list[float] = []
+    errors = 0
+    end = time.perf_counter() + seconds
+
+    async def one() -> None:
+        nonlocal errors
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**22)
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            writer.write(message)
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
+            await reader.readexactly(length)
+            latencies.append(time.perf_counter() - start)
+            errors += not head.startswith(b"HTTP/1.1 200")
+        writer.close()
+
+    start = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(connections)))
+    return latencies, errors, time.perf_counter() - start
+
+
+def memory(process: int) -> float:
+    """Resident memory in MiB."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]
+
+
+def npy(rows: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, rows)
+    return stream.getvalue()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=3.0, help="Length of one turn.")
+    parser.add_argument("--soak", type=float, default=0.0, help="Seconds without pause, with the growth of memory.")
+    parser.add_argument("--connections", type=int, default=CONNECTIONS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rows = guard_folder(folder / "guard")
+        bodies = {
+            (256, "npy"): request(npy(rows[:256]), "application/x-npy"),
+            (1, "JSON"): request(json.dumps({"features": rows[:1].tolist()}).encode(), "application/json"),
+        }
+        serve = [sys.executable, "-m", "caveat", "serve", str(folder / "guard"), "--port", "0", "--audit",
+                 str(folder / "audit.sqlite"), "--queue", "64"]  # fmt: skip
+        with started(serve) as (port, process), started([sys.executable, "-c", FLOOR]) as (floor_port, _):
+            if options.soak:
+                soak(port, process, bodies, options.soak, options.connections)
+            else:
+                compare(port, floor_port, bodies, options.seconds, options.connections)
+
+
+def compare(port: int, floor_port: int, bodies: dict[tuple[int, str], bytes], seconds: float, connections: int) -> None:
+    for (n, kind), message in bodies.items():
+        rates: dict[str, list[float]] = {"service": [], "floor": []}
+        times: dict[str, list[float]] = {"service": [], "floor": []}
+        for turn in range(TURNS + 1):
+            for name, where in (("service", port), ("floor", floor_port)):
+                latencies, errors, elapsed = asyncio.run(ask(where, message, seconds if turn else 0.5, connections))
+                assert not errors, f"{errors} answers of the {name} were not 200"
+                if turn:  # the first turn warms up
+                    rates[name].append(n * len(latencies) / elapsed)
+                    times[name] += latencies
+        ratio = statistics.median(a / b for a, b in zip(rates["service"], rates["floor"], strict=True))
+        for name in rates:
+            p50, p99 = np.quantile(times[name], [0.5, 0.99])
+            print(f"{n:>3} rows, {kind:<4} {name:<7} {statistics.median(rates[name]):>9,.0f} rows/s, "
+                  f"p50 {1e3 * p50:.1f} ms, p99 {1e3 * p99:.1f} ms")  # fmt: skip
+        print(f"{n:>3} rows, {kind:<4} {100 * ratio:.0f} % of the floor's throughput")
+
+
+def soak(port: int, process: int, bodies: dict[tuple[int, str], bytes], seconds: float, connections: int) -> None:
+    """Both bodies in turn; memory is compared from the end of the first tenth on."""
+    asked = errors = 0
+    start, before = time.perf_counter(), None
+    while (elapsed := time.perf_counter() - start) < seconds:
+        if before is None and elapsed > seconds / 10:
+            before = memory(process)
+        for message in bodies.values():
+            latencies, wrong, _ = asyncio.run(ask(port, message, 2.0, connections))
+            asked, errors = asked + len(latencies), errors + wrong
+    after = memory(process)
+    assert before is not None
+    print(f"{seconds:.0f} s: {asked:,} requests, {errors} errors; memory {before:.0f} MiB after a tenth of the time, "
+          f"{after:.0f} MiB at the end ({100 * (after / before - 1):+.1f} %)")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
