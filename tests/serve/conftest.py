@@ -63,7 +63,9 @@ class Service:
 
     def post(self, rows, **fields):
         """POST one or more named arrays as JSON."""
-        return self.client.post("/v1/verdicts", json={name: np.asarray(a).tolist() for name, a in fields.items()} | rows)
+        return self.client.post(
+            "/v1/verdicts", json={name: np.asarray(a).tolist() for name, a in fields.items()} | rows
+        )
 
     def live(self, *, rows=None):
         """``/v1/live``; waits until the page has taken in this many rows."""

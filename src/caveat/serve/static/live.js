@@ -114,6 +114,8 @@ new ResizeObserver(() => requestAnimationFrame(refresh)).observe(document.body);
 
 // -- try it ----------------------------------------------------------------------------------------------------------
 
+let sending = false;
+
 function showForm() {
   const fields = Object.entries(data.fields);
   const typed = fields.length > 0 && !fields.some(([name]) => FILE_ONLY.has(name));
@@ -164,10 +166,11 @@ function refuse(text) {
 }
 
 async function send(body, type, what) {
+  if (sending) return; // the button stays enabled: a disabled one would lose the focus
+  sending = true;
   reply(`Sending ${what} …`);
-  $("send").disabled = true;
   const answer = await ask("v1/verdicts", { method: "POST", body, headers: { "Content-Type": type } }, SENDING);
-  $("send").disabled = false;
+  sending = false;
   if (answer === null) {
     refuse("The service did not answer. Nothing is known about these rows; send them again.");
   } else if (!answer.ok) {
