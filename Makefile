@@ -13,10 +13,11 @@ PYTHON313 ?= python3.13
 # One thread per test worker: the workers are the parallelism.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-all test-oldest test-python lint types format bench clean
+.PHONY: help demo serve test test-all test-oldest test-python lint types format bench clean
 
 help:
 	@echo "make demo         install the core into $(VENV) and run the demonstration"
+	@echo "make serve        install the extra serve and show a live page with quiet, then drifting traffic"
 	@echo "make test         install test and torch extras, then lint, types and the test suite"
 	@echo "make test-all     the same with the long Monte-Carlo promises and the studies' checks"
 	@echo "make test-oldest  the test suite with the oldest versions that pyproject.toml allows, in $(VENV)-oldest"
@@ -31,6 +32,11 @@ help:
 demo: $(VENV)/.core
 	@echo "== caveat demo"
 	@$(BIN)/caveat demo
+
+serve: $(VENV)/.serve
+	@test -d caveat-demo/guard || $(BIN)/caveat demo
+	@echo "== a service on this machine, with traffic"
+	@$(BIN)/python examples/live_traffic.py caveat-demo
 
 test: $(VENV)/.test lint types
 	@echo "== tests"
@@ -85,10 +91,15 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) --editable .
 	@touch $@
 
+$(VENV)/.serve: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "== installing the extra serve"
+	@$(PIP) --editable ".[serve]"
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "== installing the extras $(TEST_EXTRAS) (a few minutes the first time)"
 	@$(PIP) --editable ".[$(TEST_EXTRAS)]"
-	@touch $@ $(VENV)/.core
+	@touch $@ $(VENV)/.core $(VENV)/.serve
 
 # Made anew whenever a version changes: nothing of an earlier installation may help.
 $(VENV)-oldest/.test: pyproject.toml constraints.txt tests/oldest.py

@@ -34,18 +34,20 @@ from caveat import Guard, Outputs
 FEATURES, CLASSES = 512, 10
 CONNECTIONS = 8
 TURNS = 5
-FLOOR = '''
+FLOOR = """
 import numpy as np, orjson, uvicorn
 from fastapi import FastAPI, Request, Response
 from threadpoolctl import threadpool_limits
 from caveat.serve.bodies import read_arrays
 app = FastAPI()
-matrix = np.random.default_rng(0).normal(size=(512, 512)).astype(np.float32)
+square = np.random.default_rng(0).normal(size=(512, 512))
+matrix = {square.dtype: square, np.dtype(np.float32): square.astype(np.float32)}
 @app.post("/v1/verdicts")
 async def product(request: Request) -> Response:
     body = await request.body()
     rows = read_arrays(body, request.headers["content-type"], field="features", most=2**25)["features"]
-    return Response(orjson.dumps({"n": len(rows @ matrix.astype(rows.dtype, copy=False))}), media_type="application/json")
+    product = rows @ matrix[rows.dtype]
+    return Response(orjson.dumps({"n": len(product)}), media_type="application/json")
 threadpool_limits(1)
 server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, http="h11", loop="asyncio"))
 start = server.startup
@@ -54,7 +56,7 @@ async def startup(sockets=None):
     print("Serving: http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1], flush=True)
 server.startup = startup
 server.run()
-'''
+"""
 
 
 def guard_folder(folder: Path) -> np.ndarray:
@@ -75,7 +77,7 @@ def started(command: list[str]) -> Iterator[tuple[int, int]]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     assert process.stdout is not None
     try:
-        address = next((match for line in process.stdout if (match := re.search(r"Serving: http://\S+:(\d+)", line))))
+        address = next(match for line in process.stdout if (match := re.search(r"Serving: http://\S+:(\d+)", line)))
         yield int(address[1]), process.pid
     finally:
         process.send_signal(signal.SIGTERM)
@@ -117,6 +119,12 @@ def memory(process: int) -> float:
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]
 
 
+def processor_time(process: int) -> float:
+    """Seconds of processor time so far, over all threads."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def npy(rows: np.ndarray) -> bytes:
     stream = io.BytesIO()
     np.save(stream, rows)
@@ -138,30 +146,38 @@ def main() -> None:
         }
         serve = [sys.executable, "-m", "caveat", "serve", str(folder / "guard"), "--port", "0", "--audit",
                  str(folder / "audit.sqlite"), "--queue", "64"]  # fmt: skip
-        with started(serve) as (port, process), started([sys.executable, "-c", FLOOR]) as (floor_port, _):
+        with started(serve) as service, started([sys.executable, "-c", FLOOR]) as floor:
             if options.soak:
-                soak(port, process, bodies, options.soak, options.connections)
+                soak(*service, bodies, options.soak, options.connections)
             else:
-                compare(port, floor_port, bodies, options.seconds, options.connections)
+                compare({"service": service, "floor": floor}, bodies, options.seconds, options.connections)
 
 
-def compare(port: int, floor_port: int, bodies: dict[tuple[int, str], bytes], seconds: float, connections: int) -> None:
+def compare(
+    servers: dict[str, tuple[int, int]], bodies: dict[tuple[int, str], bytes], seconds: float, connections: int
+) -> None:
     for (n, kind), message in bodies.items():
-        rates: dict[str, list[float]] = {"service": [], "floor": []}
-        times: dict[str, list[float]] = {"service": [], "floor": []}
+        rates: dict[str, list[float]] = {name: [] for name in servers}
+        costs: dict[str, list[float]] = {name: [] for name in servers}
+        times: dict[str, list[float]] = {name: [] for name in servers}
         for turn in range(TURNS + 1):
-            for name, where in (("service", port), ("floor", floor_port)):
-                latencies, errors, elapsed = asyncio.run(ask(where, message, seconds if turn else 0.5, connections))
+            for name, (port, process) in servers.items():
+                before = processor_time(process)
+                latencies, errors, elapsed = asyncio.run(ask(port, message, seconds if turn else 0.5, connections))
                 assert not errors, f"{errors} answers of the {name} were not 200"
                 if turn:  # the first turn warms up
                     rates[name].append(n * len(latencies) / elapsed)
+                    costs[name].append((processor_time(process) - before) / len(latencies))
                     times[name] += latencies
-        ratio = statistics.median(a / b for a, b in zip(rates["service"], rates["floor"], strict=True))
-        for name in rates:
+        for name in servers:
             p50, p99 = np.quantile(times[name], [0.5, 0.99])
-            print(f"{n:>3} rows, {kind:<4} {name:<7} {statistics.median(rates[name]):>9,.0f} rows/s, "
-                  f"p50 {1e3 * p50:.1f} ms, p99 {1e3 * p99:.1f} ms")  # fmt: skip
-        print(f"{n:>3} rows, {kind:<4} {100 * ratio:.0f} % of the floor's throughput")
+            rate, cost = statistics.median(rates[name]), 1e3 * statistics.median(costs[name])
+            print(f"{n:>3} rows, {kind:<4} {name:<7} {rate:>9,.0f} rows/s, p50 {1e3 * p50:.1f}, "
+                  f"p99 {1e3 * p99:.1f} ms; {cost:.2f} ms of processor time a request")  # fmt: skip
+        shares = [a / b for a, b in zip(rates["service"], rates["floor"], strict=True)]
+        dear = [a / b for a, b in zip(costs["floor"], costs["service"], strict=True)]
+        print(f"{n:>3} rows, {kind:<4} {100 * statistics.median(shares):.0f} % of the floor's throughput, "
+              f"{100 * statistics.median(dear):.0f} % by processor time")  # fmt: skip
 
 
 def soak(port: int, process: int, bodies: dict[tuple[int, str], bytes], seconds: float, connections: int) -> None:

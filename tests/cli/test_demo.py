@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from pathlib import Path
 from importlib.util import find_spec
 
 import pytest
@@ -28,6 +29,7 @@ def test_the_demo_prints_a_table_and_writes_the_report_and_needs_no_torch(run, t
     assert not (tmp_path / "demo" / "certificates.html").exists()
     assert ("torch" in sys.modules) == before
     commands = [shlex.split(line)[1:] for line in out.splitlines() if line.startswith("  caveat guard check")]
-    assert "caveat serve" not in out
+    (serve,) = (shlex.split(line) for line in out.splitlines() if line.startswith("  caveat serve"))
+    assert (Path(serve[2]) / "guard.json").is_file()
     assert [run(*command)[0] for command in commands] == [0, 3]  # held-out digits, covered digits
     assert (tmp_path / "demo" / "check-drifted" / "report.html").exists()

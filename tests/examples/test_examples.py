@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from caveat import Guard
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -194,3 +196,23 @@ def test_magika_is_read_as_magika_reads():
         said = theirs.identify_bytes(content).prediction
         assert said.dl.label == example.TYPES[ours.predictions[0]]
         assert said.score == pytest.approx(ours.probs.max(), abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The guard of the demonstration with its two files, without the rest of the demonstration."""
+    from caveat.study.demo import demo_outputs
+
+    folder, shown = tmp_path_factory.mktemp("demo"), demo_outputs()
+    guard = Guard("kpca_error").fit(shown.train).calibrate(shown.calibration)
+    guard.save(folder / "guard")
+    shown.inlier.save(folder / "inliers.npz")
+    shown.outliers["mid: occluded"].save(folder / "drifted.npz")
+    return folder
+
+
+def test_live_traffic(demo):
+    out = run("live_traffic.py", str(demo), "--seconds", "0", "--once")
+    assert "Held-out digits. 260 verdicts" in out
+    assert "Alarms: none." in out
+    assert int(re.search(r"inputs at row (\d+)", out)[1]) > 260  # 260 quiet rows come first

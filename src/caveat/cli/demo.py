@@ -28,7 +28,7 @@ def demo(
 
     With torch installed, also train one that is provably unsure about outliers, and say what it can promise.
 
-    Ends with a saved guard, and the commands that check it on held-out digits and on drifted ones.
+    Ends with a saved guard, and the commands that check it on held-out and on drifted digits, and that serve it.
     """
     from caveat.evaluation import evaluate
     from caveat.report import write_report
@@ -68,6 +68,8 @@ def demo(
     say("Check it on held-out digits, and on partly covered digits (exit code 3: an alarm rang):")
     for name in ("inliers", "drifted"):
         say(f"  caveat guard check {guard} {quote(str(out / f'{name}.npz'))} --out {quote(str(out / f'check-{name}'))}")
+    say("Serve it over HTTP, with a live page (extra serve):")
+    say(f"  caveat serve {guard} --audit {quote(str(out / 'audit.sqlite'))}")
 
 
 def _save_guard(evaluation: Evaluation, shown: Demo, out: Path) -> None:

@@ -40,7 +40,7 @@ def run(
     listening = _listening(host, port)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, http=_protocol(limits.header_seconds), ws="none", lifespan="on",
-        limit_concurrency=limits.connections, timeout_graceful_shutdown=_GRACE, server_header=False, loop="asyncio",
+        limit_concurrency=limits.connections, timeout_graceful_shutdown=_GRACE, server_header=False, loop="asyncio", proxy_headers=False,
     )  # fmt: skip
     server = _Server(config, ready)
     try:
