@@ -93,7 +93,7 @@ def serving(folder, audit, *options, key=None, environment=None):
     """``caveat serve`` on a free port of loopback; stopped at the end."""
     command = [sys.executable, "-m", "caveat", "serve", str(folder), "--port", "0", "--audit", str(audit), *options]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"} | (environment or {}),
     )  # fmt: skip
     try:
@@ -110,18 +110,19 @@ def serving(folder, audit, *options, key=None, environment=None):
 
 
 def _address(process):
-    printed, end = "", time.monotonic() + _PATIENCE
+    """What the service prints as its address. Read unbuffered: select sees nothing of lines that a buffer holds."""
+    printed, end = b"", time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         if not select.select([process.stdout], [], [], 0.2)[0]:
             continue
-        line = process.stdout.readline()
-        printed += line
-        address = re.search(r"Serving: (http://\S+)", line)
+        part = os.read(process.stdout.fileno(), 4096)
+        printed += part
+        address = re.search(rb"Serving: (http://\S+)\s", printed)
         if address:
-            return address[1]
-        if not line and process.poll() is not None:
+            return address[1].decode()
+        if not part:
             break
-    raise AssertionError(f"the service did not start:\n{printed}")
+    raise AssertionError(f"the service did not start:\n{printed.decode(errors='replace')}")
 
 
 @pytest.fixture(scope="module")

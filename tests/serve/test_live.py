@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import tracemalloc
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 import caveat
 from caveat import Guard, InputError, Outputs
 from caveat.guard.replay import replay
+from caveat.serve import open_store
+from caveat.serve.audit.content import encode_verdicts
+from caveat.serve.audit.record import Entry
 from caveat.serve.live import MINUTES, RECENT, SHOWN, LiveView
-
-TIMES = {"now", "started_at", "minutes"}
+from caveat.serve.trail import Trail
 
 
 def draw(seed, n, *, spread=1.5, classes=3):
@@ -54,11 +57,6 @@ class Service:
         page = self.view.to_dict(now=now)
         assert json.loads(json.dumps(page, allow_nan=False)) == page  # plain values, nothing that JSON cannot say
         return page
-
-
-def untimed(page):
-    rows = [{name: value for name, value in row.items() if name != "at"} for row in page["last"]]
-    return {name: value for name, value in page.items() if name not in TIMES} | {"last": rows}
 
 
 def test_an_empty_page_has_promises_and_no_numbers(guard):
@@ -208,21 +206,49 @@ def test_the_last_verdicts_are_the_newest_first_with_reasons(guard, sizes):
 @settings(max_examples=12, deadline=None)
 @given(n=st.integers(1, 1400), sizes=st.lists(st.integers(20, 600), min_size=1, max_size=5), seed=st.integers(0, 9))
 def test_any_batches_show_the_same_page_also_with_restarts(guard, n, sizes, seed):
-    rows = draw(seed, n, spread=1.8)
+    rows, times = draw(seed, n, spread=1.8), 5.0 * np.arange(n)  # 12 rows a minute
     whole, parts = Service(guard), Service(guard)
-    whole.label(rows, whole.send(rows))
+    whole.label(rows, whole.send(rows, times))
     start = 0
     for size in itertools.cycle(sizes):
         if start >= n:
             break
         part = rows[start : start + size]
-        parts.label(part, parts.send(part))
+        parts.label(part, parts.send(part, times[start : start + size]))
         start += size
         later = Service(guard)  # the service stops and starts again
         later.watch.restore(parts.watch.state())
         later.view.restore(json.loads(json.dumps(parts.view.state(), allow_nan=False)))
         parts = later
-    assert untimed(parts.page()) == untimed(whole.page())
+    assert parts.page(now=times[-1]) == whole.page(now=times[-1])
+
+
+def test_rows_of_one_batch_count_in_their_own_minutes(guard):
+    service, rows = Service(guard), draw(18, 30)
+    verdicts = service.send(rows, at=np.repeat([50.0, 70.0, 130.0], [5, 20, 5]))
+    page = service.page(now=130.0)
+    for kind in page["counts"]:
+        parts = verdicts.kind == kind
+        assert page["minutes"][kind] == [int(parts[some].sum()) for some in np.split(np.arange(30), [5, 25])]
+    assert [row["at"][14:19] for row in page["last"]] == ["02:10"] * 5 + ["01:10"] * 15
+
+
+def test_the_audit_trail_gives_the_same_page_after_a_crash(guard, tmp_path):
+    store = open_store(str(tmp_path / "audit.sqlite"))
+    trail = Trail(guard, store)
+    for minute in range(5):
+        verdicts = guard(draw(minute, 20))
+        at = f"2026-11-18T03:0{minute}:30.000Z"
+        trail.append([Entry("verdicts", at, trail.rows, 20, encode_verdicts(verdicts))])
+        trail.fold()
+    now = datetime(2026, 11, 18, 3, 5, tzinfo=UTC).timestamp()
+    before = trail.live.to_dict(now=now)
+    assert sum(before["minutes"]["accept"][:-1]) > 0
+    store.close()  # no snapshot was written
+    again = Trail(guard, open_store(str(tmp_path / "audit.sqlite")))
+    again.live.started_at = trail.live.started_at
+    assert again.live.to_dict(now=now) == before
+    again.store.close()
 
 
 def test_a_restart_keeps_times_too(guard):

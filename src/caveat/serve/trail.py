@@ -224,7 +224,7 @@ class Trail:
         self.p_counts += np.histogram(verdicts.p_values, P_BARS, (0.0, 1.0))[0]
         self.p_sum += float(verdicts.p_values.sum())
         evidence = self.watch.update(verdicts)
-        at = _seconds(records[-1].entry.at)
+        at = np.repeat([_seconds(record.entry.at) for record in records], [record.entry.rows for record in records])
         self.live.add(at, first_row, RowIds(self.chain, first_row, len(verdicts)), verdicts, evidence)
 
     def _fold_labels(self, judged: Mapping[str, Sequence[Any]]) -> None:

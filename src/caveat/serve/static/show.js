@@ -6,6 +6,7 @@ import {
 } from "./draw.js";
 
 const CLASSES = 8; // shown of a set
+const FEW = 100; // rows whose histogram of p-values says little
 let data = null; // what is shown: the last answer of v1/live
 
 // -- tiles -----------------------------------------------------------------------------------------------------------
@@ -145,9 +146,12 @@ function showCaptions() {
   $("drift-cap").textContent = `log10, n = ${count(data.rows)}. A stream like the calibration data ever reaches a ` +
     `line with probability ${level(data.drift.alpha)} at most. Drift never changes a verdict.`;
   const bars = data.p_values, outside = outsideBand(bars).filter(Boolean).length;
-  const look = outside === 0 ? "No bar is outside: the inputs look" :
-    `${outside === 1 ? "1 bar is" : `${outside} bars are`} outside, framed: the inputs do not look`;
-  $("p-cap").textContent = bars.n === 0 ? "" : `Last ${counted(bars.n, "row")}. ${look} like the calibration data. ` +
+  const none = bars.n < FEW ? "No bar is outside, but so few rows say little." :
+    "No bar is outside: the inputs look like the calibration data.";
+  const look = outside === 0 ? none :
+    `${outside === 1 ? "1 bar is" : `${outside} bars are`} outside, framed: the inputs do not look like the ` +
+    "calibration data.";
+  $("p-cap").textContent = bars.n === 0 ? "" : `Last ${counted(bars.n, "row")}. ${look} ` +
     `Between the dashed lines: what chance allows all ${bars.counts.length} bars at one look, ${level(bars.level)} ` +
     "confidence.";
   const { error, coverage } = data.live;
@@ -205,7 +209,7 @@ export function verdictTable(rows, timed) {
 export function render(answer, keyed) {
   data = answer;
   $("content").hidden = false;
-  $("name").textContent = `Guard: ${data.name}`;
+  $("name").textContent = data.name.toLowerCase() === "guard" ? "Guard" : `Guard: ${data.name}`;
   showFacts();
   showAlarm();
   $("empty").hidden = data.rows > 0;
