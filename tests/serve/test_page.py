@@ -341,6 +341,7 @@ def test_unchanged_parts_are_left_alone(quiet, visit):
     assert page.locator("#field-0").input_value() == "1 2"
 
 
+@pytest.mark.slow  # starts two services of its own
 def test_it_says_when_the_service_is_gone_and_goes_on_when_it_is_back(guards, tmp_path, visit):
     with serving(guards["logits"], tmp_path / "audit.sqlite") as service:
         send(service, draw(50, seed=41))
@@ -381,8 +382,8 @@ def test_the_key_is_asked_for_and_kept_in_this_tab_only(keyed, visit):
     assert page.evaluate("document.activeElement.id") == "key"
     page.keyboard.type("a wrong key of some length")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#key-note.problem")
-    assert "refused" in text(page, "#key-note")
+    page.wait_for_selector("#key-problem")
+    assert "refused" in text(page, "#key-problem")
     page.locator("#key").fill(KEY)
     page.get_by_role("button", name="Use this key").click()
     page.wait_for_selector("#tile-rows .big")

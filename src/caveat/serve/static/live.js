@@ -7,7 +7,6 @@ import { render, verdictTable } from "./show.js";
 const EVERY = 2000, PATIENCE = 10000, SENDING = 60000; // milliseconds
 const ANSWERS = 200; // rows shown of an answer
 const KEY = "caveat-key";
-const KEPT = "It is kept in this tab only and forgotten when you close the tab.";
 const MEDIA = { npz: "application/x-npz", npy: "application/x-npy", json: "application/json" };
 const FILE_ONLY = new Set(["layers", "mc_logits", "ease_probs"]); // more than one row of numbers per input
 
@@ -90,8 +89,7 @@ function setKey(value) {
 function askForKey() {
   const refused = key !== null;
   setKey(null);
-  $("key-note").textContent = (refused ? "The service refused this key. " : "") + KEPT;
-  $("key-note").classList.toggle("problem", refused);
+  $("key-problem").hidden = !refused;
   $("key-form").hidden = false;
   show("key", "Key needed");
   if (document.activeElement === document.body || refused) $("key").focus();

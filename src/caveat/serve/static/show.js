@@ -154,9 +154,10 @@ function showCaptions() {
   $("p-cap").textContent = bars.n === 0 ? "" : `Last ${counted(bars.n, "row")}. ${look} ` +
     `Between the dashed lines: what chance allows all ${bars.counts.length} bars at one look, ${level(bars.level)} ` +
     "confidence.";
-  const { error, coverage } = data.live;
+  const { error, coverage } = data.live, promise = promiseOf("errors among the accepted");
   const band = error === null ?
-    "Labels that come later show whether the promise is kept: POST v1/labels with the id of each verdict." :
+    `Labels that come later show ${promise === null ? "the error rate" : "whether the promise is kept"}: ` +
+    "POST v1/labels with the id of each verdict." :
     `Band: where the error rate lies with ${level(error.level)} confidence, at all times at once.`;
   const sets = coverage === null ? "" : ` Sets hold the true class in ${percent(coverage.rate)} ` +
     `[${hundredths(coverage.lower)}, ${hundredths(coverage.upper)}] of ${counted(coverage.labels, "labeled row")}` +
