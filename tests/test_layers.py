@@ -66,10 +66,10 @@ def test_only_the_torch_edge_knows_torch(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     modules = [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
     modules += [alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names]
-    # A guard is exported as ONNX; its files import onnx inside functions only, so that a guard runs without it.
-    here = {"nn": set(), "guard": {"torch"}}.get(package_of(path), {"torch", "onnx", "onnxruntime"})
+    # A guard is exported as ONNX, and a service may run a model: inside functions only, so that both work without it.
+    here = {"nn": set(), "guard": {"torch"}, "serve": {"torch"}}.get(package_of(path), {"torch", "onnx", "onnxruntime"})
     assert not [m for m in modules if m.split(".")[0] in here]
-    if package_of(path) == "guard":
+    if package_of(path) in ("guard", "serve"):
         top = [n.module or "" for n in tree.body if isinstance(n, ast.ImportFrom)]
         top += [alias.name for n in tree.body if isinstance(n, ast.Import) for alias in n.names]
         assert not [m for m in top if m.split(".")[0] in {"onnx", "onnxruntime"}]

@@ -156,6 +156,22 @@ def test_guard_magika_with_few_files_says_what_is_not_promised():
     assert verdict_shares(out)["random bytes"] == [0, 1, 0]  # nothing is accepted without a promise
 
 
+def test_serve_magika():
+    pytest.importorskip("magika")
+    pytest.importorskip("fastapi")
+    out = run("serve_magika.py")
+    assert "'name': 'bytes', 'datatype': 'INT32', 'shape': [-1, 2048]" in out
+    table = re.findall(r"^(\S.{21}) +(\d+) +(\d+) +(\d+) +(\d+)   (\w+): (\w+)\.", out, re.MULTILINE)
+    counts = {name.strip(): list(map(int, rest)) for name, *rest in (row[:5] for row in table)}
+    strange = [counts.pop(name) for name in ("an invented format", "random bytes", "bytes turned over")]
+    assert all(outlier == files for files, _, _, outlier in strange)  # Magika has an answer to each
+    files, accepted, _, outliers = np.sum(list(counts.values()), axis=0)
+    assert len(counts) == 6
+    assert accepted > 0.7 * files
+    # the promise is on one file; six kinds of one module stand or fall together, so that 15 modules are measured
+    assert outliers < files * (0.05 + 4 * np.sqrt(0.05 * 0.95 * (1 / 15 + 1 / 25)))
+
+
 def test_pyod_detector():
     pytest.importorskip("pyod")
     out = run("pyod_detector.py")

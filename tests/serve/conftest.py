@@ -63,9 +63,7 @@ class Service:
 
     def post(self, rows, **fields):
         """POST one or more named arrays as JSON."""
-        return self.client.post(
-            "/v1/verdicts", json={name: np.asarray(a).tolist() for name, a in fields.items()} | rows
-        )
+        return self.client.post("/v1/verdicts", json={name: np.asarray(a).tolist() for name, a in fields.items()} | rows)
 
     def live(self, *, rows=None):
         """``/v1/live``; waits until the page has taken in this many rows."""
@@ -93,7 +91,7 @@ def serving(folder, audit, *options, key=None, environment=None):
     """``caveat serve`` on a free port of loopback; stopped at the end."""
     command = [sys.executable, "-m", "caveat", "serve", str(folder), "--port", "0", "--audit", str(audit), *options]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"} | (environment or {}),
     )  # fmt: skip
     try:
@@ -110,19 +108,18 @@ def serving(folder, audit, *options, key=None, environment=None):
 
 
 def _address(process):
-    """What the service prints as its address. Read unbuffered: select sees nothing of lines that a buffer holds."""
-    printed, end = b"", time.monotonic() + _PATIENCE
+    printed, end = "", time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         if not select.select([process.stdout], [], [], 0.2)[0]:
             continue
-        part = os.read(process.stdout.fileno(), 4096)
-        printed += part
-        address = re.search(rb"Serving: (http://\S+)\s", printed)
+        text = os.read(process.stdout.fileno(), 65536).decode()  # readline would hide lines from select
+        printed += text
+        address = re.search(r"Serving: (http://\S+)\n", printed)
         if address:
-            return address[1].decode()
-        if not part:
+            return address[1]
+        if not text and process.poll() is not None:
             break
-    raise AssertionError(f"the service did not start:\n{printed.decode(errors='replace')}")
+    raise AssertionError(f"the service did not start:\n{printed}")
 
 
 @pytest.fixture(scope="module")

@@ -44,4 +44,5 @@ def rules(guard: Guard) -> list[str]:
     lines = [f"outlier: {name}{how} >= {guard.threshold_:.10g}"]
     if guard.accept_below_ is not None:
         lines.append(f"abstain: {guard.confidence_.name} >= {guard.accept_below_:.10g}")
+    lines += [f"{score.name}: {score.note}" for score in guard.scores_ if score.note]
     return [line.replace(">= inf", "never") if line.endswith(str(math.inf)) else line for line in lines]

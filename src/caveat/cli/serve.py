@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from caveat.cli._console import say
+from caveat.errors import InputError
 from caveat.outputs import Outputs
+
+if TYPE_CHECKING:
+    from caveat.guard import Guard
+    from caveat.outputs import Head
+    from caveat.serve import Model
 
 __all__ = ["serve"]
 
@@ -28,6 +34,18 @@ def serve(
     head: Annotated[
         Path | None,
         typer.Option(help="Outputs file with head_weight and head_bias: clients then send features alone."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="ONNX file of the classifier: clients then send its inputs and get verdicts (extra onnx)."),
+    ] = None,
+    model_output: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=TENSOR",
+            help="Tensor of the model that is a field of the guard, such as "
+            "logits=dense_2; inner tensors count too. Repeatable. Default: the tensor of that name.",
+        ),
     ] = None,
     key_file: Annotated[
         Path | None,
@@ -57,9 +75,10 @@ def serve(
     made, key = Guard.load(folder), read_key(key_file)
     layer = None if head is None else Outputs.load(head).head
     limits = Limits(body_bytes=round(body_mb * 2**20), body_seconds=body_seconds)
+    network = None if model is None and not model_output else _model(model, model_output or [], made, layer)
     store = open_store(audit, durable=durable)
     engine = Engine(
-        made, store, head=layer, alpha=alpha, name=name or folder.resolve().name, workers=workers,
+        made, store, head=layer, model=network, alpha=alpha, name=name or folder.resolve().name, workers=workers,
         queue_limit=queue, keep_inputs=keep_inputs,
     )  # fmt: skip
 
@@ -72,3 +91,17 @@ def serve(
         say(f"Serving: {address}")
 
     run(create_app(engine, limits=limits, key=key), host=host, port=port, limits=limits, ready=ready)
+
+
+def _model(path: Path | None, outputs: list[str], guard: Guard, head: Head | None) -> Model:
+    """The network of ``--model`` with its ``--model-output FIELD=TENSOR``."""
+    from caveat.serve import Model
+
+    tensors: dict[str, str] = {}
+    for item in outputs:
+        field, _, tensor = item.partition("=")
+        if path is None or not tensor or field in tensors:
+            raise InputError(f"--model-output must be FIELD=TENSOR of --model, once for each field, got {item!r}.")
+        tensors[field] = tensor
+    assert path is not None
+    return Model.load(path, guard, outputs=tensors, head=head)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from caveat._internal.checks import as_kind, check_known
-from caveat._internal.files import path_errors
+from caveat._internal.files import read_bytes
 from caveat.errors import InputError
 from caveat.guard.onnx_graph import FLOAT
 
@@ -42,31 +42,65 @@ class Source:
 
 def read_model(path: str | os.PathLike[str]) -> Parent:
     """The model in a file, converted where its operators are older than those of the guard's graph."""
-    import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-    from onnx import shape_inference, version_converter
+    from onnx import version_converter
 
-    with path_errors(Path(path), "read"):
-        try:
-            proto = onnx.load(path)
-        except (DecodeError, onnx.checker.ValidationError) as error:
-            raise InputError(f"{path} is damaged or not an ONNX file ({error}). Export it again.") from None
-    if not proto.graph.output:
-        raise InputError(f"{path} is not an ONNX file with an output. Export it again.")
+    proto = parse_model(read_bytes(Path(path)), path)
     if _opset(proto) < _OLDEST:
         try:
             proto = version_converter.convert_version(proto, _CONVERTED)
         except Exception as error:  # the converter has no common base class for its errors
             raise InputError(f"{path} uses opset {_opset(proto)} and cannot be converted to {_CONVERTED} ({error}). "
                              f"Export it again with opset {_CONVERTED}.") from None  # fmt: skip
+    return parent_of(proto)
+
+
+def parse_model(content: bytes, path: str | os.PathLike[str]) -> Any:
+    """The model in the bytes of a file, with its external tensors, which must lie in the folder of the file."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        proto = onnx.load_model_from_string(content)
+        onnx.load_external_data_for_model(proto, str(Path(path).resolve().parent))
+    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
+        raise InputError(f"{path} is damaged or not an ONNX file ({error}). Export it again.") from None
+    except OSError as error:
+        raise InputError(f"{path} has weights in another file that cannot be read ({error}).") from None
+    if not proto.graph.output:
+        raise InputError(f"{path} is not an ONNX file with an output. Export it again.")
+    return proto
+
+
+def parent_of(proto: Any) -> Parent:
+    """A model with the types and shapes that can be inferred."""
+    from onnx import shape_inference
+
     graph = shape_inference.infer_shapes(proto).graph
     return Parent(proto, {value.name: value for value in (*graph.value_info, *graph.output)})
 
 
+def with_outputs(parent: Parent, sources: Iterable[Source]) -> Any:
+    """A copy of the model in which these tensors are outputs, also those inside."""
+    from onnx import ModelProto
+    from onnx.helper import make_tensor_value_info
+
+    model = ModelProto()
+    model.CopyFrom(parent.proto)
+    for source in sources:
+        if source.name not in [value.name for value in model.graph.output]:
+            value = parent.values.get(source.name) or make_tensor_value_info(source.name, source.kind, None)
+            model.graph.output.append(value)
+    return model
+
+
 def sources_in(
-    parent: Parent, shapes: Mapping[str, int | None], outputs: Mapping[str, str] | None
+    parent: Parent,
+    shapes: Mapping[str, int | None],
+    outputs: Mapping[str, str] | None,
+    *,
+    option: str = "outputs={{'{field}': ...}}",
 ) -> dict[str, Source]:
-    """Which tensor of the model is each field that the guard reads."""
+    """Which tensor of the model is each field that the guard reads; ``option`` says how a caller names one."""
     names = {} if outputs is None else as_kind(outputs, Mapping, "outputs", what="a map from fields to tensor names")
     mapped = {field: field for field in shapes} | dict(names)
     for field in mapped:
@@ -77,7 +111,7 @@ def sources_in(
         if name not in made:
             listed = ", ".join(value.name for value in parent.proto.graph.output)
             raise InputError(f"the guard reads {field}, and the model has no tensor {name!r}. Name it with "
-                             f"outputs={{{field!r}: ...}}; outputs of the model: {listed}.")  # fmt: skip
+                             f"{option.format(field=field)}; outputs of the model: {listed}.")  # fmt: skip
         kind, shape = FLOAT, None
         if name in parent.values:
             tensor = parent.values[name].type.tensor_type
@@ -97,16 +131,10 @@ def compose(parent: Parent, sources: Mapping[str, Source], part: Any) -> Any:
     """One model: that of the user, whose outputs stay, and the outputs of the guard."""
     import onnx
     from onnx.compose import add_prefix, merge_models
-    from onnx.helper import make_tensor_value_info
 
-    model = onnx.ModelProto()
-    model.CopyFrom(parent.proto)
-    kept = [value.name for value in model.graph.output]
+    model = with_outputs(parent, sources.values())
+    kept = [value.name for value in parent.proto.graph.output]
     names = {field: source.name for field, source in sources.items()}
-    for source in sources.values():
-        if source.name not in [value.name for value in model.graph.output]:  # inside: made an output to connect it
-            value = parent.values.get(source.name) or make_tensor_value_info(source.name, source.kind, None)
-            model.graph.output.append(value)
     ours = [value.name for value in part.graph.output]
     taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
     if taken & set(ours):

@@ -81,7 +81,7 @@ def export_onnx(
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("Guard.export_onnx", extra="torch") from error
+        raise MissingExtraError("Guard.export_onnx", extra="onnx") from error
     check_known(dtype, ("float32", "float64"), "dtype")
     check_exportable(guard)
     plan = Plan.of(guard, head)

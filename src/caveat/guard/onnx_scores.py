@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat.errors import InputError
 from caveat.guard.onnx_graph import DOUBLE, Graph, Tensor, log1p, rank
 from caveat.guard.statistic import Statistic
 from caveat.outputs import Head
@@ -238,6 +239,9 @@ def _relative_mahalanobis(score: Any, fields: Fields) -> Tensor:
 
 
 def _knn(score: Any, fields: Fields) -> Tensor:
+    if score.index != "exact":
+        raise InputError(f'an ONNX file searches all neighbors, and KNN(index="{score.index}") does not, so that its '
+                         "thresholds would not fit. Calibrate a guard with the exact index.")  # fmt: skip
     queries, graph = fields.features.unit(), fields.graph
     bank = graph.constant(score.bank_, None).cast(DOUBLE).unit()
     closeness = queries @ graph.op("Transpose", bank, perm=[1, 0])

@@ -85,6 +85,11 @@ class Score(ABC):
         """How many training rows the score needs."""
         return 1
 
+    @property
+    def note(self) -> str:
+        """What a reader must know about the fitted score, as a phrase: that it approximates, and how well. Or empty."""
+        return ""
+
     def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
         """Why this score cannot be computed from these outputs, as a phrase; empty if it can."""
         if self.fits_on and train is None:

@@ -21,8 +21,21 @@ _TILE = 1024  # bank rows: chunk x tile in float32 is 4 MiB
 
 def kth_nearest(queries: NDArray[Any], bank: NDArray[Any], lengths: NDArray[Any], k: int) -> NDArray[np.intp]:
     """Row of ``bank`` (N, D), scaled to length one by ``lengths`` (N,), that is the k-th nearest to each unit query."""
-    chunks = row_blocks(queries.shape[0], row_bytes=1, block_bytes=_QUERIES)
-    return np.concatenate(map_in_threads(lambda rows: _search(queries[rows], bank, lengths, k), chunks))
+
+    def last(chunk: slice) -> NDArray[np.intp]:
+        closeness, where = _search(queries[chunk], bank, lengths, k)
+        return np.asarray(where[np.arange(len(where)), np.argmin(closeness, axis=1)])
+
+    return np.concatenate(map_in_threads(last, _chunks(queries)))
+
+
+def k_nearest(queries: NDArray[Any], bank: NDArray[Any], lengths: NDArray[Any], k: int) -> NDArray[np.intp]:
+    """Rows (n, k) of the bank that are nearest to each unit query, in no order."""
+    return np.concatenate(map_in_threads(lambda chunk: _search(queries[chunk], bank, lengths, k)[1], _chunks(queries)))
+
+
+def _chunks(queries: NDArray[Any]) -> Iterator[slice]:
+    return row_blocks(queries.shape[0], row_bytes=1, block_bytes=_QUERIES)
 
 
 def nearest_by_group(
@@ -49,12 +62,14 @@ def nearest_by_group(
                 where[better, group] = near[top[better]]
         return best, where
 
-    chunks = row_blocks(queries.shape[0], row_bytes=1, block_bytes=_QUERIES)
-    parts = map_in_threads(search, chunks)
+    parts = map_in_threads(search, _chunks(queries))
     return np.concatenate([best for best, _ in parts]), np.concatenate([where for _, where in parts])
 
 
-def _search(queries: NDArray[Any], bank: NDArray[Any], lengths: NDArray[Any], k: int) -> NDArray[np.intp]:
+def _search(
+    queries: NDArray[Any], bank: NDArray[Any], lengths: NDArray[Any], k: int
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Closeness (n, k) of the k nearest bank rows to each unit query, and their numbers, in no order."""
     n = queries.shape[0]
     best = np.full((n, k), -np.inf, dtype=queries.dtype)  # the k largest closenesses so far, in no order
     where = np.zeros((n, k), dtype=np.intp)
@@ -92,7 +107,7 @@ def _search(queries: NDArray[Any], bank: NDArray[Any], lengths: NDArray[Any], k:
             values[packed, place] = tile[lines, columns]
             numbers[packed, place] = columns + block.start
             keep(some, values, numbers)
-    return np.asarray(where[np.arange(n), np.argmin(best, axis=1)])
+    return best, where
 
 
 def _tiles(n: int, k: int) -> Iterator[slice]:

@@ -17,18 +17,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
-from caveat._internal.checks import as_count
+from caveat._internal.checks import as_count, check_known
 from caveat._internal.params import count, share
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._nearest import kth_nearest, nearest_by_group
+from caveat.scores._ivf import InvertedFile, centroids_and_cells, default_cells
+from caveat.scores._nearest import k_nearest, kth_nearest, nearest_by_group
 from caveat.scores._probabilities import head_logits, log_sum_exp
 from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, total, unit_rows
 
@@ -37,7 +39,11 @@ __all__ = ["KNN", "LowestEvidence", "NNGuide", "RowLengths", "RowPredictions"]
 _TILE_BYTES = 32 * 2**20  # of the similarity tile, queries x bank rows
 _FARTHEST = 2.0  # two points of the unit sphere are never further apart
 _NEAR = 0.01  # squared distance below which the product has lost too many digits in float32
+_RECALL_ROWS = 200  # searched exactly as well, to measure the recall of an index
 _CLOSE = 0.03  # distance below which that rounding also decides which neighbor is taken: found again in float64
+
+
+_INDEXES: WeakKeyDictionary[KNN, tuple[Any, InvertedFile]] = WeakKeyDictionary()  # not a part of the score: not saved
 
 
 @final
@@ -75,10 +81,22 @@ class KNN(Score):
     As a member of a class, a sample is as strange as its distance to the nearest training feature that the model
     predicted as that class; 2, the largest distance there is, for a class that was never predicted.
 
+    With ``index="ivf"`` the neighbors are approximate: a row is compared with the training rows of its nearest cells
+    alone (faiss, extra ``knn``). That is another score, and every promise holds for it as for the exact one, because
+    calibration and test rows are searched in the same saved cells with the same ``nprobe``. ``recall_`` is the measured
+    share of the true k nearest neighbors that it finds, ``index_bytes_`` the memory of the index. Class scores stay
+    exact.
+
     Parameters
     ----------
     k
         Which neighbor; more than the number of training rows is an error.
+    index
+        ``"exact"``, or ``"ivf"`` for large banks.
+    clusters
+        Cells of the index; 0 takes 4 sqrt(n).
+    nprobe
+        Cells that are searched for each row. More are searched where these hold fewer than k rows.
 
     Examples
     --------
@@ -88,12 +106,19 @@ class KNN(Score):
     """
 
     k: int = count(50)
+    index: Literal["exact", "ivf"] = "exact"
+    clusters: int = count(0, least=0)
+    nprobe: int = count(16)
 
     name: ClassVar[str] = "knn"
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
     learns: ClassVar[tuple[Statistic, ...]] = (RowLengths(), RowPredictions())
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"k": (1, 5, 10, 20, 50, 100, 200)}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_known(self.index, ("exact", "ivf"), "index")
 
     @property
     def least_rows(self) -> int:
@@ -105,6 +130,45 @@ class KNN(Score):
         self.lengths_ = np.concatenate(gathered[RowLengths()].parts)
         predictions = gathered[RowPredictions()].parts
         self.predicted_ = np.concatenate(predictions) if predictions else None
+        self.centroids_ = self.cells_ = None
+        self.recall_: float | None = None
+        self.index_bytes_: int | None = None
+        if self.index == "ivf":
+            self.centroids_, self.cells_ = centroids_and_cells(self.bank_, self.clusters or default_cells(train.n))
+            self.recall_ = self._recall()
+            width = self.bank_.shape[1]
+            self.index_bytes_ = train.n * (4 * width + 8) + self.centroids_.nbytes
+
+    @property
+    def note(self) -> str:
+        if self.index == "exact" or not hasattr(self, "fitted_"):
+            return ""
+        assert self.recall_ is not None
+        assert self.index_bytes_ is not None
+        assert self.centroids_ is not None
+        return (
+            f"approximate neighbors: {100 * self.recall_:.1f} % of the {self.k} nearest rows found (measured), "
+            f"{self.nprobe} of {len(self.centroids_)} cells searched, index {self.index_bytes_ / 1e6:.1f} MB"
+        )
+
+    def _recall(self) -> float:
+        """Share of the k nearest rows that the index finds, for rows of the bank drawn at random."""
+        n = self.bank_.shape[0]
+        drawn = np.sort(np.random.default_rng(0).choice(n, size=min(n, _RECALL_ROWS), replace=False))
+        queries = unit_rows(self.bank_[drawn].astype(np.float64))
+        exact = k_nearest(queries, self.bank_, self.lengths_, self.k)
+        found = self._inverted_file().nearest(queries, self.k, self.nprobe)
+        hits = sum(np.intersect1d(true, some).size for true, some in zip(exact, found, strict=True))
+        return hits / exact.size
+
+    def _inverted_file(self) -> InvertedFile:
+        """The index, built once from the kept arrays."""
+        index = _INDEXES.get(self)
+        if index is None or index[0] is not self.cells_:
+            assert self.centroids_ is not None
+            assert self.cells_ is not None
+            index = _INDEXES[self] = (self.cells_, InvertedFile(self.bank_, self.centroids_, self.cells_))
+        return index[1]
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return _close_ones_again(self._kth, block.features)
@@ -116,7 +180,11 @@ class KNN(Score):
         return _close_ones_again(self._by_class, block.features)
 
     def _kth(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        neighbor = kth_nearest(unit_rows(rows), self.bank_, self.lengths_, self.k)
+        queries = unit_rows(rows)
+        if self.index == "ivf":
+            neighbor = self._inverted_file().nearest(queries, self.k, self.nprobe)[:, -1]
+        else:
+            neighbor = kth_nearest(queries, self.bank_, self.lengths_, self.k)
         # The distance from the product loses all digits near zero, so it is taken from the rows.
         return self._gap(rows, neighbor)
 

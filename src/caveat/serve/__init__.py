@@ -13,7 +13,8 @@ except ImportError:
 from caveat.serve.app import create_app
 from caveat.serve.audit import open_store
 from caveat.serve.engine import Engine
+from caveat.serve.model import Model
 from caveat.serve.run import run
 from caveat.serve.settings import Limits
 
-__all__ = ["Engine", "Limits", "create_app", "open_store", "run"]
+__all__ = ["Engine", "Limits", "Model", "create_app", "open_store", "run"]

@@ -19,6 +19,7 @@ from caveat.serve import openapi
 from caveat.serve.bodies import JSON, json_object, read_arrays
 from caveat.serve.engine import Engine
 from caveat.serve.gate import Application, Body, Gate
+from caveat.serve.inference import add_inference_routes
 from caveat.serve.metrics import Metrics, Requests
 from caveat.serve.pages import PAGES
 from caveat.serve.problems import Problem
@@ -74,8 +75,11 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
         return orjson.dumps({"guard": fingerprint, "verdicts": rows})
 
     fingerprint = engine.guard.fingerprint
-    facts = orjson.dumps(guard_facts(engine.guard) | {"name": engine.name, "version": __version__,
-                                                      "fields": engine.widths})  # fmt: skip
+    facts = orjson.dumps(
+        guard_facts(engine.guard) | {"name": engine.name, "version": __version__, "fields": engine.widths,
+                                     "inputs": [tensor.to_dict() for tensor in engine.inputs],
+                                     "model": engine.model_facts}
+    )  # fmt: skip
 
     @app.get("/v1/guard", **openapi.GUARD)
     async def guard() -> Response:
@@ -119,6 +123,8 @@ def create_app(engine: Engine, *, limits: Limits | None = None, key: str | None 
     async def prometheus() -> Response:
         """Metrics in the text format of Prometheus."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+    add_inference_routes(app, engine, bodies, limits)
 
     for path, (name, media_type) in PAGES.items():
         content = (files("caveat.serve") / "static" / name).read_bytes()

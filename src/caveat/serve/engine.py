@@ -15,7 +15,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,14 @@ from caveat.serve.audit.content import encode_verdicts, now
 from caveat.serve.audit.record import Entry
 from caveat.serve.audit.store import AuditStore
 from caveat.serve.fields import Fields
+from caveat.serve.model import Model
 from caveat.serve.problems import Problem
+from caveat.serve.tensors import Tensor
 from caveat.serve.trail import RowIds, Trail
 
 __all__ = ["Engine"]
 
+T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
 _GROUP_ROWS = 256  # a worker takes no further request once it has so many rows
 _FOLD_SECONDS = 0.1  # between two times that the watch takes in what came since
@@ -65,7 +68,7 @@ class Engine:
     head
         Last linear layer, where clients send features and the guard reads logits too.
     model
-        Turns raw inputs into the arrays that the guard reads; None: clients send those.
+        The network in front of the guard, which gets what clients send; None: clients send its outputs.
     alpha
         Allowed chance that a quiet stream ever raises a drift alarm.
     name
@@ -79,14 +82,14 @@ class Engine:
     """
 
     def __init__(
-        self, guard: Guard, store: AuditStore, *, head: Head | None = None,
-        model: Callable[[Arrays], dict[str, NDArray[Any]]] | None = None, alpha: float = 0.01, name: str = "guard",
-        workers: int | None = None, queue_limit: int = 64, keep_inputs: bool = False,
+        self, guard: Guard, store: AuditStore, *, head: Head | None = None, model: Model | None = None,
+        alpha: float = 0.01, name: str = "guard", workers: int | None = None, queue_limit: int = 64,
+        keep_inputs: bool = False,
     ) -> None:  # fmt: skip
         self.guard, self.fields, self.name, self.model = guard, Fields(guard, head), name, model
         self.keep_inputs, self.queue_limit = keep_inputs, queue_limit
         self.trail = Trail(guard, store, alpha=alpha, name=name)
-        self.trail.note("start")
+        self.trail.note("start", {"model": self.model_facts})
         self.depth = 0  # requests that were let in and not yet answered
         self.failure = ""  # why the audit cannot be written
         self._limits = threadpool_limits(1)
@@ -122,7 +125,7 @@ class Engine:
         """A request that was admitted has been answered."""
         self.depth -= 1
 
-    async def verdicts(self, read: Callable[[], Arrays], shape: Callable[[Verdicts, RowIds], bytes]) -> bytes:
+    async def verdicts(self, read: Callable[[], Arrays], shape: Callable[[Verdicts, RowIds], T]) -> T:
         """Verdicts on the arrays that ``read`` gives, recorded, in the form that ``shape`` makes of them."""
         loop = asyncio.get_running_loop()
         request = _Request(loop.create_future(), loop, read=read)
@@ -148,14 +151,30 @@ class Engine:
         return counts
 
     @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Arrays that a client must send."""
+        return self.fields.inputs if self.model is None else self.model.inputs
+
+    @property
     def widths(self) -> Mapping[str, int | None]:
-        """Arrays that a client must send, with their columns where those are fixed."""
-        return self.fields.widths
+        """Names of the arrays that a client must send, with their columns where those are fixed."""
+        return self.fields.widths if self.model is None else {tensor.name: tensor.width for tensor in self.model.inputs}
 
     @property
     def only_field(self) -> str:
-        """Name of the array of a body that holds one array without a name."""
+        """Name of the array of a body that holds one array without a name; empty where several are needed."""
+        if self.model is not None:
+            return self.model.inputs[0].name if len(self.model.inputs) == 1 else ""
         return self.fields.only or ""
+
+    def reads(self, name: str) -> bool:
+        """Whether an array of this name is used."""
+        return self.fields.reads(name) if self.model is None else name in self.widths
+
+    @property
+    def model_facts(self) -> dict[str, Any] | None:
+        """File and digest of the model, where there is one."""
+        return None if self.model is None else self.model.facts
 
     def live_view(self) -> dict[str, Any]:
         """What the page shows."""
@@ -164,6 +183,7 @@ class Engine:
             view = trail.live.to_dict()
         return view | {
             "fields": self.widths,
+            "inputs": [tensor.to_dict() for tensor in self.inputs],
             "audit": {"kind": trail.store.kind, "records": trail.seq, "digest": trail.digest.hex(),
                       "verified_from": trail.verified_from},
             "queue": {"depth": self.depth, "limit": self.queue_limit},

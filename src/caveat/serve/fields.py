@@ -12,7 +12,9 @@ from caveat.errors import InputError
 from caveat.guard import Guard
 from caveat.outputs import Head, Outputs
 from caveat.outputs.outputs import LAYER, SAMPLE_AXIS
+from caveat.serve.bodies import EXACT, too_large
 from caveat.serve.problems import Problem
+from caveat.serve.tensors import Tensor
 
 __all__ = ["Fields"]
 
@@ -62,6 +64,24 @@ class Fields:
         return guard.sets_.n_classes_ if name == "logits" and guard.sets_ is not None else None
 
     @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What a client sends; inner layers are not listed, since the guard does not know their shapes."""
+        return tuple(
+            Tensor(name, "FP32", _axes(name, width)) for name, width in self.widths.items() if name != "layers"
+        )
+
+    @property
+    def predicts(self) -> bool:
+        """Whether verdicts say which class was predicted."""
+        return "logits" in self.widths or (self.head is not None and "features" in self.widths)
+
+    def reads(self, name: str) -> bool:
+        """Whether an array of this name is used, alone or in place of another."""
+        if name.startswith(LAYER):
+            return "layers" in self.widths
+        return name in self.widths or (name == "probs" and "logits" in self.widths and not self._exact)
+
+    @property
     def only(self) -> str | None:
         """Name of the array of a body that holds one array without a name; None where the guard needs several."""
         return next(iter(self.widths)) if len(self.widths) == 1 and "layers" not in self.widths else None
@@ -74,8 +94,7 @@ class Fields:
                 width = self.widths.get(name) or array.size
                 raise Problem(422, f"{name} must have a row per input, shape (n, {width}), got {array.shape}. "
                               "Send one row as shape (1, ...).")  # fmt: skip
-            if array.dtype.kind != "f":
-                kept[name] = array.astype(np.float64)
+            kept[name] = _as_floats(array, name)
         layers = {name.removeprefix(LAYER): kept.pop(name) for name in list(kept) if name.startswith(LAYER)}
         fields: dict[str, Any] = dict(kept)
         try:
@@ -94,11 +113,28 @@ class Fields:
                 kept |= {key: array for key, array in arrays.items() if key.startswith(LAYER)}
             elif name in arrays:
                 kept[name] = arrays[name]
-            elif name == "logits" and "probs" in arrays and not self._exact:
+            elif name == "logits" and "probs" in arrays and self.reads("probs"):
                 kept["probs"] = arrays["probs"]
             else:
                 raise Problem(422, f"the guard needs {_listed(self.widths)}, got {_listed(arrays) or 'nothing'}.")
         return kept
+
+
+def _axes(name: str, width: int | None) -> tuple[int, ...]:
+    if name == "confidence":
+        return (-1,)
+    return (*[-1] * (SAMPLE_AXIS[name] + 1), width or -1)
+
+
+def _as_floats(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Floats as they are, whole numbers as float64 where they stay what they are."""
+    if array.dtype.kind == "f":
+        return array
+    wrong = (array > EXACT) | (array < -EXACT)
+    if wrong.any():
+        place = np.unravel_index(int(wrong.argmax()), array.shape)
+        raise too_large(name, int(place[0]), int(array[place]))
+    return array.astype(np.float64)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -128,9 +128,9 @@ class Trail:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def note(self, kind: Literal["start", "stop"]) -> None:
-        """Record that the service starts or stops."""
-        facts: dict[str, Any] = {"chain": self.chain, "rows": self.rows}
+    def note(self, kind: Literal["start", "stop"], more: Mapping[str, Any] | None = None) -> None:
+        """Record that the service starts or stops, and more facts about it."""
+        facts: dict[str, Any] = {"chain": self.chain, "rows": self.rows, **(more or {})}
         if kind == "start":
             facts |= {"alpha": self.watch.alpha, "guard": guard_facts(self.guard),
                       "versions": {"caveat": __version__, **dict(versions())}}  # fmt: skip
