@@ -10,6 +10,7 @@ from scipy.integrate import quad
 
 from caveat import InputError
 from caveat.drift import RiskMonitor
+from caveat.drift.risk_monitor import confidence_sequence
 
 
 @pytest.mark.parametrize(("k", "n", "risk"), [(0, 5, 0.1), (3, 10, 0.1), (9, 10, 0.3), (2, 400, 0.05)])
@@ -72,3 +73,24 @@ def test_batches_do_not_matter_and_bad_labels_are_refused():
     assert math.isnan(RiskMonitor().error)
     with pytest.raises(InputError, match="wrong"):
         whole.update([2])
+
+
+def test_intervals_of_many_counts_are_those_of_one_at_a_time():
+    n = np.array([0, 1, 7, 40, 40, 40, 3000])
+    errors = np.array([0, 1, 2, 0, 11, 40, 150])
+    lower, upper = confidence_sequence(errors, n, alpha=0.05)
+    monitor = RiskMonitor(alpha=0.05)
+    one_by_one = [
+        monitor.restore({"n": int(total), "errors": int(k), "alarmed_at": None, "recent": [0.5, 0.0]}).interval
+        for k, total in zip(errors, n, strict=True)
+    ]
+    assert list(zip(lower.tolist(), upper.tolist(), strict=True)) == one_by_one
+    assert one_by_one[0] == (0.0, 1.0)  # nothing is known yet
+    assert lower[3] == 0  # no errors
+    assert upper[5] == 1  # nothing but errors
+    rates = errors[1:] / n[1:]
+    assert ((lower[1:] <= rates) & (rates <= upper[1:])).all()
+    # The end is where the capital reaches 2 / alpha: 11 errors in 40 answers, by numerical integration.
+    low = float(lower[4])
+    capital = quad(lambda q: (q / low) ** 11 * ((1 - q) / (1 - low)) ** 29, low, 1)[0] / (1 - low)
+    assert capital == pytest.approx(2 / 0.05, rel=1e-6)

@@ -21,14 +21,13 @@ from caveat.serve.engine import Engine
 from caveat.serve.gate import FAILED, OPEN, Application, Body, Gate
 from caveat.serve.inference import add_inference_routes
 from caveat.serve.metrics import Metrics, Requests
+from caveat.serve.pages import PAGES
 from caveat.serve.problems import Problem
 from caveat.serve.settings import Limits
 from caveat.serve.trail import RowIds
 
 __all__ = ["create_app"]
 
-_PAGES = {"/": ("live.html", "text/html"), "/live.css": ("live.css", "text/css"),
-          "/live.js": ("live.js", "text/javascript")}  # fmt: skip
 _MOST_LABELS = 100_000
 
 
@@ -137,7 +136,7 @@ def create_app(
 
     add_inference_routes(app, engine, bodies, limits)
 
-    for path, (name, media_type) in _PAGES.items():
+    for path, (name, media_type) in PAGES.items():
         content = (files("caveat.serve") / "static" / name).read_bytes()
         app.add_api_route(path, partial(_page, content, media_type), include_in_schema=False, name=name)
 

@@ -81,8 +81,8 @@ class Folding:
             self._take(records)
 
     def _take(self, records: Sequence[Record]) -> None:
-        for (kind, _), group in groupby(records, key=lambda record: (record.entry.kind, record.entry.at[:16])):
-            if kind == "verdicts":  # all of one minute at once
+        for kind, group in groupby(records, key=lambda record: record.entry.kind):
+            if kind == "verdicts":
                 self._take_verdicts(list(group))
             elif kind == "labels":
                 for record in group:
@@ -94,7 +94,7 @@ class Folding:
         # One after the other: numpy's sum of many groups them, and would depend on how many records came at a time.
         self.p_sum = float(np.cumsum(np.concatenate([[self.p_sum], verdicts.p_values]))[-1])
         evidence = self.watch.update(verdicts)
-        at = datetime.datetime.fromisoformat(records[-1].entry.at.replace("Z", "+00:00")).timestamp()
+        at = np.repeat([_seconds(record.entry.at) for record in records], [record.entry.rows for record in records])
         first_row = records[0].entry.first_row
         self.live.add(at, first_row, RowIds(self.chain, first_row, len(verdicts)), verdicts, evidence)
         self.rows = first_row + len(verdicts)
@@ -152,3 +152,7 @@ def _plain(state: Any) -> Any:
 
 def _mask(values: Sequence[bool | None]) -> NDArray[np.bool_]:
     return np.array([value for value in values if value is not None], dtype=np.bool_)
+
+
+def _seconds(at: str) -> float:
+    return datetime.datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp()

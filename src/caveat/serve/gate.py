@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, final
 
 from caveat.serve.metrics import Requests
+from caveat.serve.pages import PAGES
 from caveat.serve.problems import Problem
 from caveat.serve.settings import Limits
 
@@ -23,9 +24,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
-OPEN = frozenset(
-    {"/", "/live.css", "/live.js", "/favicon.svg", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}
-)
+OPEN = frozenset({*PAGES, "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"})
 SECURITY_HEADERS = [
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
     (b"x-content-type-options", b"nosniff"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -80,14 +80,14 @@ class LiveView:
         self._recent: dict[str, deque[float]] = {stream: deque(maxlen=RECENT) for stream in watch.alarms}
         # The level of the alarm: an interval that lies above the promise has raised it.
         self._errors, self._misses = SharePath(alpha=watch.alpha), SharePath(alpha=watch.alpha)
-        self._batches: deque[tuple[float, list[str], Verdicts]] = deque(maxlen=SHOWN)
+        self._batches: deque[tuple[list[float], list[str], Verdicts]] = deque(maxlen=SHOWN)
         self._restored: list[dict[str, Any]] = []  # last verdicts before a restart
 
-    # -- what happens ---------------------------------------------------------------------------------------------------
+    # -- what happens --------------------------------------------------------------------------------------------------
 
     def add(
         self,
-        at: float,
+        at: float | NDArray[np.float64],
         first_row: int,
         ids: Sequence[str],
         verdicts: Verdicts,
@@ -98,7 +98,7 @@ class LiveView:
         Parameters
         ----------
         at
-            When it was answered, in seconds since 1970.
+            When it was answered, in seconds since 1970; an array says it of each row.
         first_row
             Rows of the stream before this batch.
         ids
@@ -111,15 +111,16 @@ class LiveView:
         same_length(ids=ids, verdicts=verdicts)
         if not len(verdicts):
             return
-        counts = Counter(verdicts.kind.tolist()) if len(verdicts) <= SHOWN else verdicts.counts
-        minute = self._minute(int(at // 60))
-        for place, kind in enumerate(KINDS):
-            self.counts[kind] += counts[kind]
-            minute[place] += counts[kind]
+        times = np.broadcast_to(at, len(verdicts))
+        for minute, kinds in _by_minute(times, verdicts.kind):
+            counts = self._minute(minute)
+            for place, kind in enumerate(KINDS):
+                self.counts[kind] += kinds[kind]
+                counts[place] += kinds[kind]
         for stream, values in self.watch.values(verdicts).items():
             self._paths[stream].add(first_row, evidence[stream])
             self._recent[stream].extend(values[-RECENT:].tolist())
-        self._batches.append((at, list(ids[-SHOWN:]), _last_rows(verdicts)))
+        self._batches.append((times[-SHOWN:].tolist(), list(ids[-SHOWN:]), _last_rows(verdicts)))
 
     def _minute(self, minute: int) -> list[int]:
         counts = self._minutes.get(minute)
@@ -142,7 +143,7 @@ class LiveView:
         if covered is not None:
             self._misses.add(~np.asarray(covered, dtype=np.bool_))
 
-    # -- what the page shows --------------------------------------------------------------------------------------------
+    # -- what the page shows -------------------------------------------------------------------------------------------
 
     def to_dict(self, *, now: float | None = None) -> dict[str, Any]:
         """The page as plain values, for JSON; what is not finite is None. ``now``: default the clock."""
@@ -234,14 +235,14 @@ class LiveView:
     def _last(self) -> list[dict[str, Any]]:
         """The last verdicts, newest first, with reasons."""
         rows = (
-            {"at": _time(at), "id": row_id, **_row(verdicts, i)}
-            for at, ids, verdicts in reversed(self._batches)
-            for i, row_id in reversed(list(enumerate(ids)))
+            {"at": _time(times[i]), "id": ids[i], **_row(verdicts, i)}
+            for times, ids, verdicts in reversed(self._batches)
+            for i in reversed(range(len(ids)))
         )
         newest = list(islice(rows, SHOWN))
         return newest + self._restored[: SHOWN - len(newest)]
 
-    # -- state ----------------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """What changes as rows and labels arrive, as plain values for JSON."""
@@ -277,6 +278,22 @@ class LiveView:
                              "Start a new page.") from None  # fmt: skip
         self._batches.clear()
         return self
+
+
+def _by_minute(times: NDArray[np.float64], kind: NDArray[np.str_]) -> Iterator[tuple[int, Counter[str]]]:
+    """Minutes since 1970, and how many rows of each were of each kind."""
+    minutes = times // 60
+    if minutes.min() == minutes.max():
+        yield int(minutes[0]), _counted(kind)
+        return
+    for minute in np.unique(minutes).tolist():
+        yield int(minute), _counted(kind[minutes == minute])
+
+
+def _counted(kind: NDArray[np.str_]) -> Counter[str]:
+    if kind.size <= SHOWN:
+        return Counter(kind.tolist())
+    return Counter({name: int((kind == name).sum()) for name in KINDS})
 
 
 def _last_rows(verdicts: Verdicts) -> Verdicts:
