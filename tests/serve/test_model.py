@@ -210,6 +210,15 @@ def test_weights_elsewhere_are_refused(tmp_path, logit_guard, location):
         loaded(path, logit_guard)
 
 
+def test_a_link_to_weights_elsewhere_is_refused(tmp_path, logit_guard):
+    (tmp_path / "folder").mkdir()
+    path = write(tmp_path / "folder" / "m.onnx")
+    (tmp_path / "weights.bin").write_bytes(with_external(path, "weights.bin"))
+    (tmp_path / "folder" / "weights.bin").symlink_to(tmp_path / "weights.bin")
+    with pytest.raises(InputError, match=r"m\.onnx"):
+        loaded(path, logit_guard)
+
+
 def test_without_onnxruntime_the_extra_is_named(model_file, logit_guard, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtraError, match="caveat\\[onnx\\]"):

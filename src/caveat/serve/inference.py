@@ -16,13 +16,13 @@ from fastapi import FastAPI, Request, Response
 
 from caveat import __version__
 from caveat.guard import Verdicts
-from caveat.serve.bodies import JSON
+from caveat.serve.bodies import AXES, JSON, MEMBERS
 from caveat.serve.engine import Arrays, Engine
 from caveat.serve.gate import Body
 from caveat.serve.openapi import answered, problems
 from caveat.serve.problems import Problem
 from caveat.serve.settings import Limits
-from caveat.serve.tensors import InferenceRequest, Tensor, packed_answer, read_request
+from caveat.serve.tensors import DATATYPES, InferenceRequest, Tensor, packed_answer, read_request
 from caveat.serve.trail import RowIds
 
 __all__ = ["add_inference_routes"]
@@ -184,23 +184,7 @@ _METADATA = {
     "required": ["name", "platform", "inputs", "outputs"],
 }  # fmt: skip
 _READY = {"type": "object", "properties": {"name": _TEXT, "ready": {"type": "boolean"}}, "required": ["name", "ready"]}
-_SIZES = {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1, "maxItems": 8}
-_INPUT = {
-    "type": "object",
-    "properties": {"name": _TEXT, "datatype": _TEXT, "shape": _SIZES, "parameters": _OBJECT, "data": {"type": "array"}},
-    "required": ["name", "datatype", "shape"],
-}
-_REQUEST = {
-    "type": "object",
-    "properties": {
-        "id": _TEXT,
-        "parameters": _OBJECT,
-        "inputs": {"type": "array", "items": _INPUT, "minItems": 1, "maxItems": 100},
-        "outputs": {"type": "array", "items": {"type": "object", "properties": {"name": _TEXT, "parameters": _OBJECT},
-                                               "required": ["name"]}},
-    },
-    "required": ["inputs"],
-}  # fmt: skip
+_SIZES = {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1, "maxItems": AXES}
 _ANSWER = {
     "type": "object",
     "properties": {"model_name": _TEXT, "model_version": _TEXT, "id": _TEXT,
@@ -236,6 +220,26 @@ def _path_parameters(names: dict[str, str]) -> list[dict[str, Any]]:
             for name, value in names.items()]  # fmt: skip
 
 
+def _request_schema(engine: Engine) -> dict[str, Any]:
+    item = {
+        "type": "object",
+        "properties": {"name": _TEXT, "datatype": {"enum": list(DATATYPES)}, "shape": _SIZES, "parameters": _OBJECT,
+                       "data": {"type": "array", "minItems": 1}},
+        "required": ["name", "datatype", "shape"],
+    }  # fmt: skip
+    wanted = {
+        "type": "object",
+        "properties": {"name": {"enum": [tensor.name for tensor in _outputs(engine)]}, "parameters": _OBJECT},
+        "required": ["name"],
+    }
+    return {
+        "type": "object",
+        "properties": {"id": _TEXT, "parameters": _OBJECT, "outputs": {"type": "array", "items": wanted},
+                       "inputs": {"type": "array", "items": item, "minItems": 1, "maxItems": MEMBERS}},
+        "required": ["inputs"],
+    }  # fmt: skip
+
+
 def _inference(names: dict[str, str], engine: Engine, head: dict[str, str]) -> dict[str, Any]:
     sizes = {tensor: [abs(size) for size in tensor.shape] for tensor in engine.inputs}  # one row
     inputs = [{"name": tensor.name, "shape": shape, "datatype": tensor.datatype, "data": [0] * math.prod(shape)}
@@ -250,7 +254,7 @@ def _inference(names: dict[str, str], engine: Engine, head: dict[str, str]) -> d
     responses[200]["content"][BINARY] = binary
     length = {"name": _LENGTH, "in": "header", "required": False, "schema": {"type": "integer", "minimum": 0},
               "description": "Length of the JSON, where binary tensor data follow it."}  # fmt: skip
-    text: dict[str, Any] = {"schema": _REQUEST}
+    text: dict[str, Any] = {"schema": _request_schema(engine)}
     if sum(map(math.prod, sizes.values())) <= _EXAMPLE:
         text["example"] = asked
     return {
