@@ -65,6 +65,10 @@ class StoredCell:
     table: Any
     facts: Mapping[str, Any]
 
+    def records(self, kinds: Sequence[type[Any]] | None = None) -> Iterator[Record]:
+        """The records of the wanted kinds; none where a task wrote rows of its own."""
+        return records_in(self.table, kinds) if is_record_table(self.table.schema) else iter(())
+
 
 @final
 class Store:
@@ -185,9 +189,7 @@ class Store:
 
     def records(self, key: str, kinds: Sequence[type[Any]] | None = None) -> Iterator[Record]:
         """The records of a finished cell, of the wanted kinds; none where a task wrote rows of its own."""
-        table = self.read(key).table
-        if is_record_table(table.schema):
-            yield from records_in(table, kinds)
+        yield from self.read(key).records(kinds)
 
     def read(self, key: str) -> StoredCell:
         """The table of a finished cell. A damaged file is an InputError."""
@@ -322,7 +324,12 @@ def _checksum(table: Any, text: bytes) -> bytes:
 
 def _add_array(whole: Any, array: Any) -> None:
     """Type, length, which values are missing, and every value, however deep."""
-    kind = str(array.type).partition("<")[0]  # Parquet renames the inner field of a list
+    import pyarrow.types as kinds
+
+    nested = "struct" if kinds.is_struct(array.type) else "list" if kinds.is_list(array.type) else ""
+    kind = (
+        nested or str(array.type).partition("<")[0]
+    )  # a nested type has a long name, and Parquet changes that of lists
     whole.update(json.dumps([kind, len(array), array.null_count]).encode())
     if array.null_count:
         whole.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes())
