@@ -324,12 +324,7 @@ def _checksum(table: Any, text: bytes) -> bytes:
 
 def _add_array(whole: Any, array: Any) -> None:
     """Type, length, which values are missing, and every value, however deep."""
-    import pyarrow.types as kinds
-
-    nested = "struct" if kinds.is_struct(array.type) else "list" if kinds.is_list(array.type) else ""
-    kind = (
-        nested or str(array.type).partition("<")[0]
-    )  # a nested type has a long name, and Parquet changes that of lists
+    kind = str(array.type).partition("<")[0]  # Parquet renames the inner field of a list
     whole.update(json.dumps([kind, len(array), array.null_count]).encode())
     if array.null_count:
         whole.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes())
