@@ -58,6 +58,10 @@ def main() -> None:
     for projection in ("none", "global", "class_pred"):
         took = least(lambda p=projection: neural_collapse(outputs, projection=p), 2)
         line(f"neural_collapse, 50,000 x 512, 100 classes, {projection}", took, product, "X^T X")
+    scatter = [features[labels == c].astype(np.float64) for c in range(classes)]
+    scatter = [rows @ rows.T for rows in scatter]
+    product += least(lambda: [np.linalg.eigh(matrix) for matrix in scatter], 1)
+    line("  the last one", took, product, "X^T X and the eigenvectors of 100 classes")
 
     a, b = features[:10_000].astype(np.float64), features[10_000:20_000].astype(np.float64) + 0.5
     product = least(lambda: a @ b.T, 2)

@@ -18,11 +18,17 @@ from threadpoolctl import threadpool_limits
 from timing import least
 
 from caveat import Head, Outputs
-from caveat.scores import KNN, KernelPCAError, Score, catalogue
+from caveat.scores import KNN, KernelPCAError, Mahalanobis, Projected, Score, catalogue
 
 TILE = 1024
-NAMES = ("mahalanobis", "relative_mahalanobis", "knn", "ctm", "ctm_mean", "pca_error", "kpca_error", "residual", "vim",
-         "neco", "she")  # fmt: skip
+CLASSLESS = {"mahalanobis, rank 0": Mahalanobis(class_rank=0)}  # without what it learns for class scores alone
+PROJECTED = {
+    f"{name}_{projection}": (name, projection)
+    for name in ("energy", "mahalanobis", "pca_error", "kpca_error")
+    for projection in ("global", "class_pred", "class_avg")
+}
+NAMES = ("mahalanobis", *CLASSLESS, "relative_mahalanobis", "knn", "ctm", "ctm_mean", "pca_error", "kpca_error",
+         "residual", "vim", "neco", "she", *PROJECTED)  # fmt: skip
 
 
 def outputs(n: int, width: int, classes: int, seed: int) -> Outputs:
@@ -53,6 +59,10 @@ def products(score: Score, train: Outputs, test: Outputs) -> Callable[[], Any]:
     if isinstance(score, KernelPCAError):
         landmarks, turn = score.anchors_.T.astype(x.dtype), score.turn_.astype(x.dtype)
         return lambda: x @ landmarks @ turn
+    if isinstance(score, Projected):  # the score alone, and the product that projects where it cannot be left out
+        inner = products(score.inner if not score.inner.fits_on else score.inner.fit(train), train, test)
+        project = rng.normal(size=(width, width)).astype(x.dtype)
+        return (lambda: [x @ project, inner()]) if score.projection == "class_pred" else inner
     columns = {
         "mahalanobis": (width, classes),
         "relative_mahalanobis": (width, width, classes),
@@ -101,17 +111,21 @@ def main() -> None:
 
     scatter = least(lambda: train.features.T @ train.features, options.repeat)
     print(f"one scatter matrix of the training features: {scatter:.2f} s")
-    print(f"{'score':22}{'fit':>8}{'score':>9}{'bare':>9}{'ratio':>8}")
+    print(f"{'score':22}{'fit':>8}{'/scatter':>9}{'score':>9}{'bare':>9}{'ratio':>8}")
     kinds = {entry.name: entry.score for entry in catalogue()}
     for name in options.only or NAMES:
-        score = kinds[name]()
-        fit = least(lambda score=score: score.fit(train), 1) if score.fits_on else 0.0
+        if name in PROJECTED:
+            inner, projection = PROJECTED[name]
+            score: Score = Projected(kinds[inner](), projection)
+        else:
+            score = CLASSLESS[name] if name in CLASSLESS else kinds[name]()
+        fit = least(lambda score=score: score.fit(train), options.repeat) if score.fits_on else 0.0
         with threadpool_limits(1, user_api="blas") if name == "knn" else threadpool_limits(None):
             bare = least(
                 products(score, train, test), options.repeat
             )  # KNN multiplies on one thread per chunk of queries
         took = least(lambda score=score: score.score(test), options.repeat)
-        print(f"{name:22}{fit:8.2f}{took:9.3f}{bare:9.3f}{took / bare:8.2f}", flush=True)
+        print(f"{name:22}{fit:8.2f}{fit / scatter:9.1f}{took:9.3f}{bare:9.3f}{took / bare:8.2f}", flush=True)
     if options.peers:
         peers(train, test, kinds["knn"]().k, options.repeat)
 

@@ -11,7 +11,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from caveat.errors import CaveatError, CaveatWarning, InputError, MissingExtraError, NotFittedError, StoreError
-from caveat.outputs import Head, Outputs
 
 if TYPE_CHECKING:
     from caveat import (
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from caveat.estimators import wrap
     from caveat.evaluation import evaluate
     from caveat.guard import Guard
+    from caveat.outputs import Head, Outputs
 
 __version__ = "0.2.0"
 
@@ -77,6 +77,7 @@ _SUBMODULES = frozenset(
         "geometry",
         "guard",
         "metrics",
+        "outputs",
         "plots",
         "report",
         "results",
@@ -86,17 +87,17 @@ _SUBMODULES = frozenset(
         "study",
     }
 )
-_FUNCTIONS = {"Guard": "guard", "evaluate": "evaluation", "wrap": "estimators"}
+_PLACES = {"Guard": "guard", "Head": "outputs", "Outputs": "outputs", "evaluate": "evaluation", "wrap": "estimators"}
 
 
 def __getattr__(name: str) -> Any:
-    # Submodules load on first use, so that `import caveat` costs little more than numpy.
+    # Loaded on first use: numpy and scipy take longer to import than `caveat --help` should take.
     if name in _SUBMODULES:
         return importlib.import_module(f"caveat.{name}")
-    if name in _FUNCTIONS:
-        return getattr(importlib.import_module(f"caveat.{_FUNCTIONS[name]}"), name)
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"caveat.{_PLACES[name]}"), name)
     raise AttributeError(f"module 'caveat' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES, *_FUNCTIONS})
+    return sorted({*globals(), *_SUBMODULES, *_PLACES})

@@ -3,7 +3,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import typer
+
 import caveat
+from caveat.cli.app import app
+from caveat.data.strange import MADE
 
 COMMANDS = (
     "certify", "compare", "data", "demo", "evaluate", "proximity", "report", "reproduce", "scores", "study", "train",
@@ -70,3 +74,36 @@ def test_the_package_runs_as_a_module():
     done = subprocess.run(call, capture_output=True, text=True, timeout=60, check=True)
     assert done.returncode == 0
     assert done.stdout.strip().endswith(caveat.__version__)
+
+
+def every_help():
+    """The arguments of the help of the application, of each group and of each command in it."""
+    yield ["--help"]
+    groups = [([], typer.main.get_command(app))]
+    while groups:
+        above, group = groups.pop()
+        for name, command in group.commands.items():
+            yield [*above, name, "--help"]
+            if hasattr(command, "commands"):
+                groups.append(([*above, name], command))
+
+
+def test_no_help_loads_the_library():
+    helps = list(every_help())
+    assert ["guard", "fit", "--help"] in helps
+    code = (
+        "import sys\nfrom caveat.cli import main\n"
+        f"for args in {helps!r}:\n"
+        "    try:\n        main(args)\n    except SystemExit as end:\n        assert end.code == 0, args\n"
+        "print('loaded', *sorted(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    loaded = set(done.stdout.rpartition("loaded")[2].split())
+    ours = {"caveat", "caveat.errors"}
+    assert {name for name in loaded if name.startswith("caveat") and not name.startswith("caveat.cli")} == ours
+    assert not {"numpy", "scipy", "pandas", "torch", "sklearn", "matplotlib", "jinja2", "rich.progress"} & loaded
+
+
+def test_certify_names_the_outliers_that_it_makes(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    assert f"made: {', '.join(MADE)}. Default: the first three." in run("certify", "--help")[1]

@@ -75,6 +75,15 @@ def test_too_few_rows_promise_nothing_and_say_so(draw):
     assert "nothing is accepted" in verdicts.reasons[0]
 
 
+def test_a_guard_learns_nothing_for_class_scores(draw):
+    rng = np.random.default_rng(4)
+    train, held = draw(rng, 300, features=True), draw(rng, 200, features=True)
+    guard = Guard("mahalanobis", confidence="mahalanobis", risk=0.2).fit(train)
+    for score in (*guard.scores_, guard.confidence_):
+        assert score.class_axes_ is None
+        assert score.score(held).tolist() == make("mahalanobis").fit(train).score(held).tolist()
+
+
 def test_scores_that_learn_are_fitted_and_rows_have_one_role(draw):
     rng = np.random.default_rng(4)
     train, held = draw(rng, 300, features=True), draw(rng, 200, features=True)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from caveat import InputError
 from caveat.metrics import Placements, auroc, auroc_interval, mean_auroc_interval, paired_p_value
@@ -108,3 +109,29 @@ def test_bad_input():
         paired_p_value(small, large)
     with pytest.raises(InputError, match="delta must be strictly between"):
         mean_auroc_interval(small, delta=0)
+
+
+@pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-5])
+@pytest.mark.parametrize("sizes", [(40, 30), (300, 200, 5), (2, 3, 70, 2)])
+def test_the_paired_test_is_the_literal_one_however_near_the_scores_are(apart, sizes):
+    rng = np.random.default_rng(len(sizes))
+    first = [rng.normal(i > 0, size=n) for i, n in enumerate(sizes)]
+    second = [values + apart * rng.normal(size=values.size) for values in first]
+    one, other = (Placements.of(inlier=parts[0], outliers=parts[1:]) for parts in (first, second))
+    gaps = [
+        np.longdouble(a) - b for a, b in zip((one.inlier, *one.outliers), (other.inlier, *other.outliers), strict=True)
+    ]
+    means = [gap.mean() for gap in gaps]
+    shares = [1, *[len(gaps) - 1] * (len(gaps) - 1)]
+    variance = sum(((gap - mean) ** 2).sum() / (gap.size - 1) / gap.size / share**2
+                   for gap, mean, share in zip(gaps, means, shares, strict=True))  # fmt: skip
+    expected = 1.0 if variance == 0 else 2 * ndtr(-abs(float(np.mean(means[1:]) / np.sqrt(variance))))
+    assert paired_p_value(one, other) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_squared_deviations_sum_to_the_variance():
+    rng = np.random.default_rng(0)
+    for sizes in ((5, 4), (1, 6), (30, 1, 20)):
+        parts = [rng.normal(size=n) for n in sizes]
+        placed = Placements.of(inlier=parts[0], outliers=parts[1:])
+        assert placed.deviations @ placed.deviations == pytest.approx(placed.variance, rel=1e-12)

@@ -144,8 +144,10 @@ def test_logits_and_probabilities(shape, projection, score, make_outputs):
 @shapes
 @pytest.mark.parametrize("projection", ["global", "class_pred", "class_avg"])
 @pytest.mark.parametrize(
-    "kind", [Mahalanobis, lambda: NNGuide(k=5, share=0.5), FDBD, GradNorm, Cosine, MeanCosine],
-    ids=["mahalanobis", "nnguide", "fdbd", "gradnorm", "ctm", "ctm_mean"],
+    "kind",
+    [Mahalanobis, lambda: Mahalanobis(normalize=True), lambda: NNGuide(k=5, share=0.5), FDBD, GradNorm, Cosine,
+     MeanCosine],
+    ids=["mahalanobis", "normalized mahalanobis", "nnguide", "fdbd", "gradnorm", "ctm", "ctm_mean"],
 )  # fmt: skip
 def test_features_and_the_score_fitted_on_them(shape, projection, kind, make_outputs):
     train, test = data(make_outputs, *shape)
@@ -265,6 +267,21 @@ def test_float32_agrees_with_float64(name, projection, make_outputs):
     train, test = (make_outputs(seed=seed, n=n, dtype=np.float32) for seed, n in ((1, 240), (2, 80)))
     narrow = Projected(make(name), projection).fit(train).score(test)
     np.testing.assert_allclose(narrow, wide, rtol=2e-3, atol=2e-3 * np.std(wide))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("projection", ["global", "class_avg"])
+def test_a_changed_whitening_is_a_projection_and_a_whitening(projection, dtype, make_outputs, monkeypatch):
+    train, test = (make_outputs(seed=seed, n=n, dtype=dtype, shift=20) for seed, n in ((1, 240), (2, 80)))
+    composed = Projected(Mahalanobis(), projection).fit(train)
+    with monkeypatch.context() as before:  # as version 0.2 fitted and saved it
+        before.setattr(Projected, "_whitens", False)
+        apart = Projected(Mahalanobis(), projection).fit(train)
+    assert hasattr(apart, "axes_" if projection == "global" else "operator_")
+    rtol = 1e-4 if dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(composed.score(test), apart.score(test), rtol=rtol)
+    np.testing.assert_allclose(composed.class_scores(test), apart.class_scores(test), rtol=rtol)
+    np.testing.assert_array_equal(apart.fit(train).score(test), composed.score(test))
 
 
 def test_all_of_the_variance_changes_nothing(train, inlier):

@@ -77,6 +77,15 @@ def test_facts_say_how_each_cell_came_about(results):
     assert all(len(value) == 64 for fact in facts for value in fact["fingerprints"].values())
 
 
+def test_findings_read_each_cell_once(results, monkeypatch):
+    keys, read = [], type(results.store).read
+    monkeypatch.setattr(type(results.store), "read", lambda store, key: keys.append(key) or read(store, key))
+    findings = results.findings()
+    assert keys == [cell["key"] for cell in results.finished]
+    assert [cell.key for cell in findings.cells] == keys
+    assert len(findings.records) == len(list(results.records()))
+
+
 def test_csv_is_the_table(results, tmp_path):
     path = results.to_csv(tmp_path / "all.csv")
     with path.open(newline="") as stream:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from caveat.evaluation.evaluation import Progress as Tell
+if TYPE_CHECKING:
+    from caveat.evaluation.evaluation import Progress as Tell
 
 
 def console() -> Console:
@@ -60,6 +60,8 @@ def progress_bar() -> Iterator[Tell]:
     if not out.is_terminal:  # a disabled bar of rich before 14.3 still ends with an empty line
         yield lambda what, done, steps: None
         return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from caveat.cli._console import error_console, say, say_error
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from caveat.study import Failure, Plan, StudyProgress, StudyResults
 
 _LINE_EVERY = 5.0  # seconds between lines where there is no terminal
@@ -31,6 +31,8 @@ def following(title: str) -> Iterator[Callable[[StudyProgress], None]]:
     if not screen.is_terminal:
         yield _lines()
         return
+    from rich.live import Live
+
     latest: list[tuple[StudyProgress, float]] = []
 
     def picture() -> RenderableType:

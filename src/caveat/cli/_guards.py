@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from caveat.cli._console import progress_bar
 from caveat.errors import InputError
-from caveat.outputs import Outputs
 
 if TYPE_CHECKING:
     from caveat.guard import Guard
@@ -20,6 +19,7 @@ def fitted_guard(
 ) -> Guard:
     """A calibrated guard from files; a score that learns from training rows asks for ``--train``."""
     from caveat.guard import Guard
+    from caveat.outputs import Outputs
 
     guard = Guard(scores[0] if len(scores) == 1 else list(scores), **settings)
     used = (*guard.scores_, *((guard.confidence_,) if guard.risk is not None else ()))

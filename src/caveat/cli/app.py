@@ -1,4 +1,7 @@
-"""The typer application: one line per command."""
+"""The typer application: one line per command.
+
+A command imports the library inside its function, so that ``--help`` loads neither numpy nor scipy.
+"""
 
 from __future__ import annotations
 

@@ -6,15 +6,12 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich import box
 from rich.table import Table
 
 from caveat.cli._console import console, progress_bar, say
 from caveat.cli._named import check_folder, named_paths
-from caveat.data.strange import MADE
-from caveat.report.words import percent
 
 if TYPE_CHECKING:
     from caveat.study.certification import Certification
@@ -27,7 +24,10 @@ def certify(
     data: Annotated[str, typer.Option(help="Held-out inliers: a name of caveat data list, or a file or folder.")],
     outlier: Annotated[
         list[str] | None,
-        typer.Option(help=f"A name, a path, name=path, or made: {', '.join(MADE)}. Default: the first three."),
+        typer.Option(
+            help="A name, a path, name=path, or made: uniform_noise, smooth_noise, permuted, block_shuffled, inverted. "
+            "Default: the first three."
+        ),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Radius: how far an attacker may change every pixel.")] = 0.3,
     split: Annotated[str | None, typer.Option(help="Split of the inliers and of named outliers.")] = "test",
@@ -77,6 +77,7 @@ def certify(
     Writes certificates.csv, certificates.md, certificates.tex and certificates.html.
     """
     from caveat._internal.streams import stream
+    from caveat.data.strange import MADE
     from caveat.evaluation.records import long_rows
     from caveat.nn.training.model_folder import load_model
     from caveat.report import write_report
@@ -114,7 +115,7 @@ def certify(
 
 def show_certificates(certification: Certification) -> None:
     """The sandwich on the terminal."""
-    right = "" if np.isnan(certification.accuracy) else f", accuracy {_in_percent(certification.accuracy)} %"
+    right = "" if math.isnan(certification.accuracy) else f", accuracy {_in_percent(certification.accuracy)} %"
     title = f"{certification.source}: radius {certification.epsilon:g}{right}"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     table.add_column("outliers", no_wrap=True)
@@ -138,4 +139,6 @@ def show_certificates(certification: Certification) -> None:
 
 
 def _in_percent(share: float) -> str:
+    from caveat.report.words import percent
+
     return percent(share).removesuffix("\xa0%")

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from caveat._internal.checks import check_known
 from caveat.cli._console import console, say
-from caveat.cli._models import compare_files
 from caveat.cli._named import check_folder
 from caveat.errors import InputError, MissingExtraError
-from caveat.report import comparison_latex, comparison_markdown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,8 +71,11 @@ def compare(
                                 ("--regime", regime)):  # fmt: skip
             if setting:
                 raise InputError(f"{option} is for a table of results, and these files are outputs of models.")
+        from caveat.cli._models import compare_files
+
         compare_files(files, score=score, outlier=outlier or [], alpha=alpha, seed=seed, out=out)
         return
+    from caveat._internal.checks import check_known
     from caveat.stats import compare as run
     from caveat.stats.posthoc import POSTHOC
     from caveat.stats.tables import keep_rows, read_columns, split_columns
@@ -156,6 +156,8 @@ def _show(name: str, result: Comparison) -> None:
 
 
 def _write(folder: Path, results: dict[str, Comparison], *, split: bool) -> None:
+    from caveat.report import comparison_latex, comparison_markdown
+
     folder.mkdir(parents=True, exist_ok=True)
     stems = {name: _stem(name) if split else "comparison" for name in results}
     for name, result in results.items():

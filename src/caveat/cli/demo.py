@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from caveat.cli import _results
 from caveat.cli._console import progress_bar, say
 from caveat.cli._named import check_folder
 from caveat.cli.certify import show_certificates
@@ -30,6 +29,7 @@ def demo(
 
     Ends with a saved guard, and the commands that check it on held-out and on drifted digits, and that serve it.
     """
+    from caveat.cli import _results
     from caveat.evaluation import evaluate
     from caveat.report import write_report
     from caveat.study.demo import demo_certificates, demo_outputs

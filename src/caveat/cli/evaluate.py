@@ -7,13 +7,9 @@ from typing import Annotated
 
 import typer
 
-from caveat.cli import _results
 from caveat.cli._console import progress_bar, say
-from caveat.cli._explain import explain as explain_file
 from caveat.cli._named import check_folder, named_paths
 from caveat.errors import InputError
-from caveat.evaluation.records import REGIMES
-from caveat.outputs import Outputs
 
 __all__ = ["evaluate"]
 
@@ -55,11 +51,15 @@ def evaluate(
     [bold]confidence[/] (n,), [bold]mc_logits[/] (T, n, C), [bold]embeddings[/] (n, E), [bold]layer.NAME[/].
     """
     if explain is not None:
+        from caveat.cli._explain import explain as explain_file
+
         explain_file(explain)
         return
     if test is None:
         raise InputError("caveat evaluate needs --test. Try: caveat evaluate --train t.npz --test v.npz.")
+    from caveat.cli import _results
     from caveat.evaluation import evaluate as run
+    from caveat.outputs import Outputs
 
     check_folder(out)
     paths = named_paths(outlier or [], what="outlier")
@@ -88,6 +88,8 @@ def evaluate(
 
 def _regimes(items: list[str], outliers: list[str]) -> dict[str, str]:
     """Outlier set -> regime, from name=regime."""
+    from caveat.evaluation.records import REGIMES
+
     regimes = {}
     for item in items:
         name, _, regime = item.rpartition("=")

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from caveat._internal.files import is_folder, replacing_file
 from caveat.cli._console import help_of, progress_bar, say, show_table
 from caveat.cli._guards import fitted_guard, rules
 from caveat.cli._json import json_text
 from caveat.cli._named import check_folder
 from caveat.errors import InputError, MissingExtraError
-from caveat.outputs import Outputs
 
 if TYPE_CHECKING:
     from caveat.guard import Guard, Verdicts
@@ -106,6 +104,7 @@ def predict(
     """Give a verdict on each row: accept, abstain or outlier, with p-values, prediction set and reason."""
     from caveat.guard import Guard
     from caveat.guard.verdicts import KINDS
+    from caveat.outputs import Outputs
 
     if out is not None and out.suffix not in _FORMATS:
         raise InputError(f"--out must end in {', '.join(_FORMATS)}, got {out.name}.")
@@ -157,8 +156,10 @@ def check(
     Exit code 0: sound. 3: an alarm rang, now or earlier in the same state: drift, or more errors than promised. 2: bad
     input.
     """
+    from caveat._internal.files import is_folder
     from caveat.guard import Guard, Watch
     from caveat.guard.replay import replay
+    from caveat.outputs import Outputs
     from caveat.report import write_report
 
     check_folder(out)
@@ -226,6 +227,8 @@ def _show_check(result: Replay) -> None:
 
 
 def _write(parts: Sequence[Verdicts], path: Path) -> None:
+    from caveat._internal.files import replacing_file
+
     rows = [{"row": i} | row for i, row in enumerate(row for part in parts for row in part.rows())]
     if path.suffix == ".json":
         with replacing_file(path) as temporary:

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from caveat._internal.files import read_npy
 from caveat.cli._console import progress_bar, say, show_table
 from caveat.cli._named import named_paths
-from caveat.outputs import Outputs
 
 if TYPE_CHECKING:
     from caveat.geometry import Proximity
@@ -29,8 +27,10 @@ def proximity(
 
     All on rows of length one; lower is closer. With three data sets or more they are grouped into near, mid and far.
     """
+    from caveat._internal.files import read_npy
     from caveat.geometry import buckets
     from caveat.geometry import proximities as run
+    from caveat.outputs import Outputs
     from caveat.study.tables import write_csv
 
     with progress_bar() as tell:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from rich import box
 
 from caveat.cli._console import console, say, show_table
-from caveat.scores import catalogue
-from caveat.scores.catalogue import MODEL_BOUND
 
 __all__ = ["scores"]
 
 
 def scores() -> None:
     """List every score: what it needs, what it costs per sample, where it comes from."""
+    from caveat.scores.catalogue import MODEL_BOUND, catalogue
+
     wide = console().width >= 120
     rows = []
     for entry in catalogue():

@@ -15,7 +15,7 @@ $\tilde\mu_c = \mu_c - \mu$, $M = [\tilde\mu_c]$, weights $w_c$ and C classes; e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, final
 
 import numpy as np
@@ -25,7 +25,7 @@ from caveat._internal.checks import as_share, check_known, check_result
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.outputs.outputs import demand
-from caveat.scores._statistics import ClassMoments
+from caveat.scores._statistics import ClassMoments, demand_every_class, gather
 from caveat.scores._subspaces import class_subspaces, principal_axes, stacked
 from caveat.scores._subspaces import within as filtered
 
@@ -80,15 +80,14 @@ def neural_collapse(outputs: Outputs, *, projection: Projection = "none", varian
     as_share(variance, "variance")
     by = ("predictions",) if projection == "class_pred" else ()
     demand(outputs, "features", "labels", *by, who="neural_collapse")
-    moments = ClassMoments()
-    moments.begin(outputs)
-    for block in outputs.blocks(moments.reads):
-        moments.update(block)
-    moments.demand_every_class("neural_collapse")
-    if moments.counts.size < 2:
-        raise InputError(f"neural_collapse needs at least 2 classes, got {moments.counts.size}.")
+    counts = np.bincount(outputs.labels, minlength=outputs.n_classes or 1)
+    demand_every_class(counts, "neural_collapse")
+    if counts.size < 2:
+        raise InputError(f"neural_collapse needs at least 2 classes, got {counts.size}.")
     if projection == "class_pred":
-        moments = _class_projected(outputs, moments, variance)
+        moments = _class_projected(outputs, variance)
+    else:
+        moments = gather(outputs, [ClassMoments()])[ClassMoments()]
     means, within = moments.means, moments.within_scatter / moments.n
     if projection == "global":
         basis = principal_axes(moments.total_scatter, variance).T
@@ -149,11 +148,11 @@ def _variability(centered: NDArray[np.float64], within: NDArray[np.float64], *, 
     return float(np.sum(spread / singular[kept] ** 2))  # the factor C of the pseudo-inverse and the 1 / C cancel
 
 
-def _class_projected(outputs: Outputs, moments: ClassMoments, variance: float) -> ClassMoments:
+def _class_projected(outputs: Outputs, variance: float) -> ClassMoments:
     """Moments, by label, of the features filtered to the subspace of their predicted class."""
     kind = np.promote_types(np.float32, outputs.features.dtype)
     means, axes, starts = stacked(class_subspaces(outputs, variance), kind)
-    projected = replace(moments)
+    projected = ClassMoments()
     projected.begin(outputs)
     for block in outputs.blocks(("features", "labels", "predictions")):
         rows = filtered(block.features, block.predictions, means, axes, starts)

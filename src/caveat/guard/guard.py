@@ -126,6 +126,9 @@ class Guard:
         for score in self._all_scores():
             if not score.held_out:
                 score.can_fit(train)
+        self.scores_ = tuple(score.without_class_scores() for score in self.scores_)  # sets come from probabilities
+        if self.risk is not None:
+            self.confidence_ = self.confidence_.without_class_scores()
         fit_all([score for score in self._all_scores() if not score.held_out], train)
         self.splits_ = {"train": _fingerprints(train)}
         self._train = train

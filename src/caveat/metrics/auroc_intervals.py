@@ -12,8 +12,10 @@ JASA 58, 1963, section 5).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -44,12 +46,12 @@ class Placements:
         above = sum(1 - inliers.share_below(outlier) for outlier in sets)
         return cls(np.asarray(above / len(sets)), tuple(outlier.share_below(inliers) for outlier in sets))
 
-    @property
+    @cached_property
     def auroc(self) -> float:
         """Mean AUROC over the outlier sets."""
         return float(np.mean([values.mean() for values in self.outliers]))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """How many inliers, and how many outliers in each set."""
         return self.inlier.size, *(values.size for values in self.outliers)
@@ -69,10 +71,24 @@ class Placements:
         """Variance of the mean AUROC; a side with one sample adds nothing (see ``blind``)."""
         return _variance_of_mean(self.inlier) + sum(map(_variance_of_mean, self.outliers)) / len(self.outliers) ** 2
 
-    def __sub__(self, other: Placements) -> Placements:
-        """Placements of the difference of two scores on the same samples."""
+    @cached_property
+    def deviations(self) -> NDArray[np.float64]:
+        """All placements about their means, scaled so that their squares sum to the variance.
+
+        Those of a difference are the difference of these, which makes tests of all pairs of many scores cheap.
+        """
+        parts, sets = (self.inlier, *self.outliers), len(self.outliers)
+        scales = [math.sqrt(max(1, n * (n - 1))) * (1 if i == 0 else sets) for i, n in enumerate(self.sizes)]
+        return np.concatenate([(part - part.mean()) / scale for part, scale in zip(parts, scales, strict=True)])
+
+    def demand_same_samples(self, other: Placements) -> None:
+        """Raise InputError unless the sizes are those of the same samples."""
         if self.sizes != other.sizes:
             raise InputError("two scores can be compared in pairs only on the same samples; the sizes differ.")
+
+    def __sub__(self, other: Placements) -> Placements:
+        """Placements of the difference of two scores on the same samples."""
+        self.demand_same_samples(other)
         outliers = tuple(a - b for a, b in zip(self.outliers, other.outliers, strict=True))
         return Placements(self.inlier - other.inlier, outliers)
 
@@ -128,10 +144,12 @@ def paired_p_value(first: Placements, second: Placements) -> float:
 
     DeLong's; where that variance says nothing, Hoeffding's bound for q disjoint pairs, 2 exp(-q d^2 / 2).
     """
-    difference = as_kind(first, Placements, "first") - as_kind(second, Placements, "second")
-    if difference.blind:
-        return min(1.0, float(2 * np.exp(-difference.pairs * difference.auroc**2 / 2)))
-    return float(2 * ndtr(-abs(difference.auroc) / np.sqrt(difference.variance)))
+    as_kind(first, Placements, "first").demand_same_samples(as_kind(second, Placements, "second"))
+    difference, deviations = first.auroc - second.auroc, first.deviations - second.deviations
+    variance = float(deviations @ deviations)
+    if first.pairs == 1 or variance < _ROUNDING:
+        return min(1.0, 2 * math.exp(-first.pairs * difference**2 / 2))
+    return float(2 * ndtr(-abs(difference) / math.sqrt(variance)))
 
 
 def _why(placements: Placements) -> str:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from caveat._internal.arrays import widened
 from caveat._internal.blocks import by_row_blocks, row_blocks
@@ -80,7 +81,7 @@ def _beyond(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]:
 class ClassCovariances(NamedTuple):
     """Shrunk covariances in whitened coordinates, largest variance first."""
 
-    axes: NDArray[Any]  # (C, D, r), orthonormal columns, in the float type of the features
+    axes: NDArray[Any]  # (C, D, r), orthonormal columns (or zero, past the rank), in the float type of the features
     variances: NDArray[np.float64]  # (C, r), along the axes
     rest: NDArray[np.float64]  # (C,), in every direction orthogonal to them
 
@@ -106,28 +107,19 @@ def class_covariances(
     def fill(c: int) -> None:
         n = members[c].size
         rows: Iterable[NDArray[Any]] = _CenteredRows(train.features, members[c], moments.means[c], moments.normalize)
-        small = n <= _SMALL * start.shape[1]
-        if small:
-            rows = [block @ white for block in rows]
-        elif n * width * 8 <= _HELD:
-            rows = list(rows)
-
-        def whitened(directions: NDArray[np.float64]) -> NDArray[Any]:
-            return directions.astype(kind) if small else white @ directions.astype(kind)
-
-        basis = np.eye(width)
-        if r < width:
-            basis = start
-            for _ in range(_SWEEPS):
-                image = _scatter_times(rows, whitened(basis))
-                basis = np.linalg.qr(image if small else (white.T @ image.astype(kind)).astype(np.float64))[0]
-        values, turn = np.linalg.eigh(_scatter_along(rows, whitened(basis)) / n)
-        own = basis @ turn[:, ::-1][:, :r]
+        directions = None
+        if n <= _SMALL * start.shape[1]:
+            whitened = np.concatenate([block @ white for block in rows])
+            scatter = _Scatter([whitened], white, rows_are_white=True)
+            directions = _widest_of_few(whitened, start, r) if r < width else None
+        else:
+            scatter = _Scatter(list(rows) if n * width * 8 <= _HELD else rows, white, rows_are_white=False)
+        values, own = directions or _widest(scatter, start, r)
         weight = n / (n + width)
-        axes[c], variances[c] = own, weight * np.maximum(values[::-1][:r], 0) + 1 - weight
+        axes[c], variances[c] = own, weight * np.maximum(values, 0) / n + 1 - weight
         if r < width:
             outside = probes - own @ (own.T @ probes)
-            total = np.trace(_scatter_along(rows, whitened(outside))) / (n * _PROBES)
+            total = np.trace(scatter.along(outside)) / (n * _PROBES)
             rest[c] = weight * total / (width - r) + 1 - weight
 
     map_in_threads(fill, range(classes))
@@ -151,18 +143,82 @@ class _CenteredRows:
             yield rows - self.mean.astype(rows.dtype)
 
 
-def _scatter_times(rows: Iterable[NDArray[Any]], directions: NDArray[Any]) -> NDArray[np.float64]:
-    """(sum of z z^T) times the directions, without the D x D matrix."""
-    total = np.zeros(directions.shape)
-    for block in rows:
-        total += block.T @ (block @ directions)
-    return total
+class _Directions(NamedTuple):
+    """The directions in which the scatter of a class is largest, in descending order."""
+
+    values: NDArray[np.float64]  # (r,), the scatter along each
+    axes: NDArray[np.float64]  # (D, r), orthonormal columns
 
 
-def _scatter_along(rows: Iterable[NDArray[Any]], directions: NDArray[Any]) -> NDArray[np.float64]:
-    """Second moments, summed over rows, of the coordinates along the directions."""
-    total = np.zeros((directions.shape[1],) * 2)
-    for block in rows:
-        along = block @ directions
-        total += along.T @ along
-    return total
+@final
+@dataclass(frozen=True)
+class _Scatter:
+    """Sum of z z^T over the whitened rows z of one class, without the D x D matrix."""
+
+    rows: Iterable[NDArray[Any]]
+    white: NDArray[Any]
+    rows_are_white: bool  # else each product whitens the directions, which are fewer than the rows
+
+    def times(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The scatter times the directions."""
+        total, inside = np.zeros(directions.shape), self._whitened(directions)
+        for block in self.rows:
+            total += block.T @ (block @ inside)
+        return total if self.rows_are_white else (self.white.T @ total.astype(inside.dtype)).astype(np.float64)
+
+    def along(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Second moments, summed over rows, of the coordinates along the directions."""
+        total, inside = np.zeros((directions.shape[1],) * 2), self._whitened(directions)
+        for block in self.rows:
+            coordinates = block @ inside
+            total += coordinates.T @ coordinates
+        return total
+
+    def _whitened(self, directions: NDArray[np.float64]) -> NDArray[Any]:
+        narrow = directions.astype(self.white.dtype)
+        return narrow if self.rows_are_white else self.white @ narrow
+
+
+def _widest(scatter: _Scatter, start: NDArray[np.float64], r: int) -> _Directions:
+    """By orthogonal iteration from the directions ``start``; with an r of D, all of them, exactly."""
+    width = start.shape[0]
+    basis = np.eye(width) if r == width else start
+    for _ in range(_SWEEPS if r < width else 0):
+        basis = np.linalg.qr(scatter.times(basis))[0]
+    values, turn = np.linalg.eigh(scatter.along(basis))
+    return _Directions(values[::-1][:r], basis @ turn[:, ::-1][:, :r])
+
+
+def _widest_of_few(rows: NDArray[Any], start: NDArray[np.float64], r: int) -> _Directions | None:
+    """What ``_widest`` finds, from the inner products of the rows: n numbers for a direction in place of D.
+
+    The scatter is Z^T Z. With K = Z Z^T, three sweeps from B end in the span of Z^T Q with Q = K K Z B, where the inner
+    products of Z^T Q are Q^T K Q and its second moments Q^T K K Q. Directions beyond the rank of the scatter are left
+    zero: their variance is that of the rest. None where rounding shows, because some directions have little variance.
+    """
+    n = rows.shape[0]
+    inner = (rows @ rows.T).astype(np.float64)
+    basis = np.eye(n, n - 1)  # all directions: centered rows sum to zero, and the last one follows from the others
+    try:
+        if start.shape[1] < n - 1:
+            basis = (rows @ start.astype(rows.dtype)).astype(np.float64)
+            for _ in range(_SWEEPS - 1):
+                image = inner @ basis
+                basis = _solve(np.linalg.cholesky(image.T @ image), image.T).T  # orthonormal columns, nearly
+        image = inner @ basis
+        factor = np.linalg.cholesky(basis.T @ image)
+    except np.linalg.LinAlgError:
+        return None
+    moments = _solve(factor, image.T)
+    values, turn = np.linalg.eigh(moments @ moments.T)
+    mix = basis @ _solve(factor, turn[:, ::-1][:, :r], transposed=True)
+    axes = rows.T @ mix.astype(rows.dtype)
+    if np.abs(axes.T @ axes - np.eye(axes.shape[1])).max(initial=0) > np.finfo(rows.dtype).eps ** 0.7:
+        return None
+    missing = r - axes.shape[1]
+    return _Directions(np.pad(values[::-1][:r], (0, missing)), np.pad(axes.astype(np.float64), ((0, 0), (0, missing))))
+
+
+def _solve(factor: NDArray[np.float64], right: NDArray[np.float64], *, transposed: bool = False) -> NDArray[np.float64]:
+    """L^-1 B, or L^-T B, of a lower triangular L."""
+    return np.asarray(solve_triangular(factor, right, lower=True, trans=1 if transposed else 0, check_finite=False))

@@ -141,13 +141,20 @@ def within(
     starts: NDArray[np.intp],
 ) -> NDArray[Any]:
     """Each row projected onto the subspace that ``which`` names: P P^T (h - mu) + mu. One product per subspace."""
+    if len(means) == 1:
+        return _onto(rows, means[0], axes)
     projected = np.empty_like(rows)
     order = np.argsort(which, kind="stable")
     present, first = np.unique(which[order], return_index=True)
     for c, members in zip(present, np.split(order, first[1:]), strict=True):
-        mean = means[c].astype(rows.dtype)
-        basis = axes[starts[c] : starts[c + 1]].astype(rows.dtype, copy=False)
-        projected[members] = (rows[members] - mean) @ basis.T @ basis + mean
+        projected[members] = _onto(rows[members], means[c], axes[starts[c] : starts[c + 1]])
+    return projected
+
+
+def _onto(rows: NDArray[Any], mean: NDArray[np.float64], axes: NDArray[Any]) -> NDArray[Any]:
+    narrow, basis = mean.astype(rows.dtype), axes.astype(rows.dtype, copy=False)
+    projected: NDArray[Any] = (rows - narrow) @ basis.T @ basis
+    projected += narrow
     return projected
 
 

@@ -30,7 +30,8 @@ from caveat.outputs import Head, Outputs
 from caveat.scores import _subspaces
 from caveat.scores._base import Score
 from caveat.scores._probabilities import head_logits, lengths
-from caveat.scores._statistics import ClassMoments, Gathered, Statistic
+from caveat.scores._statistics import ClassMoments, Gathered, Statistic, gather
+from caveat.scores.mahalanobis import Mahalanobis
 
 __all__ = ["TABLE", "Projected", "projections_of"]
 
@@ -83,8 +84,9 @@ class Projected(Score):
     The predicted class y^ is that of the head on the feature before projection. v_k is the weight w_k for ctm and the
     class mean for ctm_mean, which a projection onto its own class leaves in place.
 
-    All of it is affine: global, class and class_avg logits are one product with a changed head, class_avg features
-    one D x D product, class_pred one product per predicted class.
+    All of it is affine: global, class and class_avg logits are one product with a changed head, mahalanobis under
+    global and class_avg one with a changed whitening, other class_avg features one D x D product, class_pred one
+    product per predicted class.
 
     Parameters
     ----------
@@ -152,11 +154,18 @@ class Projected(Score):
         return super().class_scores(outputs)
 
     def statistics(self) -> tuple[Statistic, ...]:
-        return (ClassMoments(),) if self.projection == "global" and not self._in_kernel_space else ()
+        moments = (self.projection == "global" and not self._in_kernel_space) or self._whitens
+        return (ClassMoments(),) if moments else ()
 
     @property
     def _what(self) -> str:
         return TABLE[self.inner.name].what
+
+    @property
+    def _whitens(self) -> bool:
+        """Whether the score reads differences of features alone, and these through a matrix."""
+        plain = isinstance(self.inner, Mahalanobis) and not self.inner.normalize
+        return plain and self.projection in ("global", "class_avg")
 
     @property
     def _in_kernel_space(self) -> bool:
@@ -167,13 +176,18 @@ class Projected(Score):
         head = train.head
         self.head_weight_: Any = None if head is None else head.weight
         self.head_bias_: Any = None if head is None else head.bias
-        if self._in_kernel_space:
-            self.inner_.fit(train)
+        if self._in_kernel_space:  # only the map is needed: a rotation to principal coordinates changes no distance
+            self.inner_.prepare(train, gather(train, self.inner_.statistics()))
         if self.projection == "global":
             self._fit_global(train, gathered)
         else:
             self._fit_classes(train)
-        if self._what in ("features", "cosine") and self.projection != "class" and self.inner.fits_on:
+        if self._whitens:
+            # A distance in projected features is one in all features with another whitening: one product for three.
+            self.inner_.fit_mapped(train, gathered, self.operator_)  # type: ignore[attr-defined]
+            for name in ("operator_", "offset_", "means_", "axes_", "starts_"):
+                vars(self).pop(name, None)
+        elif self._what in ("features", "cosine") and self.projection != "class" and self.inner.fits_on:
             self.inner_.fit(self._filtered(train))
 
     def _fit_global(self, train: Outputs, gathered: Gathered) -> None:
@@ -188,6 +202,8 @@ class Projected(Score):
         mean, axes = moments.global_mean, _subspaces.principal_axes(moments.total_scatter, self.variance)
         if self._what == "logits":
             self._change_head(axes.T @ axes, mean - axes.T @ (axes @ mean))
+        elif self._whitens:
+            self.operator_ = axes.T @ axes
         else:
             self._keep([(mean, axes)], train)
 
@@ -277,6 +293,9 @@ class Projected(Score):
 
     def _seen(self, rows: NDArray[Any]) -> Outputs:
         """What the score inside reads of these features."""
+        in_two_steps = hasattr(self, "axes_") or hasattr(self, "operator_")  # a file of version 0.2
+        if self._whitens and not in_two_steps:
+            return Outputs(features=rows, check=False)
         if self._what != "logits":
             return Outputs(features=self._filter(rows), head=self._head(), check=False)
         if self.projection == "class_pred":
@@ -303,7 +322,7 @@ class Projected(Score):
         return np.asarray(head_logits(rows, self.head_weight_, self.head_bias_).argmax(axis=1))
 
     def _mapped(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Kernel features psi(h), up to a rotation."""
+        """Kernel features psi(h)."""
         mapped: NDArray[Any] = self.inner_._map(rows)  # type: ignore[attr-defined]
         return mapped
 

@@ -7,7 +7,7 @@ do not: from best to worst, each takes the clique of the best method that is lef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,43 @@ def maximal_cliques(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list
     """
     cliques = _windows(tied, ranks)
     if cliques is None:
-        import networkx as nx
+        neighbors = _neighbors(tied)
+        cliques = [_best_first(clique, ranks) for clique in _extend([], neighbors, (1 << ranks.size) - 1, 0)]
+    return _by_rank(cliques, ranks)
 
-        graph = nx.from_numpy_array(np.triu(tied, 1))
-        cliques = [tuple(sorted(clique, key=lambda i: (ranks[i], i))) for clique in nx.find_cliques(graph)]
+
+def _neighbors(tied: NDArray[np.bool_]) -> list[int]:
+    """The other methods that each is tied with, as the bits of a number: a set in one step of arithmetic."""
+    apart = (tied | tied.T) & ~np.eye(len(tied), dtype=np.bool_)
+    return [sum(1 << i for i in np.flatnonzero(row).tolist()) for row in apart]
+
+
+def _extend(clique: list[int], neighbors: list[int], candidates: int, done: int) -> Iterator[list[int]]:
+    """Maximal cliques that hold ``clique`` and some candidates, and that no method of ``done`` could join."""
+    if not candidates:
+        if not done:
+            yield clique
+        return
+    # A maximal clique holds the pivot, or a candidate that is not tied with it.
+    pivot = max(_members(candidates | done), key=lambda i: (candidates & neighbors[i]).bit_count())
+    for i in _members(candidates & ~neighbors[pivot]):
+        yield from _extend([*clique, i], neighbors, candidates & neighbors[i], done & neighbors[i])
+        candidates &= ~(1 << i)
+        done |= 1 << i
+
+
+def _members(bits: int) -> Iterator[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
+
+
+def _best_first(clique: Iterable[int], ranks: NDArray[np.float64]) -> tuple[int, ...]:
+    return tuple(sorted(clique, key=lambda i: (ranks[i], i)))
+
+
+def _by_rank(cliques: list[tuple[int, ...]], ranks: NDArray[np.float64]) -> list[tuple[int, ...]]:
     return sorted(cliques, key=lambda clique: (ranks[list(clique)].mean(), clique))
 
 
@@ -58,14 +91,16 @@ def layers(tied: NDArray[np.bool_], ranks: NDArray[np.float64]) -> list[tuple[in
     >>> layers(tied, np.array([1.0, 2.0, 3.0]))
     [(0, 1), (2,)]
     """
-    left = sorted(range(ranks.size), key=lambda i: (ranks[i], i))
+    order = list(_best_first(range(ranks.size), ranks))  # in this order, the members of a clique ascend
+    ordered, neighbors = ranks[order], _neighbors(tied[np.ix_(order, order)])
+    left = (1 << ranks.size) - 1
     groups = []
     while left:
-        part = maximal_cliques(tied[np.ix_(left, left)], ranks[left])
-        with_best = [clique for clique in part if 0 in clique]
-        chosen = max(with_best, key=lambda clique: (len(clique), -ranks[[left[i] for i in clique]].mean()))
-        groups.append(tuple(left[i] for i in chosen))
-        left = [method for method in left if method not in groups[-1]]
+        best = next(_members(left))
+        cliques = [tuple(sorted(clique)) for clique in _extend([best], neighbors, left & neighbors[best], 0)]
+        chosen = max(_by_rank(cliques, ordered), key=lambda clique: (len(clique), -ordered[list(clique)].mean()))
+        groups.append(tuple(order[i] for i in chosen))
+        left &= ~sum(1 << i for i in chosen)
     return groups
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -48,13 +48,13 @@ def is_record_table(schema: Any) -> bool:
 def records_in(table: Any, kinds: Iterable[type[Any]] | None = None) -> Iterator[Record]:
     """The records of a table in their order, of the wanted kinds."""
     wanted = None if kinds is None else {kind.__name__ for kind in kinds}
-    columns = {
-        name: table.column(name).combine_chunks() for name in table.column_names if wanted is None or name in wanted
-    }
-    for row in range(table.num_rows):
-        for name, column in columns.items():
-            if column[row].is_valid:
-                yield _decode(RECORDS[name], column[row])
+    columns = [
+        _decode(RECORDS[name], table.column(name).combine_chunks())
+        for name in table.column_names
+        if wanted is None or name in wanted
+    ]
+    for row in zip(*columns, strict=True):
+        yield from (record for record in row if record is not None)
 
 
 # -- types ------------------------------------------------------------------------------------------------------------
@@ -96,18 +96,40 @@ def _encode(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _decode(hint: Any, scalar: Any) -> Any:
+def _decode(hint: Any, array: Any) -> list[Any]:
+    """The values of an Arrow array, None where one is missing: by columns, since a call for each value takes longer."""
+    if not array.null_count:
+        return _decoder(hint)(array)
+    present = iter(_decoder(hint)(array.drop_null()))
+    return [next(present) if there else None for there in array.is_valid().to_pylist()]
+
+
+@cache
+def _decoder(hint: Any) -> Callable[[Any], list[Any]]:
+    """What makes values of this type from an Arrow array without missing ones."""
     hint = _plain(hint)
-    if not scalar.is_valid:
-        return None
     if is_dataclass(hint):
-        return hint(**{name: _decode(kind, scalar[name]) for name, kind in _hints(hint).items()})  # type: ignore[arg-type,operator]
+        return partial(_decode_records, hint)
     if get_origin(hint) is np.ndarray:
-        return scalar.values.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    value = scalar.as_py()
-    if get_origin(hint) is tuple:
-        return tuple(tuple(item) if isinstance(item, list) else item for item in json.loads(value))
-    return value
+        return _decode_vectors
+    return _decode_tuples if get_origin(hint) is tuple else lambda array: array.to_pylist()
+
+
+def _decode_records(kind: Any, array: Any) -> list[Any]:
+    parts = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
+    columns = [_decode(hint, parts[name]) for name, hint in _hints(kind).items()]  # in the order of the fields
+    return [kind(*row) for row in zip(*columns, strict=True)]
+
+
+def _decode_vectors(array: Any) -> list[Any]:
+    flat = array.flatten().to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    ends = np.cumsum(array.value_lengths().to_numpy(zero_copy_only=False)).tolist()
+    return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _decode_tuples(array: Any) -> list[Any]:
+    lists = map(json.loads, array.to_pylist())
+    return [tuple(tuple(item) if isinstance(item, list) else item for item in items) for items in lists]
 
 
 # -- what a task returns ----------------------------------------------------------------------------------------------

@@ -65,6 +65,10 @@ class StoredCell:
     table: Any
     facts: Mapping[str, Any]
 
+    def records(self, kinds: Sequence[type[Any]] | None = None) -> Iterator[Record]:
+        """The records of the wanted kinds; none where a task wrote rows of its own."""
+        return records_in(self.table, kinds) if is_record_table(self.table.schema) else iter(())
+
 
 @final
 class Store:
@@ -185,9 +189,7 @@ class Store:
 
     def records(self, key: str, kinds: Sequence[type[Any]] | None = None) -> Iterator[Record]:
         """The records of a finished cell, of the wanted kinds; none where a task wrote rows of its own."""
-        table = self.read(key).table
-        if is_record_table(table.schema):
-            yield from records_in(table, kinds)
+        yield from self.read(key).records(kinds)
 
     def read(self, key: str) -> StoredCell:
         """The table of a finished cell. A damaged file is an InputError."""

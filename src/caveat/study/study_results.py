@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -154,13 +154,20 @@ class StudyResults:
         Paired on the rows where the models answered the same ones; by ranks over several seeds.
         ``results.rank_models().rankings["accuracy"].layers`` has the groups that cannot be told apart.
         """
+        return self._rank_models(self.records(Scores, Answers), method)
+
+    def _rank_models(self, records: Iterable[Record], method: str | None = None) -> ModelRanking:
         plan = self.plan
-        records = self.records(Scores, Answers)
         return rank_study_models(records, method=method, alpha=plan.delta, seed=plan.seeds[0], resamples=plan.resamples)
 
     def findings(self) -> Findings:
         """Everything that a report prints: the records, with a ranking and a decision for every model and seed."""
-        records = list(self.records())
+        records: list[Record] = []
+        cells: list[CellFacts] = []
+        for cell in self.finished:
+            stored = self.store.read(cell["key"])
+            records += map(self._in_regime, stored.records())
+            cells.append(_cell_facts(stored.facts))
         if not records:
             folder = self.store.folder
             if any(True for _ in self.rows()):
@@ -179,19 +186,13 @@ class StudyResults:
             for (model, seed), mine in by_model.items()
         }
         failures = self.failures
-        models = self.rank_models() if len({model for model, _ in by_model}) > 1 else None
+        models = self._rank_models(records) if len({model for model, _ in by_model}) > 1 else None
         reason = [f"Models are not compared with each other: {models.reason}."] if models and models.reason else []
         left = {f"{r.block.model}: {r.method} left out ({r.reason})." for r in records if isinstance(r, Left)}
         return Findings(
             self.title, records, assessments, plan.alpha, plan.delta, plan.false_alarm, plan.risk,
             split=any(s.inlier is not None and s.calibration is None for s in plan.sources.values()), about=plan.about,
-            cells=[
-                CellFacts(
-                    str(cell["key"]), str(cell.get("label") or cell["key"]), float(cell.get("seconds") or 0.0),
-                    dict(cell.get("versions") or {}), dict(cell.get("fingerprints") or {}),
-                )
-                for cell in self.facts()
-            ],
+            cells=cells,
             failures=[FailureFacts(f.key, f.label or f.key, f"{f.error}: {f.message}") for f in failures],
             missing=len(self.missing) - len(failures), notes=[*self.notes, *sorted(left), *reason], plan=plan.text,
             model_ranking=models,
@@ -208,6 +209,13 @@ class StudyResults:
             f"StudyResults({self.title!r}, {len(self.finished)} of {len(self.cells)} cells, "
             f"{len(self.failures)} failed)"
         )
+
+
+def _cell_facts(facts: Mapping[str, Any]) -> CellFacts:
+    return CellFacts(
+        str(facts["key"]), str(facts.get("label") or facts["key"]), float(facts.get("seconds") or 0.0),
+        dict(facts.get("versions") or {}), dict(facts.get("fingerprints") or {}),
+    )  # fmt: skip
 
 
 def _plain(value: Any) -> Any:
