@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
