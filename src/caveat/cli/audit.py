@@ -11,7 +11,6 @@ import typer
 
 from caveat.cli._console import help_of, progress_bar, say, say_error
 from caveat.errors import InputError
-from caveat.outputs import Outputs
 
 __all__ = ["audit"]
 
@@ -68,6 +67,7 @@ def replay(
     Exit code 0: all equal. 3: something differs, or the chain is broken. 2: bad input.
     """
     from caveat.guard import Guard
+    from caveat.outputs import Outputs
     from caveat.serve import open_store
     from caveat.serve.audit.replay import replay_trail
     from caveat.serve.audit.store import Damaged
