@@ -61,10 +61,8 @@ def test_bad_settings_are_one_sentence(folder, tmp_path, capsys, monkeypatch):
     assert "Traceback" not in fails(capsys, folder, "--port", 0, "--audit", key)
 
 
-@pytest.mark.parametrize(("options", "warned"), [(["--host", "0.0.0.0"], True), (["--host", "127.0.0.1"], False)])
-def test_beyond_this_machine_a_missing_key_is_warned_about(folder, tmp_path, options, warned):
-    with serving(folder, tmp_path / "audit.sqlite", *options) as service:
-        assert ("Anybody who reaches this address" in service.printed) == warned
-        port = service.address.rpartition(":")[2]
-        other = service.client.get(f"http://127.0.0.1:{port}/v1/guard", headers={"Host": "evil.example"})
-        assert other.status_code == (200 if warned else 421)
+def test_beyond_this_machine_a_missing_key_is_warned_about(folder, tmp_path):
+    with serving(folder, tmp_path / "audit.sqlite", "--host", "0.0.0.0") as service:
+        assert "Anybody who reaches this address" in service.printed
+        address = service.address.replace("0.0.0.0", "127.0.0.1")
+        assert service.client.get(f"{address}/v1/guard", headers={"Host": "any.example"}).status_code == 200

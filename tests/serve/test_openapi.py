@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import json
 
-import httpx
 import pytest
 import schemathesis
 from schemathesis.core.errors import InvalidSchema
-from tests.serve.conftest import serving
 
-from caveat.serve import Engine, create_app, open_store
-from caveat.serve.bodies import ARROW, MEDIA_TYPES
+from caveat.serve import Engine, create_app, open_store, openapi
+from caveat.serve.bodies import ARROW, MEDIA_TYPES, NPY, read_arrays
 
 ADDRESSES = {"/v1/verdicts": "post", "/v1/labels": "post", "/v1/guard": "get", "/v1/live": "get", "/healthz": "get",
              "/readyz": "get", "/metrics": "get"}  # fmt: skip
@@ -55,21 +53,20 @@ def examples(content):
             yield media_type, base64.b64decode(example["description"].rpartition(" ")[2])
 
 
-@pytest.mark.parametrize("kind", ["logits", "features"])
-def test_the_example_of_every_media_type_gets_a_verdict(kind, guards, service, tmp_path):
-    if kind == "logits":
-        check_examples(service.client)
-    else:
-        with serving(guards[kind], tmp_path / "audit.sqlite") as running:
-            check_examples(running.client)
-
-
-def check_examples(client: httpx.Client):
-    content = client.get("/openapi.json").json()["paths"]["/v1/verdicts"]["post"]["requestBody"]["content"]
+def test_the_example_of_every_media_type_gets_a_verdict(service, schema):
+    content = schema["paths"]["/v1/verdicts"]["post"]["requestBody"]["content"]
     assert set(content) == set(MEDIA_TYPES)
     for media_type, body in examples(content):
-        answer = client.post("/v1/verdicts", content=body, headers={"content-type": media_type})
+        answer = service.client.post("/v1/verdicts", content=body, headers={"content-type": media_type})
         assert (answer.status_code, len(answer.json()["verdicts"])) == (200, 1), media_type
+
+
+def test_examples_have_the_arrays_and_widths_of_the_guard():
+    content = openapi.verdicts({"features": 8, "logits": None})["openapi_extra"]["requestBody"]["content"]
+    assert NPY not in content  # one array has no name
+    for media_type, body in examples(content):
+        arrays = read_arrays(body, media_type, field="", most=10_000)
+        assert {name: array.shape for name, array in arrays.items()} == {"features": (1, 8), "logits": (1, 3)}
 
 
 def test_the_example_of_labels_is_read(service, schema):
@@ -80,8 +77,6 @@ def test_the_example_of_labels_is_read(service, schema):
 
 
 def test_without_pyarrow_no_arrow_is_promised(monkeypatch):
-    from caveat.serve import openapi
-
     assert ARROW in openapi.verdicts({"logits": 3})["openapi_extra"]["requestBody"]["content"]
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert ARROW not in openapi.verdicts({"logits": 3})["openapi_extra"]["requestBody"]["content"]

@@ -367,3 +367,9 @@ def test_two_ways_to_state_a_length_are_not_believed_both(tight):
     smuggled = request("GET", "/v1/guard")
     data = request(Transfer_Encoding="chunked", Content_Length=5 + len(smuggled), Connection=None) + b"0\r\n\r\n"
     assert talk(tight, data + smuggled).count(b'"fingerprint"') <= 1
+
+
+def test_a_name_of_another_site_is_not_answered_without_a_key(tight):
+    assert "Anybody" not in tight.printed
+    for path in ("/", "/v1/guard", "/healthz"):
+        assert parsed(talk(tight, request("GET", path, Host="evil.example")))[0] == 421
