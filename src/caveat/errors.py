@@ -44,7 +44,7 @@ class MissingExtraError(CaveatError, ImportError):
 
 
 class StoreError(CaveatError, OSError):
-    """The folder of a study cannot be written: the disk is full, the folder is read-only, or it is not ours."""
+    """The folder of a study or an audit trail cannot be written: a full disk, a read-only folder, a lost connection."""
 
 
 class CaveatWarning(UserWarning):

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
+
+try:
+    import psycopg
+except ImportError:
+    psycopg = None
 
 from caveat import Guard, Outputs
 
@@ -63,7 +72,9 @@ class Service:
 
     def post(self, rows, **fields):
         """POST one or more named arrays as JSON."""
-        return self.client.post("/v1/verdicts", json={name: np.asarray(a).tolist() for name, a in fields.items()} | rows)
+        return self.client.post(
+            "/v1/verdicts", json={name: np.asarray(a).tolist() for name, a in fields.items()} | rows
+        )
 
     def live(self, *, rows=None):
         """``/v1/live``; waits until the page has taken in this many rows."""
@@ -112,12 +123,13 @@ def _address(process):
     while time.monotonic() < end:
         if not select.select([process.stdout], [], [], 0.2)[0]:
             continue
-        text = os.read(process.stdout.fileno(), 65536).decode()  # readline would hide lines from select
-        printed += text
+        # Not readline: it takes several lines into a buffer that select does not see.
+        part = os.read(process.stdout.fileno(), 65536).decode()
+        printed += part
         address = re.search(r"Serving: (http://\S+)\n", printed)
         if address:
             return address[1]
-        if not text and process.poll() is not None:
+        if not part and process.poll() is not None:
             break
     raise AssertionError(f"the service did not start:\n{printed}")
 
@@ -145,3 +157,64 @@ def npz(**arrays):
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return stream.getvalue()
+
+
+class Database:
+    """A PostgreSQL server of the tests: its own folder, a unix socket and no network, stopped by its own process id."""
+
+    def __init__(self, binaries, folder):
+        self.binaries, self.folder, self.process, self._made = binaries, folder, None, 0
+        self._user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+        self.account = "postgres" if self._user else getpass.getuser()
+
+    def start(self):
+        command = [*self._user, self.binaries / "postgres", "-D", self.folder / "data", "-k", self.folder,
+                   "-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=16MB"]  # fmt: skip
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            try:
+                psycopg.connect(self.url, connect_timeout=2).close()
+                return
+            except psycopg.OperationalError:
+                time.sleep(0.05)
+        raise AssertionError(f"PostgreSQL did not start:\n{(self.folder / 'log').read_text()}")
+
+    def stop(self, how=signal.SIGINT):
+        self.process.send_signal(how)
+        self.process.wait(30)
+
+    @property
+    def url(self):
+        return f"postgresql://{self.account}@/postgres?host={self.folder}"
+
+    def new(self):
+        """Address of a new, empty schema, which looks like a database of its own and is made in no time."""
+        self._made += 1
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA audit{self._made}")
+        return f"{self.url}&options=-csearch_path%3Daudit{self._made}"
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A running PostgreSQL server; the test is skipped where none is installed."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed (extra postgres)")
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    initdb = installed[-1] if installed else shutil.which("initdb")
+    if initdb is None:
+        pytest.skip("PostgreSQL is not installed")
+    with tempfile.TemporaryDirectory(prefix="pg") as name:  # short: the path of a unix socket has at most 107 signs
+        database = Database(Path(initdb).parent, Path(name))
+        if os.geteuid() == 0:
+            shutil.chown(name, "postgres", "postgres")
+        subprocess.run(
+            [*database._user, initdb, "-D", f"{name}/data", "-A", "trust", "-U", database.account, "--no-sync"],
+            check=True, stdout=subprocess.DEVNULL, cwd=name, timeout=_PATIENCE,
+        )  # fmt: skip
+        database.start()
+        try:
+            yield database
+        finally:
+            database.stop()

@@ -1,7 +1,7 @@
 """The command line: thin. Every command reads files, calls the library and prints what came back.
 
 Exit codes: 0 done; 1 parts of a study failed; 2 bad input, with one sentence on standard error; 3 an alarm
-of ``caveat guard check``; 130 stopped by Ctrl-C.
+of ``caveat guard check``, or an audit trail that is not sound; 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import typer
 
 from caveat import __version__
 from caveat.cli._console import help_of
+from caveat.cli.audit import audit
 from caveat.cli.certify import certify
 from caveat.cli.compare import compare
 from caveat.cli.data import data
@@ -53,5 +54,6 @@ def _root(
 for _command in (certify, compare, demo, evaluate, proximity, report, reproduce, scores, serve, study,
                  threshold, train):  # fmt: skip
     app.command(help=help_of(_command))(_command)
+app.add_typer(audit, name="audit")
 app.add_typer(data, name="data")
 app.add_typer(guard, name="guard")

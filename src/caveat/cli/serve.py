@@ -25,12 +25,16 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is every network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
     audit: Annotated[str, typer.Option(help="Audit trail: a file, or a postgresql:// address.")] = "audit.sqlite",
+    chain: Annotated[str, typer.Option(help="Name of the chain in a database that several services share.")] = "main",
     durable: Annotated[
         bool, typer.Option("--durable", help="Wait for the disk, so that a power failure loses no verdict either.")
     ] = False,
     keep_inputs: Annotated[
         bool, typer.Option("--keep-inputs", help="Record the inputs too, so that a replay starts from them.")
     ] = False,
+    keep_days: Annotated[
+        float | None, typer.Option(min=0.001, help="Delete records older than this, daily. Default: keep everything.")
+    ] = None,
     head: Annotated[
         Path | None,
         typer.Option(help="Outputs file with head_weight and head_bias: clients then send features alone."),
@@ -76,10 +80,10 @@ def serve(
     layer = None if head is None else Outputs.load(head).head
     limits = Limits(body_bytes=round(body_mb * 2**20), body_seconds=body_seconds)
     network = None if model is None and not model_output else _model(model, model_output or [], made, layer)
-    store = open_store(audit, durable=durable)
+    store = open_store(audit, durable=durable, chain=chain)
     engine = Engine(
         made, store, head=layer, model=network, alpha=alpha, name=name or folder.resolve().name, workers=workers,
-        queue_limit=queue, keep_inputs=keep_inputs,
+        queue_limit=queue, keep_inputs=keep_inputs, keep_days=keep_days,
     )  # fmt: skip
 
     def ready(address: str) -> None:

@@ -42,7 +42,7 @@ from caveat.guard.verdicts import Verdicts
 from caveat.outputs import Head, Outputs
 from caveat.outputs.outputs import demand
 from caveat.outputs.roles import check_roles
-from caveat.results import Promise
+from caveat.results import PredictionSets, Promise
 from caveat.scores import Score, make
 from caveat.scores.together import fit_all
 
@@ -270,13 +270,36 @@ class Guard:
         """
         self._demand_calibrated()
         demand(outputs, who="Guard")
-        score = self.statistic_.score(outputs)
+        return self.decide(
+            score=self.statistic_.score(outputs),
+            doubt=self.confidence_.score(outputs) if "confidence" in self.watched_ else None,
+            sets=None if self.sets_ is None else self.sets_.predict(outputs), predictions=outputs.predictions, fdr=fdr,
+        )  # fmt: skip
+
+    def decide(
+        self, *, score: NDArray[np.float64], doubt: NDArray[np.float64] | None = None,
+        sets: PredictionSets | None = None, predictions: NDArray[np.intp] | None = None, fdr: float | None = None,
+    ) -> Verdicts:  # fmt: skip
+        """Verdicts from what was computed of each row: p-values and the three gates alone.
+
+        Parameters
+        ----------
+        score
+            OOD score, shape (n,).
+        doubt
+            Score of the abstain gate, shape (n,); None where the guard does not watch it.
+        sets
+            Prediction sets; None where the guard has none.
+        predictions
+            Predicted classes, shape (n,).
+        fdr
+            As in a call of the guard.
+        """
+        self._demand_calibrated()
         p_values = self._ranks.p_values(score)
         outlier = score >= self.threshold_ if fdr is None else select_outliers(p_values, fdr)
         kind = np.where(outlier, "outlier", "accept").astype("<U7")
-        sets = None if self.sets_ is None else self.sets_.predict(outputs)
-        doubt = self.confidence_.score(outputs) if "confidence" in self.watched_ else None
-        abstain = np.zeros(outputs.n, dtype=np.bool_)
+        abstain = np.zeros(score.size, dtype=np.bool_)
         if self.accept_below_ is not None and doubt is not None:
             abstain |= doubt >= self.accept_below_
         if sets is not None:
@@ -284,7 +307,7 @@ class Guard:
         kind[abstain & ~outlier] = "abstain"
         return Verdicts(
             kind=kind, score=score, p_values=p_values, conditional_p_values=self._band.upper(score),
-            threshold=self.threshold_, predictions=outputs.predictions, sets=sets, doubt=doubt,
+            threshold=self.threshold_, predictions=predictions, sets=sets, doubt=doubt,
             accept_below=self.accept_below_, selected_at=fdr, confidence=self.confidence_.name,
         )  # fmt: skip
 

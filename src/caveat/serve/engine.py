@@ -9,12 +9,15 @@ computed afterwards by a thread of its own and never changes an answer.
 from __future__ import annotations
 
 import asyncio
+import datetime
 import io
+import logging
 import os
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -24,8 +27,8 @@ from threadpoolctl import threadpool_limits
 from caveat.errors import CaveatError
 from caveat.guard import Guard, Verdicts
 from caveat.outputs import Head
-from caveat.serve.audit.content import encode_verdicts, now
-from caveat.serve.audit.record import Entry
+from caveat.serve.audit.content import encode_verdicts, written_at
+from caveat.serve.audit.prune import plan_cut
 from caveat.serve.audit.store import AuditStore
 from caveat.serve.fields import Fields
 from caveat.serve.model import Model
@@ -39,6 +42,10 @@ T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
 _GROUP_ROWS = 256  # a worker takes no further request once it has so many rows
 _FOLD_SECONDS = 0.1  # between two times that the watch takes in what came since
+_FOLD_ROWS = 512  # that it takes in at a time: the page and the metrics wait no longer than that
+_RETRY_SECONDS = 1.0  # after an error: readiness comes back without a request
+_DAY = 24 * 3600.0
+_log = logging.getLogger("caveat.serve")
 
 
 @final
@@ -79,12 +86,14 @@ class Engine:
         Requests that may wait or be worked on; more are refused with status 429.
     keep_inputs
         Record what each request held too, so that a replay starts from it.
+    keep_days
+        Delete records that are older than this many days, at the start and then daily; None: keep everything.
     """
 
     def __init__(
         self, guard: Guard, store: AuditStore, *, head: Head | None = None, model: Model | None = None,
         alpha: float = 0.01, name: str = "guard", workers: int | None = None, queue_limit: int = 64,
-        keep_inputs: bool = False,
+        keep_inputs: bool = False, keep_days: float | None = None,
     ) -> None:  # fmt: skip
         self.guard, self.fields, self.name, self.model = guard, Fields(guard, head), name, model
         self.keep_inputs, self.queue_limit = keep_inputs, queue_limit
@@ -101,6 +110,8 @@ class Engine:
         self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
         for thread in (*self._workers, self._watcher):
             thread.start()
+        if keep_days is not None:
+            threading.Thread(target=self._retain, args=(keep_days,), name="retention", daemon=True).start()
 
     def close(self) -> None:
         """Answer what waits, keep the state, and let go of the store."""
@@ -226,7 +237,7 @@ class Engine:
             arrays = request.read()
             request.verdicts = self.judge(arrays)
             request.body = encode_verdicts(request.verdicts)
-            request.inputs = _packed(arrays) if self.keep_inputs else None
+            request.inputs = packed(arrays) if self.keep_inputs else None
         except Exception as error:  # the caller's answer, not the end of this thread
             return error
         return None
@@ -235,15 +246,12 @@ class Engine:
         """Record what a worker has; each request with its answer: the number of its first row, counts, or a problem."""
         with self._writing:
             judged = [request for request in group if request.verdicts is not None]
-            entries, rows, at = [], [self.trail.rows], now()
-            for request in judged:
-                assert request.verdicts is not None
-                entries.append(Entry("verdicts", at, rows[-1], len(request.verdicts), request.body, request.inputs))
-                rows.append(rows[-1] + len(request.verdicts))
             answers: list[tuple[_Request, Any]] = []
-            if entries:
-                problem = self._attempt(lambda: self.trail.append(entries))
-                answers += [(request, problem or row) for request, row in zip(judged, rows, strict=False)]
+            if judged:
+                parts = [(len(request.verdicts or ()), request.body, request.inputs) for request in judged]
+                rows: list[int] = []
+                problem = self._attempt(lambda: rows.extend(self.trail.append_verdicts(parts)))
+                answers += [(request, problem or rows[i]) for i, request in enumerate(judged)]
             for request in group:
                 if request.labels is not None:
                     answers.append((request, self._labelled(request.labels)))
@@ -255,30 +263,56 @@ class Engine:
         return problem or counts[0]
 
     def _watch(self) -> None:
-        """Let the watch and the page follow the records; at the end keep the state."""
-        trail = self.trail
-        while not self._closing.wait(_FOLD_SECONDS):
-            trail.fold()
-            if trail.wants_snapshot:
+        """Let the watch and the page follow the records, and look after the store; at the end keep the state."""
+        trail, wait = self.trail, _FOLD_SECONDS
+        while not self._closing.wait(wait):
+            try:
+                while trail.unfolded:
+                    trail.fold(most=_FOLD_ROWS, snapshot=False)
+            except Exception:  # verdicts are given and recorded all the same
+                _log.exception("the watch cannot take in the records")
+            if trail.wants_snapshot or self.failure:
                 with self._writing:
-                    trail.fold()
-                    self._attempt(trail.snapshot)
+                    self._attempt(trail.recover if self.failure else trail.snapshot)
+            wait = _RETRY_SECONDS if self.failure else _FOLD_SECONDS
         with self._writing:
-            trail.fold()
-            for step in (lambda: trail.note("stop"), trail.snapshot, trail.store.close):
+            for step in (trail.fold, trail.snapshot, lambda: trail.note("stop")):
                 self._attempt(step)
+            trail.store.close()
+
+    def _retain(self, days: float) -> None:
+        """Look for old records, with a connection of its own, and delete them."""
+        while True:
+            before = written_at(datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days))
+            try:
+                reader = self.trail.store.reader()
+                try:
+                    cut = plan_cut(self.guard, reader, before)
+                finally:
+                    reader.close()
+                if cut is not None:
+                    with self._writing:
+                        if not self._closing.is_set():
+                            self._attempt(partial(self.trail.prune, cut))
+            except CaveatError as error:
+                _log.error("audit: old records were not deleted: %s", error)
+            if self._closing.wait(_DAY):
+                return
 
     def _attempt(self, step: Callable[[], None]) -> Problem | None:
         """Do something with the store. What it cannot do (a full disk, a lost connection) is not answered as done."""
         try:
             step()
-            self.failure = ""
-            return None
         except Problem as problem:
             return problem
         except Exception as error:
-            self.failure = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-            return Problem(503, f"the audit trail cannot be written ({self.failure}), so nothing is answered.")
+            reason = str(error).splitlines()[0][:200].rstrip(".") if str(error) else type(error).__name__
+            if reason != self.failure:
+                _log.error("audit: %s", reason, exc_info=None if isinstance(error, CaveatError) else error)
+            self.failure, self.trail.unsure = reason, True
+            return Problem(503, f"the audit trail cannot be written ({reason}), so nothing is answered.")
+        self.failure = ""
+        return None
 
 
 def _resolve(answers: Sequence[tuple[_Request, Any]]) -> None:
@@ -291,7 +325,7 @@ def _resolve(answers: Sequence[tuple[_Request, Any]]) -> None:
                 request.answer.set_result(answer)
 
 
-def _packed(arrays: Arrays) -> bytes:
+def packed(arrays: Arrays) -> bytes:
     stream = io.BytesIO()
     np.savez(stream, **dict(arrays))  # type: ignore[arg-type]
     return stream.getvalue()

@@ -1,63 +1,40 @@
 """Trail: the audit trail of a guard with the drift and the live page that follow from it.
 
 Records are the only truth. The watch and the page are computed from them, in the same order and by the same code while
-the service runs, after a restart and in a replay; a snapshot only saves the time to do it again. One thread at a time.
+the service runs, after a restart and in a replay; a snapshot only saves the time to do it again. One thread at a time
+may write; ``fold`` may run beside it.
 """
 
 from __future__ import annotations
 
-import datetime
-import json
+import hashlib
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any, Literal, final, overload
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from caveat import __version__
-from caveat.errors import InputError
+from caveat.errors import CaveatError, InputError
 from caveat.evaluation.findings import versions
-from caveat.guard import Guard
+from caveat.guard import Guard, Watch
 from caveat.guard.facts import guard_facts
 from caveat.serve.audit.content import canonical, merged_verdicts, now
-from caveat.serve.audit.record import START, Entry, Record, chained
-from caveat.serve.audit.store import AuditStore
+from caveat.serve.audit.record import Entry, Record, chained
+from caveat.serve.audit.store import AuditStore, Cut, Damaged
+from caveat.serve.audit.verify import anchor, verified
+from caveat.serve.folding import P_BARS, Folding, RowIds
 from caveat.serve.live import LiveView
 from caveat.serve.problems import Problem
 
-__all__ = ["P_BARS", "RowIds", "Trail", "anchor", "plain", "verified"]
+__all__ = ["P_BARS", "RowIds", "Trail", "begun", "resumed"]
 
-P_BARS = 20  # of the histogram of all p-values
 _SNAPSHOT_ROWS = 100_000
 _READ = 500  # records at a time after a restart
-
-
-@final
-class RowIds(Sequence[str]):
-    """Ids of consecutive verdicts, made when they are looked at.
-
-    >>> list(RowIds("1f2e3d4c", 41, 2))
-    ['1f2e3d4c-41', '1f2e3d4c-42']
-    """
-
-    def __init__(self, chain: str, first_row: int, n: int) -> None:
-        self._chain, self._rows = chain, range(first_row, first_row + n)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, i: int) -> str: ...
-    @overload
-    def __getitem__(self, i: slice) -> list[str]: ...
-    def __getitem__(self, i: int | slice) -> str | list[str]:
-        if isinstance(i, slice):
-            return [f"{self._chain}-{row}" for row in self._rows[i]]
-        return f"{self._chain}-{self._rows[i]}"
 
 
 @final
@@ -78,77 +55,80 @@ class Trail:
 
     def __init__(self, guard: Guard, store: AuditStore, *, alpha: float = 0.01, name: str = "guard") -> None:
         self.guard, self.store = guard, store
-        self.watch = guard.watch(alpha=alpha)
-        self.live = LiveView(guard, self.watch, started_at=time.time(), name=name)
-        self.lock = threading.Lock()  # held while watch and page change or are read
-        self.p_counts, self.p_sum = np.zeros(P_BARS, dtype=np.int64), 0.0  # histogram of all p-values
-        self._unfolded: list[Record] = []
-        self.chain = self._begin()
-        self._resume()
-
-    # -- beginning ----------------------------------------------------------------------------------------------------
-
-    def _begin(self) -> str:
-        """The name of the chain; a new one is begun where the store is empty."""
-        header = self.store.header()
+        header = store.header()
         if "chain" not in header:
-            header = {"chain": secrets.token_hex(4), "guard": self.guard.fingerprint, "alpha": repr(self.watch.alpha)}
-            self.store.set_header(header)
-        if header["guard"] != self.guard.fingerprint:
-            raise InputError(f"the audit trail belongs to the guard {header['guard'][:12]}, this one is "
-                             f"{self.guard.fingerprint[:12]}. Begin a new audit trail for a new guard.")  # fmt: skip
-        if float(header["alpha"]) != self.watch.alpha:
-            raise InputError(f"the audit trail was begun with alpha = {header['alpha']}, got {self.watch.alpha}. "
+            header = {"chain": secrets.token_hex(4), "guard": guard.fingerprint, "alpha": repr(float(alpha))}
+            store.set_header(header)
+        if float(begun(header, guard)["alpha"]) != alpha:
+            raise InputError(f"the audit trail was begun with alpha = {header['alpha']}, got {alpha}. "
                              "Use that value, or begin a new audit trail.")  # fmt: skip
-        return header["chain"]
+        self.chain = header["chain"]
+        self.lock = threading.Lock()  # held while watch and page change or are read
+        self._fold_lock = threading.Lock()  # records are taken in by one thread at a time, in order
+        self._unfolded: list[Record] = []
+        self.unsure = False  # whether the store may hold records that this trail does not have
+        self._new_folding = lambda: Folding(guard, chain=self.chain, alpha=alpha, started_at=time.time(), name=name)
+        self._resume()
 
     def _resume(self) -> None:
         """Go on from the newest snapshot with the records after it, which are verified."""
-        self.seq, self.digest, self.rows = anchor(self.store)
-        snapshot = self.store.snapshot()
-        if snapshot is not None:
-            seq, state = snapshot
-            self.rows = self._restore(state)
-            if seq > self.seq:
-                self.digest = next(self.store.records(seq - 1)).digest
-            self.seq = seq
-        self.snapshot_rows, self.verified_from = self.rows, self.seq + 1
+        self.folding, self.seq, self.digest = resumed(self.store, self._new_folding)
+        self.rows = self.snapshot_rows = self.folding.rows
+        self.verified_from = self.seq + 1
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Take in the records of the store that this trail does not have yet, which are verified.
+
+        After a write that failed it is not known whether it was done: a lost connection can lose the answer alone.
+        """
         for record in verified(self.store, self.seq, self.digest, self.rows):
             self._advance(record)
             if len(self._unfolded) >= _READ:
-                self.fold()
+                self.fold(snapshot=False)  # not while records are being read
         self.fold()
+        self.unsure = False
 
-    def _restore(self, text: bytes) -> int:
-        state = json.loads(text)
-        self.watch.restore(state["watch"])
-        self.live.restore(state["live"])
-        self.p_counts, self.p_sum = np.array(state["p_counts"], dtype=np.int64), float(state["p_sum"])
-        return int(state["rows"])
+    def recover(self) -> None:
+        """See whether the store can be written again after an error."""
+        self.catch_up()
+        self.store.set_header({"checked_at": now()})
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def note(self, kind: Literal["start", "stop"], more: Mapping[str, Any] | None = None) -> None:
-        """Record that the service starts or stops, and more facts about it."""
-        facts: dict[str, Any] = {"chain": self.chain, "rows": self.rows, **(more or {})}
+    def note(self, kind: Literal["start", "stop"], facts: Mapping[str, Any] | None = None) -> None:
+        """Record that the service starts or stops, and what is to be known about it."""
+        known: dict[str, Any] = {"chain": self.chain, "rows": self.rows, **(facts or {})}
         if kind == "start":
-            facts |= {"alpha": self.watch.alpha, "guard": guard_facts(self.guard),
+            known |= {"alpha": self.watch.alpha, "guard": guard_facts(self.guard),
                       "versions": {"caveat": __version__, **dict(versions())}}  # fmt: skip
-        self.append([Entry(kind, now(), self.rows, 0, canonical(facts))])
+        self._sure()
+        self._append([Entry(kind, now(), self.rows, 0, canonical(known))])
 
-    def append(self, entries: Sequence[Entry], labels: Mapping[int, int] | None = None) -> None:
-        """Chain entries and write them in one transaction."""
-        records: list[Record] = []
-        previous, seq = self.digest, self.seq
-        for entry in entries:
-            records.append(chained(entry, seq=seq + 1, previous=previous))
-            previous, seq = records[-1].digest, records[-1].seq
-        self.store.append(records, labels or {})
-        for record in records:
-            self._advance(record)
+    def append_verdicts(self, requests: Sequence[tuple[int, bytes, bytes | None]]) -> list[int]:
+        """Record the verdicts of several requests in one transaction.
+
+        Parameters
+        ----------
+        requests
+            Of each: number of verdicts, body of the record, inputs or None.
+
+        Returns
+        -------
+        The row of the first verdict of each request.
+        """
+        self._sure()
+        at, first_rows, row = now(), [], self.rows
+        for rows, _, _ in requests:
+            first_rows.append(row)
+            row += rows
+        self._append([Entry("verdicts", at, first_row, rows, body, inputs)
+                      for first_row, (rows, body, inputs) in zip(first_rows, requests, strict=True)])  # fmt: skip
+        return first_rows
 
     def append_labels(self, labels: Mapping[str, int]) -> dict[str, int]:
         """Record the true classes of earlier verdicts, by id; all of them or none."""
+        self._sure()
         rows = {self._row(key): label for key, label in labels.items()}
         earlier = self.store.labels_of(list(rows))
         changed = next((row for row, label in earlier.items() if label != rows[row]), None)
@@ -158,8 +138,53 @@ class Trail:
         fresh = {row: label for row, label in sorted(rows.items()) if row not in earlier}
         if fresh:
             body = canonical(self._judged(fresh))
-            self.append([Entry("labels", now(), self.rows, 0, body)], fresh)
+            self._append([Entry("labels", now(), self.rows, 0, body)], fresh)
         return {"recorded": len(fresh), "repeated": len(earlier)}
+
+    def prune(self, cut: Cut) -> None:
+        """Delete the beginning of the chain, and record where and what followed from it."""
+        facts = {"what": "records", "until": cut.until, "rows": cut.rows, "digest": cut.digest.hex(),
+                 "state_sha256": hashlib.sha256(cut.state).hexdigest()}  # fmt: skip
+        self._prune(facts, lambda record: self.store.prune(cut, record))
+
+    def forget_inputs(self, until: int) -> None:
+        """Delete the inputs of records up to ``until``, and record it; the chain still verifies."""
+        self._prune({"what": "inputs", "until": until}, lambda record: self.store.forget_inputs(until, record))
+
+    def _prune(self, facts: Mapping[str, Any], write: Callable[[Record], None]) -> None:
+        self._sure()
+        entry = Entry("prune", now(), self.rows, 0, canonical(facts))
+        record = chained(entry, seq=self.seq + 1, previous=self.digest)
+        self._write(lambda: write(record))
+        self._advance(record)
+
+    def _append(self, entries: Sequence[Entry], labels: Mapping[int, int] | None = None) -> None:
+        """Chain entries and write them in one transaction."""
+        records: list[Record] = []
+        previous, seq = self.digest, self.seq
+        for entry in entries:
+            records.append(chained(entry, seq=seq + 1, previous=previous))
+            previous, seq = records[-1].digest, records[-1].seq
+        self._write(lambda: self.store.append(records, labels or {}))
+        for record in records:
+            self._advance(record)
+
+    def _write(self, write: Callable[[], None]) -> None:
+        self.unsure = True
+        write()
+        self.unsure = False
+
+    def _sure(self) -> None:
+        if self.unsure:
+            self.catch_up()
+
+    def _advance(self, record: Record) -> None:
+        self.seq, self.digest = record.seq, record.digest
+        self.rows += record.entry.rows
+        if record.entry.kind in ("verdicts", "labels"):
+            self._unfolded.append(record)
+
+    # -- labels -------------------------------------------------------------------------------------------------------
 
     def _row(self, key: str) -> int:
         chain, _, row = key.rpartition("-")
@@ -193,94 +218,98 @@ class Trail:
         """Number of classes, where the guard knows it."""
         return None if self.guard.sets_ is None else self.guard.sets_.n_classes_
 
-    def _advance(self, record: Record) -> None:
-        self.seq, self.digest = record.seq, record.digest
-        self.rows += record.entry.rows
-        if record.entry.kind in ("verdicts", "labels"):
-            self._unfolded.append(record)
-
     # -- watch and page -----------------------------------------------------------------------------------------------
+
+    @property
+    def watch(self) -> Watch:
+        """Drift alarms and the monitor of live errors."""
+        return self.folding.watch
+
+    @property
+    def live(self) -> LiveView:
+        """What the page shows."""
+        return self.folding.live
+
+    @property
+    def p_counts(self) -> NDArray[np.int64]:
+        """Histogram of all p-values."""
+        return self.folding.p_counts
+
+    @property
+    def p_sum(self) -> float:
+        """Sum of all p-values."""
+        return self.folding.p_sum
 
     @property
     def unfolded(self) -> int:
         """Records that the watch has not taken in yet."""
         return len(self._unfolded)
 
-    def fold(self) -> None:
-        """Let watch and page take in the records that came since the last call."""
-        records = self._unfolded[:]  # another thread may append meanwhile
-        del self._unfolded[: len(records)]
-        with self.lock:
-            for kind, some in groupby(records, key=lambda record: record.entry.kind):
-                if kind == "verdicts":
-                    self._fold_verdicts(list(some))
-                else:
-                    for record in some:
-                        self._fold_labels(json.loads(record.entry.body))
+    @property
+    def unfolded_rows(self) -> int:
+        """Verdicts that the watch has not taken in yet."""
+        return self.rows - self.folding.rows
 
-    def _fold_verdicts(self, records: Sequence[Record]) -> None:
-        verdicts = merged_verdicts(self.guard, [record.entry.body for record in records])
-        first_row = records[0].entry.first_row
-        self.p_counts += np.histogram(verdicts.p_values, P_BARS, (0.0, 1.0))[0]
-        self.p_sum += float(verdicts.p_values.sum())
-        evidence = self.watch.update(verdicts)
-        at = np.repeat([_seconds(record.entry.at) for record in records], [record.entry.rows for record in records])
-        self.live.add(at, first_row, RowIds(self.chain, first_row, len(verdicts)), verdicts, evidence)
+    def fold(self, *, most: int | None = None, snapshot: bool = True) -> None:
+        """Let watch and page take in the records that came since the last call; in any thread, without ``snapshot``.
 
-    def _fold_labels(self, judged: Mapping[str, Sequence[Any]]) -> None:
-        wrong = _mask(judged["wrong"])
-        if self.watch.risk is not None and wrong.size:
-            self.watch.labels(wrong)
-        covered = _mask(judged["covered"])
-        self.live.add_labels(wrong, covered if covered.size else None)
-
-    def state(self) -> bytes:
-        """What follows from the records so far, as JSON."""
-        assert not self._unfolded
-        return json.dumps({"rows": self.rows, "watch": plain(self.watch.state()), "live": self.live.state(),
-                           "p_counts": self.p_counts.tolist(), "p_sum": self.p_sum}).encode()  # fmt: skip
+        Parameters
+        ----------
+        most
+            Stop after the record in which this many verdicts are reached; the rest waits for the next call.
+        snapshot
+            Keep the state, if it is time for that.
+        """
+        with self._fold_lock:
+            records = self._unfolded[:]  # another thread may append meanwhile
+            if most is not None:
+                sums = accumulate(record.entry.rows for record in records)
+                records = records[: next((i + 1 for i, rows in enumerate(sums) if rows >= most), len(records))]
+            with self.lock:
+                self.folding.take(records)
+            del self._unfolded[: len(records)]
+        if snapshot and self.wants_snapshot:
+            self.snapshot()
 
     @property
     def wants_snapshot(self) -> bool:
         """Whether so many rows came since the last snapshot that a restart would take long."""
-        return self.rows - self.snapshot_rows >= _SNAPSHOT_ROWS
+        return self.folding.rows - self.snapshot_rows >= _SNAPSHOT_ROWS
 
     def snapshot(self) -> None:
         """Keep the state, so that a restart reads only the records after it."""
-        assert not self._unfolded
-        self.store.save_snapshot(self.seq, self.state())
-        self.snapshot_rows = self.rows
+        seq = self._unfolded[0].seq - 1 if self._unfolded else self.seq
+        self.store.save_snapshot(seq, self.folding.state())
+        self.snapshot_rows = self.folding.rows
 
 
-def anchor(store: AuditStore) -> tuple[int, bytes, int]:
-    """Number, digest and rows of the last record that was pruned; of nothing at all in a whole chain."""
-    header = store.header()
-    digest = bytes.fromhex(header.get("anchor_digest", START.hex()))
-    return int(header.get("anchor_seq", 0)), digest, int(header.get("anchor_row", 0))
+def begun(header: Mapping[str, str], guard: Guard) -> Mapping[str, str]:
+    """The header of a trail that has begun, if it is one of this guard."""
+    if not {"chain", "guard", "alpha"} <= set(header):
+        raise InputError("the audit trail is empty: no service has written to it.")
+    if header["guard"] != guard.fingerprint:
+        raise InputError(f"the audit trail belongs to the guard {header['guard'][:12]}, this one is "
+                         f"{guard.fingerprint[:12]}. Begin a new audit trail for a new guard.")  # fmt: skip
+    return header
 
 
-def verified(store: AuditStore, seq: int, digest: bytes, rows: int) -> Iterator[Record]:
-    """The records after ``seq``; the first that does not follow from the one before it is an error."""
-    for record in store.records(seq):
-        if record.seq != seq + 1 or record.entry.first_row != rows or not record.follows(digest):
-            raise InputError(f"the audit trail is damaged at record {record.seq}: it does not follow from the record "
-                             "before it. Keep the file as evidence, and begin a new audit trail.")  # fmt: skip
-        yield record
-        seq, digest, rows = record.seq, record.digest, rows + record.entry.rows
-
-
-def plain(state: Any) -> Any:
-    """A state of ``Watch`` with lists in place of arrays."""
-    if isinstance(state, dict):
-        return {name: plain(value) for name, value in state.items()}
-    if isinstance(state, (list, tuple)):
-        return [plain(value) for value in state]
-    return state.tolist() if isinstance(state, (np.ndarray, np.generic)) else state
-
-
-def _mask(values: Sequence[bool | None]) -> NDArray[np.bool_]:
-    return np.array([value for value in values if value is not None], dtype=np.bool_)
-
-
-def _seconds(at: str) -> float:
-    return datetime.datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp()
+def resumed(store: AuditStore, folding: Callable[[], Folding]) -> tuple[Folding, int, bytes]:
+    """The newest state of a trail that can be read, with number and digest of the record after which it was kept."""
+    first, digest, rows = anchor(store)
+    last = store.last()
+    end = first if last is None else last.seq
+    for seq in reversed(store.snapshots()):
+        if seq > end:
+            raise Damaged(f"records after {end} are missing: a state was kept that followed from them")
+        try:
+            state = folding().restore(store.snapshot(seq))
+        except CaveatError:  # an older state gives the same in more time
+            continue
+        record = next(store.records(seq - 1), None) if seq > first else None
+        if record is not None and record.seq == seq and state.rows == record.entry.first_row + record.entry.rows:
+            return state, seq, record.digest
+        if seq == first and state.rows == rows:
+            return state, first, digest
+    if first:
+        raise Damaged(f"the state after record {first}, where it was pruned, cannot be read")
+    return folding(), 0, digest

@@ -8,7 +8,7 @@ from caveat.serve.audit.store import AuditStore
 __all__ = ["AuditStore", "open_store"]
 
 
-def open_store(place: str, *, durable: bool = False, read_only: bool = False) -> AuditStore:
+def open_store(place: str, *, durable: bool = False, read_only: bool = False, chain: str = "main") -> AuditStore:
     """The store of an audit trail: a SQLite file, or a PostgreSQL database by its URL.
 
     Parameters
@@ -19,6 +19,8 @@ def open_store(place: str, *, durable: bool = False, read_only: bool = False) ->
         Survive a power failure too, at the price of waiting for the disk. PostgreSQL always does.
     read_only
         Read while a service writes.
+    chain
+        Name of the chain in a database that several services share; a file is one chain.
     """
     scheme, separator, _ = place.partition("://")
     if not separator:
@@ -31,4 +33,4 @@ def open_store(place: str, *, durable: bool = False, read_only: bool = False) ->
         from caveat.serve.audit.postgres import PostgresStore
     except ImportError:
         raise MissingExtraError("an audit trail in PostgreSQL", extra="postgres") from None
-    return PostgresStore(place, read_only=read_only)
+    return PostgresStore(place, read_only=read_only, chain=chain)

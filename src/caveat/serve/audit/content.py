@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from caveat.guard import Guard, Verdicts
 from caveat.results import PredictionSets
 
-__all__ = ["canonical", "encode_verdicts", "merged_verdicts", "now"]
+__all__ = ["canonical", "encode_verdicts", "merged_verdicts", "now", "written_at"]
 
 
 def now() -> str:
@@ -24,7 +24,16 @@ def now() -> str:
     >>> len(now()), now()[-1]
     (24, 'Z')
     """
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return written_at(datetime.datetime.now(datetime.UTC))
+
+
+def written_at(moment: datetime.datetime) -> str:
+    """A moment as the audit writes it; texts are ordered as the moments are.
+
+    >>> written_at(datetime.datetime.fromisoformat("2026-11-18T04:20:40+01:00"))
+    '2026-11-18T03:20:40.000Z'
+    """
+    return moment.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def canonical(content: Any) -> bytes:
@@ -59,8 +68,10 @@ def merged_verdicts(guard: Guard, bodies: Sequence[bytes]) -> Verdicts:
     (True, 'Like the calibration data.')
     """
     parts = [orjson.loads(body) for body in bodies]
-    joined: dict[str, Any] = {name: None if parts[0][name] is None else [value for part in parts for value in part[name]]
-              for name in parts[0]}  # fmt: skip
+    joined: dict[str, Any] = {
+        name: None if column is None else [value for part in parts for value in part[name]]
+        for name, column in parts[0].items()
+    }
     sets = None
     if joined["set"] is not None and guard.sets_ is not None:
         sizes = np.fromiter(map(len, joined["set"]), dtype=np.int64, count=len(joined["set"]))

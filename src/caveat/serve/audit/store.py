@@ -1,17 +1,67 @@
-"""AuditStore: where records are kept. SQLite and PostgreSQL do the same eleven things."""
+"""AuditStore: where records are kept. SQLite and PostgreSQL do the same things and pass the same tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, final
 
+from caveat.errors import InputError
 from caveat.serve.audit.record import Record
 
-__all__ = ["AuditStore"]
+__all__ = ["FORMAT", "AuditStore", "Cut", "Damaged", "check_format", "held_records"]
+
+FORMAT = "1"  # of the tables and of the records
+
+
+@final
+class Damaged(InputError):
+    """The audit trail is not as it was written.
+
+    Parameters
+    ----------
+    reason
+        What is wrong, as the end of a sentence.
+    seq
+        The first record that is wrong; None where it is not a record.
+    """
+
+    def __init__(self, reason: str, *, seq: int | None = None) -> None:
+        where = "" if seq is None else f" at record {seq}"
+        super().__init__(f"the audit trail is damaged{where}: {reason}. Keep it as evidence, and begin a new one.")
+        self.reason, self.seq = reason, seq
+
+
+@final
+@dataclass(frozen=True)
+class Cut:
+    """Where the beginning of a chain is deleted.
+
+    Parameters
+    ----------
+    until
+        The last record that is deleted.
+    digest
+        Its digest, from which the rest is verified.
+    rows
+        Verdicts up to it; their labels are deleted too.
+    state
+        What follows from the records up to it; a replay starts here.
+    """
+
+    until: int
+    digest: bytes
+    rows: int
+    state: bytes
 
 
 class AuditStore(Protocol):
-    """Keeps records in one chain. One thread of one process writes; others may read."""
+    """Keeps records in one chain. One thread of one process writes; others may read.
+
+    What cannot be done now (a full disk, a lost connection) raises ``StoreError``; what is not as it was written
+    raises ``Damaged``.
+    """
 
     kind: str  # "sqlite" or "postgresql"
 
@@ -19,10 +69,13 @@ class AuditStore(Protocol):
         """What belongs to the whole chain: its name, the guard, the anchor of a pruned chain."""
 
     def set_header(self, values: Mapping[str, str]) -> None:
-        """Write entries of the header."""
+        """Write entries of the header, all of them or none."""
 
     def append(self, records: Sequence[Record], labels: Mapping[int, int]) -> None:
-        """Write records and labels (row -> class) in one transaction; on return they survive ``kill -9``."""
+        """Write records and labels (row -> class) in one transaction; on return they survive ``kill -9``.
+
+        After an error it is not known whether they were written: read the records again before the next call.
+        """
 
     def last(self) -> Record | None:
         """The newest record."""
@@ -36,17 +89,50 @@ class AuditStore(Protocol):
     def labels_of(self, rows: Sequence[int]) -> dict[int, int]:
         """Labels that these rows have: row -> class."""
 
+    def count_labels(self) -> int:
+        """Number of rows that have a label."""
+
     def save_snapshot(self, seq: int, state: bytes) -> None:
         """Keep the state after record ``seq``; only the newest two and that of the anchor stay."""
 
-    def snapshot(self, at: int | None = None) -> tuple[int, bytes] | None:
-        """The newest state and the record after which it was taken, or that of record ``at``."""
+    def snapshots(self) -> list[int]:
+        """The records after which a state was kept, in order."""
 
-    def prune(self, until: int, *, first_row: int, anchor: bytes, state: bytes) -> None:
-        """Delete the records up to ``until`` and labels of rows below ``first_row``, in one transaction.
+    def snapshot(self, seq: int) -> bytes:
+        """The state after record ``seq``, which is one of ``snapshots()``."""
 
-        ``anchor`` is the digest of record ``until``, ``state`` the state after it.
-        """
+    def prune(self, cut: Cut, record: Record) -> None:
+        """Delete what lies before the cut and append the record that says so, in one transaction."""
+
+    def forget_inputs(self, until: int, record: Record) -> None:
+        """Delete the inputs of records up to ``until`` and append the record that says so, in one transaction."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Everything that is read within sees the chain as it was at one moment, while a service goes on writing."""
+
+    def reader(self) -> AuditStore:
+        """Another connection to the same chain, which only reads."""
 
     def close(self) -> None:
         """Let go of the store."""
+
+
+def check_format(header: Mapping[str, str], place: str) -> None:
+    """Refuse an audit trail of another version."""
+    version = header.get("version")
+    if version != FORMAT:
+        raise InputError(f"{place} has version {version!r} of the audit format; this Caveat reads {FORMAT}. "
+                         "Use the version of Caveat that wrote it.")  # fmt: skip
+
+
+def held_records(rows: Sequence[int], find: Callable[[int], Sequence[Record]]) -> list[Record]:
+    """The records that hold these verdicts; ``find`` gives the last record that begins at or before a row."""
+    held: dict[int, Record] = {}
+    end = -1  # rows below it are in the record that was read last
+    for row in sorted(rows):
+        if row >= end:
+            for record in find(row):
+                end = record.entry.first_row + record.entry.rows
+                if row < end:
+                    held[record.seq] = record
+    return list(held.values())

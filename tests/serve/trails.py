@@ -1,0 +1,61 @@
+"""Audit trails that tests write without HTTP, and the damage that they do to them."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+from tests.serve.conftest import CLASSES, draw
+
+from caveat import Outputs
+from caveat.serve.audit.content import encode_verdicts
+from caveat.serve.audit.record import START, Record, chained
+from caveat.serve.engine import packed
+from caveat.serve.trail import RowIds
+
+
+def feed(trail, guard, sizes, *, seed, shift=0.0, keep_inputs=False, fold=True):
+    """Record verdicts of requests with so many rows each, two in a group; their ids."""
+    requests = []
+    for i, n in enumerate(sizes):
+        logits = draw(n, seed=seed * 1000 + i, shift=shift).logits
+        body = encode_verdicts(guard(Outputs(logits=logits)))
+        requests.append((n, body, packed({"logits": logits}) if keep_inputs else None))
+    ids = []
+    for start in range(0, len(requests), 2):
+        group = requests[start : start + 2]
+        for first_row, (n, _, _) in zip(trail.append_verdicts(group), group, strict=True):
+            ids += RowIds(trail.chain, first_row, n)
+    if fold:
+        trail.fold()
+    return ids
+
+
+def label(trail, ids, *, seed):
+    """Label every third verdict at random."""
+    rng = np.random.default_rng(seed)
+    return trail.append_labels({key: int(rng.integers(CLASSES)) for key in ids[::3]})
+
+
+def change(path, statement, *values):
+    """Change a SQLite file behind the back of the store."""
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+def forge(path, store, replace):
+    """Write the whole chain anew, each entry as ``replace`` gives it: what an attacker with the whole file can do."""
+    previous, records = START, []
+    for record in store.records():
+        records.append(chained(replace(record.entry), seq=record.seq, previous=previous))
+        previous = records[-1].digest
+    for record in records:
+        change(path, "UPDATE records SET body = ?, digest = ? WHERE seq = ?", record.entry.body, record.digest,
+               record.seq)  # fmt: skip
+
+
+def last_digest(store) -> bytes:
+    record: Record = store.last()
+    return record.digest
