@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 import caveat
 from caveat import Guard, InputError, Outputs
 from caveat.guard.replay import replay
-from caveat.serve import open_store
 from caveat.serve.audit.content import encode_verdicts
-from caveat.serve.audit.record import Entry
+from caveat.serve.audit.record import START, Entry, chained
+from caveat.serve.folding import Folding
 from caveat.serve.live import MINUTES, RECENT, SHOWN, LiveView
-from caveat.serve.trail import Trail
 
 
 def draw(seed, n, *, spread=1.5, classes=3):
@@ -233,22 +232,22 @@ def test_rows_of_one_batch_count_in_their_own_minutes(guard):
     assert [row["at"][14:19] for row in page["last"]] == ["02:10"] * 5 + ["01:10"] * 15
 
 
-def test_the_audit_trail_gives_the_same_page_after_a_crash(guard, tmp_path):
-    store = open_store(str(tmp_path / "audit.sqlite"))
-    trail = Trail(guard, store)
-    for minute in range(5):
-        verdicts = guard(draw(minute, 20))
-        at = f"2026-11-18T03:0{minute}:30.000Z"
-        trail.append([Entry("verdicts", at, trail.rows, 20, encode_verdicts(verdicts))])
-        trail.fold()
-    now = datetime(2026, 11, 18, 3, 5, tzinfo=UTC).timestamp()
-    before = trail.live.to_dict(now=now)
-    assert sum(before["minutes"]["accept"][:-1]) > 0
-    store.close()  # no snapshot was written
-    again = Trail(guard, open_store(str(tmp_path / "audit.sqlite")))
-    again.live.started_at = trail.live.started_at
-    assert again.live.to_dict(now=now) == before
-    again.store.close()
+def test_records_of_the_audit_trail_give_the_same_page_one_by_one_and_all_at_once(guard):
+    records, digest = [], START
+    for i, second in enumerate((5, 30, 70, 71, 200)):  # in three minutes
+        at = f"2026-11-18T03:0{second // 60}:{second % 60:02}.000Z"
+        entry = Entry("verdicts", at, 20 * i, 20, encode_verdicts(guard(draw(i, 20))))
+        records.append(chained(entry, seq=i + 1, previous=digest))
+        digest = records[-1].digest
+    single, whole = (Folding(guard, chain="abcd", alpha=0.01) for _ in range(2))
+    for record in records:  # as the service meets them
+        single.take([record])
+    whole.take(records)  # as it reads them after a crash
+    now = datetime(2026, 11, 18, 3, 4, tzinfo=UTC).timestamp()
+    page = whole.live.to_dict(now=now)
+    assert page == single.live.to_dict(now=now)
+    totals = np.sum([page["minutes"][kind] for kind in page["counts"]], axis=0)
+    assert totals[-5:].tolist() == [40, 40, 0, 20, 0]
 
 
 def test_a_restart_keeps_times_too(guard):

@@ -141,6 +141,10 @@ def readable(records: Sequence[Record]) -> Iterator[None]:
                       f"({type(error).__name__})", seq=records[0].seq) from None  # fmt: skip
 
 
+def _seconds(at: str) -> float:
+    return datetime.datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp()
+
+
 def _plain(state: Any) -> Any:
     """A state of ``Watch`` with lists in place of arrays."""
     if isinstance(state, dict):
