@@ -171,11 +171,9 @@ def _selective(
     method: Method, block: Block, settings: Settings, values: Floats, right: NDArray[np.bool_]
 ) -> Iterator[Record]:
     wanted = [name for name in ("aurc", "augrc") if name in settings.metrics]
-    rng = stream(settings.seed, "bootstrap", str(method), block.outlier)
     estimates: dict[str, Estimate] = {}
     if wanted:
-        estimates |= selective_intervals(score=values, correct=right, rng=rng, metrics=wanted, delta=settings.delta,
-                                         resamples=settings.resamples)  # fmt: skip
+        estimates |= selective_intervals(score=values, correct=right, metrics=wanted, delta=settings.delta)
     if not block.outlier and "auroc" in settings.metrics and right.any() and not right.all():
         estimates["auroc_of_errors"] = auroc_interval(
             inlier=values[right], outlier=values[~right], delta=settings.delta

@@ -154,9 +154,7 @@ class StudyResults:
         Paired on the rows where the models answered the same ones; by ranks over several seeds.
         ``results.rank_models().rankings["accuracy"].layers`` has the groups that cannot be told apart.
         """
-        plan = self.plan
-        records = self.records(Scores, Answers)
-        return rank_study_models(records, method=method, alpha=plan.delta, seed=plan.seeds[0], resamples=plan.resamples)
+        return rank_study_models(self.records(Scores, Answers), method=method, alpha=self.plan.delta)
 
     def findings(self) -> Findings:
         """Everything that a report prints: the records, with a ranking and a decision for every model and seed."""
