@@ -83,8 +83,11 @@ INFLUENCES: Mapping[str, Callable[[Steps], Influence]] = {"augrc": _augrc, "aurc
 def area_spread(metric: str, steps: Steps) -> tuple[float, Spread]:
     """An area and its standard error."""
     influence, wrong = INFLUENCES[metric](steps), _widths(steps.wrong)
-    values = np.concatenate([influence.of_right, influence.of_wrong])
-    return influence.area, spread(values, np.concatenate([_widths(steps.accepted) - wrong, wrong]))
+    counts = (_widths(steps.accepted) - wrong, wrong)
+    squares = influence.of_right**2, influence.of_wrong**2
+    second = sum(float(np.dot(count, square)) for count, square in zip(counts, squares, strict=True))
+    fourth = sum(float(np.dot(count, square**2)) for count, square in zip(counts, squares, strict=True))
+    return influence.area, _spread(int(steps.accepted[-1]), second, fourth)
 
 
 def row_influence(metric: str, steps: Steps, values: Floats, right: NDArray[np.bool_]) -> tuple[float, Floats]:
@@ -94,20 +97,21 @@ def row_influence(metric: str, steps: Steps, values: Floats, right: NDArray[np.b
     return influence.area, np.where(right, influence.of_right[group], influence.of_wrong[group])
 
 
-def spread(influence: Floats, counts: NDArray[np.intp] | Floats | None = None) -> Spread:
-    """Standard error of an area from the influence of its rows; ``counts``: how many rows have each value.
+def spread(influence: Floats) -> Spread:
+    """Standard error of an area from the influence of its rows.
 
     >>> spread(np.array([-1.0, 1.0, 0.0, 0.0]))
     Spread(error=0.408248290463863, degrees=3.0)
     """
     squares = influence**2
-    if counts is None:
-        n, second, fourth = influence.size, float(squares.sum()), float(np.dot(squares, squares))
-    else:
-        n, second, fourth = int(counts.sum()), float(np.dot(counts, squares)), float(np.dot(counts, squares**2))
+    return _spread(influence.size, float(squares.sum()), float(np.dot(squares, squares)))
+
+
+def _spread(n: int, second: float, fourth: float) -> Spread:
+    """From the sums of the second and fourth powers of the influences of n rows."""
     if n < 2 or second == 0:
         return Spread(0.0, 1.0)
-    excess = n * fourth / second**2 - 1  # the kurtosis less 1; 0 where u has two values, each for half of the rows
+    excess = n * fourth / second**2 - 1  # the kurtosis less 1; 0 where all rows weigh the same
     degrees = min(n - 1.0, max(1.0, 2 * n / excess)) if excess > 0 else n - 1.0
     return Spread(float(np.sqrt(second / (n * (n - 1)))), degrees)
 
