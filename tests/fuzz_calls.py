@@ -458,7 +458,8 @@ _functions(
         "adaptivity": {"sets": PredictionSets(MEMBER, alpha=0.2, level=0.8), "outputs": TRAIN, "ease": EASE, "bins": 4},
         **dict.fromkeys(("augrc", "aurc", "e_augrc", "e_aurc", "risk_curve"), _SELECTIVE),
         **dict.fromkeys(("auroc", "conservative_auroc", "detection_error", "roc_curve"), _PAIR),
-        **{name: {**_SELECTIVE, **_BOOT, "method": "bootstrap"} for name in ("augrc_interval", "aurc_interval", "misclassification")},
+        **{name: {**_SELECTIVE, **_BOOT, "method": "bootstrap"}
+           for name in ("augrc_interval", "aurc_interval", "misclassification")},
         "selective_intervals": {**_SELECTIVE, **_BOOT, "method": "influence", "metrics": ("aurc", "augrc")},
         "aupr": {**_PAIR, "positive": "outlier"},
         "auroc_interval": {**_PAIR, "delta": 0.1},

@@ -71,7 +71,7 @@ _SIGMA, _COPIES = 1.0, 20  # of the noise on the logits that stands in for trans
 @final
 @dataclass(frozen=True)
 class Settings:
-    """What is measured and how: allowed errors, metrics, set methods, bootstrap resamples, seed of all streams."""
+    """What is measured and how: allowed errors, metrics, set methods, resamples of ECE, seed of all streams."""
 
     alpha: float = 0.1
     delta: float = 0.05
