@@ -47,7 +47,7 @@ def test_the_interval_covers_the_truth(interval, metric, n, rate, shift):
 @pytest.mark.parametrize("rate", [0.05, 0.1])
 def test_few_errors_are_covered_more_often_than_by_the_bootstrap(interval, metric, rate):
     # 5 or 10 errors in 100 rows: percentiles miss large values, the interval on the logit scale does not
-    rng, trials, area, hits = np.random.default_rng(4), 300, truth(metric, rate, 1.5), {}
+    rng, trials, area, hits = np.random.default_rng(4), 200, truth(metric, rate, 1.5), {}
     rows = [sample(100, rate, 1.5, rng) for _ in range(trials)]
     for method in ("influence", "bootstrap"):
         ends = [interval(**row, method=method, rng=i, resamples=200) for i, row in enumerate(rows)]
