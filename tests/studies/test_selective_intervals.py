@@ -24,7 +24,7 @@ def coverage(study):
 
 def test_the_table_has_every_case(table, coverage):
     cases = {(r["metric"], r["score"], r["error_rate"], r["n"]) for r in table}
-    assert len(cases) == len(table) == 2 * (len(coverage.SCORES) * len(coverage.RATES) * len(coverage.DRAWS) + 3)
+    assert len(cases) == len(table) == 2 * (len(coverage.SCORES) * len(coverage.RATES) * len(coverage.DRAWS) + 3 + 18)
 
 
 def test_intervals_without_a_caveat_cover_at_least_93_percent(table):
@@ -34,8 +34,8 @@ def test_intervals_without_a_caveat_cover_at_least_93_percent(table):
     assert max(r["coverage"] for r in quiet) <= 0.98
 
 
-def test_no_case_covers_less_than_86_percent(table):
-    assert min(r["coverage"] for r in table) >= 0.86
+def test_no_case_covers_less_than_82_percent(table):
+    assert min(r["coverage"] for r in table) >= 0.82
     hard = [r for r in table if r["coverage"] < 0.93]
     assert all(r["caveat"] > 0.7 for r in hard)
 
@@ -57,7 +57,7 @@ def test_the_simulation_gives_the_committed_numbers(table, coverage, score, rate
 
 
 def test_the_truth_is_the_area_of_a_large_sample(coverage):
-    for score in ("good", "good, rounded"):
+    for score in ("good", "good, rounded", *coverage.UNSEEN):
         rows = coverage.draw(score, 0.2, 400_000, np.random.default_rng(0))
         for name, interval in coverage.selective_intervals(**rows, delta=1e-4).items():
             assert interval.lower <= coverage.truth(score, 0.2)[name] <= interval.upper

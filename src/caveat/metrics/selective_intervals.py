@@ -28,8 +28,8 @@ __all__ = ["augrc_interval", "aurc_interval", "selective_intervals", "step_inter
 
 Method = Literal["influence", "bootstrap"]
 
-# Where most samples get no caveat by the first two, intervals of 95 % covered 94 to 97 %, elsewhere 87 to 99 %
-# (studies/selective_intervals). The bootstrap covered 79 to 92, 72 to 92 and 92 to 94 % with 5, 15 and 20 errors.
+# Where most samples get no caveat by the first two, intervals of 95 % covered 94 to 97 %, elsewhere 83 to 99 %
+# (studies/selective_intervals). The bootstrap covered 67 to 92, 72 to 92 and 87 to 94 % with 5, 15 and 20 errors.
 _FEW, _FEW_DEGREES, _FEW_TO_RESAMPLE = 10, 15, 30  # errors, degrees of freedom, errors
 _LARGEST: Mapping[str, float] = {"augrc": 0.5, "aurc": 1.0}
 
