@@ -40,8 +40,10 @@ CALLS = {
     "logit_noise_ease": lambda rng: conformal.logit_noise_ease(OUTPUTS, sigma=1.0, rng=rng),
     "tune_raps": lambda rng: conformal.tune_raps(OUTPUTS, alpha=0.2, rng=rng).table,
     "boundary": lambda rng: conformal.boundary(200, 0.1, "monte_carlo", rng=rng, draws=100),
-    "augrc_interval": lambda rng: metrics.augrc_interval(score=SCORE, correct=CORRECT, rng=rng, resamples=50),
-    "ood_protocol": lambda rng: metrics.ood_protocol(inlier=SCORE, correct=CORRECT, outlier=SCORE, rng=rng),
+    "augrc_interval": lambda rng: metrics.augrc_interval(score=SCORE, correct=CORRECT, method="bootstrap", rng=rng),
+    "ood_protocol": lambda rng: metrics.ood_protocol(
+        inlier=SCORE, correct=CORRECT, outlier=SCORE, method="bootstrap", rng=rng
+    ),
     "calibration": lambda rng: metrics.calibration(OUTPUTS, rng=rng, resamples=50),
     "paired_bootstrap": lambda rng: stats.paired_bootstrap(first=SCORE, second=-SCORE, correct=CORRECT, rng=rng),
     "noise": lambda rng: data.noise(2, rng),

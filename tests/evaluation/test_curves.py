@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 from caveat.conformal import FPRBand
 from caveat.evaluation.curves import TAIL, histogram, risk_points, roc_band
 from caveat.metrics import risk_curve, roc_curve
+from caveat.metrics.selective import Steps
 
 scores = arrays(np.float64, st.integers(3, 30), elements=st.integers(0, 8).map(float))  # many ties
 
@@ -66,7 +67,7 @@ def test_the_band_keeps_its_promise():
 def test_risk_points_lie_on_the_curve_and_reach_both_ends(values, seed):
     correct = np.random.default_rng(seed).random(values.size) < 0.6
     curve = risk_curve(score=values, correct=correct)
-    x, risk = risk_points(values, correct, points=7)
+    x, risk = risk_points(Steps.of(values, correct), points=7)
     known = dict(zip(curve.coverage.tolist(), curve.selective.tolist(), strict=True))
     assert [known[at] for at in x.tolist()] == risk.tolist()
     assert x[0] == 0.0

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from caveat._internal.ranking import Ranked
 from caveat.evaluation.decide import ModelScores, decide
 from caveat.evaluation.rank import error_placements, rank_methods
 from caveat.evaluation.records import Method
@@ -32,7 +33,7 @@ def test_promises_hold_after_the_choice(trials):
         scores = ModelScores(inlier, held, {"far": outliers}, {}, {n: Method(n) for n in inlier},
                              {"inlier": correct, "calibration": held_correct})  # fmt: skip
         ranking = rank_methods({n: Placements.of(inlier=inlier[n], outliers=[outliers[n]]) for n in inlier})
-        by_errors = rank_methods({n: error_placements(inlier[n], correct) for n in inlier})
+        by_errors = rank_methods({n: error_placements(Ranked.of(inlier[n]), correct) for n in inlier})
         found = decide(scores, ranking, by_errors, None, false_alarm=FALSE_ALARM, risk=RISK, delta=DELTA)
         passed = future[str(found.method)] < found.threshold
         alarms += np.mean(~passed) > FALSE_ALARM

@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from caveat._internal.ranking import Ranked
 from caveat.evaluation.rank import error_placements, rank_methods
 from caveat.metrics import Placements, augrc, paired_p_value
 from caveat.stats.posthoc import holm
@@ -54,7 +55,7 @@ def test_augrc_and_auroc_of_errors_order_alike():
     correct = rng.random(500) < 0.8
     a, b = rng.normal(size=500) - correct, rng.normal(size=500) - 2 * correct
     gap = augrc(score=a, correct=correct) - augrc(score=b, correct=correct)
-    areas = error_placements(b, correct).auroc - error_placements(a, correct).auroc
+    areas = error_placements(Ranked.of(b), correct).auroc - error_placements(Ranked.of(a), correct).auroc
     assert gap == pytest.approx(areas * correct.sum() * (~correct).sum() / 500**2)
 
 

@@ -82,7 +82,7 @@ def test_a_refusal_says_what_to_send_and_not_what_is_right():
 
 def test_only_health_and_the_page_are_open():
     assert {path for path in OPEN if not path.startswith("/v2")} == {
-        "/", "/live.css", "/live.js", "/favicon.svg", "/healthz", "/readyz"}  # fmt: skip
+        "/", "/live.css", "/live.js", "/show.js", "/draw.js", "/favicon.svg", "/healthz", "/readyz"}  # fmt: skip
     assert all(ask(hello, key=KEY, path=path)[0] == 200 for path in OPEN)
     for path in ("/v1/live", "/metrics", "/openapi.json", "/v1/guard", "//", "/healthz/", "/HEALTHZ", "/v2/models/x"):
         assert ask(hello, key=KEY, path=path)[0] == 401

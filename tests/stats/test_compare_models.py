@@ -42,7 +42,7 @@ def test_each_area_is_that_of_the_model_with_its_own_answers():
 def test_the_bootstrap_equals_resampling_and_recomputing():
     a, b = two_models(np.random.default_rng(1), 80)
     a = (np.round(a[0], 1), a[1])  # ties
-    found = compare_models(a, b, questions=["aurc", "augrc"], rng=5, resamples=300)
+    found = compare_models(a, b, questions=["aurc", "augrc"], method="bootstrap", rng=5, resamples=300)
     rng, gaps = np.random.default_rng(5), {"aurc": [], "augrc": []}
     for _ in range(300):
         rows = rng.integers(80, size=80)
@@ -53,6 +53,29 @@ def test_the_bootstrap_equals_resampling_and_recomputing():
         test, spread = found[name], np.std(drawn, ddof=1)
         assert test.p_value == pytest.approx(2 * ndtr(-abs(test.first - test.second) / spread))
         assert test.difference.upper - test.difference.value == pytest.approx(1.959964 * spread, rel=1e-6)
+
+
+@pytest.mark.parametrize("question", ["aurc", "augrc"])
+def test_the_influence_of_rows_agrees_with_the_bootstrap(question):
+    # a standard deviation of 4,000 draws is known to 1.1 %
+    a, b = two_models(np.random.default_rng(3), 600)
+    closed, drawn = (compare_models(a, b, questions=[question], method=method, resamples=4000)[question].difference
+                     for method in ("influence", "bootstrap"))  # fmt: skip
+    assert closed.value == drawn.value
+    assert closed.upper - closed.lower == pytest.approx(drawn.upper - drawn.lower, rel=0.05)
+    assert (closed.method, drawn.method) == ("influence function", "paired bootstrap")
+
+
+def test_with_the_same_answers_augrc_differs_as_the_auroc_of_errors():
+    # AUGRC_a - AUGRC_b = (AUROC_b - AUROC_a) e (1 - e) with error rate e. DeLong's variance holds e fixed; over all
+    # samples e (1 - e) varies too, by (1 - 2 e)^2 e (1 - e) / n
+    (score, right), (other, _) = two_models(np.random.default_rng(2), 2000)
+    found = compare_models((score, right), (other, right))
+    area, delong = found["augrc"].difference, found["auroc_of_errors"].difference
+    e = 1 - right.mean()
+    scale, varies = e * (1 - e), 1.96 * delong.value * (1 - 2 * e) * np.sqrt(e * (1 - e) / 2000)
+    assert area.value == pytest.approx(-scale * delong.value)
+    assert area.upper - area.value == pytest.approx(np.hypot(scale * (delong.upper - delong.value), varies), rel=0.01)
 
 
 def test_with_the_same_answers_the_auroc_of_errors_is_delongs_test():
@@ -159,7 +182,7 @@ def test_holm_covers_the_questions_that_are_asked():
 def test_the_verdict_keeps_its_level(n, error, trials):
     """Two models that are alike: a difference in any of four questions is reported in at most 5 % of the draws."""
     rng = np.random.default_rng(n)
-    results = [compare_models(*two_models(rng, n, error=error), rng=rng, resamples=200) for _ in range(trials)]
+    results = [compare_models(*two_models(rng, n, error=error), rng=rng) for _ in range(trials)]
     slack = 4 * np.sqrt(0.05 * 0.95 / trials)
     assert np.mean([min(found.adjusted) < 0.05 for found in results]) <= 0.05 + slack
     for k in range(4):  # each test by itself
@@ -179,17 +202,20 @@ def test_an_answer_of_one_kind_leaves_its_question_out():
         compare_models((score, right), (score, some), questions=["auroc_of_errors"])
 
 
-def test_a_bootstrap_without_spread_has_mcnemars_p_value():
-    score = np.arange(4.0)
-    found = compare_models((score, [1, 1, 1, 1]), (score, [0, 0, 0, 0]), questions=["aurc"])
-    assert found["aurc"].p_value == pytest.approx(2 / 2**4)
-    assert "McNemar" in found["aurc"].difference.caveat
+@pytest.mark.parametrize("method", ["influence", "bootstrap"])
+@pytest.mark.parametrize("question", ["aurc", "augrc"])
+def test_a_difference_without_spread_has_mcnemars_p_value(question, method):
+    score = np.random.default_rng(0).normal(size=7)
+    found = compare_models((score, np.ones(7)), (score, np.zeros(7)), questions=[question], method=method)
+    assert found[question].p_value == pytest.approx(2 / 2**7)
+    assert "McNemar" in found[question].difference.caveat
 
 
 def test_the_seed_decides_the_resamples():
     a, b = two_models(np.random.default_rng(10), 60)
-    first, again, other = (compare_models(a, b, rng=seed)["aurc"].p_value for seed in (0, 0, 1))
+    first, again, other = (compare_models(a, b, method="bootstrap", rng=seed)["aurc"].p_value for seed in (0, 0, 1))
     assert first == again != other
+    assert compare_models(a, b, rng=0)["aurc"] == compare_models(a, b, rng=1)["aurc"]  # nothing is drawn
 
 
 def test_the_table_and_the_texts():

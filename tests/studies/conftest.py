@@ -14,6 +14,7 @@ FUNCTIONS = {  # any function or class that the file defines itself
     "adbench/kept": "write_runs",
     "adbench/tables": "markdown",
     "regression/masked": "MaskedReconstruction",
+    "selective_intervals/coverage": "simulate",
     "usps/tangent": "TangentDistance",
 }
 

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["compare_files"]
 
 
-def compare_files(
-    files: Sequence[str], *, score: str, outlier: Sequence[str], alpha: float, seed: int, out: Path | None
-) -> None:
+def compare_files(files: Sequence[str], *, score: str, outlier: Sequence[str], alpha: float, out: Path | None) -> None:
     """Print the comparison of two models, or the ranking of more; with ``out``, write it as files too."""
     from caveat.stats import compare_models, rank_models
 
@@ -35,14 +33,14 @@ def compare_files(
     if len(models) == 2:
         a, b = models
         pair = compare_models(
-            models[a], models[b], score=score, alpha=alpha, rng=seed, names=(a, b),
+            models[a], models[b], score=score, alpha=alpha, names=(a, b),
             outliers_a=None if outliers is None else outliers[a], outliers_b=None if outliers is None else outliers[b],
         )  # fmt: skip
         _show_pair(pair)
         if out is not None:
             _write(out, {"models.md": pair.to_markdown()})
         return
-    rankings = rank_models(models, score=score, outliers=outliers, alpha=alpha, rng=seed)
+    rankings = rank_models(models, score=score, outliers=outliers, alpha=alpha)
     for question, ranking in rankings.items():
         _show_ranking(question, ranking)
     if out is not None:

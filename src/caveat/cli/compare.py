@@ -54,12 +54,11 @@ def compare(
     outlier: Annotated[
         list[str] | None, typer.Option(help="Models: outputs on the same outliers, model=path for every model.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Models: seed of the bootstrap.")] = 0,
 ) -> None:
     """Rank methods of a table over blocks, or compare models on the same rows.
 
-    Two or more models: caveat compare model_a.npz model_b.npz. Accuracy by McNemar's exact test, AURC and AUGRC by a
-    paired bootstrap, AUROC by DeLong's test. Both files hold the same rows in the same order, with labels.
+    Two or more models: caveat compare model_a.npz model_b.npz. Accuracy by McNemar's exact test, AURC and AUGRC by
+    the influence of each row, AUROC by DeLong's test. Both files hold the same rows in the same order, with labels.
 
     A table: Friedman, pairs, groups that cannot be told apart. A long table has one row per measurement: caveat compare
     results.csv --block dataset,model,seed --method score --value augrc. A wide one has one row per block and one column
@@ -73,7 +72,7 @@ def compare(
                 raise InputError(f"{option} is for a table of results, and these files are outputs of models.")
         from caveat.cli._models import compare_files
 
-        compare_files(files, score=score, outlier=outlier or [], alpha=alpha, seed=seed, out=out)
+        compare_files(files, score=score, outlier=outlier or [], alpha=alpha, out=out)
         return
     from caveat._internal.checks import check_known
     from caveat.stats import compare as run

@@ -10,7 +10,6 @@ import typer
 
 from caveat.cli._console import say
 from caveat.errors import InputError
-from caveat.outputs import Outputs
 
 if TYPE_CHECKING:
     from caveat.guard import Guard
@@ -89,6 +88,7 @@ def serve(
     Open the printed address in a browser. Stop with Ctrl-C or SIGTERM: requests that are being answered are finished.
     """
     from caveat.guard import Guard
+    from caveat.outputs import Outputs
     from caveat.serve import Engine, Limits, create_app, open_store, run
     from caveat.serve.logs import set_up_logs
     from caveat.serve.run import listen

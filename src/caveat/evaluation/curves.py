@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat.conformal import FPRBand
-from caveat.metrics import risk_curve
+from caveat.metrics.selective import Steps, curve_of
 
-__all__ = ["Histogram", "RocBand", "histogram", "risk_points", "roc_band"]
+__all__ = ["Histogram", "RocBand", "histogram", "most_flagged", "risk_points", "roc_at", "roc_band"]
 
 POINTS = 101  # of a curve
 BINS = 40
@@ -63,29 +63,38 @@ def roc_band(band: FPRBand, outlier: NDArray[np.float64], points: int = POINTS) 
     >>> [round(float(part[5]), 3) for part in curve]
     [0.25, 0.926, 0.894, 0.942]
     """
-    n, x = band.n, np.linspace(0, 1, points) ** 2
-    inlier = np.asarray(band.inlier)
+    x = np.linspace(0, 1, points) ** 2
+    return roc_at(x, most_flagged(band, x), np.asarray(band.inlier), np.sort(outlier))
+
+
+def most_flagged(band: FPRBand, x: Floats) -> NDArray[np.intp]:
+    """How many inliers may be flagged at each rate of x, as observed and by each side of the band; shape (3, points).
+
+    It depends on the number of inliers only. -1: not even none.
+    """
+    flagged = np.arange(band.n + 1)
+    rates = (flagged / band.n, band.upper_at(flagged), band.lower_at(flagged))
+    return np.array([np.searchsorted(rate, x * (1 + 1e-12), side="right") - 1 for rate in rates])
+
+
+def roc_at(x: Floats, most: NDArray[np.intp], inlier: Floats, outlier: Floats) -> RocBand:
+    """The curve of sorted inliers and outliers where at most so many inliers may be flagged."""
     # With k inliers flagged at most, the lowest threshold lies just above the (k + 1)-th largest of them.
-    cuts = np.append(inlier[::-1], -np.inf)
-    caught = 1 - np.searchsorted(np.sort(outlier), cuts, side="right") / outlier.size
-    caught[-1] = 1.0  # every inlier may be flagged: so is every outlier
-    flagged = np.arange(n + 1)
-
-    def read(rates: Floats) -> Floats:
-        most = np.searchsorted(rates, x * (1 + 1e-12), side="right") - 1
-        return np.asarray(np.where(most >= 0, caught[np.maximum(most, 0)], 0.0))
-
-    return RocBand(x, read(flagged / n), read(band.upper_at(flagged)), read(band.lower_at(flagged)))
+    cuts = inlier[np.clip(inlier.size - 1 - most, 0, inlier.size - 1)]
+    caught = 1 - np.searchsorted(outlier, cuts, side="right") / outlier.size
+    caught[most == inlier.size] = 1.0  # every inlier may be flagged: so is every outlier
+    caught[most < 0] = 0.0
+    return RocBand(x, *caught)
 
 
-def risk_points(score: Floats, correct: NDArray[np.bool_], points: int = POINTS) -> tuple[Floats, Floats]:
+def risk_points(steps: Steps, points: int = POINTS) -> tuple[Floats, Floats]:
     """Coverage and selective risk at about ``points`` of the coverages that a threshold can give.
 
-    >>> x, risk = risk_points(np.array([1.0, 2, 3, 4]), np.array([True, True, False, True]), points=3)
+    >>> x, risk = risk_points(Steps.of(np.array([1.0, 2, 3, 4]), np.array([True, True, False, True])), points=3)
     >>> x.tolist(), risk.tolist()
     ([0.0, 0.5, 1.0], [0.0, 0.0, 0.25])
     """
-    curve = risk_curve(score=score, correct=correct)
+    curve = curve_of(steps)
     wanted = np.linspace(0, 1, points) * (1 - 1e-12)
     rows = np.unique(np.searchsorted(curve.coverage, wanted).clip(max=curve.coverage.size - 1))
     return curve.coverage[rows], curve.selective[rows]

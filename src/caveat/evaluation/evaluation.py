@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from caveat._internal.checks import as_count, as_level, as_list, check_known
 from caveat._internal.html import small_table
+from caveat._internal.ranking import Ranked
 from caveat.errors import InputError
 from caveat.evaluation.decide import Decision, share_text
 from caveat.evaluation.findings import Assessment, CellFacts, Findings, assess, versions
@@ -247,13 +248,14 @@ def evaluate(
     able = {method: score.without_class_scores() for method, score in chosen.items()}
     fit(able.values(), parts, seed)
     tell("measuring the model", 1, steps)
+    ranked: dict[tuple[str, str], Ranked] = {}
     records: list[Record] = [*measure_model(parts, block, settings)]
     for i, (method, score) in enumerate(able.items(), 2):
         tell(f"measuring {method}", i, steps)
-        records += measure_score(score, method, parts, block, settings)
+        records += measure_score(score, method, parts, block, settings, ranked)
     records += [Left(block, method, reason) for method, reason in left.items()]
     named = tuple(_with_regime(record, regimes or {}) for record in records)
-    assessment = assess(named, false_alarm=false_alarm, risk=risk, delta=delta, seed=seed, regime=regime)
+    assessment = assess(named, false_alarm=false_alarm, risk=risk, delta=delta, seed=seed, regime=regime, ranked=ranked)
     return Evaluation(
         title, named, assessment, settings, false_alarm, risk, parts.split, time.perf_counter() - started, versions()
     )

@@ -13,6 +13,7 @@ from typing import TypeVar, final
 import numpy as np
 
 from caveat import __version__
+from caveat._internal.ranking import Ranked
 from caveat.evaluation.decide import Decision, ModelScores, decide
 from caveat.evaluation.model_ranking import ModelRanking
 from caveat.evaluation.rank import error_placements, rank_methods
@@ -126,36 +127,50 @@ def versions() -> Mapping[str, str]:
 
 
 def assess(
-    records: Iterable[Record], *, false_alarm: float, risk: float, delta: float, seed: int, regime: str = ""
+    records: Iterable[Record],
+    *,
+    false_alarm: float,
+    risk: float,
+    delta: float,
+    seed: int,
+    regime: str = "",
+    ranked: Mapping[tuple[str, str], Ranked] | None = None,
 ) -> Assessment:
-    """Rank the methods of one model and seed, and decide; ``regime`` restricts the choice to its outlier sets."""
+    """Rank the methods of one model and seed, and decide; ``regime`` restricts the choice to its outlier sets.
+
+    ``ranked``: (method, outlier set) -> the scores in order, where measuring them has sorted them already.
+    """
     kept = [record for record in records if isinstance(record, (Scores, Answers, SetFacts))]
     scores = _collect(kept)
     sets = next((r for r in kept if isinstance(r, SetFacts) and not r.block.outlier), None)
     regimes = scores.regimes
-    ranking = _ranking(scores, list(scores.outliers), delta)
+    if ranked is None:
+        every = {"": scores.inlier} | scores.outliers
+        ranked = {(m, o): Ranked.of(values) for o, methods in every.items() for m, values in methods.items()}
+    ranking = _ranking(scores, list(scores.outliers), delta, ranked)
     names = list(dict.fromkeys(name for name in regimes.values() if name))
     by_regime = {
         name: comparison
         for name in names
-        if (comparison := _ranking(scores, [o for o in scores.outliers if regimes.get(o) == name], delta)) is not None
+        if (comparison := _ranking(scores, [o for o in scores.outliers if regimes.get(o) == name], delta, ranked))
+        is not None
     }
     errors = None
     right = scores.correct.get("inlier")
     if right is not None and right.any() and not right.all() and len(scores.inlier) > 1:
-        errors = rank_methods({m: error_placements(v, right) for m, v in scores.inlier.items()}, alpha=delta)
+        errors = rank_methods({m: error_placements(ranked[m, ""], right) for m in scores.inlier}, alpha=delta)
     chosen_by = by_regime.get(regime, ranking) if regime else ranking
     decision = decide(scores, chosen_by, errors, sets, false_alarm=false_alarm, risk=risk, delta=delta, seed=seed)
     return Assessment(ranking, by_regime, errors, decision)
 
 
-def _ranking(scores: ModelScores, outliers: list[str], delta: float) -> Comparison | None:
+def _ranking(
+    scores: ModelScores, outliers: list[str], delta: float, ranked: Mapping[tuple[str, str], Ranked]
+) -> Comparison | None:
     if not outliers or not scores.inlier:
         return None
     complete = [m for m in scores.inlier if all(m in scores.outliers[o] for o in outliers)]
-    placements = {
-        m: Placements.of(inlier=scores.inlier[m], outliers=[scores.outliers[o][m] for o in outliers]) for m in complete
-    }
+    placements = {m: Placements.of_ranked(ranked[m, ""], [ranked[m, o] for o in outliers]) for m in complete}
     return rank_methods(placements, alpha=delta) if placements else None
 
 

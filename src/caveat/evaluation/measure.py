@@ -6,18 +6,20 @@ import hashlib
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.checks import as_vector
+from caveat._internal.ranking import Ranked, cross_shares
 from caveat._internal.streams import stream
-from caveat.conformal import FPRBand, SplitSets
+from caveat.conformal import FPRBand, SplitSets, mean_bounds
 from caveat.conformal._bins import bin_means, equal_mass
 from caveat.conformal.difficulty import ease_of, logit_noise_ease
 from caveat.errors import CaveatWarning
-from caveat.evaluation.curves import histogram, risk_points, roc_band
+from caveat.evaluation.curves import POINTS, histogram, most_flagged, risk_points, roc_at
 from caveat.evaluation.parts import Parts, tuning_rows
 from caveat.evaluation.records import (
     Answers,
@@ -35,21 +37,20 @@ from caveat.evaluation.records import (
     SetFacts,
 )
 from caveat.metrics import (
+    Placements,
     accuracy,
-    aupr,
-    auroc_interval,
     calibration,
-    conformal_auroc,
     coverage_verdict,
-    ood_failures,
+    mean_auroc_interval,
     reliability,
-    selective_intervals,
     sscv,
     t_cv,
     t_ss,
     true_ranks,
 )
-from caveat.metrics.detection import detection_threshold
+from caveat.metrics.detection import average_precision, detection_threshold
+from caveat.metrics.selective import Steps
+from caveat.metrics.selective_intervals import step_intervals
 from caveat.outputs import Outputs
 from caveat.results import Estimate, PredictionSets, proportion_interval
 from caveat.scores import Score
@@ -61,6 +62,7 @@ Floats = NDArray[np.float64]
 MODEL_METRICS = ("accuracy", "ece", "brier", "nll")
 METRICS = ("auroc", "auroc_guaranteed", "fpr95", "aupr", "aurc", "augrc", *MODEL_METRICS)
 _TPR = 0.95
+_RATES = np.linspace(0, 1, POINTS) ** 2  # of a ROC curve: finer at small rates
 _SHOWN_BINS = 10  # of difficulty, in a picture
 _PAPER_BINS, _LEAST_IN_BIN = 50, 20  # of T-CV and T-SS: 50 in the paper, fewer where they would hold too little
 _SIGMA, _COPIES = 1.0, 20  # of the noise on the logits that stands in for transformed inputs
@@ -69,7 +71,7 @@ _SIGMA, _COPIES = 1.0, 20  # of the noise on the logits that stands in for trans
 @final
 @dataclass(frozen=True)
 class Settings:
-    """What is measured and how: allowed errors, metrics, set methods, bootstrap resamples, seed of all streams."""
+    """What is measured and how: allowed errors, metrics, set methods, resamples of ECE, seed of all streams."""
 
     alpha: float = 0.1
     delta: float = 0.05
@@ -111,50 +113,69 @@ def fit(scores: Iterable[Score], parts: Parts, seed: int) -> None:
                 score.fit(tuning)
 
 
-def measure_score(score: Score, method: Method, parts: Parts, block: Block, settings: Settings) -> Iterator[Record]:
-    """Everything about one fitted score: its values, detection, selective risk, curves and histograms."""
-    inside = _checked(score.score(parts.held_out), "inlier")
-    outside = {name: _checked(score.score(outputs), name) for name, outputs in parts.outliers.items()}
-    yield Scores(block, method, "inlier", inside)
+def measure_score(
+    score: Score,
+    method: Method,
+    parts: Parts,
+    block: Block,
+    settings: Settings,
+    ranked: dict[tuple[str, str], Ranked] | None = None,
+) -> Iterator[Record]:
+    """Everything about one fitted score: its values, detection, selective risk, curves and histograms.
+
+    ``ranked`` is filled with (method, outlier set) -> the scores in order, for a ranking of the methods.
+    """
+    values = _checked(score.score(parts.held_out), "inlier")
+    outliers = {name: _checked(score.score(outputs), name) for name, outputs in parts.outliers.items()}
+    yield Scores(block, method, "inlier", values)
     if parts.calibration is not None and not score.missing(train=_learns_from(score, parts), outputs=parts.calibration):
         held = parts.calibration
         rows = held[~tuning_rows(held.n, settings.seed)] if score.held_out else held
         yield Scores(block, method, "calibration", _checked(score.score(rows), "calibration"))
     for name, outputs in parts.confirm.items():
         yield Scores(replace(block, outlier=name), method, "confirm", _checked(score.score(outputs), name))
+    # Every set is sorted once; all that follows is read from the sorted scores.
+    inside, outside = Ranked.of(values), {name: Ranked.of(scores) for name, scores in outliers.items()}
+    if ranked is not None:
+        ranked |= {(str(method), name): scores for name, scores in ({"": inside} | outside).items()}
     correct = parts.held_out.correct
     if correct is not None:
-        yield from _selective(method, block, settings, inside, correct)
-    bins = histogram({"": inside, **outside})
+        right = correct[inside.order]
+        answers = inside.ascending[right]
+        yield from _selective(method, block, settings, answers, inside.ascending[~right])
+    bins = histogram({"": inside.ascending} | {name: scores.ascending for name, scores in outside.items()})
     for name, shares in bins.shares.items():
         yield Histogram(replace(block, outlier=name), str(method), bins.edges, shares)
-    if not outside:
-        return
-    band = FPRBand(inside, delta=settings.delta, two_sided=True)
-    for name, values in outside.items():
+    for name, scores in outside.items():
         here = replace(block, outlier=name)
-        yield Scores(here, method, "outlier", values)
-        yield _detection(method, here, settings, inside, values)
-        curve = roc_band(band, values)
+        yield Scores(here, method, "outlier", outliers[name])
+        yield _detection(method, here, settings, inside, scores)
+        curve = roc_at(_RATES, _most_flagged(values.size, settings.delta), inside.ascending, scores.ascending)
         yield Curve(here, str(method), "roc", curve.fpr, curve.tpr, curve.lower, curve.upper)
-        if correct is not None and correct.any():
-            failures = ood_failures(inlier=inside, correct=correct, outlier=values)
-            yield from _selective(method, here, settings, *failures)
+        if correct is not None and correct.any():  # outliers are failures, wrong answers are left out
+            yield from _selective(method, here, settings, answers, scores.ascending)
+
+
+@lru_cache(maxsize=16)
+def _most_flagged(n: int, delta: float) -> NDArray[np.intp]:
+    """The same for all scores: the band is that of n ranks."""
+    return most_flagged(FPRBand(np.arange(n), delta=delta, two_sided=True), _RATES)
 
 
 def _checked(values: Floats, name: str) -> Floats:
     return as_vector(values, f"the score on {name}")  # NaN and infinity are a failure of the score, not a rank
 
 
-def _detection(method: Method, block: Block, settings: Settings, inside: Floats, outside: Floats) -> Detection:
+def _detection(method: Method, block: Block, settings: Settings, inliers: Ranked, outliers: Ranked) -> Detection:
     estimates: dict[str, Estimate] = {}
     wanted, delta = settings.metrics, settings.delta
-    if "auroc" in wanted:
-        estimates["auroc"] = auroc_interval(inlier=inside, outlier=outside, delta=delta)
-    if "auroc_guaranteed" in wanted:
-        estimates["auroc_guaranteed"] = conformal_auroc(
-            inlier=inside, outlier=outside, delta=delta, method="betting", two_sided=True
-        )
+    inside, outside = inliers.ascending, outliers.ascending
+    if {"auroc", "auroc_guaranteed"} & set(wanted):
+        placements = Placements.of_ranked(inliers, [outliers])
+        if "auroc" in wanted:
+            estimates["auroc"] = mean_auroc_interval(placements, delta=delta)
+        if "auroc_guaranteed" in wanted:  # conformal_auroc(method="betting"), from the same sort
+            estimates["auroc_guaranteed"] = mean_bounds(placements.inlier, delta=delta, two_sided=True)
     if "fpr95" in wanted:
         caught = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="outlier")
         kept = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="inlier")
@@ -162,26 +183,22 @@ def _detection(method: Method, block: Block, settings: Settings, inside: Floats,
         estimates["fpr95_outlier_positive"] = proportion_interval(rejected, inside.size, delta=delta)
         estimates["fpr95_inlier_positive"] = proportion_interval(accepted, outside.size, delta=delta)
     if "aupr" in wanted:
-        value = aupr(inlier=inside, outlier=outside)
+        value = average_precision(inside, outside)
         estimates["aupr"] = Estimate(value, np.nan, np.nan, np.nan, inside.size + outside.size, "no interval")
     return Detection(block, method, **estimates)
 
 
-def _selective(
-    method: Method, block: Block, settings: Settings, values: Floats, right: NDArray[np.bool_]
-) -> Iterator[Record]:
+def _selective(method: Method, block: Block, settings: Settings, right: Floats, wrong: Floats) -> Iterator[Record]:
+    """From the sorted scores of right and of wrong answers."""
+    steps = Steps.merge(right, wrong)
     wanted = [name for name in ("aurc", "augrc") if name in settings.metrics]
-    rng = stream(settings.seed, "bootstrap", str(method), block.outlier)
-    estimates: dict[str, Estimate] = {}
-    if wanted:
-        estimates |= selective_intervals(score=values, correct=right, rng=rng, metrics=wanted, delta=settings.delta,
-                                         resamples=settings.resamples)  # fmt: skip
-    if not block.outlier and "auroc" in settings.metrics and right.any() and not right.all():
-        estimates["auroc_of_errors"] = auroc_interval(
-            inlier=values[right], outlier=values[~right], delta=settings.delta
-        )
+    estimates = step_intervals(steps, wanted, delta=settings.delta)
+    if not block.outlier and "auroc" in settings.metrics and right.size and wrong.size:
+        below_right, below_wrong = cross_shares(right, wrong)
+        placements = Placements(1 - below_right, (below_wrong,))  # an interval does not ask whose they are
+        estimates["auroc_of_errors"] = mean_auroc_interval(placements, delta=settings.delta)
     yield Selective(block, method, **estimates)
-    coverage, risk = risk_points(values, right)
+    coverage, risk = risk_points(steps)
     none = np.full(coverage.size, np.nan)
     yield Curve(block, str(method), "risk", coverage, risk, none, none)
 

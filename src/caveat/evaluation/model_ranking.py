@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.checks import check_known
-from caveat._internal.streams import stream
 from caveat.evaluation.records import Answers, Record, Scores
 from caveat.metrics import augrc, aurc, auroc
 from caveat.results import Comparison
@@ -48,8 +47,6 @@ def rank_study_models(
     *,
     method: str | None = None,
     alpha: float = 0.05,
-    seed: int = 0,
-    resamples: int = 1000,
 ) -> ModelRanking:
     """Rank the models of a study by accuracy, and by selective risk and detection with one score that all have.
 
@@ -76,8 +73,7 @@ def rank_study_models(
     by_seed = [{model: _rows(scores, answers[model, s], chosen, models) for model in models} for s in seeds]
     questions = None if chosen else ["accuracy"]
     if len(seeds) == 1:
-        rng = stream(seed, "bootstrap", "models")
-        return ModelRanking(rank_rows(by_seed[0], questions, alpha=alpha, rng=rng, resamples=resamples), chosen)
+        return ModelRanking(rank_rows(by_seed[0], questions, alpha=alpha), chosen)
     return ModelRanking(_over_seeds(by_seed, models, questions, alpha), chosen)
 
 

@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.ranking import Ranked
 from caveat.metrics import Placements, paired_p_value
 from caveat.results import Comparison
 from caveat.stats._pairs import best_first, comparison_of_pairs
@@ -22,9 +23,9 @@ from caveat.stats._pairs import best_first, comparison_of_pairs
 __all__ = ["error_placements", "rank_methods"]
 
 
-def error_placements(score: NDArray[np.float64], correct: NDArray[np.bool_]) -> Placements:
+def error_placements(score: Ranked, correct: NDArray[np.bool_]) -> Placements:
     """Placements of right against wrong answers: how well a score warns of the model's own errors."""
-    return Placements.of(inlier=score[correct], outliers=[score[~correct]])
+    return Placements.of_ranked(score.part(correct), [score.part(~correct)])
 
 
 def rank_methods(placements: Mapping[str, Placements], *, alpha: float = 0.05) -> Comparison:

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
 from caveat._internal.checks import as_kind, as_level, as_list, as_vector
+from caveat._internal.ranking import Ranked, cross_shares
 from caveat.errors import InputError
 from caveat.results import Estimate
 
@@ -41,10 +42,16 @@ class Placements:
 
     @classmethod
     def of(cls, *, inlier: ArrayLike, outliers: Sequence[ArrayLike]) -> Placements:
-        inliers = _Sorted(as_vector(inlier, "inlier", allow_infinite=True))
-        sets = [_Sorted(as_vector(v, "outlier", allow_infinite=True)) for v in as_list(outliers, "outliers")]
-        above = sum(1 - inliers.share_below(outlier) for outlier in sets)
-        return cls(np.asarray(above / len(sets)), tuple(outlier.share_below(inliers) for outlier in sets))
+        sets = [as_vector(values, "outlier", allow_infinite=True) for values in as_list(outliers, "outliers")]
+        return cls.of_ranked(Ranked.of(as_vector(inlier, "inlier", allow_infinite=True)), [*map(Ranked.of, sets)])
+
+    @classmethod
+    def of_ranked(cls, inlier: Ranked, outliers: Sequence[Ranked]) -> Placements:
+        """The same from scores that were sorted already."""
+        shares = [cross_shares(inlier.ascending, outlier.ascending) for outlier in outliers]
+        above = sum(1 - below for below, _ in shares) / len(outliers)
+        placed = [outlier.by_row(below) for outlier, (_, below) in zip(outliers, shares, strict=True)]
+        return cls(inlier.by_row(np.asarray(above)), tuple(placed))
 
     @cached_property
     def auroc(self) -> float:
@@ -156,22 +163,6 @@ def _why(placements: Placements) -> str:
     pairs = placements.pairs
     reason = "A side has one sample, which does not show its spread" if pairs == 1 else "DeLong's variance is zero"
     return f"{reason}; the interval is that of {pairs} disjoint pair{'s' if pairs > 1 else ''}."
-
-
-class _Sorted:
-    """Scores with the order that sorts them: sorted queries keep a binary search in cache, several times faster."""
-
-    def __init__(self, scores: NDArray[np.float64]) -> None:
-        self.order = np.argsort(scores)
-        self.values = scores[self.order]
-
-    def share_below(self, other: _Sorted) -> NDArray[np.float64]:
-        """For each score, in the order given, the share of ``other`` below it; ties count one half."""
-        below = np.searchsorted(other.values, self.values, side="left")
-        below += np.searchsorted(other.values, self.values, side="right")
-        share = np.empty(self.values.size)
-        share[self.order] = below / (2 * other.values.size)
-        return share
 
 
 def _variance_of_mean(values: NDArray[np.float64]) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtri
 
+from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import Rng, as_count, as_labels, as_level, as_matrix, as_rng, check_known, same_length
 from caveat.conformal.quantile import quantile_rank
 from caveat.errors import CaveatWarning, InputError
@@ -193,10 +194,7 @@ def _ece_interval(
     sums = np.bincount(where, weights=gap, minlength=bins)
     value = float(np.abs(sums).sum() / n)
     if_calibrated = _calibrated_values(confidence, where, bins=bins, rng=rng, resamples=resamples)
-    away = np.empty(resamples)
-    for i in range(resamples):
-        chosen = rng.integers(n, size=n)
-        away[i] = np.abs(np.bincount(where[chosen], weights=gap[chosen], minlength=bins) - sums).sum() / n
+    away = _resampled_distances(confidence, right, where, bins=bins, rng=rng, resamples=resamples)
     rank = quantile_rank(resamples, delta / 2)  # more than there are: nothing can be excluded, the lower end is 0
     reach = max(np.sort(drawn)[rank - 1] if rank <= resamples else np.inf for drawn in (if_calibrated, away))
     z2 = float(ndtri(delta / 2)) ** 2 / n
@@ -218,6 +216,34 @@ def _calibrated_values(
     mean = np.bincount(where, weights=confidence, minlength=bins) / np.maximum(count, 1)
     right = rng.binomial(count, np.minimum(mean, 1.0), size=(resamples, bins))
     return np.asarray(np.abs(right - count * mean).sum(axis=1) / confidence.size)
+
+
+def _resampled_distances(
+    confidence: NDArray[np.float64],
+    right: NDArray[np.float64],
+    where: NDArray[np.intp],
+    *,
+    bins: int,
+    rng: np.random.Generator,
+    resamples: int,
+) -> NDArray[np.float64]:
+    """Distance of the gaps of bootstrap resamples from those of the sample, summed over the bins, shape (resamples,).
+
+    A resample counts the right and the wrong answers of each bin: a multinomial draw. The confidences of such a cell
+    differ by 1 / bins at most; their sum is drawn from the normal distribution with its mean and variance.
+    """
+    n, cell = confidence.size, where + np.where(right > 0, bins, 0)
+    size = np.bincount(cell, minlength=2 * bins)
+    held = np.maximum(size, 1)
+    mean = np.bincount(cell, weights=confidence, minlength=2 * bins) / held
+    spread = np.sqrt(np.bincount(cell, weights=(confidence - mean[cell]) ** 2, minlength=2 * bins) / held)
+    distances = np.empty(resamples)
+    for rows in row_blocks(resamples, row_bytes=2 * bins * 8):
+        count = rng.multinomial(n, size / n, size=rows.stop - rows.start)
+        confidences = (count - size) * mean + np.sqrt(count) * spread * rng.standard_normal(count.shape)
+        gaps = (count - size)[:, bins:] - confidences[:, :bins] - confidences[:, bins:]
+        distances[rows] = np.abs(gaps).sum(axis=1) / n
+    return distances
 
 
 def _mean_interval(values: NDArray[np.float64], delta: float) -> Estimate:

@@ -72,6 +72,11 @@ def aupr(*, inlier: ArrayLike, outlier: ArrayLike, positive: Positive = "outlier
     negatives, positives = map(np.sort, _both(inlier, outlier))
     if positive == "inlier":
         negatives, positives = -positives[::-1], -negatives[::-1]
+    return average_precision(negatives, positives)
+
+
+def average_precision(negatives: NDArray[np.float64], positives: NDArray[np.float64]) -> float:
+    """The same from ascending scores."""
     first = np.concatenate([[True], positives[1:] != positives[:-1]])
     cuts = positives[first]  # recall only moves at scores of positives
     caught = positives.size - np.flatnonzero(first)

@@ -19,7 +19,7 @@ from caveat.errors import InputError
 from caveat.metrics.auroc_intervals import auroc_interval
 from caveat.metrics.detection import fpr_at_tpr
 from caveat.metrics.selective import scored_answers
-from caveat.metrics.selective_intervals import selective_intervals
+from caveat.metrics.selective_intervals import Method, selective_intervals
 from caveat.results import Estimate
 
 __all__ = ["FailureDetection", "misclassification", "ood_failures", "ood_protocol"]
@@ -66,42 +66,59 @@ def ood_failures(
 
 
 def ood_protocol(
-    *, inlier: ArrayLike, correct: ArrayLike, outlier: ArrayLike, rng: Rng, delta: float = 0.05, resamples: int = 1000
+    *,
+    inlier: ArrayLike,
+    correct: ArrayLike,
+    outlier: ArrayLike,
+    delta: float = 0.05,
+    method: Method = "influence",
+    rng: Rng = 0,
+    resamples: int = 1000,
 ) -> FailureDetection:
     """AURC, AUGRC, AUROC and FPR@95 of outliers against correctly classified inliers.
 
+    ``method``, ``rng`` and ``resamples`` are those of :func:`selective_intervals`.
+
     Examples
     --------
-    >>> judged = ood_protocol(inlier=[1, 2, 3, 9], correct=[1, 1, 1, 0], outlier=[3, 4], rng=np.random.default_rng(0))
+    >>> judged = ood_protocol(inlier=[1, 2, 3, 9], correct=[1, 1, 1, 0], outlier=[3, 4])
     >>> judged.n_dropped, round(judged.augrc.value, 3), round(judged.auroc.value, 3)
     (1, 0.1, 0.917)
     """
     score, right = ood_failures(inlier=inlier, correct=correct, outlier=outlier)
     dropped = int(scored_answers(inlier, correct)[1].size - right.sum())
-    return _measure(score, right, dropped=dropped, rng=rng, delta=delta, resamples=resamples)
+    return _measure(score, right, dropped=dropped, delta=delta, method=method, rng=rng, resamples=resamples)
 
 
 def misclassification(
-    *, score: ArrayLike, correct: ArrayLike, rng: Rng, delta: float = 0.05, resamples: int = 1000
+    *,
+    score: ArrayLike,
+    correct: ArrayLike,
+    delta: float = 0.05,
+    method: Method = "influence",
+    rng: Rng = 0,
+    resamples: int = 1000,
 ) -> FailureDetection:
     """AURC, AUGRC, AUROC and FPR@95 of the classifier's own errors against its right answers, on inliers alone.
 
+    ``method``, ``rng`` and ``resamples`` are those of :func:`selective_intervals`.
+
     Examples
     --------
-    >>> judged = misclassification(score=[1, 2, 3, 9], correct=[1, 1, 1, 0], rng=np.random.default_rng(0))
+    >>> judged = misclassification(score=[1, 2, 3, 9], correct=[1, 1, 1, 0])
     >>> judged.augrc.value, judged.auroc.value
     (0.03125, 1.0)
     """
     values, right = scored_answers(score, correct)
-    return _measure(values, right, dropped=0, rng=rng, delta=delta, resamples=resamples)
+    return _measure(values, right, dropped=0, delta=delta, method=method, rng=rng, resamples=resamples)
 
 
 def _measure(
-    score: NDArray[np.float64], right: NDArray[np.bool_], *, dropped: int, delta: float, **boot: Any
+    score: NDArray[np.float64], right: NDArray[np.bool_], *, dropped: int, delta: float, **options: Any
 ) -> FailureDetection:
     both = bool(right.any() and not right.all())
     answers, failures = score[right], score[~right]
-    areas = selective_intervals(score=score, correct=right, delta=delta, **boot)
+    areas = selective_intervals(score=score, correct=right, delta=delta, **options)
     return FailureDetection(
         aurc=areas["aurc"],
         augrc=areas["augrc"],

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,6 +63,42 @@ class RiskCurve:
         return small_table("Risk against coverage", rows, head=("accepted", "errors among them", "largest score"))
 
 
+class Steps(NamedTuple):
+    """How many rows are accepted, how many of them are wrong, and the score, at the end of each group of ties."""
+
+    accepted: NDArray[np.float64]
+    wrong: NDArray[np.intp]
+    score: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64], right: NDArray[np.bool_]) -> Steps:
+        # Two sorts and a merge: numpy sorts values several times faster than it finds the order that sorts them.
+        return cls.merge(np.sort(values[right]), np.sort(values[~right]))
+
+    @classmethod
+    def merge(cls, of_right: NDArray[np.float64], of_wrong: NDArray[np.float64]) -> Steps:
+        """The same from the sorted scores of the right and of the wrong answers."""
+        n = of_right.size + of_wrong.size
+        is_wrong = np.zeros(n, dtype=np.bool_)
+        is_wrong[np.searchsorted(of_right, of_wrong) + np.arange(of_wrong.size)] = True
+        merged = np.empty(n)
+        merged[is_wrong], merged[~is_wrong] = of_wrong, of_right
+        wrong, last = np.cumsum(is_wrong, dtype=np.intp), np.append(merged[1:] != merged[:-1], True)
+        accepted = np.arange(1, n + 1, dtype=np.float64)
+        return cls(accepted, wrong, merged) if last.all() else cls(accepted[last], wrong[last], merged[last])
+
+    def aurc(self) -> float:
+        """Area under selective risk: the first risk is held from coverage 0."""
+        risk = self.wrong / self.accepted
+        inner = np.dot(risk[1:] + risk[:-1], np.diff(self.accepted)) / 2
+        return float((risk[0] * self.accepted[0] + inner) / self.accepted[-1])
+
+    def augrc(self) -> float:
+        """Area under generalized risk; the sum is of whole numbers, exact up to 60 million rows."""
+        before = np.append(0, self.wrong[:-1])
+        return float(np.dot(np.diff(self.accepted, prepend=0), self.wrong + before) / (2 * self.accepted[-1] ** 2))
+
+
 def risk_curve(*, score: ArrayLike, correct: ArrayLike) -> RiskCurve:
     """Selective and generalized risk at every coverage that a threshold can give.
 
@@ -72,7 +108,12 @@ def risk_curve(*, score: ArrayLike, correct: ArrayLike) -> RiskCurve:
     >>> curve.coverage.tolist(), curve.generalized.tolist()
     ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.0, 0.0, 0.25, 0.25])
     """
-    accepted, wrong, threshold = _points(*scored_answers(score, correct))
+    return curve_of(Steps.of(*scored_answers(score, correct)))
+
+
+def curve_of(steps: Steps) -> RiskCurve:
+    """The curve of rows that were sorted already."""
+    accepted, wrong, threshold = steps
     selective, n = wrong / accepted, accepted[-1]
     return RiskCurve(
         coverage=np.concatenate([[0.0], accepted / n]),
@@ -90,10 +131,7 @@ def aurc(*, score: ArrayLike, correct: ArrayLike) -> float:
     >>> round(aurc(score=[0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.9], correct=[1, 1, 1, 0, 1, 1, 0, 0]), 7)
     0.1174851
     """
-    accepted, wrong, _ = _points(*scored_answers(score, correct))
-    risk = wrong / accepted
-    inner = np.dot(risk[1:] + risk[:-1], np.diff(accepted)) / 2
-    return float((risk[0] * accepted[0] + inner) / accepted[-1])
+    return Steps.of(*scored_answers(score, correct)).aurc()
 
 
 def augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
@@ -238,21 +276,6 @@ def scored_answers(score: ArrayLike, correct: ArrayLike) -> tuple[NDArray[np.flo
     values, right = as_vector(score, "score", allow_infinite=True), as_mask(correct, "correct")
     same_length(score=values, correct=right)
     return values, right
-
-
-def _points(
-    values: NDArray[np.float64], right: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
-    """How many are accepted, how many of them wrong, and the score, at the end of each group of ties."""
-    # Two sorts and a merge: numpy sorts values several times faster than it finds the order that sorts them.
-    of_right, of_wrong = np.sort(values[right]), np.sort(values[~right])
-    is_wrong = np.zeros(values.size, dtype=np.bool_)
-    is_wrong[np.searchsorted(of_right, of_wrong) + np.arange(of_wrong.size)] = True
-    merged = np.empty(values.size)
-    merged[is_wrong], merged[~is_wrong] = of_wrong, of_right
-    wrong, last = np.cumsum(is_wrong, dtype=np.intp), np.append(merged[1:] != merged[:-1], True)
-    accepted = np.arange(1, values.size + 1, dtype=np.float64)
-    return (accepted, wrong, merged) if last.all() else (accepted[last], wrong[last], merged[last])
 
 
 def _by_class(

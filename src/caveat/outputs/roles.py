@@ -22,7 +22,7 @@ from caveat.outputs import Outputs
 __all__ = ["SharedRows", "check_roles", "shared_rows"]
 
 Keys = NDArray[np.uint64]
-KeptKeys = dict[tuple[int, str, str], Keys]  # by identity of the set, field and float type
+KeptKeys = dict[tuple[int, str, str], tuple[Keys, Keys]]  # by identity of the set, field and float type
 
 # Fields that identify a row, by group; the first group that two sets have in common decides. Labels say too little,
 # and stochastic passes differ between two passes over the same input.
@@ -112,20 +112,23 @@ def shared_rows(first: Outputs, second: Outputs, keys: KeptKeys | None = None) -
         min(_array(small, name).dtype, _array(large, name).dtype, key=lambda kind: kind.itemsize) for name in fields
     ]
     looks = [_first_look(outputs, glance, types[fields.index(glance)], keys) for outputs in (small, large)]
-    alike = [np.flatnonzero(np.isin(look, other)) for look, other in (looks, looks[::-1])]
     names = tuple(dict.fromkeys("layers" if name.startswith("layer.") else name for name in fields))
-    if not alike[0].size:
+    (few, few_ascending), (many, many_ascending) = looks
+    place = np.searchsorted(many_ascending, few_ascending).clip(max=large.n - 1)
+    if not (many_ascending[place] == few_ascending).any():  # as good as always
         return SharedRows(0, 0, small.n, False, names)
+    alike = [np.flatnonzero(np.isin(look, other)) for look, other in ((few, many), (many, few))]
     whole = [_row_keys(outputs, fields, types, rows) for outputs, rows in zip((small, large), alike, strict=True)]
     same = alike[0].size == small.n == large.n == alike[1].size and bool((whole[0] == whole[1]).all())
     return SharedRows(*_counts(*whole), small.n, same, names)
 
 
-def _first_look(outputs: Outputs, field: str, dtype: np.dtype[Any], kept: KeptKeys) -> Keys:
-    """Keys from a few columns of each row, computed once for a set that is compared several times."""
+def _first_look(outputs: Outputs, field: str, dtype: np.dtype[Any], kept: KeptKeys) -> tuple[Keys, Keys]:
+    """Keys from a few columns of each row, by row and ascending, once for a set that is compared several times."""
     what = (id(outputs), field, dtype.str)
     if what not in kept:
-        kept[what] = _row_keys(outputs, [field], [dtype], None, most=_GLANCE)
+        keys = _row_keys(outputs, [field], [dtype], None, most=_GLANCE)
+        kept[what] = keys, np.sort(keys)
     return kept[what]
 
 

@@ -17,9 +17,9 @@ __all__ = ["Comparison"]
 _TESTS = {
     "conover": "Conover-Holm", "nemenyi": "Nemenyi", "wilcoxon": "Wilcoxon-Holm", "delong": "paired DeLong, Holm",
     "mcnemar": "McNemar, Holm", "bootstrap": "paired bootstrap, Holm",
-    "delong_rows": "DeLong by rows, Holm",
+    "delong_rows": "DeLong by rows, Holm", "influence": "influence functions, Holm",
 }  # fmt: skip
-_ON_THE_SAME_SAMPLES = ("delong", "delong_rows", "mcnemar", "bootstrap")
+_ON_THE_SAME_SAMPLES = ("delong", "delong_rows", "mcnemar", "bootstrap", "influence")
 
 
 @final

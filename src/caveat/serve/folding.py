@@ -156,7 +156,3 @@ def _plain(state: Any) -> Any:
 
 def _mask(values: Sequence[bool | None]) -> NDArray[np.bool_]:
     return np.array([value for value in values if value is not None], dtype=np.bool_)
-
-
-def _seconds(at: str) -> float:
-    return datetime.datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp()

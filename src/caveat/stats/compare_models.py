@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from caveat._internal.checks import Rng, as_kind, as_level, as_list, as_pair, check_known
 from caveat.errors import InputError
+from caveat.metrics.selective_intervals import Method
 from caveat.results import ModelComparison
 from caveat.results.model_comparison import HIGHER_IS_BETTER
 from caveat.scores import Score
@@ -29,6 +30,7 @@ def compare_models(
     outliers_b: Outliers | None = None,
     questions: Sequence[str] | None = None,
     alpha: float = 0.05,
+    method: Method = "influence",
     rng: Rng = 0,
     resamples: int = 2000,
     names: tuple[str, str] = ("a", "b"),
@@ -51,8 +53,11 @@ def compare_models(
         questions find smaller differences.
     alpha
         Level of the verdict after Holm's adjustment. Each interval has level 1 - alpha by itself.
-    resamples
-        Of the bootstrap of aurc and augrc.
+    method
+        Standard errors of aurc and augrc: ``"influence"`` needs no resampling, ``"bootstrap"`` draws the same rows for
+        both models.
+    rng, resamples
+        Of the bootstrap.
     names
         What the models are called in the result.
 
@@ -80,7 +85,7 @@ def compare_models(
         dict(zip(names, (a, b), strict=True)), dict(zip(names, as_pair(scores, "score"), strict=True)), outliers
     )
     able, left_out = askable(models, questions)
-    by_question = paired_tests(models, able, delta=alpha, rng=rng, resamples=resamples)
+    by_question = paired_tests(models, able, delta=alpha, method=method, rng=rng, resamples=resamples)
     tests = tuple(by_question[question][names] for question in able)
     adjusted = holm([test.p_value for test in tests])
     return ModelComparison(names, tests, tuple(adjusted.tolist()), alpha, models[names[0]].score.size, left_out)

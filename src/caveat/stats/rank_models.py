@@ -7,6 +7,7 @@ from itertools import combinations
 
 from caveat._internal.checks import Rng, as_kind, as_level
 from caveat.errors import InputError
+from caveat.metrics.selective_intervals import Method
 from caveat.results import Comparison, PairedTest
 from caveat.results.model_comparison import HIGHER_IS_BETTER
 from caveat.scores import Score
@@ -17,8 +18,7 @@ from caveat.stats.compare_models import askable
 
 __all__ = ["rank_models", "rank_rows"]
 
-_TESTS = {"accuracy": "mcnemar", "aurc": "bootstrap", "augrc": "bootstrap", "auroc_of_errors": "delong_rows",
-          "auroc": "delong"}  # fmt: skip
+_TESTS = {"accuracy": "mcnemar", "auroc_of_errors": "delong_rows", "auroc": "delong"}
 
 
 def rank_models(
@@ -28,6 +28,7 @@ def rank_models(
     outliers: Mapping[str, Outliers] | None = None,
     questions: Sequence[str] | None = None,
     alpha: float = 0.05,
+    method: Method = "influence",
     rng: Rng = 0,
     resamples: int = 2000,
 ) -> dict[str, Comparison]:
@@ -44,7 +45,7 @@ def rank_models(
         The score that ranks the rows, for all models or by name.
     outliers
         Name of the model -> its outputs or scores on the same outliers.
-    questions, alpha, rng, resamples
+    questions, alpha, method, rng, resamples
         As for :func:`compare_models`.
 
     Examples
@@ -65,24 +66,33 @@ def rank_models(
         if set(as_kind(named, Mapping, what)) != set(models):
             raise InputError(f"{what} must name the models {', '.join(models)}, got {', '.join(map(str, named))}.")
     rows = read_models(models, scores, outliers)
-    return rank_rows(rows, questions, alpha=as_level(alpha, "alpha"), rng=rng, resamples=resamples)
+    return rank_rows(rows, questions, alpha=as_level(alpha, "alpha"), method=method, rng=rng, resamples=resamples)
 
 
 def rank_rows(
-    models: Mapping[str, ModelRows], questions: Sequence[str] | None, *, alpha: float, rng: Rng, resamples: int
+    models: Mapping[str, ModelRows],
+    questions: Sequence[str] | None,
+    *,
+    alpha: float,
+    method: Method = "influence",
+    rng: Rng = 0,
+    resamples: int = 2000,
 ) -> dict[str, Comparison]:
     """The same from scores and answers that were read already."""
     able, _ = askable(models, questions)
-    by_question = paired_tests(models, able, delta=alpha, rng=rng, resamples=resamples)
-    return {question: _ranking(question, tests, alpha) for question, tests in by_question.items()}
+    by_question = paired_tests(models, able, delta=alpha, method=method, rng=rng, resamples=resamples)
+    return {
+        question: _ranking(question, tests, alpha, _TESTS.get(question, method))
+        for question, tests in by_question.items()
+    }
 
 
-def _ranking(question: str, tests: Mapping[tuple[str, str], PairedTest], alpha: float) -> Comparison:
+def _ranking(question: str, tests: Mapping[tuple[str, str], PairedTest], alpha: float, test: str) -> Comparison:
     values = {a: test.first for (a, _), test in tests.items()} | {b: test.second for (_, b), test in tests.items()}
     lower_is_better = not HIGHER_IS_BETTER[question]
     names = best_first(values, lower_is_better=lower_is_better)
     p_values = [(tests.get((a, b)) or tests[b, a]).p_value for a, b in combinations(names, 2)]
     return comparison_of_pairs(
         {name: values[name] for name in names}, p_values, alpha=alpha, lower_is_better=lower_is_better,
-        posthoc=_TESTS[question], n_blocks=1, what="models",
+        posthoc=test, n_blocks=1, what="models",
     )  # fmt: skip

@@ -13,7 +13,7 @@ from caveat import __version__
 
 __all__ = ["FORMAT", "Cell", "canonical_json"]
 
-FORMAT = 3  # of the stored tables; a change of their meaning computes every cell again
+FORMAT = 4  # of the stored tables; a change of their meaning computes every cell again
 
 
 def canonical_json(content: Any) -> str:

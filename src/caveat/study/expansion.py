@@ -207,8 +207,7 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
         for params in choice.variants():
             name = str(Method.of(choice.name, params, projection))
             cell_params = ScoreParams(
-                base.source, reading, choice.name, params, projection, plan.variance, metrics, plan.delta,
-                plan.resamples, named,
+                base.source, reading, choice.name, params, projection, plan.variance, metrics, plan.delta, named
             )  # fmt: skip
             reason = "" if held is None else cannot(build_score(cell_params), held)
             if reason and named:

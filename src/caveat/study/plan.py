@@ -217,7 +217,7 @@ class Plan:
     projections: tuple[str, ...] = _names(("none",), _PROJECTIONS)
     variance: float = share(0.95)  # that the subspaces of a projection keep
     sets: tuple[str, ...] = _names(("lac",), NONCONFORMITY)
-    resamples: int = count(1000)  # of each bootstrap
+    resamples: int = count(1000)  # of the bootstrap of ECE
     regimes: _Regimes = _Regimes()
     sources: Mapping[str, Source] = field(default_factory=dict)
     task: TaskPlan | None = None

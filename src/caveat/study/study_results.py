@@ -157,8 +157,7 @@ class StudyResults:
         return self._rank_models(self.records(Scores, Answers), method)
 
     def _rank_models(self, records: Iterable[Record], method: str | None = None) -> ModelRanking:
-        plan = self.plan
-        return rank_study_models(records, method=method, alpha=plan.delta, seed=plan.seeds[0], resamples=plan.resamples)
+        return rank_study_models(records, method=method, alpha=self.plan.delta)
 
     def findings(self) -> Findings:
         """Everything that a report prints: the records, with a ranking and a decision for every model and seed."""

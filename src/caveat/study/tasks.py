@@ -61,7 +61,6 @@ class ScoreParams:
     variance: float = 0.95
     metrics: tuple[str, ...] = ()
     delta: float = 0.05
-    resamples: int = 1000
     named: bool = True
 
 
@@ -107,7 +106,7 @@ def _score(params: ScoreParams, source: Parts, seed: int) -> Iterator[Record]:
         return
     score = score.without_class_scores()
     fit([score], parts, seed)
-    settings = Settings(delta=params.delta, seed=seed, metrics=params.metrics, resamples=params.resamples)
+    settings = Settings(delta=params.delta, seed=seed, metrics=params.metrics)
     yield from measure_score(score, method, parts, block, settings)
 
 
