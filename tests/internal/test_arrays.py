@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
-from caveat._internal.arrays import read_only, widened
+from caveat._internal import arrays
+from caveat._internal.arrays import in_type, read_only, widened
 
 
 def test_only_float16_is_widened():
@@ -22,3 +25,32 @@ def test_a_read_only_view_shares_the_values_and_leaves_the_array_writable():
         view[0] = 1
     array[0] = 2
     assert view[0] == 2
+
+
+SINGLE = np.dtype(np.float32)
+
+
+def test_a_large_learned_array_is_cast_once_and_forgotten_with_it():
+    learned = np.random.default_rng(0).normal(size=(150, 150))
+    first = in_type(learned, SINGLE)
+    assert np.array_equal(first, learned.astype(np.float32))
+    assert in_type(learned, SINGLE) is first
+    with pytest.raises(ValueError, match="read-only"):
+        learned[0, 0] = 1.0  # the kept cast would no longer be that of the array
+    count = len(arrays._casts)
+    del learned
+    gc.collect()
+    assert len(arrays._casts) == count - 1
+
+
+def test_another_array_at_the_same_place_in_memory_is_cast_anew():
+    for value in range(20):
+        learned = np.full((150, 150), float(value))
+        assert in_type(learned, SINGLE)[0, 0] == value
+        del learned
+
+
+def test_a_small_array_is_cast_each_time_and_stays_writable():
+    learned = np.ones(3)
+    assert in_type(learned, SINGLE) is not in_type(learned, SINGLE)
+    learned[0] = 2.0

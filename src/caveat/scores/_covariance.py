@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from caveat._internal.arrays import widened
+from caveat._internal.arrays import in_type, widened
 from caveat._internal.blocks import by_row_blocks, row_blocks
 from caveat._internal.checks import check_result
 from caveat._internal.parallel import map_in_threads
@@ -52,7 +52,7 @@ def nearest_mean(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]
     The product says which mean is nearest; the distance comes from the difference. Where classes lie far apart, as near
     neural collapse, the product has no digits left for it in float32.
     """
-    kept = means.astype(rows.dtype)
+    kept = in_type(means, rows.dtype)
 
     def nearest(part: NDArray[Any]) -> NDArray[Any]:
         gap = kept[np.argmin(_beyond(part, means), axis=1)]
@@ -73,7 +73,7 @@ def _lengths(rows: NDArray[Any]) -> NDArray[np.float64]:
 
 def _beyond(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]:
     """|row - mean|^2 - |row|^2, shape (n, C)."""
-    product = rows @ (-2 * means.astype(rows.dtype)).T
+    product = rows @ (-2 * in_type(means, rows.dtype)).T
     product += np.einsum("ij,ij->i", means, means).astype(rows.dtype)
     return np.asarray(product)
 

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from caveat._internal.arrays import in_type
 from caveat._internal.blocks import by_row_blocks, row_blocks
 from caveat._internal.params import check_params, choice, count, level, positive
 from caveat.errors import InputError
@@ -155,12 +156,12 @@ class KernelPCAError(Score):
 
     def _map(self, rows: NDArray[Any]) -> NDArray[Any]:
         """psi of each row, in the coordinates of ``turn_``."""
-        mapped: NDArray[Any] = self._raw(unit_rows(rows)) @ self.turn_.astype(rows.dtype)
+        mapped: NDArray[Any] = self._raw(unit_rows(rows)) @ in_type(self.turn_, rows.dtype)
         return mapped
 
     def _raw(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Kernel values of unit rows with the landmarks, or their Fourier features, shape (n, M)."""
-        product = rows @ self.anchors_.astype(rows.dtype).T
+        product = rows @ in_type(self.anchors_, rows.dtype).T
         if self.features == "nystrom":
             return np.asarray(np.exp((product - 1) / rows.dtype.type(self.width_**2)))
         waves = np.hstack([np.cos(product), np.sin(product)])

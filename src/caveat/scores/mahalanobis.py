@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.arrays import in_type
 from caveat._internal.params import count, flag, positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -124,7 +125,7 @@ class Mahalanobis(Score):
 
     def _whiten(self, block: Outputs) -> NDArray[Any]:
         rows = unit_rows(block.features) if self.normalize else block.features
-        white: NDArray[Any] = (rows - self.centre_.astype(rows.dtype)) @ self.whitener_.astype(rows.dtype)
+        white: NDArray[Any] = (rows - self.centre_.astype(rows.dtype)) @ in_type(self.whitener_, rows.dtype)
         return white
 
 
@@ -164,7 +165,7 @@ class RelativeMahalanobis(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = block.features - self.centre_.astype(block.features.dtype)
-        white = rows @ self.background_.astype(rows.dtype)
+        white = rows @ in_type(self.background_, rows.dtype)
         background = np.einsum("ij,ij->i", white, white, dtype=np.float64)
-        nearest = nearest_mean(rows @ self.whitener_.astype(rows.dtype), self.means_)
+        nearest = nearest_mean(rows @ in_type(self.whitener_, rows.dtype), self.means_)
         return np.asarray(nearest - background)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.arrays import in_type
 from caveat._internal.checks import as_count
 from caveat._internal.params import check_params, count, flag, level
 from caveat.outputs import Outputs
@@ -64,7 +65,7 @@ class PCAError(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = block.features
-        left = (rows - self.centre_.astype(rows.dtype)) @ self.outside_.astype(rows.dtype)
+        left = (rows - self.centre_.astype(rows.dtype)) @ in_type(self.outside_, rows.dtype)
         lengths = np.linalg.norm(rows, axis=1)
         return np.asarray(np.linalg.norm(left, axis=1) / np.where(lengths > 0, lengths, 1))
 

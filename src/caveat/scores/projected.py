@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.arrays import in_type
 from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import check_known
 from caveat._internal.params import check_params, share
@@ -310,7 +311,7 @@ class Projected(Score):
     def _filter(self, rows: NDArray[Any], predicted: NDArray[np.intp] | None = None) -> NDArray[Any]:
         """Projected features; ``predicted`` where the rows are not what the head reads."""
         if self.projection == "class_avg":
-            filtered: NDArray[Any] = rows @ self.operator_.astype(rows.dtype) + self.offset_.astype(rows.dtype)
+            filtered: NDArray[Any] = rows @ in_type(self.operator_, rows.dtype) + self.offset_.astype(rows.dtype)
             return filtered
         if self.projection == "global":
             which = np.zeros(rows.shape[0], dtype=np.intp)

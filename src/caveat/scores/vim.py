@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from caveat._internal.arrays import in_type
 from caveat._internal.checks import as_count
 from caveat._internal.params import count
 from caveat.errors import CaveatWarning
@@ -94,7 +95,7 @@ def outside_principal_space(
 
 def residual_length(rows: NDArray[Any], origin: NDArray[np.float64], outside: NDArray[np.float64]) -> NDArray[Any]:
     """Length of each row, seen from the origin, along the basis ``outside``."""
-    return np.asarray(np.linalg.norm((rows - origin.astype(rows.dtype)) @ outside.astype(rows.dtype), axis=1))
+    return np.asarray(np.linalg.norm((rows - origin.astype(rows.dtype)) @ in_type(outside, rows.dtype), axis=1))
 
 
 _SMALLEST_RESIDUAL = 1e-6  # as a share of the training features' length: below it there is only rounding
