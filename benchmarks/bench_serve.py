@@ -85,7 +85,7 @@ def started(command: list[str]) -> Iterator[tuple[int, int]]:
 
 
 def request(body: bytes, media_type: str) -> bytes:
-    head = f"POST /v1/verdicts HTTP/1.1\r\nHost: x\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /v1/verdicts HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 

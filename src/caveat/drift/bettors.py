@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -29,6 +30,8 @@ from caveat._internal.params import check_params, count, number, positive, share
 __all__ = ["Bettor", "PlugInHistogram", "PowerMixture", "SimpleJumper", "default_bettors"]
 
 Vector = NDArray[np.float64]
+_STRETCH = 256  # steps between two times that a capital is written as a logarithm
+_DIGITS = 250  # decimal digits by which a capital may grow in between; a float has 308
 
 
 class Bettor(ABC):
@@ -74,27 +77,34 @@ class SimpleJumper(Bettor):
     jump: float = share(0.01)
 
     def restart(self) -> None:
-        self._low, self._flat, self._high, self._log = 1 / 3, 1 / 3, 1 / 3, 0.0
+        self._low, self._flat, self._high, self._log, self._t = 1 / 3, 1 / 3, 1 / 3, 0.0, 0
 
     def update(self, p_values: Vector) -> Vector:
-        low, flat, high, log = self._low, self._flat, self._high, self._log
-        keep, spread, logarithm, path = 1 - self.jump, self.jump / 3, math.log, []
-        for p in p_values.tolist():  # plain floats: each step needs the one before
-            low = (keep * low + spread) * (1.5 - p)
-            flat = keep * flat + spread
-            high = (keep * high + spread) * (0.5 + p)
+        steps = p_values.tolist()  # plain floats: each step needs the one before
+        return _in_stretches(steps, self._t, _STRETCH, self._stretch)
+
+    def _stretch(self, steps: list[float], *, full: bool) -> Vector:
+        low, flat, high, totals = self._low, self._flat, self._high, []
+        total = low + flat + high
+        keep, spread = 1 - self.jump, self.jump / 3
+        for p in steps:
+            new = spread * total
+            low = (keep * low + new) * (1.5 - p)
+            flat = keep * flat + new
+            high = (keep * high + new) * (0.5 + p)
             total = low + flat + high
-            low, flat, high = low / total, flat / total, high / total
-            log += logarithm(total)
-            path.append(log)
-        self._low, self._flat, self._high, self._log = low, flat, high, log
-        return np.array(path)
+            totals.append(total)
+        path = self._log + np.log(totals)
+        if full:  # the capital is kept as a logarithm, before it runs out of the range of floats
+            low, flat, high, self._log = low / total, flat / total, high / total, float(path[-1])
+        self._low, self._flat, self._high, self._t = low, flat, high, self._t + len(steps)
+        return np.asarray(path)
 
     def state(self) -> list[float]:
-        return [self._low, self._flat, self._high, self._log]
+        return [self._low, self._flat, self._high, self._log, self._t]
 
     def restore(self, state: list[float]) -> None:
-        self._low, self._flat, self._high, self._log = state
+        (self._low, self._flat, self._high, self._log), self._t = state[:4], int(state[4])
 
 
 @final
@@ -166,7 +176,7 @@ class PlugInHistogram(Bettor):
     jump: float = share(1e-3)
 
     def restart(self) -> None:
-        self._counts, self._reserve, self._bet, self._log = np.zeros(self.bins), 0.5, 0.5, 0.0
+        self._counts, self._reserve, self._bet, self._log, self._t = np.zeros(self.bins), 0.5, 0.5, 0.0, 0
 
     def update(self, p_values: Vector) -> Vector:
         place = np.minimum((p_values * self.bins).astype(np.intp), self.bins - 1)
@@ -177,26 +187,31 @@ class PlugInHistogram(Bettor):
         weights = before[np.arange(place.size), place] + self.prior
         bets = self.bins * weights / (before.sum(axis=1) + self.bins * self.prior)
         self._counts = counts[-1] if place.size else self._counts
-        return np.array(self._capital(bets.tolist()))
+        length = max(1, int(_DIGITS / math.log10(self.bins)))  # a bet wins up to ``bins`` times its stake
+        return _in_stretches(bets.tolist(), self._t, min(length, _STRETCH), self._stretch)
 
-    def _capital(self, bets: list[float]) -> list[float]:
-        reserve, bet, log = self._reserve, self._bet, self._log
-        keep, spread, logarithm, path = 1 - self.jump, self.jump / 2, math.log, []
+    def _stretch(self, bets: list[float], *, full: bool) -> Vector:
+        reserve, bet, totals = self._reserve, self._bet, []
+        total = reserve + bet
+        keep, spread = 1 - self.jump, self.jump / 2
         for factor in bets:
-            reserve = keep * reserve + spread
-            bet = (keep * bet + spread) * factor
+            new = spread * total
+            reserve = keep * reserve + new
+            bet = (keep * bet + new) * factor
             total = reserve + bet
-            reserve, bet = reserve / total, bet / total
-            log += logarithm(total)
-            path.append(log)
-        self._reserve, self._bet, self._log = reserve, bet, log
-        return path
+            totals.append(total)
+        path = self._log + np.log(totals)
+        if full:  # as in SimpleJumper
+            reserve, bet, self._log = reserve / total, bet / total, float(path[-1])
+        self._reserve, self._bet, self._t = reserve, bet, self._t + len(bets)
+        return np.asarray(path)
 
     def state(self) -> list[float]:
-        return [self._reserve, self._bet, self._log, *self._counts.tolist()]
+        return [self._reserve, self._bet, self._log, self._t, *self._counts.tolist()]
 
     def restore(self, state: list[float]) -> None:
-        (self._reserve, self._bet, self._log), self._counts = state[:3], np.array(state[3:])
+        (self._reserve, self._bet, self._log), self._t = state[:3], int(state[3])
+        self._counts = np.array(state[4:])
 
 
 def default_bettors() -> list[Bettor]:
@@ -206,6 +221,19 @@ def default_bettors() -> list[Bettor]:
     median of 130 points with it and 230 without.
     """
     return [SimpleJumper(), SimpleJumper(jump=1e-4), PowerMixture(), PlugInHistogram()]
+
+
+def _in_stretches(steps: list[float], t: int, length: int, stretch: Callable[..., Vector]) -> Vector:
+    """The path of a bettor in stretches that end at fixed steps of the stream, so that batches change no bit of it.
+
+    Within a stretch the capital is a plain float, which must stay in range for ``length`` steps.
+    """
+    parts, start = [np.empty(0)], 0
+    while start < len(steps):
+        end = min(len(steps), start + length - t % length)
+        parts.append(stretch(steps[start:end], full=(t + end - start) % length == 0))
+        t, start = t + end - start, end
+    return np.concatenate(parts)
 
 
 def log_mean(logs: Vector) -> Vector:

@@ -13,6 +13,7 @@ other through that set, and a martingale on them raises false alarms.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Any, final
 
 import numpy as np
@@ -88,7 +89,8 @@ class RankUrn:
         if values.size <= _FEW:
             return np.array([self._one(int(gap), u) for gap, u in zip(gaps, uniform, strict=True)])
         p_values = np.empty(values.size)
-        size = max(256, int(2 * np.sqrt(self._weights.size)))  # balances the sum over gaps and the pairs in a block
+        # balances the sum over gaps and the pairs in a block
+        size = min(max(256, int(2 * np.sqrt(self._weights.size))), np.iinfo(np.int16).max)
         for start in range(0, values.size, size):
             block = slice(start, start + size)
             p_values[block] = self._many(gaps[block], uniform[block])
@@ -119,9 +121,9 @@ class RankUrn:
         total = int(self._coarse.sum())
         above = (total - np.cumsum(self._weights))[gaps]
         here = self._weights[gaps]
-        earlier = np.tri(gaps.size, k=-1, dtype=bool)
-        above += ((gaps > gaps[:, None]) & earlier).sum(axis=1)
-        here += ((gaps == gaps[:, None]) & earlier).sum(axis=1)
+        earlier_above, earlier_here = _earlier(gaps)
+        above += earlier_above
+        here += earlier_here
         np.add.at(self._weights, gaps, 1)
         np.add.at(self._coarse, gaps // _FINE, 1)
         return np.asarray((above + uniform * here) / (total + np.arange(gaps.size)))
@@ -136,3 +138,27 @@ class RankUrn:
         self.row = as_count(state["row"], "row", least=0)
         self._weights[: self.calibration.size + 1] += np.asarray(state["counts"], dtype=np.int64)
         self._coarse = self._weights.reshape(-1, _FINE).sum(axis=1)
+
+
+def _earlier(gaps: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """How many earlier points of a block lie in a higher gap than each, and how many in the same.
+
+    >>> [counts.tolist() for counts in _earlier(np.array([5, 2, 5, 2, 1]))]
+    [[0, 1, 0, 2, 4], [0, 0, 1, 1, 0]]
+    """
+    places, order = np.arange(gaps.size), np.argsort(gaps, kind="stable")
+    rank = np.empty(gaps.size, dtype=np.int16)  # short numbers are compared faster; a block has few hundred points
+    rank[order] = places
+    above = np.greater(rank, rank[:, None])
+    above &= _triangle(gaps.size)
+    ordered = gaps[order]
+    starts = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    here = np.empty(gaps.size, dtype=np.intp)
+    here[order] = places - np.maximum.accumulate(np.where(starts, places, 0))
+    return np.count_nonzero(above, axis=1), here
+
+
+@lru_cache(maxsize=4)
+def _triangle(size: int) -> NDArray[np.bool_]:
+    """Which of two points came first."""
+    return np.tri(size, k=-1, dtype=bool)

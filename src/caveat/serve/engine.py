@@ -3,7 +3,8 @@
 Requests wait in one queue. A worker takes what waits, up to a few hundred rows, gives the verdicts, commits all of them
 in one transaction and then answers all of them: no request waits for a timer, and a request that comes alone is
 answered alone. BLAS is held to one thread, because threads that each start threads are many times slower. Drift is
-computed afterwards by a thread of its own and never changes an answer.
+computed after the answers, by the worker that has just answered, and never changes one; a thread of its own would fight
+with the workers for the interpreter.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import logging
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,7 +45,8 @@ Arrays = Mapping[str, NDArray[Any]]
 _GROUP_ROWS = 256  # a worker takes no further request once it has so many rows
 _LARGE_ANSWER = 1000  # rows whose text is made in a thread, so that others are answered meanwhile
 _FOLD_SECONDS = 0.1  # between two times that the watch takes in what came since
-_FOLD_ROWS = 512  # that it takes in at a time: the page and the metrics wait no longer than that
+_FOLD_ROWS = 1024  # that it takes in at a time: page, metrics and waiting requests wait no longer than that
+_LATE = 0.5  # seconds after which it is done although the workers have not come to it
 _RETRY_SECONDS = 1.0  # after an error: readiness comes back without a request
 _DAY = 24 * 3600.0
 _log = logging.getLogger("caveat.serve")
@@ -107,6 +110,7 @@ class Engine:
         self._limits = threadpool_limits(1)
         self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._writing = threading.Lock()  # one thread at a time touches the store
+        self._chores, self._next = threading.Lock(), 0.0  # held while somebody looks after the watch; not before
         self._closing = threading.Event()
         count = workers or max(1, (os.cpu_count() or 1) - 1)
         self._workers = [threading.Thread(target=self._work, name=f"verdicts-{i}", daemon=True) for i in range(count)]
@@ -244,6 +248,7 @@ class Engine:
                 answers += self._write(group)
             if answers:
                 answers[0][0].loop.call_soon_threadsafe(_resolve, answers)
+            self._look_after()
 
     def _judge(self, request: _Request) -> Exception | None:
         """Give the verdicts of a request; labels have none."""
@@ -278,23 +283,35 @@ class Engine:
         problem = self._attempt(lambda: counts.append(self.trail.append_labels(labels)))
         return problem or counts[0]
 
-    def _watch(self) -> None:
-        """Let the watch and the page follow the records, and look after the store; at the end keep the state."""
-        trail, wait = self.trail, _FOLD_SECONDS
-        while not self._closing.wait(wait):
-            try:
-                while trail.unfolded:
-                    trail.fold(most=_FOLD_ROWS, snapshot=False)
-            except Exception:  # verdicts are given and recorded all the same
-                _log.exception("the watch cannot take in the records")
-            if trail.wants_snapshot or self.failure:
+    def _look_after(self) -> None:
+        """Let the watch and the page follow the records, if it is time for that, and look after the store."""
+        trail, now = self.trail, time.monotonic()
+        if (now < self._next and trail.unfolded_rows < _FOLD_ROWS) or not self._chores.acquire(blocking=False):
+            return
+        try:
+            if trail.unfolded:
+                trail.fold(most=_FOLD_ROWS, snapshot=False)
+            if trail.wants_snapshot or (self.failure and now >= self._next):
                 with self._writing:
                     self._attempt(trail.recover if self.failure else trail.snapshot)
-            wait = _RETRY_SECONDS if self.failure else _FOLD_SECONDS
+        except Exception:  # verdicts are given and recorded all the same
+            _log.exception("the watch cannot take in the records")
+        finally:
+            pause = _RETRY_SECONDS if self.failure else 0.0 if trail.unfolded else _FOLD_SECONDS
+            self._next = time.monotonic() + pause
+            self._chores.release()
+
+    def _watch(self) -> None:
+        """Do the same while no worker does: all of them wait, or are busy with something large."""
+        while not self._closing.wait(_FOLD_SECONDS):
+            while (not self.depth or time.monotonic() > self._next + _LATE) and not self._closing.is_set():
+                self._look_after()
+                if not self.trail.unfolded:
+                    break
         with self._writing:
-            for step in (trail.fold, trail.snapshot, lambda: trail.note("stop")):
+            for step in (self.trail.fold, self.trail.snapshot, lambda: self.trail.note("stop")):
                 self._attempt(step)
-            trail.store.close()
+            self.trail.store.close()
 
     def _retain(self, days: float) -> None:
         """Look for old records, with a connection of its own, and delete them."""

@@ -38,6 +38,9 @@ class RowIds(Sequence[str]):
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __iter__(self) -> Iterator[str]:
+        return (f"{self._chain}-{row}" for row in self._rows)
+
     @overload
     def __getitem__(self, i: int) -> str: ...
     @overload
