@@ -3,9 +3,10 @@
     python benchmarks/bench_serve.py
     python benchmarks/bench_serve.py --soak 300
 
-D = 512 Mahalanobis guard with 10,000 calibration rows; bodies of 256 rows as npy and of one row as JSON; audit on. The
-floor is the same framework, server and parser with the bare product of the rows and a D x D matrix in place of verdicts
-and audit. One client process with several connections on loopback; service and floor take turns. ``--soak`` asks for a
+D = 512 Mahalanobis guard with 10,000 calibration rows; bodies of 256 rows as npy and of one row as JSON; audit on. Two
+floors do the bare product of the rows with a D x D matrix in place of verdict, drift and audit: *same* is the same
+application (limits, headers, log, metrics, a thread for the product), *bare* is FastAPI alone, in one thread. One client
+process with several connections on loopback; service and floors take turns. ``--soak`` asks for a
 number of seconds without pause and prints errors and the growth of memory.
 """
 
@@ -35,27 +36,46 @@ FEATURES, CLASSES = 512, 10
 CONNECTIONS = 8
 TURNS = 5
 FLOOR = """
+import asyncio, sys
+from concurrent.futures import ThreadPoolExecutor
 import numpy as np, orjson, uvicorn
 from fastapi import FastAPI, Request, Response
 from threadpoolctl import threadpool_limits
 from caveat.serve.bodies import read_arrays
-app = FastAPI()
+from caveat.serve.gate import Body, Gate
+from caveat.serve.metrics import Requests
+from caveat.serve.run import run
+from caveat.serve.settings import Limits
+app, bodies, pool = FastAPI(), Body(Limits()), ThreadPoolExecutor(1)
 square = np.random.default_rng(0).normal(size=(512, 512))
 matrix = {square.dtype: square, np.dtype(np.float32): square.astype(np.float32)}
-@app.post("/v1/verdicts")
-async def product(request: Request) -> Response:
-    body = await request.body()
-    rows = read_arrays(body, request.headers["content-type"], field="features", most=2**25)["features"]
-    product = rows @ matrix[rows.dtype]
-    return Response(orjson.dumps({"n": len(product)}), media_type="application/json")
+def product(body, media_type):
+    rows = read_arrays(body, media_type, field="features", most=2**25)["features"]
+    return orjson.dumps({"n": len(rows @ matrix[rows.dtype])})
+async def bare(request: Request) -> Response:
+    return Response(product(await request.body(), request.headers["content-type"]), media_type="application/json")
+async def same(request: Request) -> Response:
+    body = await bodies.read(request.headers, request.receive)
+    try:
+        loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(pool, product, body, request.headers.get("content-type", ""))
+        return Response(answer, media_type="application/json")
+    finally:
+        bodies.release(len(body))
 threadpool_limits(1)
-server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, http="h11", loop="asyncio"))
-start = server.startup
-async def startup(sockets=None):
-    await start(sockets)
-    print("Serving: http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1], flush=True)
-server.startup = startup
-server.run()
+if sys.argv[1] == "same":
+    app.post("/v1/verdicts")(same)
+    run(Gate(app, key=None, requests=Requests(), local_only=True), port=0,
+        ready=lambda address: print(f"Serving: {address}", flush=True))
+else:
+    app.post("/v1/verdicts")(bare)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, http="h11", loop="asyncio"))
+    start = server.startup
+    async def startup(sockets=None):
+        await start(sockets)
+        print("Serving: http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1], flush=True)
+    server.startup = startup
+    server.run()
 """
 
 
@@ -85,8 +105,9 @@ def started(command: list[str]) -> Iterator[tuple[int, int]]:
 
 
 def request(body: bytes, media_type: str) -> bytes:
-    head = f"POST /v1/verdicts HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    lines = ("POST /v1/verdicts HTTP/1.1", "Host: localhost", f"Content-Type: {media_type}",
+             f"Content-Length: {len(body)}", "", "")  # fmt: skip
+    return "\r\n".join(lines).encode() + body
 
 
 async def ask(port: int, message: bytes, seconds: float, connections: int) -> tuple[list[float], int, float]:
@@ -146,11 +167,12 @@ def main() -> None:
         }
         serve = [sys.executable, "-m", "caveat", "serve", str(folder / "guard"), "--port", "0", "--audit",
                  str(folder / "audit.sqlite"), "--queue", "64"]  # fmt: skip
-        with started(serve) as service, started([sys.executable, "-c", FLOOR]) as floor:
+        floors = {name: [sys.executable, "-c", FLOOR, name] for name in ("same", "bare")}
+        with started(serve) as service, started(floors["same"]) as same, started(floors["bare"]) as bare:
             if options.soak:
                 soak(*service, bodies, options.soak, options.connections)
             else:
-                compare({"service": service, "floor": floor}, bodies, options.seconds, options.connections)
+                compare({"service": service, "same": same, "bare": bare}, bodies, options.seconds, options.connections)
 
 
 def compare(
@@ -174,10 +196,11 @@ def compare(
             rate, cost = statistics.median(rates[name]), 1e3 * statistics.median(costs[name])
             print(f"{n:>3} rows, {kind:<4} {name:<7} {rate:>9,.0f} rows/s, p50 {1e3 * p50:.1f}, "
                   f"p99 {1e3 * p99:.1f} ms; {cost:.2f} ms of processor time a request")  # fmt: skip
-        shares = [a / b for a, b in zip(rates["service"], rates["floor"], strict=True)]
-        dear = [a / b for a, b in zip(costs["floor"], costs["service"], strict=True)]
-        print(f"{n:>3} rows, {kind:<4} {100 * statistics.median(shares):.0f} % of the floor's throughput, "
-              f"{100 * statistics.median(dear):.0f} % by processor time")  # fmt: skip
+        for floor in ("same", "bare"):
+            shares = [a / b for a, b in zip(rates["service"], rates[floor], strict=True)]
+            dear = [a / b for a, b in zip(costs[floor], costs["service"], strict=True)]
+            print(f"{n:>3} rows, {kind:<4} {100 * statistics.median(shares):.0f} % of the throughput of the floor {floor}, "
+                  f"{100 * statistics.median(dear):.0f} % by processor time")  # fmt: skip
 
 
 def soak(port: int, process: int, bodies: dict[tuple[int, str], bytes], seconds: float, connections: int) -> None:
