@@ -123,11 +123,18 @@ class Guard:
         A guard that was calibrated must be calibrated again.
         """
         demand(train, who="Guard.fit", name="train")
-        for score in self._all_scores():
-            if not score.held_out:
-                score.can_fit(train)
-        fit_all([score for score in self._all_scores() if not score.held_out], train)
-        self.splits_ = {"train": _fingerprints(train)}
+        for score in self.learners():
+            score.can_fit(train)
+        fit_all(self.learners(), train)
+        return self.fitted_on(_fingerprints(train), train)
+
+    def learners(self) -> list[Score]:
+        """The scores that ``fit`` fits: all in use but those that learn from calibration rows."""
+        return [score for score in self._all_scores() if not score.held_out]
+
+    def fitted_on(self, fingerprints: Mapping[str, Any], train: Outputs | None = None) -> Self:
+        """Note which rows the scores were fitted on; ``train`` where they are in memory, to be compared with others."""
+        self.splits_ = {"train": dict(fingerprints)}
         self._train = train
         vars(self).pop("promises_", None)  # thresholds of the scores as they were say nothing about the new ones
         return self

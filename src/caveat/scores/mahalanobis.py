@@ -83,6 +83,13 @@ class Mahalanobis(Score):
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassMoments(self.normalize),)
 
+    def all_rows(self) -> str:
+        return (
+            "reads the rows of one class at a time for its class scores (class_rank=0 spares them)"
+            if self.class_rank
+            else ""
+        )
+
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments(self.normalize)]
         moments.demand_every_class("Mahalanobis")
