@@ -264,7 +264,7 @@ class Guard:
         self._demand_calibrated()
         return tuple(self.promises_)
 
-    def __call__(self, outputs: Outputs, *, fdr: float | None = None) -> Verdicts:
+    def __call__(self, outputs: Outputs, *, fdr: float | None = None, cut: float | None = None) -> Verdicts:
         """Verdict on each row.
 
         Parameters
@@ -274,12 +274,18 @@ class Guard:
         fdr
             None: rows at or above the threshold are outliers. A number: the outliers of this batch are selected so
             that at most this share of the selected is expected to be inliers (Benjamini-Hochberg).
+        cut
+            Largest p-value that is selected, with ``fdr``, where these rows are a part of the batch
+            (``RankHistogram.largest_p`` of all parts).
         """
         self._demand_calibrated()
         demand(outputs, who="Guard")
         score = self.statistic_.score(outputs)
         p_values = self._ranks.p_values(score)
-        outlier = score >= self.threshold_ if fdr is None else select_outliers(p_values, fdr)
+        if fdr is None:
+            outlier = score >= self.threshold_
+        else:
+            outlier = select_outliers(p_values, fdr) if cut is None else p_values <= cut
         kind = np.where(outlier, "outlier", "accept").astype("<U7")
         sets = None if self.sets_ is None else self.sets_.predict(outputs)
         doubt = self.confidence_.score(outputs) if "confidence" in self.watched_ else None

@@ -25,7 +25,7 @@ from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scale.fitting import Job, Progress
 from caveat.scale.runner import running
-from caveat.scale.scoring import histogram_of
+from caveat.scale.scoring import rank_histogram
 from caveat.scale.sources import Source
 from caveat.scores import Score
 
@@ -135,6 +135,6 @@ def detection(
         histograms = {}
         for name, source in {"": inlier, **outliers}.items():
             job = Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
-            histograms[name] = histogram_of(job, f"ranks of {name or 'inliers'}", score, reference)
+            histograms[name] = rank_histogram(job, f"ranks of {name or 'inliers'}", score, reference)
     inside = histograms.pop("")
     return {name: detection_bounds(inlier=inside, outlier=part, tpr=tpr) for name, part in histograms.items()}

@@ -21,6 +21,7 @@ from caveat._internal.checks import as_kind, as_level, as_vector, check_known
 from caveat._internal.files import path_errors, replacing_file, temporary_name
 from caveat.conformal import RankHistogram
 from caveat.errors import InputError
+from caveat.guard.statistic import Statistic as Combined
 from caveat.outputs import Outputs
 from caveat.scale.fitting import Job, Progress
 from caveat.scale.rows import pieces
@@ -87,14 +88,16 @@ class Scoring:
 
     source: Source
     first: Outputs
-    score: Score
+    score: Score | Combined
     calibration: Floats | None
     column: Column | None
     keep: bool = True  # values, where there is no file
 
     def __call__(self, start: int, stop: int) -> Filled:
+        scores = self.score.scores if isinstance(self.score, Combined) else (self.score,)
+        needs = {field for score in scores for field in score.needs}
         parts = [self.score.score(piece)
-                 for piece in pieces(self.source, self.first, start, stop, self.score.needs, check=True)]  # fmt: skip
+                 for piece in pieces(self.source, self.first, start, stop, needs, check=True)]  # fmt: skip
         values, histogram = np.concatenate(parts), None
         if self.calibration is not None:
             histogram = RankHistogram.of(calibration=self.calibration, test=values)
@@ -228,7 +231,7 @@ def select_outliers(
             try:
                 _, histogram = _scored(job, "p-values", score, calibration, None, column=held)
                 cut = histogram.largest_p(q, method)
-                _check_rows(job, job.reduce("selecting", Selecting(held, column, cut), operator.add))
+                check_rows(job, job.reduce("selecting", Selecting(held, column, cut), operator.add))
             finally:
                 scratch.unlink(missing_ok=True)
         return read_column(out)
@@ -260,12 +263,13 @@ def can_score(score: Score, first: Outputs) -> None:
     score.score(first)
 
 
-def histogram_of(job: Job, what: str, score: Score, calibration: ArrayLike) -> RankHistogram:
-    """The rank histogram of a source, without the p-values themselves."""
-    can_score(score, job.first)
+def rank_histogram(job: Job, what: str, score: Score | Combined, calibration: ArrayLike) -> RankHistogram:
+    """The rank histogram of a source, without the p-values themselves; of a score, or a guard's combination of some."""
+    for part in score.scores if isinstance(score, Combined) else (score,):
+        can_score(part, job.first)
     held = np.sort(as_vector(calibration, "calibration", allow_infinite=True))
     work = Scoring(job.source, job.first, score, held, None, keep=False)
-    histogram = _check_rows(job, job.reduce(what, work, operator.add)).histogram
+    histogram = check_rows(job, job.reduce(what, work, operator.add)).histogram
     assert histogram is not None
     return histogram
 
@@ -279,7 +283,7 @@ def _scored(
 
     def run(into: Column | None) -> Filled:
         work = Scoring(job.source, job.first, score, held, into)
-        return _check_rows(job, job.reduce(what, work, operator.add))
+        return check_rows(job, job.reduce(what, work, operator.add))
 
     if column is not None:
         column.create()
@@ -292,7 +296,7 @@ def _scored(
     return read_column(out), histogram
 
 
-def _check_rows(job: Job, filled: Filled) -> Filled:
+def check_rows(job: Job, filled: Filled) -> Filled:
     assert filled.rows == job.source.n, "a range was lost"
     return filled
 
