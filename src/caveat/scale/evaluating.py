@@ -143,7 +143,8 @@ def evaluate(
 def _fitted(jobs: Any, scores: Iterable[str | Score] | None) -> tuple[dict[Method, Score], dict[Method, str]]:
     """The chosen scores, those that learn from training rows fitted, and why the others are left out."""
     shapes: Parts = _mapped(jobs, lambda job: job.rows(job.first.n_classes))
-    chosen, left = choose_scores(shapes, scores)
+    held = shapes.calibration or shapes.inlier  # without calibration rows, a half of the inliers takes their place
+    chosen, left = choose_scores(replace(shapes, calibration=held), scores)
     able = {method: score.without_class_scores() for method, score in chosen.items()}
     if scores is None:
         reasons = {method: score.all_rows() for method, score in able.items() if not score.held_out}

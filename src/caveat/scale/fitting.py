@@ -105,8 +105,8 @@ def fit(
     Parameters
     ----------
     score
-        A score, a name of the catalogue, several of them, or a guard. A score given by name is made without what only
-        its class scores need.
+        A score, a name of the catalogue, several of them, or a guard. Scores given by name and those of a guard are
+        spared what only their class scores need.
     source
         Path of a folder, Parquet or Zarr, or what ``open_source`` gave.
     client
@@ -134,7 +134,9 @@ def fit(
     guard = score if isinstance(score, Guard) else None
     single = isinstance(score, (str, Score))
     if guard is not None:
-        scores = [part for part in guard.learners() if part.fits_on]
+        guard.scores_ = tuple(part.without_class_scores() for part in guard.scores_)  # a guard reads none
+        guard.confidence_ = guard.confidence_.without_class_scores()
+        scores = guard.learners()
     else:
         scores = [score] if isinstance(score, Score) else [_made(part) for part in as_list(score, "score")]  # type: ignore[arg-type]
     with running(client) as runner:
