@@ -25,7 +25,6 @@ from caveat.outputs.outputs import LAYER, _with_sources
 
 __all__ = ["OutputsSource", "Source", "open_source", "sample"]
 
-AnySource = "Source | Outputs | str | os.PathLike[str]"
 _PATCH = 64  # neighboring rows that a sample reads together
 
 
@@ -151,14 +150,15 @@ def sample(
     rows_from = open_source(source)
     rows = min(as_count(rows, "rows"), rows_from.n)
     starts = np.arange(0, rows_from.n, _PATCH)
-    drawn = np.sort(stream(seed, "sample of a source").permutation(starts.size)[: -(-rows // _PATCH) + 1])
-    parts, left = [], rows
-    for start in starts[drawn].tolist():
+    drawn: list[tuple[int, int]] = []
+    left = rows
+    for start in stream(seed, "sample of a source").permutation(starts).tolist():
         stop = min(start + _PATCH, rows_from.n, start + left)
-        if stop > start:
-            parts.append(rows_from.read(start, stop, fields))
-            left -= stop - start
-    return joined(parts)
+        drawn.append((start, stop))
+        left -= stop - start
+        if not left:
+            break
+    return joined([rows_from.read(start, stop, fields) for start, stop in sorted(drawn)])
 
 
 def joined(parts: list[Outputs]) -> Outputs:
