@@ -84,7 +84,8 @@ def main() -> None:
     print(json.dumps({"gigabytes": apparent, "on_disk": taken, "limit": options.limit} | result))
     print(
         f"{apparent:.1f} GB ({taken:.2f} on disk) under {options.limit} GB of address space: fit "
-        f"{result['fit_seconds']:.0f} s, score {result['score_seconds']:.0f} s, peak {result['peak_bytes'] / 1e6:.0f} MB"
+        f"{result['fit_seconds']:.0f} s, score {result['score_seconds']:.0f} s, "
+        f"peak {result['peak_bytes'] / 1e6:.0f} MB"
     )
 
 

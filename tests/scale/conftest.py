@@ -2,23 +2,72 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import caveat
 from caveat import Outputs
 
 
+class TwoWorkers:
+    """Worker processes without a nanny, one thread each, at a scheduler on the loopback address."""
+
+    def __init__(self, address, folder):
+        self.address, self.folder, self.processes = address, folder, []
+
+    def fill(self, client):
+        """Start what is missing of two, and wait for it."""
+        self.processes = [process for process in self.processes if process.poll() is None]
+        path = os.pathsep.join([str(Path(caveat.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", self.address, "--no-nanny", "--nthreads", "1",
+                   "--no-dashboard", "--local-directory", str(self.folder)]  # fmt: skip
+        while len(self.processes) < 2:
+            self.processes.append(
+                subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL)
+            )  # fmt: skip
+        client.wait_for_workers(2, timeout=60)
+
+    def kill_one(self):
+        self.processes[0].kill()  # kill -9
+
+    def stop(self):
+        for process in self.processes:
+            process.kill()
+            process.wait(timeout=10)
+
+
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
+def cluster(tmp_path_factory):
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, protocol="tcp", host="127.0.0.1", dashboard_address=None,
-            silence_logs=50, local_directory=str(tmp_path_factory.mktemp("dask")),
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as one,
-    ):  # fmt: skip
-        yield one
+            n_workers=0, protocol="tcp", host="127.0.0.1", dashboard_address=None, silence_logs=50
+        ) as scheduler,
+        distributed.Client(scheduler, set_as_default=False) as client,
+    ):
+        workers = TwoWorkers(scheduler.scheduler_address, tmp_path_factory.mktemp("dask"))
+        try:
+            yield client, workers
+        finally:
+            workers.stop()
+
+
+@pytest.fixture
+def workers(cluster):
+    client, workers = cluster
+    workers.fill(client)
+    return workers
+
+
+@pytest.fixture
+def client(cluster, workers):
+    return cluster[0]
 
 
 @pytest.fixture
