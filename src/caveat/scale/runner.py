@@ -23,6 +23,7 @@ __all__ = ["DaskRunner", "Runner", "Tell", "ThreadRunner", "compute", "running"]
 T = TypeVar("T")
 Work = Callable[[int, int], T]
 Tell = Callable[[int, int], None]  # ranges done, and how many there are
+_AHEAD = 8  # ranges under way per worker thread: the next one is there when one is done
 
 
 @runtime_checkable
@@ -69,7 +70,7 @@ class DaskRunner:
 
     def reduce(self, work: Work[T], ranges: Sequence[Range], merge: Callable[[T, T], T], tell: Tell) -> T:
         dask, client, token = dask_distributed(), self.client, uuid.uuid4().hex
-        ahead = 2 * check_workers(client, str(getattr(client.scheduler, "address", "this address"))) + 2
+        ahead = _AHEAD * check_workers(client, str(getattr(client.scheduler, "address", "this address")))
         # A task, not scattered data: what a dead worker held can be made again.
         shared = client.submit(_itself, work, key=f"caveat-work-{token}")
         merges = iter(range(len(ranges)))
