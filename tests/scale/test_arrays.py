@@ -63,6 +63,8 @@ def test_a_bad_value_is_reported_with_its_place(tmp_path):
         ({"features": np.asfortranarray(np.ones((3, 2)))}, "Fortran order"),
         ({"features": np.ones((3, 2)), "labels": np.zeros(4, dtype=int)}, "same number of rows"),
         ({"other": np.ones(3)}, "none of the arrays"),
+        ({"features": np.ones((0, 2))}, "at least one sample"),
+        ({"features": np.array(3.0)}, "at least one sample"),
         ({"features": np.ones((3, 2)), "head_bias": np.ones(2)}, "head_bias but no head_weight"),
     ],
 )
@@ -85,6 +87,25 @@ def test_a_file_that_is_cut_off_or_pickled_is_said(tmp_path):
     path.write_bytes(b"nothing")
     with pytest.raises(InputError, match="damaged or not an .npy file"):
         NpyFile.of(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"labels": np.array([0.0] * 20 + [0.5])}, "whole class numbers"),
+        ({"labels": np.array([0] * 20 + [7]), "logits": np.ones((21, 3))}, "between 0 and 2"),
+        ({"probs": np.array([[0.5, 0.5]] * 20 + [[0.9, 0.9]])}, "sum to 1"),
+        ({"mc_logits": np.array([[[1.0]] * 20 + [[np.nan]]] * 2)}, "mc_logits has NaN"),
+        ({"layer.a": np.array([[1.0]] * 20 + [[np.inf]])}, "infinite value"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_every_check_of_outputs_is_made_on_later_ranges_too(tmp_path, content, words):
+    for key, array in content.items():
+        np.save(tmp_path / f"{key}.npy", array)
+    assert open_source(tmp_path).read(0, 5).n == 5
+    with pytest.raises(InputError, match=words):
+        open_source(tmp_path).read(10, 21)
 
 
 def test_several_passes_are_cut_along_their_second_axis(tmp_path):

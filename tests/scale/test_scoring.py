@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from caveat import InputError, NotFittedError, Outputs, conformal
 from caveat.scale import fit, p_values, score, select_outliers
@@ -88,3 +91,10 @@ def test_writing_a_slice_twice_changes_nothing(tmp_path):
     for start, stop in ((4, 10), (0, 4), (2, 6), (0, 4)):
         column.write(start, rows[start:stop])
     np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), rows)
+
+
+def test_scoring_in_threads_leaves_the_filters_of_warnings_as_they_were(train):
+    before = list(warnings.filters)
+    with threadpool_limits(4, user_api="blas"):
+        score(Energy(), train, rows_per_task=2)
+    assert warnings.filters == before

@@ -157,7 +157,10 @@ def _head(arrays: Mapping[str, NDArray[Any]], path: Path) -> Head | None:
 def _rows_of(shapes: Mapping[str, tuple[int, ...]], path: Path) -> int:
     if not shapes:
         raise InputError(f"{path} holds none of the arrays {', '.join(FIELDS)}. Rename its arrays.")
+    short = [key for key, shape in shapes.items() if len(shape) <= SAMPLE_AXIS.get(key, 0) or 0 in shape]
+    if short:
+        raise InputError(f"{path}: {short[0]} must hold at least one sample, got shape {shapes[short[0]]}.")
     try:
         return check_same("number of rows", **{key: shape[SAMPLE_AXIS.get(key, 0)] for key, shape in shapes.items()})
-    except (InputError, IndexError) as error:
+    except InputError as error:
         raise InputError(f"{path}: {error}") from None

@@ -7,7 +7,6 @@ read, so a file that does not fit into memory needs no walk of its own for that.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,12 @@ from typing import Any, Protocol, final, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.checks import as_count, as_kind
+from caveat._internal.checks import as_count, as_kind, as_labels, check_finite, check_probabilities
 from caveat._internal.files import is_folder
 from caveat._internal.streams import stream
-from caveat.errors import CaveatWarning, InputError
+from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
-from caveat.outputs.outputs import LAYER, _with_sources
+from caveat.outputs.outputs import LAYER, SAMPLE_AXIS, _agree_on_classes, _with_sources
 
 __all__ = ["OutputsSource", "Source", "open_source", "sample"]
 
@@ -116,12 +115,26 @@ def made_outputs(
     layers = {key.removeprefix(LAYER): array for key, array in arrays.items() if key.startswith(LAYER)}
     plain: dict[str, Any] = {key: array for key, array in arrays.items() if not key.startswith(LAYER)}
     try:
-        with warnings.catch_warnings():  # whether logits look like probabilities is said once, of the first rows
-            if start:
-                warnings.simplefilter("ignore", CaveatWarning)
-            return Outputs(**plain, head=head, layers=layers, check=check)
+        if start:  # that logits look like probabilities is said once, of the first rows
+            made = Outputs(**plain, head=head, layers=layers, check=False)
+            if check:
+                _check_values(arrays, head)
+            return made
+        return Outputs(**plain, head=head, layers=layers, check=check)
     except InputError as error:
         raise InputError(f"{where}, rows counted from {start}: {error}") from None
+
+
+def _check_values(arrays: Mapping[str, NDArray[Any]], head: Head | None) -> None:
+    """The checks of ``Outputs`` on values, without its warning. Filters of warnings belong to all threads at once."""
+    for key, array in arrays.items():
+        if key == "labels":
+            as_labels(array, key, n_classes=_agree_on_classes(arrays, head))
+            continue
+        for part in array if SAMPLE_AXIS.get(key) else (array,):
+            check_finite(part, key)
+        if key in ("probs", "ease_probs"):
+            check_probabilities(array, key)
 
 
 def sample(
@@ -163,8 +176,6 @@ def sample(
 
 def joined(parts: list[Outputs]) -> Outputs:
     """The rows of several ``Outputs`` of one model, one after the other."""
-    from caveat.outputs.outputs import SAMPLE_AXIS
-
     arrays = [part.arrays() for part in parts]
     keys = [key for key in arrays[0] if not key.startswith("head_")]
     whole = {key: np.concatenate([a[key] for a in arrays], axis=SAMPLE_AXIS.get(key, 0)) for key in keys}
