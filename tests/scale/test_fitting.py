@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import copy
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,23 @@ def plain(name):
 def test_every_score_is_fitted_by_ranges_but_those_that_say_why():
     learners = {name for name, entry in ENTRIES.items() if entry.fits_on}
     assert learners - set(BY_RANGES) == ALL_ROWS
+
+
+def test_the_table_of_the_page_is_that_of_the_code():
+    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    rows = dict(
+        re.findall(r"^\| (nothing to fit|one walk over the rows|two walks|all rows at once) \| (.*) \|$", page, re.M)
+    )
+    for title, phrase in (
+        ("nothing to fit", "none"),
+        ("one walk over the rows", "one walk"),
+        ("two walks", "two walks"),
+    ):
+        listed = {name.strip() for name in rows[title].split(",")}
+        if "mc_*" in listed:
+            listed = listed - {"mc_*"} | {name for name in ENTRIES if name.startswith("mc_")}
+        assert listed == {name for name in ENTRIES if walks(plain(name)) == phrase}
+    assert all(name in rows["all rows at once"] for name in ALL_ROWS)
 
 
 @pytest.mark.parametrize("name", BY_RANGES)
