@@ -5,8 +5,8 @@
 
 D = 512 Mahalanobis guard with 10,000 calibration rows; bodies of 256 rows as npy and of one row as JSON; audit on. Two
 floors do the bare product of the rows with a D x D matrix in place of verdict, drift and audit: *same* is the same
-application (limits, headers, log, metrics, a thread for the product), *bare* is FastAPI alone, in one thread. One client
-process with several connections on loopback; service and floors take turns. ``--soak`` asks for a
+application (limits, headers, log, metrics, a thread for the product), *bare* is FastAPI alone, in one thread. One
+client process with several connections on loopback; service and floors take turns. ``--soak`` asks for a
 number of seconds without pause and prints errors and the growth of memory.
 """
 
@@ -199,7 +199,7 @@ def compare(
         for floor in ("same", "bare"):
             shares = [a / b for a, b in zip(rates["service"], rates[floor], strict=True)]
             dear = [a / b for a, b in zip(costs[floor], costs["service"], strict=True)]
-            print(f"{n:>3} rows, {kind:<4} {100 * statistics.median(shares):.0f} % of the throughput of the floor {floor}, "
+            print(f"{n:>3} rows, {kind:<4} {100 * statistics.median(shares):.0f} % of the throughput of {floor}, "
                   f"{100 * statistics.median(dear):.0f} % by processor time")  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import caveat
-from caveat import Head, Outputs, conformal, geometry, metrics, robust, scores, stats
+from caveat import Head, Outputs, conformal, geometry, metrics, robust, scale, scores, stats
 from caveat.conformal import idealised
 from caveat.results import Intervals, PredictionSets
 from caveat.scores.cof import COF
@@ -728,3 +728,40 @@ ELSEWHERE = {  # why there is nothing to fuzz here
     "scores.detectors": "takes no argument",
     "scores.load": "reads a folder; damaged files are tested with the files",
 }
+
+# -- scale ------------------------------------------------------------------------------------------------------------
+
+_HELD = scores.Energy().score(TRAIN)
+
+
+def _fitted_by_ranges(*, train: Any, outputs: Any, rows_per_task: Any) -> Any:
+    return scale.fit("mahalanobis", train, rows_per_task=rows_per_task).score(outputs)
+
+
+def _by_ranges(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*, outputs: Any, **options: Any) -> Any:
+        result = function(scores.Energy(), outputs, **options)
+        return result.values if isinstance(result, scale.PValues) else result
+
+    return run
+
+
+def _bounds(*, inlier: Any, outlier: Any, reference: Any, tpr: Any) -> Any:
+    parts = {name: conformal.RankHistogram.of(calibration=reference, test=part) for name, part in
+             (("inlier", inlier), ("outlier", outlier))}  # fmt: skip
+    return tuple(vars(scale.detection_bounds(**parts, tpr=tpr)).values())
+
+
+_add("scale.fit", _fitted_by_ranges, arguments={"train": TRAIN, "outputs": TEST, "rows_per_task": 10},
+     fields={"train": ("features", "labels"), "outputs": ("features",)})  # fmt: skip
+for _name, _options in (
+    ("score", {}),
+    ("p_values", {"calibration": _HELD}),
+    ("select_outliers", {"calibration": _HELD, "q": 0.1, "method": "bh"}),
+):
+    _add(f"scale.{_name}", _by_ranges(getattr(scale, _name)), fields={"outputs": ("logits",)},
+         arguments={"outputs": TEST, "rows_per_task": 10, **_options})  # fmt: skip
+_add("scale.detection_bounds", _bounds,
+     arguments={"inlier": INLIER, "outlier": OUTLIER, "reference": SECOND_INLIER, "tpr": 0.95})  # fmt: skip
+_add("scale.sample", lambda *, outputs, rows, seed: scale.sample(outputs, rows, seed=seed).logits,
+     arguments={"outputs": TEST, "rows": 10, "seed": 0}, fields={"outputs": ("logits",)})  # fmt: skip

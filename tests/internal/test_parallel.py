@@ -7,7 +7,13 @@ import threading
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from caveat._internal.parallel import _one_blas_thread, map_in_threads, map_parts_in_threads
+from caveat._internal.parallel import (
+    _one_blas_thread,
+    map_in_threads,
+    map_parts_in_threads,
+    single_thread,
+    stream_in_threads,
+)
 
 
 def blas_threads():
@@ -87,3 +93,23 @@ def test_inside_a_thread_of_ours_there_is_one_thread():
         assert all(len(used) == 1 for used in inner)
         assert threading.get_ident() not in set().union(*inner)
         assert threads_used(0) != {threading.get_ident()}  # and outside there are several again
+
+
+def test_results_are_streamed_in_order_and_few_are_made_ahead():
+    made = []
+
+    def parts(workers):
+        for i in range(50):
+            made.append(i)
+            yield i
+
+    stream = stream_in_threads(lambda i: -i, parts)
+    assert next(stream) == 0
+    assert len(made) < 20
+    assert list(stream) == [-i for i in range(1, 50)]
+
+
+def test_inside_single_thread_work_stays_in_this_thread():
+    with single_thread():
+        here = map_parts_in_threads(lambda _: threading.get_ident(), lambda workers: range(workers + 3))
+    assert set(here) == {threading.get_ident()}

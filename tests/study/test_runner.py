@@ -138,7 +138,7 @@ def test_a_dask_cluster_gives_the_same_table_as_one(score_study, tmp_path):
 
 def test_no_dask_scheduler_is_one_sentence(task_study, tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("caveat.study.runner._DASK_PATIENCE", 0.3)
+    monkeypatch.setattr("caveat._internal.cluster._PATIENCE", 0.3)
     with pytest.raises(InputError, match=r"there is no Dask scheduler at tcp://127\.0\.0\.1:9"):
         run(task_study(), store=tmp_path / "runs", scheduler="tcp://127.0.0.1:9")
 

@@ -42,13 +42,32 @@ def map_parts_in_threads(function: Callable[[T], R], parts: Callable[[int], Iter
     >>> map_parts_in_threads(sum, lambda workers: ([i] * 2 for i in range(3)))
     [0, 2, 4]
     """
+    return list(stream_in_threads(function, parts))
+
+
+def stream_in_threads(function: Callable[[T], R], parts: Callable[[int], Iterable[T]]) -> Iterator[R]:
+    """What ``map_parts_in_threads`` gives, one result after the other, so that few are held at a time."""
     if getattr(_this_thread, "is_ours", False):
-        return [function(part) for part in parts(1)]
+        yield from map(function, parts(1))
+        return
     with _one_blas_thread() as workers:
         if workers == 1:
-            return [function(part) for part in parts(1)]
+            yield from map(function, parts(1))
+            return
         with ThreadPoolExecutor(workers, initializer=setattr, initargs=(_this_thread, "is_ours", True)) as pool:
-            return list(_in_order(pool, function, parts(workers), at_once=workers + 1))
+            yield from _in_order(pool, function, parts(workers), at_once=workers + 1)
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """One thread and one BLAS thread: blocks, and with them the last bits of a result, depend on the data alone."""
+    before = getattr(_this_thread, "is_ours", False)
+    with _one_blas_thread():
+        _this_thread.is_ours = True
+        try:
+            yield
+        finally:
+            _this_thread.is_ours = before
 
 
 def _in_order(pool: ThreadPoolExecutor, function: Callable[[T], R], parts: Iterable[T], at_once: int) -> Iterator[R]:

@@ -11,11 +11,18 @@ from caveat.cli._console import progress_bar
 from caveat.errors import InputError
 
 if TYPE_CHECKING:
+    from caveat.cli._scale import Workplace
     from caveat.guard import Guard
 
 
 def fitted_guard(
-    scores: Sequence[str], *, calibration: Path, train: Path | None, seed: int = 0, **settings: Any
+    scores: Sequence[str],
+    *,
+    calibration: Path,
+    train: Path | None,
+    seed: int = 0,
+    place: Workplace | None = None,
+    **settings: Any,
 ) -> Guard:
     """A calibrated guard from files; a score that learns from training rows asks for ``--train``."""
     from caveat.guard import Guard
@@ -29,7 +36,11 @@ def fitted_guard(
     with progress_bar() as tell:
         tell("reading the files", 0, 3)
         held = Outputs.load(calibration)
-        if train is not None:
+        if train is not None and place is not None and place.by_ranges:
+            from caveat import scale
+
+            scale.fit(guard, train, client=place.client, progress=tell)
+        elif train is not None:
             rows = Outputs.load(train)
             tell("fitting", 1, 3)
             guard.fit(rows)

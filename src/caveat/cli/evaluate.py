@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from caveat.cli._console import progress_bar, say
 from caveat.cli._named import check_folder, named_paths
+from caveat.cli._scale import Scheduler, Workers, Workplace
 from caveat.errors import InputError
+
+if TYPE_CHECKING:
+    from caveat.evaluation import Evaluation
 
 __all__ = ["evaluate"]
 
@@ -37,6 +43,8 @@ def evaluate(
     alpha: Annotated[float, typer.Option(help="Allowed share of prediction sets without the true class.")] = 0.1,
     delta: Annotated[float, typer.Option(help="Allowed failure of each promise and interval.")] = 0.05,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split into halves and of the bootstrap.")] = 0,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
     json: Annotated[str | None, typer.Option(help="Write the decision as JSON to this file, or to stdout: -.")] = None,
     explain: Annotated[
         Path | None, typer.Option(help="Print what this file holds and which scores it allows, and stop.")
@@ -58,20 +66,20 @@ def evaluate(
     if test is None:
         raise InputError("caveat evaluate needs --test. Try: caveat evaluate --train t.npz --test v.npz.")
     from caveat.cli import _results
-    from caveat.evaluation import evaluate as run
-    from caveat.outputs import Outputs
 
     check_folder(out)
-    paths = named_paths(outlier or [], what="outlier")
+    paths, others = named_paths(outlier or [], what="outlier"), named_paths(confirm or [], what="confirm")
     regimes = _regimes(regime or [], list(paths))
+    place = Workplace.of(scheduler, workers, [test, train, calibration, *paths.values(), *others.values()])
+    read, run = _evaluation(place)
     with progress_bar() as tell:
         tell("reading the files", 0, 1)
         evaluation = run(
-            inlier=Outputs.load(test),
-            outliers={name: Outputs.load(path) for name, path in paths.items()},
-            train=None if train is None else Outputs.load(train),
-            calibration=None if calibration is None else Outputs.load(calibration),
-            confirm={name: Outputs.load(path) for name, path in named_paths(confirm or [], what="confirm").items()},
+            inlier=read(test),
+            outliers={name: read(path) for name, path in paths.items()},
+            train=None if train is None else read(train),
+            calibration=None if calibration is None else read(calibration),
+            confirm={name: read(path) for name, path in others.items()},
             scores=None if scores is None else [name.strip() for name in scores.split(",")],
             false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, seed=seed, regimes=regimes, title=title,
             progress=tell,
@@ -84,6 +92,19 @@ def evaluate(
     _results.show(evaluation)
     say(f"Table:  {table}")
     say(f"Report: {report}")
+
+
+def _evaluation(place: Workplace) -> tuple[Callable[[Path], Any], Callable[..., Evaluation]]:
+    """How a file is read, and what evaluates it."""
+    if place.by_ranges:
+        from caveat.scale import evaluate as by_ranges
+        from caveat.scale import open_source
+
+        return open_source, partial(by_ranges, client=place.client)
+    from caveat.evaluation import evaluate as in_memory
+    from caveat.outputs import Outputs
+
+    return Outputs.load, in_memory
 
 
 def _regimes(items: list[str], outliers: list[str]) -> dict[str, str]:

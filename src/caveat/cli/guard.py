@@ -13,6 +13,7 @@ from caveat.cli._console import help_of, progress_bar, say, show_table
 from caveat.cli._guards import fitted_guard, rules
 from caveat.cli._json import json_text
 from caveat.cli._named import check_folder
+from caveat.cli._scale import Scheduler, Workers, Workplace
 from caveat.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def fit(
         str, typer.Option(help="How several scores become one: fisher (mean of -log p) or min (smallest p).")
     ] = "fisher",
     seed: Annotated[int, typer.Option(min=0, help="Splits the calibration rows where scores are combined.")] = 0,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
 ) -> None:
     """Fit and calibrate a guard on files, and save it.
 
@@ -59,7 +62,8 @@ def fit(
         raise InputError("a guard needs calibration rows. Give them: --calibration calibration.npz.")
     check_folder(out)
     made = fitted_guard(
-        score or ["energy"], calibration=calibration, train=train, seed=seed, sets=None if sets == "none" else sets,
+        score or ["energy"], calibration=calibration, train=train, seed=seed,
+        place=Workplace.of(scheduler, workers, [train]), sets=None if sets == "none" else sets,
         false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, confidence=confidence, combine=combine,
     )  # fmt: skip
     made.save(out)
@@ -100,12 +104,21 @@ def predict(
         float | None,
         typer.Option(help="Select the outliers of this batch at this false discovery rate, not by the threshold."),
     ] = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
 ) -> None:
-    """Give a verdict on each row: accept, abstain or outlier, with p-values, prediction set and reason."""
+    """Give a verdict on each row: accept, abstain or outlier, with p-values, prediction set and reason.
+
+    Read by row ranges (--scheduler, --workers, Parquet, Zarr), --out is a folder of .npy columns.
+    """
     from caveat.guard import Guard
     from caveat.guard.verdicts import KINDS
     from caveat.outputs import Outputs
 
+    place = Workplace.of(scheduler, workers, [outputs])
+    if place.by_ranges:
+        _predict_by_ranges(Guard.load(folder), outputs, out, fdr, place)
+        return
     if out is not None and out.suffix not in _FORMATS:
         raise InputError(f"--out must end in {', '.join(_FORMATS)}, got {out.name}.")
     with progress_bar() as tell:
@@ -130,6 +143,17 @@ def predict(
     show_table(("row", "verdict", "p-value", "reason"), lines, right=("row", "p-value"), unbroken=("verdict",))
     if rows.n > _SHOWN:
         say(f"The first {_SHOWN} rows; all of them: --out verdicts.csv.")
+
+
+def _predict_by_ranges(made: Guard, outputs: Path, out: Path | None, fdr: float | None, place: Workplace) -> None:
+    from caveat.scale import predict as predict_source
+
+    if out is None or out.suffix in _FORMATS:
+        raise InputError("by row ranges verdicts are written as a folder of .npy columns. Name one: --out verdicts.")
+    with progress_bar() as tell:
+        result = predict_source(made, outputs, out=out, fdr=fdr, client=place.client, progress=tell)
+    say(f"{result.n:,} rows: {', '.join(f'{n:,} {kind}' for kind, n in result.counts.items())}.")
+    say(f"Verdicts: {out}")
 
 
 def check(

@@ -236,17 +236,28 @@ def evaluate(
     started = time.perf_counter()
     settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
     false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
-    if regime:
-        check_known(regime, set((regimes or {}).values()), "regime of the outlier sets")
+    check_regime(regime, regimes)
     sources = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
     sources.check()
     parts = sources.with_calibration(seed)
     chosen, left = choose_scores(parts, scores)
-    block, steps = Block("model", seed), 2 + len(chosen)
     tell = progress or (lambda what, done, total: None)
-    tell("fitting scores", 0, steps)
+    tell("fitting scores", 0, 2 + len(chosen))
     able = {method: score.without_class_scores() for method, score in chosen.items()}
     fit(able.values(), parts, seed)
+    return evaluate_fitted(
+        parts, able, left, settings, false_alarm=false_alarm, risk=risk, regimes=regimes, regime=regime, title=title,
+        tell=tell, started=started,
+    )  # fmt: skip
+
+
+def evaluate_fitted(
+    parts: Parts, able: Mapping[Method, Score], left: Mapping[Method, str], settings: Settings, *, false_alarm: float,
+    risk: float, regimes: Mapping[str, str] | None, regime: str, title: str, tell: Progress, started: float,
+) -> Evaluation:  # fmt: skip
+    """The second half of ``evaluate``: measure scores that are fitted, rank them, and decide."""
+    seed = settings.seed
+    block, steps = Block("model", seed), 2 + len(able)
     tell("measuring the model", 1, steps)
     ranked: dict[tuple[str, str], Ranked] = {}
     records: list[Record] = [*measure_model(parts, block, settings)]
@@ -255,10 +266,17 @@ def evaluate(
         records += measure_score(score, method, parts, block, settings, ranked)
     records += [Left(block, method, reason) for method, reason in left.items()]
     named = tuple(_with_regime(record, regimes or {}) for record in records)
-    assessment = assess(named, false_alarm=false_alarm, risk=risk, delta=delta, seed=seed, regime=regime, ranked=ranked)
+    assessment = assess(named, false_alarm=false_alarm, risk=risk, delta=settings.delta, seed=seed, regime=regime,
+                        ranked=ranked)  # fmt: skip
     return Evaluation(
         title, named, assessment, settings, false_alarm, risk, parts.split, time.perf_counter() - started, versions()
     )
+
+
+def check_regime(regime: str, regimes: Mapping[str, str] | None) -> None:
+    """Raise InputError for a regime that no outlier set has."""
+    if regime:
+        check_known(regime, set((regimes or {}).values()), "regime of the outlier sets")
 
 
 def _with_regime(record: Record, regimes: Mapping[str, str]) -> Record:

@@ -123,14 +123,21 @@ class Guard:
         A guard that was calibrated must be calibrated again.
         """
         demand(train, who="Guard.fit", name="train")
-        for score in self._all_scores():
-            if not score.held_out:
-                score.can_fit(train)
+        for score in self.learners():
+            score.can_fit(train)
         self.scores_ = tuple(score.without_class_scores() for score in self.scores_)  # sets come from probabilities
         if self.risk is not None:
             self.confidence_ = self.confidence_.without_class_scores()
-        fit_all([score for score in self._all_scores() if not score.held_out], train)
-        self.splits_ = {"train": _fingerprints(train)}
+        fit_all(self.learners(), train)
+        return self.fitted_on(_fingerprints(train), train)
+
+    def learners(self) -> list[Score]:
+        """The scores that ``fit`` fits: all in use but those that learn from calibration rows."""
+        return [score for score in self._all_scores() if not score.held_out]
+
+    def fitted_on(self, fingerprints: Mapping[str, Any], train: Outputs | None = None) -> Self:
+        """Note which rows the scores were fitted on; ``train`` where they are in memory, to be compared with others."""
+        self.splits_ = {"train": dict(fingerprints)}
         self._train = train
         vars(self).pop("promises_", None)  # thresholds of the scores as they were say nothing about the new ones
         return self
@@ -260,7 +267,7 @@ class Guard:
         self._demand_calibrated()
         return tuple(self.promises_)
 
-    def __call__(self, outputs: Outputs, *, fdr: float | None = None) -> Verdicts:
+    def __call__(self, outputs: Outputs, *, fdr: float | None = None, cut: float | None = None) -> Verdicts:
         """Verdict on each row.
 
         Parameters
@@ -270,6 +277,9 @@ class Guard:
         fdr
             None: rows at or above the threshold are outliers. A number: the outliers of this batch are selected so
             that at most this share of the selected is expected to be inliers (Benjamini-Hochberg).
+        cut
+            Largest p-value that is selected, with ``fdr``, where these rows are a part of the batch
+            (``RankHistogram.largest_p`` of all parts).
         """
         self._demand_calibrated()
         demand(outputs, who="Guard")
@@ -277,11 +287,13 @@ class Guard:
             score=self.statistic_.score(outputs),
             doubt=self.confidence_.score(outputs) if "confidence" in self.watched_ else None,
             sets=None if self.sets_ is None else self.sets_.predict(outputs), predictions=outputs.predictions, fdr=fdr,
+            cut=cut,
         )  # fmt: skip
 
     def decide(
         self, *, score: NDArray[np.float64], doubt: NDArray[np.float64] | None = None,
         sets: PredictionSets | None = None, predictions: NDArray[np.intp] | None = None, fdr: float | None = None,
+        cut: float | None = None,
     ) -> Verdicts:  # fmt: skip
         """Verdicts from what was computed of each row: p-values and the three gates alone.
 
@@ -295,12 +307,15 @@ class Guard:
             Prediction sets; None where the guard has none.
         predictions
             Predicted classes, shape (n,).
-        fdr
+        fdr, cut
             As in a call of the guard.
         """
         self._demand_calibrated()
         p_values = self._ranks.p_values(score)
-        outlier = score >= self.threshold_ if fdr is None else select_outliers(p_values, fdr)
+        if fdr is None:
+            outlier = score >= self.threshold_
+        else:
+            outlier = select_outliers(p_values, fdr) if cut is None else p_values <= cut
         kind = np.where(outlier, "outlier", "accept").astype("<U7")
         abstain = np.zeros(score.size, dtype=np.bool_)
         if self.accept_below_ is not None and doubt is not None:

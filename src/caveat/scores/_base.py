@@ -61,6 +61,10 @@ class Score(ABC):
         """The same score, spared what it learns for ``class_scores`` alone; not fitted."""
         return self
 
+    def all_rows(self) -> str:
+        """What ``fit`` does with all training rows at once, as a phrase; empty if statistics of row ranges suffice."""
+        return ""
+
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
         """Score of each sample, shape (n,). The larger, the stranger."""
         self._can_score(outputs)

@@ -124,6 +124,9 @@ class KNN(Score):
     def least_rows(self) -> int:
         return self.k
 
+    def all_rows(self) -> str:
+        return "keeps the training rows as its bank"
+
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         as_count(self.k, "k", most=train.n)
         self.bank_ = train.features
@@ -272,6 +275,9 @@ class NNGuide(Score):
     @property
     def least_rows(self) -> int:
         return self.k
+
+    def all_rows(self) -> str:
+        return "draws single training rows into its bank"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         as_count(self.k, "k", most=train.n)

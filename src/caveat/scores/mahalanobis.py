@@ -91,6 +91,13 @@ class Mahalanobis(Score):
         self.fitted_ = True
         return self
 
+    def all_rows(self) -> str:
+        return (
+            "reads the rows of one class at a time for its class scores (class_rank=0 spares them)"
+            if self.class_rank
+            else ""
+        )
+
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self._learn(train, gathered, None)
 

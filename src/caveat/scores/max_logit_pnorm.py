@@ -61,6 +61,9 @@ class MaxLogitPNorm(Score):
     fits_on: ClassVar[tuple[str, ...]] = ("logits", "labels")
     held_out: ClassVar[bool] = True
 
+    def all_rows(self) -> str:
+        return "tries exponents on all rows together" if self.p is None else ""
+
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.p_ = _best_exponent(train) if self.p is None else self.p
 

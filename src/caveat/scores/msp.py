@@ -90,6 +90,9 @@ class TempScale(Score):
     fits_on: ClassVar[tuple[str, ...]] = ("probs", "labels")
     held_out: ClassVar[bool] = True
 
+    def all_rows(self) -> str:
+        return "searches a temperature on all rows together"
+
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.temperature_ = fit_temperature(train)
 

@@ -193,6 +193,9 @@ class OutlierDetector(Score):
         raise InputError(f"a fitted {self._label} cannot be saved without pickle, which Caveat does not use. Keep the "
                          "training outputs and fit it again, or choose a score of the catalogue.")  # fmt: skip
 
+    def all_rows(self) -> str:
+        return "hands all training rows to another library"
+
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         estimator = self._build(int(train.features.shape[1]))
         self.sign_ = self._direction(estimator)

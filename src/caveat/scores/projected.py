@@ -172,6 +172,13 @@ class Projected(Score):
     def _in_kernel_space(self) -> bool:
         return self.inner.name == "kpca_error"
 
+    def all_rows(self) -> str:
+        return (
+            ""
+            if self.projection == "global" and self._what == "logits"
+            else "projects the training rows before it learns"
+        )
+
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.inner_ = replace(self.inner)  # type: ignore[type-var]
         head = train.head

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
-import re
 import threading
 import time
 import traceback
@@ -17,7 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from caveat._internal.checks import as_count, check_known
-from caveat.errors import CaveatWarning, InputError, MissingExtraError, StoreError
+from caveat._internal.cluster import check_address, check_workers, connected, dask_distributed
+from caveat.errors import CaveatWarning, StoreError
 from caveat.evaluation.findings import versions
 from caveat.evaluation.records import Data
 from caveat.study.cells import Cell
@@ -29,9 +28,6 @@ from caveat.study.study_results import StudyResults
 from caveat.study.tasks import compute
 
 __all__ = ["Outcome", "StudyProgress", "run"]
-
-_DASK_PATIENCE = 10.0  # seconds to wait for a scheduler
-_ADDRESS = re.compile(r"((tcp|tls|wss?|ucx)://)?[^/\s]+:\d{1,5}")
 
 
 @final
@@ -101,8 +97,8 @@ def run(
         Everything the store now holds for this plan; ``failures`` says what did not work.
     """
     as_count(jobs, "jobs")
-    if scheduler is not None and not _ADDRESS.fullmatch(scheduler):  # Dask would try, and hang when it gives up
-        raise InputError(f"scheduler must be an address such as tcp://10.0.0.1:8786, got {scheduler!r}.")
+    if scheduler is not None:
+        check_address(scheduler)
     if not isinstance(plan, Plan):
         plan = Plan.read(plan)
     cells, notes = expand(plan)
@@ -284,18 +280,9 @@ def _alone(cell: Cell, store: Store) -> Outcome:
 
 
 def _on_dask(cells: list[Cell], store: Store, address: str, tell: _Teller) -> Generator[Outcome]:
-    try:
-        dask: Any = importlib.import_module("distributed")
-    except ImportError:
-        raise MissingExtraError("a Dask scheduler", extra="scale") from None
-    try:
-        client = dask.Client(address, timeout=_DASK_PATIENCE, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"there is no Dask scheduler at {address} ({error}). Check the address.") from None
-    with client:
-        threads = sum(client.nthreads().values())
-        if not threads:
-            raise InputError(f"the Dask scheduler at {address} has no workers. Start some.")
+    dask = dask_distributed()
+    with connected(address) as client:
+        threads = check_workers(client, address)
         tell.jobs = threads
         waiting = deque(cells)
         done = dask.as_completed([], loop=client.loop)

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from caveat import Guard, InputError, Outputs
+from caveat.scale import fit, open_source, sample, walks
+from caveat.scores import Mahalanobis, OutlierDetector, Projected, catalogue, make
+
+ENTRIES = {entry.name: entry for entry in catalogue()}
+BY_RANGES = [name for name, entry in ENTRIES.items() if walks(entry.score().without_class_scores()).endswith("walks")
+             or walks(entry.score().without_class_scores()) == "one walk"]  # fmt: skip
+ALL_ROWS = {"knn", "nnguide", "tempscale", "max_logit_pnorm"}
+
+
+def plain(name):
+    return ENTRIES[name].score().without_class_scores()
+
+
+def test_every_score_is_fitted_by_ranges_but_those_that_say_why():
+    learners = {name for name, entry in ENTRIES.items() if entry.fits_on}
+    assert learners - set(BY_RANGES) == ALL_ROWS
+
+
+def test_the_table_of_the_page_is_that_of_the_code():
+    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    rows = dict(
+        re.findall(r"^\| (nothing to fit|one walk over the rows|two walks|all rows at once) \| (.*) \|$", page, re.M)
+    )
+    for title, phrase in (
+        ("nothing to fit", "none"),
+        ("one walk over the rows", "one walk"),
+        ("two walks", "two walks"),
+    ):
+        listed = {name.strip() for name in rows[title].split(",")}
+        if "mc_*" in listed:
+            listed = listed - {"mc_*"} | {name for name in ENTRIES if name.startswith("mc_")}
+        assert listed == {name for name in ENTRIES if walks(plain(name)) == phrase}
+    assert all(name in rows["all rows at once"] for name in ALL_ROWS)
+
+
+@pytest.mark.parametrize("name", BY_RANGES)
+def test_one_range_gives_the_in_memory_fit_bit_for_bit(name, train, folder, learned):
+    here, there = plain(name).fit(train), fit(plain(name), folder, rows_per_task=train.n)
+    assert learned(here).keys() == learned(there).keys()
+    for key, value in learned(here).items():
+        np.testing.assert_array_equal(learned(there)[key], value, err_msg=key)
+
+
+@pytest.mark.parametrize("name", BY_RANGES)
+def test_several_ranges_give_the_in_memory_scores_to_rounding(name, train, inlier, folder):
+    here = plain(name).fit(train).score(inlier)
+    there = fit(plain(name), folder, rows_per_task=37).score(inlier)
+    # Sums in another order: a few roundings of 1e-16 each, which eigenvectors and kernel features enlarge.
+    np.testing.assert_allclose(there, here, rtol=1e-8, atol=1e-9 * np.abs(here).max())
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-12)])
+def test_the_difference_to_the_in_memory_fit_is_that_of_the_rounding_of_block_products(wide, dtype, tolerance):
+    # Rows are centered on the first row of their class in the range, so the products round differently: by 1.2e-7 or
+    # 2.2e-16 of the largest, which the inverse covariance enlarges a little.
+    rows = Outputs(features=wide.features.astype(dtype), labels=wide.labels)
+    here, there = Mahalanobis(class_rank=0).fit(rows), fit(Mahalanobis(class_rank=0), rows, rows_per_task=333)
+    np.testing.assert_allclose(there.score(rows), here.score(rows), rtol=tolerance)
+    assert (there.whitener_ != here.whitener_).any()  # not the same bits: docs/scale.md says so
+
+
+@pytest.mark.parametrize("name", ["mahalanobis", "vim", "react", "gram"])
+def test_threads_change_no_bit(name, train, folder, learned, monkeypatch):
+    many = fit(plain(name), folder, rows_per_task=37)
+    monkeypatch.setattr("caveat.scale.runner.stream_in_threads", lambda work, parts: map(work, parts(1)))
+    one = fit(plain(name), folder, rows_per_task=37)
+    for key, value in learned(one).items():
+        np.testing.assert_array_equal(learned(many)[key], value)
+
+
+def test_several_scores_share_the_walks(folder, train):
+    seen = []
+    scores = fit(["mahalanobis", "vim", "openmax", "msp"], folder, rows_per_task=50, progress=lambda *a: seen.append(a))
+    assert [score.name for score in scores] == ["mahalanobis", "vim", "openmax", "msp"]
+    assert {what for what, _, _ in seen} == {"fitting", "fitting, second walk"}
+    assert seen[-1] == ("fitting, second walk", 5, 5)
+    alone = fit("vim", folder, rows_per_task=50)
+    np.testing.assert_array_equal(scores[1].score(train), alone.score(train))
+
+
+def test_classes_are_counted_where_only_labels_tell(wide):
+    labels = np.where(np.arange(wide.n) == wide.n - 1, 4, wide.labels % 4)  # the last class is in the last range alone
+    rows = Outputs(features=wide.features, labels=labels)
+    score = fit("ctm_mean", rows, rows_per_task=1000)
+    assert score.n_classes_ == 5
+    np.testing.assert_allclose(score.score(rows), make("ctm_mean").fit(rows).score(rows), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "score",
+    [*(make(name) for name in sorted(ALL_ROWS)), Mahalanobis(), Projected(make("energy"), "class")],
+    ids=lambda score: score.name,
+)
+def test_what_needs_all_rows_says_so_before_a_walk(score, train):
+    with pytest.raises(InputError, match=r"not fitted by row ranges. Fit it on a sample"):
+        fit(score, train, progress=lambda *_: pytest.fail("rows were read"))
+    assert walks(score).startswith("all rows")
+
+
+def test_an_outlier_detector_says_that_it_needs_all_rows(train):
+    from sklearn.svm import OneClassSVM
+
+    with pytest.raises(InputError, match="hands all training rows to another library"):
+        fit(OutlierDetector(OneClassSVM()), train)
+
+
+def test_knn_is_fitted_on_a_sample(train, inlier):
+    score = make("knn", k=3).fit(sample(open_source(train), 100))
+    assert score.score(inlier).shape == (inlier.n,)
+
+
+def test_a_projection_of_logit_scores_is_fitted_by_ranges(train, inlier):
+    here = Projected(make("energy"), "global").fit(train).score(inlier)
+    there = fit(Projected(make("energy"), "global"), train, rows_per_task=37).score(inlier)
+    np.testing.assert_allclose(there, here, rtol=1e-9)
+
+
+def test_a_missing_field_is_said_before_a_walk():
+    with pytest.raises(InputError, match=r"ViM learns from train.logits"):
+        fit("vim", Outputs(features=np.ones((5, 2)), labels=[0, 1, 0, 1, 0]))
+
+
+def test_a_guard_is_fitted_and_makes_the_promises_of_one_in_memory(folder, train, inlier, tmp_path):
+    settings = {"score": "mahalanobis", "risk": 0.9}
+    there = fit(Guard(**settings), folder, rows_per_task=50).calibrate(inlier, date="2026-11-18")
+    here = Guard(**settings).fit(train).calibrate(inlier, date="2026-11-18")
+    np.testing.assert_allclose(there.threshold_, here.threshold_, rtol=1e-9)
+    assert [str(promise) for promise in there.promises] == [str(promise) for promise in here.promises]
+    there.save(tmp_path / "guard")
+    assert Guard.load(tmp_path / "guard").fingerprint == there.fingerprint
+
+
+def test_the_fingerprint_of_training_rows_sees_every_range(train):
+    changed = train.features.copy()
+    changed[-1, -1] += 1
+    other = Outputs(features=changed, labels=train.labels)
+    same = Outputs(features=train.features, labels=train.labels)
+    marks = [fit(Guard("mahalanobis", sets=None), rows, rows_per_task=100).splits_["train"] for rows in
+             (same, copy.deepcopy(same), other)]  # fmt: skip
+    assert marks[0] == marks[1]
+    assert marks[0]["sha256"]["features"] != marks[2]["sha256"]["features"]
+    assert marks[0]["sha256"]["labels"] == marks[2]["sha256"]["labels"]
+
+
+def test_a_guard_that_was_calibrated_must_be_calibrated_again(train, inlier):
+    guard = fit(Guard("mahalanobis", sets=None), train).calibrate(inlier)
+    with pytest.raises(AttributeError, match="no thresholds yet"):
+        fit(guard, train)(inlier)
