@@ -30,7 +30,7 @@ def test_every_minimum_is_installed_as_declared():
     lines = subprocess.run(script, capture_output=True, text=True, check=True, timeout=60).stdout.split()
     expected = {line.replace(">=", "==") for line in [*DECLARED["build-system"]["requires"], *RUNTIME]}
     pins = (ROOT / "constraints.txt").read_text().split()
-    tools = {line for line in pins if line.split("==")[0] in {re.split(">=", tool)[0] for tool in EXTRAS["test"]}}
+    tools = {line for line in pins if line.split("==")[0] in {re.split(r">=|\[", tool)[0] for tool in EXTRAS["test"]}}
     assert len(tools) == len(EXTRAS["test"])
     assert set(lines) == expected | tools
     assert len(lines) == len(set(lines))

@@ -68,7 +68,8 @@ def squared_distances(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray
 
 
 def _lengths(rows: NDArray[Any]) -> NDArray[np.float64]:
-    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    wide = rows.astype(np.float64, copy=False)  # the sums need its digits
+    return np.asarray(np.vecdot(wide, wide))
 
 
 def _beyond(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]:

@@ -147,7 +147,7 @@ def make(name: str, **params: Any) -> Score:
     Examples
     --------
     >>> make("knn", k=5), make("ebo")
-    (KNN(k=5), Energy(temperature=1.0))
+    (KNN(k=5, index='exact', clusters=0, nprobe=16), Energy(temperature=1.0))
     """
     classes = {score.name: score for score in _SCORES}
     name = ALIASES.get(name, name) if isinstance(name, str) else name

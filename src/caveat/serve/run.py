@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import resource
 import signal
 import socket
@@ -43,6 +44,11 @@ def run(
         What ``listen`` gave, in place of host and port.
     """
     listening = listening or listen(host, port)
+    # An answer of many rows makes many small objects, none of them in a cycle: looking for cycles after every few
+    # hundred of them, among all objects of the imported packages, would cost as much as the verdicts.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)
     limits = _within_open_files(limits or Limits())
     config = uvicorn.Config(
         app, log_config=None, access_log=False, http=http_protocol(limits), ws="none", lifespan="on",
