@@ -56,8 +56,8 @@ def _ood(rows: int, width: int, classes: int, rng: np.random.Generator, kind: st
         return np.maximum(centers[labels] + 1.5 * noise + 0.5, 0), labels.astype(np.int64)
 
     train, labels = features(n, means)
-    inlier, _ = features(n // 4, means)
-    outlier, _ = features(n // 4, 0.6 * (means + means[rng.permutation(classes)]))
+    inlier, _ = features(n // 8, means)
+    outlier, _ = features(n // 8, 0.6 * (means + means[rng.permutation(classes)]))
     weight = (means / np.sqrt(width) * 2).astype(np.float32)
     bias = (0.1 * rng.standard_normal(classes)).astype(np.float32)
     test = np.concatenate([inlier, outlier])
@@ -96,14 +96,16 @@ def _intervals(rng: np.random.Generator, kind: str, scale: float) -> Any:
 def _selection(rng: np.random.Generator, kind: str, scale: float) -> Any:
     """Scores of inliers, and of a test set with a tenth of outliers 3 standard deviations higher."""
     draws, n, m = (
-        ((), _scaled(10_000, scale), _scaled(100_000, scale)) if kind == "timing" else ((_scaled(1000, scale),), 500, 500)
+        ((), _scaled(10_000, scale), _scaled(100_000, scale))
+        if kind == "timing"
+        else ((_scaled(1000, scale),), 500, 500)
     )
     inliers, shift = m - m // 10, 3.0
     test = rng.standard_normal((*draws, m))
     test[..., inliers:] += shift
     arrays = {"calibration": rng.standard_normal((*draws, n)), "test": test}
     numbers = {"q": 0.1, "false_alarm": 0.05, "delta": 0.1, "shift": shift, "inliers": inliers}
-    return arrays, numbers | { "draws": draws[0] if draws else 0}
+    return arrays, numbers | {"draws": draws[0] if draws else 0}
 
 
 def _risk(rng: np.random.Generator, kind: str, scale: float) -> Any:

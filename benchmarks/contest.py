@@ -33,12 +33,13 @@ class Worker:
     def __init__(self, python: Path | str, script: Path, folder: Path, threads: int, *, pinned: bool = True) -> None:
         limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
         cores = sorted(os.sched_getaffinity(0))[:threads] if pinned and hasattr(os, "sched_getaffinity") else []
-        # joblib counts the cores it may use, so the limit holds for packages that ask for all of them
         self.process = subprocess.Popen(
             [str(python), str(script), str(folder), "--turns"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, bufsize=0, env=os.environ | dict.fromkeys(limits, str(threads))
-            | {"PYTHONPATH": str(SOURCE)}, preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None,
+            | {"PYTHONPATH": str(SOURCE)},
         )  # fmt: skip
+        if cores:  # joblib counts the cores it may use, so the limit holds for packages that ask for all of them
+            os.sched_setaffinity(self.process.pid, cores)
         self._rest = b""
         self.hello = self._answer()
 
@@ -93,9 +94,7 @@ def race(family: str, folder: Path, pythons: Mapping[str, Path], threads: int) -
         methods = dict.fromkeys(name for worker in workers.values() for name in worker.hello.get("methods", ()))
         records = []
         for method in methods:
-            runners = {
-                name: worker for name, worker in workers.items() if method in worker.hello.get("methods", ())
-            }
+            runners = {name: worker for name, worker in workers.items() if method in worker.hello.get("methods", ())}
             records += _race_method(family, method, runners, threads)
     finally:
         for worker in workers.values():

@@ -23,6 +23,7 @@ from typing import Any
 
 import arrays
 import contest
+import families
 import page_figures
 import page_text
 import venvs
@@ -59,7 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes and draws; the page says so")
     parser.add_argument("--force", action="store_true", help="measure on a busy machine; the page says so")
     parser.add_argument("--render", action="store_true", help="write the page from results.json, measure nothing")
-    parser.add_argument("--families", nargs="+", choices=list(page_text.FAMILIES), default=list(page_text.FAMILIES))
+    parser.add_argument("--families", nargs="+", choices=list(families.FAMILIES), default=list(families.FAMILIES))
     parser.add_argument("--cache", type=Path, default=venvs.default_cache(), help="folder of the environments")
     parser.add_argument("--out", type=Path, default=ROOT, help="folder that gets docs/ and benchmarks/")
     return parser.parse_args()
@@ -116,7 +117,9 @@ def caveat_version() -> str:
     """Version and commit."""
     import caveat
 
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     return f"{caveat.__version__} ({commit.stdout.strip()})" if commit.returncode == 0 else caveat.__version__
 
 

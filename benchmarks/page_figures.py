@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from page_text import FAMILIES
+from families import FAMILIES
 
 __all__ = ["draw_all"]
 

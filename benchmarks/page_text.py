@@ -3,84 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from families import FAMILIES, Family
 from verdicts import Finding, compare, kept, listed_first
 
-__all__ = ["FAMILIES", "Family", "page"]
+__all__ = ["page"]
 
 Record = Mapping[str, Any]
 
-
-@dataclass(frozen=True)
-class Family:
-    """Title, task, what ``error`` and ``size`` mean, and the promised error of each method (None: no promise)."""
-
-    title: str
-    task: str
-    error: str = ""
-    size: str = ""
-    promised: Mapping[str, float | None] = field(default_factory=dict)
-    default: float | None = None
-    note: str = ""
-
-    def promise(self, method: str) -> float | None:
-        """The promised error of a method."""
-        return self.promised.get(method, self.default)
-
-
-FAMILIES = {
-    "ood": Family(
-        "OOD scores, large", "Fit on 20,000 rows x 512 features of 100 classes, score 10,000 rows, float32.",
-        note="Scores promise nothing by themselves; the promise comes with a threshold (see outlier selection).",
-    ),
-    "ood_small": Family("OOD scores, small", "Fit on 2,000 rows x 64 features of 10 classes, score 1,000 rows, float32."),
-    "sets": Family(
-        "Prediction sets", "Calibrate on 5,000 rows x 100 classes, predict 10,000 rows, from given probabilities.",
-        "share of true labels outside the set", "labels per set", default=0.1,
-        note="Promise: 200 calibration rows of 10 classes. MAPIE's aps always keeps the last label, so its sets are "
-        "larger; its raps spends a fifth of the rows on tuning.",
-    ),
-    "intervals": Family(
-        "Intervals for regression", "Calibrate on 100,000 residuals, predict 100,000 intervals, float64.",
-        "share of values outside the interval", "width", default=0.1, note="Promise: 100 calibration rows.",
-    ),
-    "selection": Family(
-        "Conformal p-values and outlier selection", "10,000 calibration scores, 100,000 test scores, a tenth outliers.",
-        "false discovery rate; false-alarm rate; share of calibration sets that break the promise", "share of outliers found",
-        {"false alarms": 0.05}, 0.1,
-        "Promise: 500 calibration scores. bh and storey bound the false discovery rate. \"false alarms\" bounds the "
-        "false-alarm rate on average over calibration sets, \"90 % sure\" in 90 % of them. nonconform's bound there "
-        "holds for all thresholds at once, a stronger promise that finds fewer outliers.",
-    ),
-    "risk": Family(
-        "Risk control", "1,000 rows x 10 labels, 100 candidate thresholds: bound the share of true labels missed.",
-        "share of calibration sets with a true risk above alpha; for crc the mean risk", "labels kept per row",
-        {"crc": 0.1005}, 0.1,
-        "Promise: 200 rows, alpha 0.1005, delta 0.1. Caveat takes the matrix of losses, MAPIE the probabilities; both "
-        "times include the losses. Caveat's hoeffding_bentkus is a sharper test than MAPIE's hoeffding.",
-    ),
-    "drift": Family(
-        "Drift martingales", "1,000 calibration scores, a stream of 5,000 scores.",
-        "share of quiet streams of 2,000 points that ring", "points until a shift of 0.5 sd is found (mean)",
-        {"KSWIN": None, "KSWIN 0.0001": None, "ADWIN": None}, 0.05,
-        "Promise: 100 calibration scores. river's detectors promise a level for each test, not for a stream. A stream "
-        "without an alarm counts with all its 1,800 points. A detector that stops at its alarm needs less time.",
-    ),
-    "ranks": Family(
-        "Rank tests and cliques", "20 methods in 100 blocks: Friedman, all pairs.",
-        "share of tables in which methods that are all alike are told apart", "share of true differences found",
-        {"conover unadjusted": None}, 0.05,
-        "Promise: 6 methods in 20 blocks. \"Among others\": two alike methods among four that are far apart.",
-    ),
-    "metrics": Family(
-        "Detection metrics", "100,000 inliers and 100,000 outliers, float32, with ties.",
-        "share of draws with a bound above the true AUROC", "true AUROC minus bound", default=0.05,
-        note="A point value promises nothing; all packages agree with the literal definition to float rounding. "
-        "Only Caveat gives a bound.",
-    ),
-}  # fmt: skip
 
 OWN_WARNING = {"fixed calibration"}  # shown to be avoided: no package documents it as valid
 
@@ -105,15 +36,15 @@ def _head(setup: Record) -> str:
         marks.append("**Quick run** with a tenth of the sizes and draws: a test of the script, not a result.")
     return "\n\n".join([
         "# Benchmarks",
-        "Caveat, other packages and the physical floor on the same arrays: time, memory, and what no speed table shows: "
+        "Caveat, other packages and the physical floor on the same arrays: time, memory, and what speed tables omit: "
         "**the promised and the delivered level**, and the size of the answer. Written by `make bench`; raw numbers in "
         "[results.json](../benchmarks/results.json); each call is one small file in "
         "[benchmarks/peers](../benchmarks/peers). Corrections by the authors of the packages are welcome.",
         f"{setup['date']}, {setup['machine']}, load average {setup['load_start']:.2f} at the start and "
         f"{setup['load_end']:.2f} at the end. Caveat {setup['version']}.",
         *marks,
-        "Times are medians in milliseconds with quartiles. A *tie*: the quartiles overlap or the medians differ by less "
-        "than 10 %. The *floor* is the pass over the arrays that no method can avoid, in numpy, with one thread or two.",
+        "Times are medians in milliseconds with quartiles. A *tie*: the quartiles overlap or the medians differ by "
+        "less than 10 %. The *floor* is the pass over the arrays that no method can avoid, in numpy.",
     ])  # fmt: skip
 
 
@@ -156,7 +87,7 @@ def _broken(levels: Iterable[Record], setup: Record) -> str:
                 rows.append([_named(record["package"], setup), family.title, method, f"{promised:.4g}",
                              _level(record, column)])  # fmt: skip
     rows.sort(key=lambda row: not row[0].startswith("Caveat"))
-    text = ("Delivered error rates more than three standard errors above the promised ones, over repeated seeded draws. "
+    text = ("Delivered error rates more than three standard errors above the promised ones, over seeded draws. "
             "What Caveat does not keep comes first.")  # fmt: skip
     table = _table(["package", "family", "method", "promised", "delivered"], rows)
     return "## Promises that were not kept\n\n" + (f"{text}\n\n{table}" if rows else "None.")
@@ -175,12 +106,12 @@ def _failures(levels: Iterable[Record], setup: Record) -> str:
     ours = _find(levels, "risk", "caveat", "wsr")
     if wsr and on_grid and ours:
         verdict = "is not kept" if not kept(wsr["error"], wsr["error_se"], 0.1) else "was not seen to break here"
-        parts.append(f"""### A betting bound computed in two halves ({_named('mapie', setup)})
+        parts.append(f"""### A betting bound computed in two halves ({_named("mapie", setup)})
 
 The WSR bound of risk control multiplies one capital over all rows. MAPIE's `get_r_hat_plus` takes the maximum of each
 half of the rows and adds their logarithms, which is larger than the capital ever was. At delta = 0.1 and 200 rows the
-promise {verdict}: violated in {_level(wsr)} of the draws; Caveat's bound in {_level(ours)}. With an alpha that is one of
-the candidate thresholds, as by default, rounding to the candidates hides it: {_level(on_grid)}.
+promise {verdict}: violated in {_level(wsr)} of the draws; Caveat's bound in {_level(ours)}. With an alpha that is one
+of the candidate thresholds, as by default, rounding to the candidates hides it: {_level(on_grid)}.
 
 ```python
 batches = [range(int(n_obs / 2)), range(n_obs - int(n_obs / 2), n_obs)]  # mapie/risk_control/methods.py
@@ -192,8 +123,8 @@ for batch in batches:
     urn, monitor = _find(levels, "drift", "caveat", "simple jumper"), _find(levels, "drift", "nonconform", "alarm")
     if fixed and urn:
         shares = "; ".join(f"{_named(name, setup)} {_level(record)}" for name, record in fixed.items())
-        now = (f" nonconform corrected this: its documented `ExchangeabilityMonitor` ranks each score among all earlier "
-               f"ones ({_level(monitor)}).") if monitor else ""  # fmt: skip
+        now = (f" nonconform corrected this: its documented `ExchangeabilityMonitor` ranks each score among all "
+               f"earlier ones ({_level(monitor)}).") if monitor else ""  # fmt: skip
         parts.append(f"""### Martingales on a fixed calibration set
 
 P-values against a fixed calibration set are uniform on average, but not given that set, so a martingale on them drifts
@@ -208,12 +139,12 @@ for value in p:
     kswin, strict = (_find(levels, "drift", "river", name) for name in ("KSWIN", "KSWIN 0.0001"))
     alarm = _find(levels, "drift", "caveat", "alarm")
     if kswin and strict and alarm:
-        parts.append(f"""### KSWIN on a quiet stream ({_named('river', setup)})
+        parts.append(f"""### KSWIN on a quiet stream ({_named("river", setup)})
 
-KSWIN tests at every point at level alpha (default 0.005) and does not account for the number of tests; its documentation
-does not promise that. Of quiet streams of 2,000 points rang {_level(kswin)} with the default and {_level(strict)} with
-the 0.0001 of its example, which needs {_number(strict['size'])} points to find a shift of 0.5 sd (Caveat's `DriftAlarm`
-at 5 % for the whole stream: {_level(alarm)} rang, {_number(alarm['size'])} points).
+KSWIN tests at every point at level alpha (default 0.005) and does not account for the number of tests; its
+documentation does not promise that. Of quiet streams of 2,000 points rang {_level(kswin)} with the default and {_level(strict)} with
+the 0.0001 of its example, which needs {_number(strict["size"])} points to find a shift of 0.5 sd (Caveat's `DriftAlarm`
+at 5 % for the whole stream: {_level(alarm)} rang, {_number(alarm["size"])} points).
 
 ```python
 kswin = river.drift.KSWIN(seed=0)
@@ -237,7 +168,7 @@ def _family(name: str, times: list[Record], levels: list[Record], setup: Record)
     parts = [f"## {family.title}", family.task, speed, more]
     if halves := _halves(name, by_key, compared, packages):
         parts.append(halves)
-    if (rows := [_level_row(r, family, setup) for r in levels if "error" in r]):
+    if rows := [_level_row(r, family, setup) for r in levels if "error" in r]:
         others = any("error_among_others" in r for r in levels)
         head = ["package", "method", "promised", "delivered", *(["among others"] if others else []), "", "size"]
         parts.append(f"Error: {family.error}. Size: {family.size}.")
@@ -260,7 +191,9 @@ def _cell(by_key: Mapping[tuple[str, str, int], Record], method: str, package: s
     word = compare(ours, record)
     # seen from the reader of the peer's column
     ratio = ours["seconds"] / record["seconds"]
-    return spread + (", tie" if word == "tie" else f", **{ratio:.1f} x faster**" if ratio > 1 else f", {1 / ratio:.1f} x slower")
+    return spread + (
+        ", tie" if word == "tie" else f", **{ratio:.1f} x faster**" if ratio > 1 else f", {1 / ratio:.1f} x slower"
+    )
 
 
 def _second_cell(by_key: Mapping[tuple[str, str, int], Record], method: str, package: str) -> str:
@@ -307,11 +240,11 @@ def _method(setup: Record) -> str:
     missing = "".join(f"\n- not measured: {name} ({problem})" for name, problem in setup["problems"].items())
     return f"""## How it was measured
 
-`make bench` makes one environment per package from [versions.toml](../benchmarks/peers/versions.toml), writes the arrays
-from fixed seeds, starts one process per package, and lets them take turns: up to 7 turns per method, fewest 2, after a
+`make bench` makes one environment per package from [versions.toml](../benchmarks/peers/versions.toml), writes the
+arrays from fixed seeds, starts one process per package, and lets them take turns: up to 7 turns per method, fewest 2, after a
 warm-up. Processes are bound to one or two cores. Memory is the peak above what the process held before the call. A run
-refuses to start above a load average of {setup['load_bound']:g}; `--force` marks the page. Delivered levels are means over
-{setup['draws']} seeded draws, with a standard error; *not kept* means more than three of them above the promise.
+refuses to start above a load average of {setup["load_bound"]:g}; `--force` marks the page. Delivered levels are means
+over {setup["draws"]} seeded draws, with a standard error; *not kept* means more than three of them above the promise.
 
 pytorch-ood, TorchCP and torch-uncertainty import torchvision (and some more packages) at the top, which has no build
 here; inert modules stand in for them. The measured calls do not use them.

@@ -1,7 +1,7 @@
 """nonconform: test martingales on a stream of scores.
 
-Documentation: https://oliverhennhoefer.github.io/nonconform. Since 2.0 the documented way is ``ExchangeabilityMonitor``,
-whose ranks grow with the stream ("alarm": its two parts, the sequential ranks and the martingale, on given scores).
+Documentation: https://oliverhennhoefer.github.io/nonconform. The documented way is ``ExchangeabilityMonitor``, whose
+ranks grow with the stream ("alarm": its two parts, the sequential ranks and the martingale, on given scores).
 "fixed calibration" feeds the same martingale with ``ConformalDetector.compute_p_values``, which the 2.0 documentation
 keeps for batches.
 """

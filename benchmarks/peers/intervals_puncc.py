@@ -1,4 +1,7 @@
-"""puncc: split conformal intervals from given predictions. Documentation: https://deel-ai.github.io/puncc, ``SplitCP``."""
+"""puncc: split conformal intervals from given predictions.
+
+Documentation: https://deel-ai.github.io/puncc, ``SplitCP``.
+"""
 
 import numpy as np
 from deel.puncc.api.prediction import BasePredictor

@@ -15,7 +15,10 @@ from torchcp.regression.score import ABS  # noqa: E402
 
 
 def prepare(data):
-    mean, y = torch.from_numpy(data.calibration_mean.copy()).float(), torch.from_numpy(data.calibration_y.copy()).float()
+    mean, y = (
+        torch.from_numpy(data.calibration_mean.copy()).float(),
+        torch.from_numpy(data.calibration_y.copy()).float(),
+    )
     # batches as large as the data: its loop over batches costs the least that way
     data.loader = DataLoader(TensorDataset(mean[:, None], y), batch_size=None, sampler=[slice(None)])
     data.new = torch.from_numpy(data.test_mean.copy()).float()[:, None]

@@ -10,9 +10,7 @@ METHODS = {
     "auroc bound": (
         lambda _: None,
         lambda _, data: {
-            "lower": conformal_auroc(
-                inlier=data.inlier, outlier=data.outlier, delta=data.delta, method="betting"
-            ).lower
+            "lower": conformal_auroc(inlier=data.inlier, outlier=data.outlier, delta=data.delta, method="betting").lower
         },
     ),
 }

@@ -37,7 +37,9 @@ METHODS = {
         lambda detector, data: detector.predict_features(data.test),
     ),
     "react": (
-        lambda data: ReAct(None, head(data), percentile=data.percentile / 100).fit_feature_maps(data.train, data.labels),
+        lambda data: ReAct(None, head(data), percentile=data.percentile / 100).fit_feature_maps(
+            data.train, data.labels
+        ),
         lambda detector, data: detector.predict_feature_maps(data.test),
     ),
 }

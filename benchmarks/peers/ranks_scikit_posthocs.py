@@ -9,7 +9,6 @@ import scikit_posthocs
 from scipy.stats import friedmanchisquare
 from turns import run
 
-
 PAIRS = {
     "conover": lambda table: scikit_posthocs.posthoc_conover_friedman(table, p_adjust="holm"),
     "nemenyi": scikit_posthocs.posthoc_nemenyi_friedman,

@@ -1,4 +1,4 @@
-"""The physical floor of prediction sets: one partition of the calibration scores, one comparison or sort of the rest."""
+"""The floor of prediction sets: one partition of the calibration scores, one comparison or sort of the rows."""
 
 import numpy as np
 from turns import run

@@ -34,6 +34,7 @@ Method = tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]
 Methods = Mapping[str, Method]
 ALONE = 5  # repeats of a file that is run by hand
 MEASURABLE, MOST_RUNS = 0.05, 200  # seconds and runs of one turn: short calls are repeated
+SLOW = 5.0  # seconds; such a run is not repeated for its memory
 
 
 def run(
@@ -107,9 +108,15 @@ def _alone(method: Method, data: Any) -> list[float] | str:
 def with_peak_memory(method: Method, data: Any) -> tuple[Any, float | None]:
     """Result of one run, and the megabytes that it needs above what the process holds before it.
 
-    None where the system is not Linux. A first run pays for lazy imports and compiled functions.
+    None where the system is not Linux. The first run pays for lazy imports and compiled functions, so a second one is
+    measured unless the first was slow.
     """
-    timed(method, data)
+    start = time.perf_counter()
+    result, megabytes = _measured(method, data)
+    return (result, megabytes) if time.perf_counter() - start > SLOW else _measured(method, data)
+
+
+def _measured(method: Method, data: Any) -> tuple[Any, float | None]:
     gc.collect()
     try:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
