@@ -8,8 +8,8 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from families import FAMILIES
+from matplotlib.axes import Axes
 
 __all__ = ["draw_all"]
 

@@ -142,9 +142,9 @@ for value in p:
         parts.append(f"""### KSWIN on a quiet stream ({_named("river", setup)})
 
 KSWIN tests at every point at level alpha (default 0.005) and does not account for the number of tests; its
-documentation does not promise that. Of quiet streams of 2,000 points rang {_level(kswin)} with the default and {_level(strict)} with
-the 0.0001 of its example, which needs {_number(strict["size"])} points to find a shift of 0.5 sd (Caveat's `DriftAlarm`
-at 5 % for the whole stream: {_level(alarm)} rang, {_number(alarm["size"])} points).
+documentation does not promise that. Of quiet streams of 2,000 points rang {_level(kswin)} with the default and
+{_level(strict)} with the 0.0001 of its example, which needs {_number(strict["size"])} points to find a shift of 0.5 sd
+(Caveat's `DriftAlarm` at 5 % for the whole stream: {_level(alarm)} rang, {_number(alarm["size"])} points).
 
 ```python
 kswin = river.drift.KSWIN(seed=0)
@@ -241,9 +241,9 @@ def _method(setup: Record) -> str:
     return f"""## How it was measured
 
 `make bench` makes one environment per package from [versions.toml](../benchmarks/peers/versions.toml), writes the
-arrays from fixed seeds, starts one process per package, and lets them take turns: up to 7 turns per method, fewest 2, after a
-warm-up. Processes are bound to one or two cores. Memory is the peak above what the process held before the call. A run
-refuses to start above a load average of {setup["load_bound"]:g}; `--force` marks the page. Delivered levels are means
+arrays from fixed seeds, starts one process per package, and lets them take turns: up to 7 turns per method, fewest 2,
+after a warm-up. Processes are bound to one or two cores. Memory is the peak above what the process held before the
+call. A run refuses to start above a load average of {setup["load_bound"]:g}; `--force` marks the page. Delivered levels are means
 over {setup["draws"]} seeded draws, with a standard error; *not kept* means more than three of them above the promise.
 
 pytorch-ood, TorchCP and torch-uncertainty import torchvision (and some more packages) at the top, which has no build
