@@ -243,8 +243,9 @@ def _method(setup: Record) -> str:
 `make bench` makes one environment per package from [versions.toml](../benchmarks/peers/versions.toml), writes the
 arrays from fixed seeds, starts one process per package, and lets them take turns: up to 7 turns per method, fewest 2,
 after a warm-up. Processes are bound to one or two cores. Memory is the peak above what the process held before the
-call. A run refuses to start above a load average of {setup["load_bound"]:g}; `--force` marks the page. Delivered levels are means
-over {setup["draws"]} seeded draws, with a standard error; *not kept* means more than three of them above the promise.
+call. A run refuses to start above a load average of {setup["load_bound"]:g}; `--force` marks the page. Delivered
+levels are means over {setup["draws"]} seeded draws, with a standard error; *not kept* means more than three of them
+above the promise.
 
 pytorch-ood, TorchCP and torch-uncertainty import torchvision (and some more packages) at the top, which has no build
 here; inert modules stand in for them. The measured calls do not use them.
