@@ -73,7 +73,6 @@ FAMILIES = {
     "metrics": Family(
         "Detection metrics", "100,000 inliers and 100,000 outliers, float32, with ties.",
         "share of draws with a bound above the true AUROC", "true AUROC minus bound", default=0.05,
-        note="A point value promises nothing; all packages agree with the literal definition to float rounding. "
-        "Only Caveat gives a bound.",
+        note="A point value promises nothing. Only Caveat gives a bound.",
     ),
 }  # fmt: skip

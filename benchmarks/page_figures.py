@@ -36,12 +36,13 @@ def _draw(name: str, times: list[Record], levels: list[Record], path: Path) -> N
     colors = {p: "black" if p == "floor" else PALETTE[i % len(PALETTE)] for i, p in enumerate(packages)}
     compared = [m for m in dict.fromkeys(r["method"] for r in times)
                 if any(r["package"] == "caveat" and r["method"] == m for r in times)]  # fmt: skip
-    height = 1.3 + 0.34 * max(len(compared), len(levels) * 0.75)
+    height = 1.7 + 0.34 * max(len(compared), len(levels) * 0.75)
     figure, axes = plt.subplots(1, 2 if levels else 1, figsize=(10 if levels else 7, height), layout="constrained",
                                 squeeze=False)  # fmt: skip
     _times(axes[0, 0], times, compared, colors)
     if levels:
         _levels(axes[0, 1], levels, FAMILIES[name], colors)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(colors), fontsize=8)
     figure.suptitle(FAMILIES[name].title, fontsize=11)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
@@ -58,7 +59,6 @@ def _times(ax: Axes, times: list[Record], methods: list[str], colors: Mapping[st
     ax.set(xscale="log", xlabel="ms, one thread (median, quartiles)", yticks=range(len(methods)), yticklabels=methods,
            ylim=(len(methods) - 0.5, -0.5))  # fmt: skip
     ax.grid(axis="x", alpha=0.3)
-    ax.legend(fontsize=7, loc="best")
 
 
 def _levels(ax: Axes, levels: list[Record], family: Any, colors: Mapping[str, str]) -> None:

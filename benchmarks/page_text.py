@@ -105,13 +105,14 @@ def _failures(levels: Iterable[Record], setup: Record) -> str:
     wsr, on_grid = (_find(levels, "risk", "mapie", name) for name in ("wsr", "wsr, alpha on the grid"))
     ours = _find(levels, "risk", "caveat", "wsr")
     if wsr and on_grid and ours:
+        hidden = kept(on_grid["error"], on_grid["error_se"], 0.1)
         verdict = "is not kept" if not kept(wsr["error"], wsr["error_se"], 0.1) else "was not seen to break here"
         parts.append(f"""### A betting bound computed in two halves ({_named("mapie", setup)})
 
 The WSR bound of risk control multiplies one capital over all rows. MAPIE's `get_r_hat_plus` takes the maximum of each
-half of the rows and adds their logarithms, which is larger than the capital ever was. At delta = 0.1 and 200 rows the
-promise {verdict}: violated in {_level(wsr)} of the draws; Caveat's bound in {_level(ours)}. With an alpha that is one
-of the candidate thresholds, as by default, rounding to the candidates hides it: {_level(on_grid)}.
+half of the rows and adds their logarithms, which can exceed every capital that was reached. At delta = 0.1 and 200 rows
+the promise {verdict}: violated in {_level(wsr)} of the draws; Caveat's bound in {_level(ours)}. With an alpha that is one
+of the candidate thresholds, as by default, {"rounding to the candidates hides it: " if hidden else ""}{_level(on_grid)}.
 
 ```python
 batches = [range(int(n_obs / 2)), range(n_obs - int(n_obs / 2), n_obs)]  # mapie/risk_control/methods.py
@@ -121,10 +122,9 @@ for batch in batches:
     fixed = {name: record for name in ("caveat", "nonconform", "crepes")
              if (record := _find(levels, "drift", name, "fixed calibration"))}  # fmt: skip
     urn, monitor = _find(levels, "drift", "caveat", "simple jumper"), _find(levels, "drift", "nonconform", "alarm")
-    if fixed and urn:
+    if fixed and urn and monitor:
         shares = "; ".join(f"{_named(name, setup)} {_level(record)}" for name, record in fixed.items())
-        now = (f" nonconform corrected this: its documented `ExchangeabilityMonitor` ranks each score among all "
-               f"earlier ones ({_level(monitor)}).") if monitor else ""  # fmt: skip
+        now = f" nonconform's documented `ExchangeabilityMonitor` avoids this in the same way: {_level(monitor)}."
         parts.append(f"""### Martingales on a fixed calibration set
 
 P-values against a fixed calibration set are uniform on average, but not given that set, so a martingale on them drifts
@@ -173,6 +173,10 @@ def _family(name: str, times: list[Record], levels: list[Record], setup: Record)
         head = ["package", "method", "promised", "delivered", *(["among others"] if others else []), "", "size"]
         parts.append(f"Error: {family.error}. Size: {family.size}.")
         parts.append(_table(head, [row if others else row[:4] + row[5:] for row in rows]))
+    if differences := [r for r in levels if "difference" in r]:
+        worst = max(differences, key=lambda r: r["difference"])
+        parts.append(f"Largest mean difference from the literal definition, over draws with ties: "
+                     f"{worst['difference']:.1g} ({_named(worst['package'], setup)}, {worst['method']}).")  # fmt: skip
     problems = {(r["package"], r["method"]): r["problem"] for r in (*times, *levels) if "problem" in r}
     parts += [f"{_named(p, setup)}, {m}: not measured ({words})." for (p, m), words in problems.items()]
     if family.note:

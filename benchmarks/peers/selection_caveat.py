@@ -2,7 +2,7 @@
 
 from turns import run
 
-from caveat.conformal import p_values, select_outliers, select_outliers_from, threshold_for
+from caveat.conformal import p_values, quantile, select_outliers, select_outliers_from, threshold_for
 
 
 def benjamini_hochberg(_, data):
@@ -19,10 +19,8 @@ METHODS = {
         lambda _: None,
         lambda _, data: select_outliers_from(calibration=data.calibration, test=data.test, q=data.q, method="storey"),
     ),
-    "false alarms": (
-        lambda _: None,
-        lambda _, data: p_values(calibration=data.calibration, test=data.test) <= data.false_alarm,
-    ),
+    # the same rows as p-value <= false_alarm
+    "false alarms": (lambda data: quantile(data.calibration, data.false_alarm), lambda cut, data: data.test > cut),
     "false alarms, 90 % sure": (threshold, lambda cut, data: data.test >= cut),
 }
 
