@@ -131,7 +131,7 @@ def _drift(rng: np.random.Generator, kind: str, scale: float) -> Any:
         points, n = _scaled(5000, scale), _scaled(1000, scale)
         return ({"calibration": rng.standard_normal(n), "streams": rng.standard_normal((1, points))},
                 {"alpha": 0.05, "points": points, "change": 0})  # fmt: skip
-    draws, points, n, change = _scaled(400, scale), 2000, 100, 200
+    draws, points, n, change = _scaled(250, scale), 2000, 100, 200
     streams = rng.standard_normal((draws, 2, points))
     streams[:, 1, change:] += 0.5
     return ({"calibration": rng.standard_normal((draws, n)), "streams": streams},

@@ -105,14 +105,13 @@ def _failures(levels: Iterable[Record], setup: Record) -> str:
     wsr, on_grid = (_find(levels, "risk", "mapie", name) for name in ("wsr", "wsr, alpha on the grid"))
     ours = _find(levels, "risk", "caveat", "wsr")
     if wsr and on_grid and ours:
-        coarse = "rounding hides it: " if kept(on_grid["error"], on_grid["error_se"], 0.1) else ""
         verdict = "is not kept" if not kept(wsr["error"], wsr["error_se"], 0.1) else "was not seen to break here"
         parts.append(f"""### A betting bound computed in two halves ({_named("mapie", setup)})
 
 The WSR bound of risk control multiplies one capital over all rows. MAPIE's `get_r_hat_plus` takes the maximum of each
 half of the rows and adds their logarithms, which can exceed every capital that was reached. At delta = 0.1 and 200
 rows the promise {verdict}: violated in {_level(wsr)} of the draws; Caveat's bound in {_level(ours)}. With an alpha
-that is one of the candidate thresholds, as by default, {coarse}{_level(on_grid)}.
+that is one of the candidate thresholds, as by default: {_level(on_grid)}.
 
 ```python
 batches = [range(int(n_obs / 2)), range(n_obs - int(n_obs / 2), n_obs)]  # mapie/risk_control/methods.py

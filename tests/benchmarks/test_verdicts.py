@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from verdicts import compare, kept, listed_first
+from verdicts import compare, halves, kept, listed_first
 
 times = st.floats(0.001, 100)
 
@@ -64,3 +64,16 @@ def test_two_threads_count_only_where_one_thread_shows_nothing():
 def test_a_contender_with_a_problem_is_left_out():
     problem = {"family": "sets", "method": "lac", "package": "p", "threads": 1, "problem": "KeyError"}
     assert listed_first([record(1.0), problem]) == []
+
+
+def test_fit_and_score_of_an_ood_score_are_two_tasks():
+    # the sum is faster than the peer's, the fit is not
+    ours = record(5.0, family="ood", method="mahalanobis") | {"first": 4.0, "second": 1.0}
+    peer = record(9.0, family="ood", method="mahalanobis", package="p") | {"first": 1.0, "second": 8.0}
+    (finding,) = listed_first([ours, peer])
+    assert finding.method == "mahalanobis fit"
+    assert finding.behind == pytest.approx(4.0)
+
+
+def test_other_families_are_one_task():
+    assert [task["method"] for task in halves(record(1.0) | {"first": 0.5, "second": 0.5})] == ["lac"]
