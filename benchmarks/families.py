@@ -29,8 +29,8 @@ FAMILIES = {
     "ood": Family(
         "OOD scores, large", "Fit on 20,000 rows x 512 features of 100 classes, score 5,000 rows, float32.",
         note="Scores promise nothing by themselves; the promise comes with a threshold (see outlier selection). msp: "
-        "half of these probabilities round to 1 in float32 and tie; Caveat keeps them apart, hence the rank correlation "
-        "and part of the time.",
+        "half of these probabilities round to 1 in float32 and tie; Caveat keeps them apart, hence the rank "
+        "correlation.",
     ),
     "ood_small": Family("OOD scores, small", "Fit on 2,000 rows x 64 features of 10 classes, score 500 rows, float32."),
     "sets": Family(
@@ -41,7 +41,8 @@ FAMILIES = {
     ),
     "intervals": Family(
         "Intervals for regression", "Calibrate on 100,000 residuals, predict 100,000 intervals, float64.",
-        "share of values outside the interval", "width", default=0.1, note="Promise: 100 calibration rows. TorchCP computes in float32, the others in float64.",
+        "share of values outside the interval", "width", default=0.1,
+        note="Promise: 100 calibration rows. TorchCP computes in float32, the others in float64.",
     ),
     "selection": Family(
         "Conformal p-values and outlier selection", "10,000 calibration scores, 100,000 test scores, a tenth outliers.",
