@@ -13,7 +13,7 @@ PYTHON313 ?= python3.13
 # One thread per test worker: the workers are the parallelism.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo serve test test-all test-oldest test-python lint types format bench clean
+.PHONY: help demo serve test test-all test-oldest test-python lint types format bench bench-all clean
 
 help:
 	@echo "make demo         install the core into $(VENV) and run the demonstration"
@@ -25,7 +25,8 @@ help:
 	@echo "make lint         ruff alone"
 	@echo "make types        mypy alone"
 	@echo "make format       let ruff put the code in shape"
-	@echo "make bench        the benchmarks: ratios to a floor measured in the same run"
+	@echo "make bench        Caveat against other packages and the floor: writes docs/benchmarks.md (BENCH=--force on a busy machine)"
+	@echo "make bench-all    every benchmarks/bench_*.py: ratios to a floor measured in the same run"
 	@echo "make clean        remove $(VENV) and the other environments, caveat-demo and the caches of the tools"
 	@echo "Any of them takes PYTHON=python3.11, VENV=folder and JOBS=2; test-python takes PYTHON312=... and PYTHON313=..."
 
@@ -76,6 +77,9 @@ format: $(VENV)/.test
 	@$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.test
+	@$(BIN)/python benchmarks/page.py $(BENCH)
+
+bench-all: $(VENV)/.test
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
