@@ -29,9 +29,9 @@ def test_every_minimum_is_installed_as_declared():
     script = [sys.executable, str(ROOT / "tests" / "oldest.py")]
     lines = subprocess.run(script, capture_output=True, text=True, check=True, timeout=60).stdout.split()
     expected = {line.replace(">=", "==") for line in [*DECLARED["build-system"]["requires"], *RUNTIME]}
-    pins = (ROOT / "constraints.txt").read_text().split()
-    tools = {line for line in pins if line.split("==")[0] in {re.split(r">=|\[", tool)[0] for tool in EXTRAS["test"]}}
-    assert len(tools) == len(EXTRAS["test"])
+    pins = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    names = [tool.partition(">=")[0] for tool in EXTRAS["test"]]
+    tools = {f"{name}=={pins[name.partition('[')[0]]}" for name in names}
     assert set(lines) == expected | tools
     assert len(lines) == len(set(lines))
 
