@@ -133,7 +133,7 @@ up. Promised: 5 % of quiet streams ring. With 100 calibration scores and 2,000 p
 ```python
 p = detector.compute_p_values(stream)  # each point against the same calibration scores
 for value in p:
-    martingale.update(value)           # Ville's bound does not hold for these p-values
+    martingale.update(value)  # Ville's bound does not hold for these p-values
 ```""")
     kswin, strict = (_find(levels, "drift", "river", name) for name in ("KSWIN", "KSWIN 0.0001"))
     alarm = _find(levels, "drift", "caveat", "alarm")
