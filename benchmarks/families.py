@@ -57,8 +57,9 @@ FAMILIES = {
         "Risk control", "1,000 rows x 10 labels, 100 candidate thresholds: bound the share of true labels missed.",
         "share of calibration sets with a true risk above alpha; for crc the mean risk", "labels kept per row",
         {"crc": 0.1005}, 0.1,
-        "Promise: 200 rows, alpha 0.1005, delta 0.1: the setting in which MAPIE's bound failed most often of several that "
-        "were tried; in others it was broken less often or not at all. Caveat takes the matrix of losses, MAPIE the probabilities; both "
+        "Promise: 200 rows, alpha 0.1005, delta 0.1: the setting in which MAPIE's bound failed most often of several "
+        "that were tried; in others it was broken less often or not at all. Caveat takes the matrix of losses, MAPIE the "
+        "probabilities; both "
         "times include the losses. Caveat's hoeffding_bentkus is a sharper test than MAPIE's hoeffding.",
     ),
     "drift": Family(
