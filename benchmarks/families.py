@@ -58,9 +58,9 @@ FAMILIES = {
         "share of calibration sets with a true risk above alpha; for crc the mean risk", "labels kept per row",
         {"crc": 0.1005}, 0.1,
         "Promise: 200 rows, alpha 0.1005, delta 0.1: the setting in which MAPIE's bound failed most often of several "
-        "that were tried; in others it was broken less often or not at all. Caveat takes the matrix of losses, MAPIE the "
-        "probabilities; both "
-        "times include the losses. Caveat's hoeffding_bentkus is a sharper test than MAPIE's hoeffding.",
+        "that were tried; in others it was broken less often or not at all. Caveat takes the matrix of losses, "
+        "MAPIE the probabilities; both times include the losses. "
+        "Caveat's hoeffding_bentkus is a sharper test than MAPIE's hoeffding.",
     ),
     "drift": Family(
         "Drift martingales", "1,000 calibration scores, a stream of 5,000 scores.",
