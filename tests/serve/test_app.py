@@ -121,7 +121,7 @@ def test_nothing_is_answered_that_cannot_be_recorded(logit_guard, tmp_path):
         def full(*_):
             raise sqlite3.OperationalError("database or disk is full")
 
-        engine.trail.store.append = full
+        engine.trail.store.append = engine.trail.store.set_header = full
 
     answer, ready = ask_inside(logit_guard, tmp_path / "audit.sqlite", break_it, [[4, 1, 0]])
     assert answer.status_code == ready.status_code == 503

@@ -219,7 +219,8 @@ _WATCH = """
 import os, sys
 def watch(event, details):
     if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto", "socket.gethostbyname", "subprocess.Popen",
-                 "os.system", "os.exec", "os.posix_spawn", "urllib.Request"):
+                 "os.system", "os.exec", "os.posix_spawn", "urllib.Request") and "ldconfig" not in str(details):
+        # ctypes asks ldconfig where a library lies
         with open(os.environ["WATCHED"], "a") as file:
             file.write(f"{event} {details!r}\\\\n")
 sys.addaudithook(watch)

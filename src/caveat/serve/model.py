@@ -89,7 +89,7 @@ class Model:
         inputs, batch = _inputs(session, path)
         facts: dict[str, Any] = {"file": Path(path).name, "sha256": hashlib.sha256(content).hexdigest()}
         if external := _external(content):
-            facts["external"] = {name: _digest(Path(path).parent / name) for name in external}
+            facts["external"] = {name: _digest(_inside(Path(path), name)) for name in external}
         model = cls(session, {field: source.name for field, source in sources.items()}, inputs, batch, facts)
         model._try(fields, path)
         return model
@@ -209,6 +209,14 @@ def _external(content: bytes) -> list[str]:
         return []
     weights = onnx.load_model_from_string(content).graph.initializer
     return sorted({entry.value for tensor in weights for entry in tensor.external_data if entry.key == "location"})
+
+
+def _inside(path: Path, name: str) -> Path:
+    """The file of weights, which must lie in the folder of the ONNX file, also if it is a link."""
+    weights, folder = (path.parent / name).resolve(), path.parent.resolve()
+    if not weights.is_relative_to(folder):
+        raise InputError(f"{path} reads weights outside of its folder ({name}). Put them beside it.")
+    return weights
 
 
 def _digest(path: Path) -> str:
