@@ -261,8 +261,8 @@ def _named(package: str, setup: Record) -> str:
     if package in ("caveat", "floor"):
         return package.capitalize() if package == "caveat" else package
     name = package.replace("_", "-")
-    found = setup["versions"].get(package, {}).get(name)
-    return f"{name} {found}" if found else name
+    version = setup["versions"].get(package, {}).get(name)
+    return f"{name} {version}" if version else name
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

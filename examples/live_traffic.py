@@ -61,7 +61,7 @@ def send(address: str, rows: Outputs, seconds: float) -> list[dict[str, Any]]:
         part = rows[start : start + ROWS]
         body = {"logits": part.logits.tolist(), "features": part.features.tolist()}
         answers = post(f"{address}/v1/verdicts", body)["verdicts"]
-        if part.labels is not None:  # in a product they come later, from whoever finds out the truth
+        if part.labels is not None:  # in a product they come later, when somebody finds out the true class
             labels = [{"id": row["id"], "label": int(label)} for row, label in zip(answers, part.labels, strict=True)]
             post(f"{address}/v1/labels", {"labels": labels})
         verdicts += answers

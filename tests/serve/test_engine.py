@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
@@ -59,6 +60,22 @@ def test_records_and_watch_are_in_the_order_of_the_row_numbers(engine, logit_gua
     watch.update(merged_verdicts(logit_guard, [record.entry.body for record in records]))
     assert trail.watch.log10_e == watch.log10_e  # bit for bit
     assert trail.folding.rows == 300
+
+
+def test_the_watch_waits_between_two_looks(engine, monkeypatch):
+    looks = []
+    look_after = engine._look_after
+    monkeypatch.setattr(engine, "_look_after", lambda: looks.append(time.monotonic()) or look_after())
+
+    async def now_and_then():
+        for _ in range(10):
+            await ask(engine, draw(1, seed=12).logits)
+            await asyncio.sleep(0.05)
+
+    started = time.monotonic()
+    asyncio.run(now_and_then())
+    # one look after each request, and ten a second while nobody asks
+    assert len(looks) <= 10 + 10 * (time.monotonic() - started) + 5
 
 
 def test_a_bad_request_fails_alone(engine):

@@ -86,7 +86,7 @@ def test_health_and_metadata(triton, logit_guard):
     assert metadata["inputs"] == [{"name": "logits", "datatype": "FP32", "shape": [-1, 3]}]
     assert [entry["name"] for entry in metadata["outputs"]] == ALL
     assert {entry["name"]: entry["datatype"] for entry in metadata["outputs"]}["prediction"] == "INT64"
-    with pytest.raises(InferenceServerException, match="no model 'other'"):
+    with pytest.raises(InferenceServerException, match="unknown model 'other'"):
         triton.get_model_metadata("other")
 
 
@@ -130,7 +130,7 @@ def test_async_and_versioned_requests(triton, logit_guard):
     rows = draw(3, seed=1).logits
     result = triton.async_infer("logits", [tensor("logits", rows)], model_version=logit_guard.fingerprint[:12])
     assert columns(result.get_result(), ["kind"]) == expected(logit_guard(Outputs(logits=rows)), ["kind"])
-    refused(404, triton, "logits", [tensor("logits", rows)], "no version '7'", model_version="7")
+    refused(404, triton, "logits", [tensor("logits", rows)], "unknown version '7'", model_version="7")
 
 
 def test_nested_data_and_no_outputs_named(service, logit_guard):
@@ -207,7 +207,7 @@ ROWS = draw(4, seed=2).logits
 
 
 def test_unknown_names(triton):
-    refused(404, triton, "other", [tensor("logits", ROWS)], "no model 'other'")
+    refused(404, triton, "other", [tensor("logits", ROWS)], "unknown model 'other'")
     refused(422, triton, "logits", [tensor("x", ROWS)], "inputs must be.*'x'")
     refused(422, triton, "logits", [tensor("logits", ROWS), tensor("labels", ROWS)], "'labels'")
     refused(422, triton, "logits", [tensor("logits", ROWS)] * 2, "each once")

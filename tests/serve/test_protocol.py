@@ -316,7 +316,7 @@ def test_unknown_addresses_get_404_as_json(tight, path):
     status, headers, problem = parsed(talk(tight, request("GET", path)))
     assert (status, headers["content-type"]) == (404, "application/json")
     assert "location" not in headers
-    assert "no such address" in problem["error"]
+    assert "unknown address" in problem["error"]
 
 
 def test_long_addresses_and_headers_are_refused(tight):

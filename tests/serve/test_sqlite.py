@@ -171,3 +171,12 @@ def test_two_services_cannot_write_one_file(guards, tmp_path):
         with pytest.raises(AssertionError, match="another service"), serving(guards["logits"], path):
             pass
         assert service.post({}, logits=draw(1, seed=1).logits).status_code == 200
+
+
+def test_a_new_file_is_for_its_owner_alone(tmp_path):
+    before = os.umask(0o022)
+    try:
+        SqliteStore(tmp_path / "audit.sqlite").close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "audit.sqlite").stat().st_mode & 0o077 == 0

@@ -68,7 +68,7 @@ class Column:
 @final
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """What the ranges gave: rows counted, values in memory where there is no file, and histograms where wanted."""
+    """Result of one or more ranges: number of rows, values unless they went to a file, histogram and counts."""
 
     rows: int
     values: tuple[NDArray[Any], ...] = ()
@@ -91,7 +91,7 @@ class Scoring:
     score: Score | Combined
     calibration: Floats | None
     column: Column | None
-    keep: bool = True  # values, where there is no file
+    keep: bool = True  # return the values if they do not go to a file
 
     def __call__(self, start: int, stop: int) -> Filled:
         scores = self.score.scores if isinstance(self.score, Combined) else (self.score,)

@@ -54,6 +54,10 @@ class Score(ABC):
     def complete(self, train: Outputs, gathered: Gathered) -> Self:
         """Learn from the statistics of both walks."""
         self._fit(train, gathered)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
+                # As a loaded copy has it: products of the same numbers in another layout may differ in the last digit.
+                setattr(self, name, np.ascontiguousarray(value))
         self.fitted_ = True
         return self
 

@@ -79,17 +79,17 @@ class InvertedFile:
         search: Any = import_module("faiss.contrib.ivf_tools").search_preassigned
 
         rows, n_cells = _rows(queries, scaled=True), len(self._centroids)
-        found = np.full((len(rows), k), -1, dtype=np.int64)
+        neighbors = np.full((len(rows), k), -1, dtype=np.int64)
         short, probes = np.arange(len(rows)), min(nprobe, n_cells)
         while short.size:
             cells = _nearest_cells(rows[short], self._centroids, probes)
             self._index.nprobe = probes
-            found[short] = search(self._index, rows[short], k, cells)[1]
-            short = short[(found[short] < 0).any(axis=1)]
+            neighbors[short] = search(self._index, rows[short], k, cells)[1]
+            short = short[(neighbors[short] < 0).any(axis=1)]
             if probes == n_cells:
                 break
             probes = min(2 * probes, n_cells)
-        return found
+        return neighbors
 
 
 def _nearest_cells(rows: NDArray[np.float32], centroids: NDArray[np.float32], count: int) -> NDArray[np.int64]:

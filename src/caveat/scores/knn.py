@@ -160,8 +160,8 @@ class KNN(Score):
         drawn = np.sort(np.random.default_rng(0).choice(n, size=min(n, _RECALL_ROWS), replace=False))
         queries = unit_rows(self.bank_[drawn].astype(np.float64))
         exact = k_nearest(queries, self.bank_, self.lengths_, self.k)
-        found = self._inverted_file().nearest(queries, self.k, self.nprobe)
-        hits = sum(np.intersect1d(true, some).size for true, some in zip(exact, found, strict=True))
+        approximate = self._inverted_file().nearest(queries, self.k, self.nprobe)
+        hits = sum(np.intersect1d(true, some).size for true, some in zip(exact, approximate, strict=True))
         return hits / exact.size
 
     def _inverted_file(self) -> InvertedFile:

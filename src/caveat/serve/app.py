@@ -147,7 +147,7 @@ def create_app(
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> Response:
         sentence = {
-            404: "there is no such address. See /openapi.json.",
+            404: "unknown address. See /openapi.json.",
             405: "this address does not take that method. See /openapi.json.",
         }.get(error.status_code)
         return _problem(Problem(error.status_code, sentence or str(error.detail), headers=error.headers))

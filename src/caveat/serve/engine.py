@@ -32,6 +32,7 @@ from caveat.outputs import Head
 from caveat.serve.audit.content import encode_verdicts, written_at
 from caveat.serve.audit.prune import plan_cut
 from caveat.serve.audit.store import AuditStore
+from caveat.serve.bodies import reason
 from caveat.serve.fields import Fields
 from caveat.serve.model import Model
 from caveat.serve.problems import Problem
@@ -223,32 +224,33 @@ class Engine:
     # -- the workers ------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        going = True
-        while going:
-            first = self._queue.get()
+        """Take what waits, give its verdicts, record them, answer; until the engine closes."""
+        while (request := self._queue.get()) is not None:
             group: list[_Request] = []
             answers: list[tuple[_Request, Any]] = []
-            rows, going = 0, first is not None
-            request = first
+            rows = 0
             while request is not None:
                 problem = self._judge(request)
                 if problem is None:
                     group.append(request)
-                    rows += 0 if request.verdicts is None else len(request.verdicts)
+                    rows += len(request.verdicts or ())
                 else:
                     answers.append((request, problem))
-                if rows >= _GROUP_ROWS:
-                    break
-                try:
-                    request = self._queue.get_nowait()
-                    going = request is not None
-                except queue.Empty:
-                    break
+                request = self._waiting() if rows < _GROUP_ROWS else None
             if group:
                 answers += self._write(group)
-            if answers:
-                answers[0][0].loop.call_soon_threadsafe(_resolve, answers)
+            answers[0][0].loop.call_soon_threadsafe(_resolve, answers)
             self._look_after()
+
+    def _waiting(self) -> _Request | None:
+        """The next request, if one waits."""
+        try:
+            request = self._queue.get_nowait()
+        except queue.Empty:
+            return None
+        if request is None:  # the sign to stop, for the next look at the queue
+            self._queue.put(None)
+        return request
 
     def _judge(self, request: _Request) -> Exception | None:
         """Give the verdicts of a request; labels have none."""
@@ -283,31 +285,38 @@ class Engine:
         problem = self._attempt(lambda: counts.append(self.trail.append_labels(labels)))
         return problem or counts[0]
 
-    def _look_after(self) -> None:
-        """Let the watch and the page follow the records, if it is time for that, and look after the store."""
+    def _look_after(self) -> bool:
+        """Let the watch and the page follow the records, if it is time for that, and look after the store.
+
+        Returns
+        -------
+        Whether something was taken in and more waits.
+        """
         trail, now = self.trail, time.monotonic()
         if (now < self._next and trail.unfolded_rows < _FOLD_ROWS) or not self._chores.acquire(blocking=False):
-            return
+            return False
+        pause = _RETRY_SECONDS
         try:
             if trail.unfolded:
                 trail.fold(most=_FOLD_ROWS, snapshot=False)
             if trail.wants_snapshot or (self.failure and now >= self._next):
                 with self._writing:
                     self._attempt(trail.recover if self.failure else trail.snapshot)
+            if not self.failure:
+                pause = 0.0 if trail.unfolded else _FOLD_SECONDS
         except Exception:  # verdicts are given and recorded all the same
             _log.exception("the watch cannot take in the records")
         finally:
-            pause = _RETRY_SECONDS if self.failure else 0.0 if trail.unfolded else _FOLD_SECONDS
             self._next = time.monotonic() + pause
             self._chores.release()
+        return pause == 0.0
 
     def _watch(self) -> None:
         """Do the same while no worker does: all of them wait, or are busy with something large."""
         while not self._closing.wait(_FOLD_SECONDS):
-            while (not self.depth or time.monotonic() > self._next + _LATE) and not self._closing.is_set():
-                self._look_after()
-                if not self.trail.unfolded:
-                    break
+            if not self.depth or time.monotonic() > self._next + _LATE:
+                while self._look_after() and not self._closing.is_set():
+                    pass
         with self._writing:
             for step in (self.trail.fold, self.trail.snapshot, lambda: self.trail.note("stop")):
                 self._attempt(step)
@@ -339,11 +348,11 @@ class Engine:
         except Problem as problem:
             return problem
         except Exception as error:
-            reason = str(error).splitlines()[0][:200].rstrip(".") if str(error) else type(error).__name__
-            if reason != self.failure:
-                _log.error("audit: %s", reason, exc_info=None if isinstance(error, CaveatError) else error)
-            self.failure, self.trail.unsure = reason, True
-            return Problem(503, f"the audit trail cannot be written ({reason}), so nothing is answered.")
+            cause = reason(error).rstrip(".")
+            if cause != self.failure:
+                _log.error("audit: %s", cause, exc_info=None if isinstance(error, CaveatError) else error)
+            self.failure, self.trail.unsure = cause, True
+            return Problem(503, f"the audit trail cannot be written ({cause}), so nothing is answered.")
         self.failure = ""
         return None
 
@@ -359,6 +368,7 @@ def _resolve(answers: Sequence[tuple[_Request, Any]]) -> None:
 
 
 def packed(arrays: Arrays) -> bytes:
+    """The arrays of a request as they are kept: the bytes of an ``.npz`` file."""
     stream = io.BytesIO()
     np.savez(stream, **dict(arrays))  # type: ignore[arg-type]
     return stream.getvalue()

@@ -216,7 +216,7 @@ class Body:
             raise
 
     def release(self, size: int) -> None:
-        """A body of this size is no longer held."""
+        """Give back the bytes of a body that is done with."""
         self.held -= size
 
 

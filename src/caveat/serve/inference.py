@@ -97,7 +97,7 @@ def add_inference_routes(app: FastAPI, engine: Engine, bodies: Body, limits: Lim
                     )  # fmt: skip
                     return asked[0].arrays
 
-                return await engine.verdicts(read, partial(_answer, head, asked))
+                return await engine.verdicts(read, partial(_answer, request, head, asked))
             finally:
                 engine.leave()
         finally:
@@ -126,7 +126,10 @@ def _platform(engine: Engine) -> str:
     return "caveat_guard" if engine.model is None else "onnx_onnxv1"
 
 
-def _answer(head: dict[str, Any], asked: list[InferenceRequest], verdicts: Verdicts, ids: RowIds) -> Response:
+def _answer(
+    request: Request, head: dict[str, Any], asked: list[InferenceRequest], verdicts: Verdicts, ids: RowIds
+) -> Response:
+    request.scope["rows"] = len(verdicts)  # for the log
     columns = {name: (_OUTPUTS[name], _column(name, verdicts, ids)) for name in asked[0].outputs}
     content, length = packed_answer(head, asked[0], columns)
     if length is None:
@@ -152,9 +155,9 @@ def _column(name: str, verdicts: Verdicts, ids: RowIds) -> Any:
 def _check_model(request: Request, name: str, version: str) -> None:
     asked = request.path_params
     if asked["name"] != name:
-        raise Problem(404, f"there is no model {asked['name'][:100]!r} here, only {name!r}.")
+        raise Problem(404, f"unknown model {asked['name'][:100]!r}. This service has {name!r}.")
     if asked.get("version", version) != version:
-        raise Problem(404, f"there is no version {asked['version'][:100]!r} of {name!r} here, only {version!r}.")
+        raise Problem(404, f"unknown version {asked['version'][:100]!r} of {name!r}. This service has {version!r}.")
 
 
 def _check_ready(engine: Engine) -> None:

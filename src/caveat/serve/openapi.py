@@ -22,7 +22,7 @@ _ID = "1f2e3d4c-0"
 _SENTENCES = {
     400: "The body is malformed or was cut.",
     401: "The key is missing or wrong.",
-    404: "There is no such verdict.",
+    404: "The verdict, the model or the address is unknown.",
     408: "The body came too slowly.",
     409: "The verdict has another label already.",
     413: "The body is too large, or has too many rows.",

@@ -77,6 +77,9 @@ class SqliteStore:
                 start = stream.read(len(_MAGIC))
             if start not in (b"", _MAGIC):  # SQLite itself would write over a file of a few bytes
                 raise InputError(f"{self.path} is not an audit file of Caveat. Choose another file.")
+        elif not read_only:
+            with path_errors(self.path):
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # verdicts are nobody else's business
         self._connection = self._connected("ro" if read_only else "rwc")
         try:
             tables = self._tables()
