@@ -50,6 +50,15 @@ def test_each_row_has_a_reason(calibration):
     assert "outlier" in verdicts._repr_html_()
 
 
+def test_a_range_of_verdicts_is_that_of_its_rows(calibration, stream):
+    verdicts = Guard("energy", risk=0.2).calibrate(calibration)(stream)
+    ids = [f"row-{i}" for i in range(len(verdicts))]
+    part = verdicts[3:7]
+    assert part.rows() == verdicts.rows()[3:7]
+    assert part.rows(ids[3:7]) == [{"id": key, **row} for key, row in zip(ids[3:7], part.rows(), strict=True)]
+    assert part.reasons == verdicts.reasons[3:7]
+
+
 def test_an_empty_set_abstains(calibration):
     guard = Guard("energy", sets="lac", alpha=0.3).calibrate(calibration)
     flat = Outputs(logits=[[8.0, 8.0, 8.0]])  # much evidence, no class

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.serve.conftest import draw
 from caveat import Outputs
 from caveat.serve import Engine, open_store
 from caveat.serve.audit.content import merged_verdicts
+from caveat.serve.audit.replay import replay_trail
 from caveat.serve.problems import Problem
 
 
@@ -60,6 +62,38 @@ def test_records_and_watch_are_in_the_order_of_the_row_numbers(engine, logit_gua
     watch.update(merged_verdicts(logit_guard, [record.entry.body for record in records]))
     assert trail.watch.log10_e == watch.log10_e  # bit for bit
     assert trail.folding.rows == 300
+
+
+@pytest.mark.parametrize(("bad", "records"), [([], [21, 40]), ([np.nan], [1, *[2] * 10, 40])])
+def test_small_requests_that_wait_together_are_one_record(bad, records, logit_guard, tmp_path):
+    path = str(tmp_path / "audit.sqlite")
+    engine = Engine(logit_guard, open_store(path), workers=1, keep_inputs=True)
+    small, large = np.split(draw(20, seed=9).logits, 10), draw(40, seed=8).logits
+    bad = [np.full_like(large[:1], value) for value in bad]
+    others_wait = threading.Event()
+
+    def first():
+        others_wait.wait(10)
+        return {"logits": large[:1]}
+
+    async def everyone():
+        busy = asyncio.ensure_future(engine.verdicts(first, lambda verdicts, ids: None))
+        others = [asyncio.ensure_future(ask(engine, part)) for part in (*small, *bad, large)]
+        await asyncio.sleep(0)  # all of them are in the queue
+        others_wait.set()
+        await busy
+        return await asyncio.gather(*others, return_exceptions=True)
+
+    answers = asyncio.run(everyone())
+    engine.close()
+    for part, (_, verdicts) in zip(small, answers[:10], strict=True):
+        assert verdicts == logit_guard(Outputs(logits=part)).rows()
+    assert [isinstance(answer, Problem) for answer in answers[10:]] == [*[True] * len(bad), False]
+    store = open_store(path, read_only=True)
+    assert [record.entry.rows for record in store.records() if record.entry.kind == "verdicts"] == records
+    again = replay_trail(logit_guard, store)
+    assert (again.from_inputs, again.differing) == (61, 0)
+    store.close()
 
 
 def test_the_watch_waits_between_two_looks(engine, monkeypatch):

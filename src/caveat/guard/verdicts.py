@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -126,17 +127,26 @@ class Verdicts:
         ends = itertools.accumulate(self.sets.sizes.tolist(), initial=0)
         return [classes[start:end] for start, end in itertools.pairwise(ends)]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One plain mapping per row, as a service answers."""
+    def __getitem__(self, rows: slice) -> Verdicts:
+        """The verdicts on a range of rows."""
+        columns = ("kind", "score", "p_values", "conditional_p_values", "predictions", "doubt")
+        parts = {name: column[rows] for name in columns if (column := getattr(self, name)) is not None}
+        sets = None if self.sets is None else replace(self.sets, member=self.sets.member[rows])
+        return replace(self, **parts, sets=sets)
+
+    def rows(self, ids: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """One plain mapping per row, as a service answers; with ``ids`` each begins with the id of its row."""
         none: list[None] = [None] * len(self)
         columns = zip(
-            self.kind.tolist(), none if self.predictions is None else self.predictions.tolist(), self.score.tolist(),
+            none if ids is None else ids, self.kind.tolist(),
+            none if self.predictions is None else self.predictions.tolist(), self.score.tolist(),
             self.p_values.tolist(), self.conditional_p_values.tolist(),
             none if self.doubt is None else self.doubt.tolist(), none if self.sets is None else self.label_lists(),
             strict=True,
         )  # fmt: skip
-        return [
+        rows: list[dict[str, Any]] = [
             {
+                "id": key,
                 "kind": kind,
                 "prediction": prediction,
                 "score": score,
@@ -145,8 +155,12 @@ class Verdicts:
                 "set": labels,
                 "reason": self._sentence(kind, score, p_value, doubt, labels),
             }
-            for kind, prediction, score, p_value, conditional, doubt, labels in columns
+            for key, kind, prediction, score, p_value, conditional, doubt, labels in columns
         ]
+        if ids is None:
+            for row in rows:
+                del row["id"]
+        return rows
 
     def to_frame(self) -> pd.DataFrame:
         """One row per verdict, as a pandas table (extra ``stats``)."""

@@ -2,9 +2,10 @@
 
 Requests wait in one queue. A worker takes what waits, up to a few hundred rows, gives the verdicts, commits all of them
 in one transaction and then answers all of them: no request waits for a timer, and a request that comes alone is
-answered alone. BLAS is held to one thread, because threads that each start threads are many times slower. Drift is
-computed after the answers, by the worker that has just answered, and never changes one; a thread of its own would fight
-with the workers for the interpreter.
+answered alone. Small requests that wait together are one batch and one record, because a verdict on one row costs
+nearly as much as verdicts on ten. BLAS is held to one thread, because threads that each start threads are many times
+slower. Drift is computed after the answers, by the worker that has just answered, and never changes one; a thread of
+its own would fight with the workers for the interpreter.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, final
 
@@ -44,6 +45,7 @@ __all__ = ["Engine"]
 T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
 _GROUP_ROWS = 256  # a worker takes no further request once it has so many rows
+_SMALL = 32  # rows of a request that may share a batch with others
 _LARGE_ANSWER = 1000  # rows whose text is made in a thread, so that others are answered meanwhile
 _FOLD_SECONDS = 0.1  # between two times that the watch takes in what came since
 _FOLD_ROWS = 1024  # that it takes in at a time: page, metrics and waiting requests wait no longer than that
@@ -56,15 +58,35 @@ _log = logging.getLogger("caveat.serve")
 @final
 @dataclass(eq=False, slots=True)
 class _Request:
-    """A request on its way: what was asked, what is recorded, and who waits for it."""
+    """A request on its way: what was asked, and who waits for the answer."""
 
     answer: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
     read: Callable[[], Arrays] | None = None
     labels: Mapping[str, int] | None = None
+    arrays: Arrays = field(default_factory=dict)
     verdicts: Verdicts | None = None
-    body: bytes = b""
-    inputs: bytes | None = None
+    problem: Exception | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class _Batch:
+    """Requests whose verdicts are computed and recorded together."""
+
+    requests: Sequence[_Request]
+    verdicts: Verdicts
+    inputs: bytes | None
+
+    def answer(self, first_row: int) -> list[tuple[_Request, int]]:
+        """Give each request its verdicts, and the number of its first row."""
+        start, answers = 0, []
+        for request in self.requests:
+            end = start + len(next(iter(request.arrays.values()))) if len(self.requests) > 1 else len(self.verdicts)
+            request.verdicts = self.verdicts[start:end]
+            answers.append((request, first_row + start))
+            start = end
+        return answers
 
 
 @final
@@ -226,20 +248,13 @@ class Engine:
     def _work(self) -> None:
         """Take what waits, give its verdicts, record them, answer; until the engine closes."""
         while (request := self._queue.get()) is not None:
-            group: list[_Request] = []
-            answers: list[tuple[_Request, Any]] = []
-            rows = 0
+            requests, rows = [], 0
             while request is not None:
-                problem = self._judge(request)
-                if problem is None:
-                    group.append(request)
-                    rows += len(request.verdicts or ())
-                else:
-                    answers.append((request, problem))
+                requests.append(request)
+                rows += self._read(request)
                 request = self._waiting() if rows < _GROUP_ROWS else None
-            if group:
-                answers += self._write(group)
-            answers[0][0].loop.call_soon_threadsafe(_resolve, answers)
+            answers = self._write(self._judged(requests), requests)
+            requests[0].loop.call_soon_threadsafe(_resolve, answers)
             self._look_after()
 
     def _waiting(self) -> _Request | None:
@@ -252,33 +267,52 @@ class Engine:
             self._queue.put(None)
         return request
 
-    def _judge(self, request: _Request) -> Exception | None:
-        """Give the verdicts of a request; labels have none."""
+    def _read(self, request: _Request) -> int:
+        """Read the arrays of a request; labels have none. Returns the number of rows."""
         if request.read is None:
-            return None
+            return 0
         try:
-            arrays = request.read()
-            request.verdicts = self.judge(arrays)
-            request.body = encode_verdicts(request.verdicts)
-            request.inputs = packed(arrays) if self.keep_inputs else None
+            request.arrays = request.read()
         except Exception as error:  # the caller's answer, not the end of this thread
-            return error
-        return None
+            request.problem = error
+        return max((len(array) for array in request.arrays.values() if array.ndim), default=0)
 
-    def _write(self, group: Sequence[_Request]) -> list[tuple[_Request, Any]]:
+    def _judged(self, requests: Sequence[_Request]) -> list[_Batch]:
+        """Verdicts on all requests that ask for some, batch by batch."""
+        groups: dict[Any, list[_Request]] = {}
+        for request in requests:
+            if request.read is not None and request.problem is None:
+                form = _form(request.arrays) if self.model is None else None
+                groups.setdefault(form or id(request), []).append(request)
+        return [batch for group in groups.values() for batch in self._batches(group)]
+
+    def _batches(self, requests: Sequence[_Request]) -> list[_Batch]:
+        """Verdicts on requests of one form together; if that fails on each alone, so that a bad one fails alone."""
+        arrays = requests[0].arrays
+        if len(requests) > 1:
+            arrays = {name: np.concatenate([request.arrays[name] for request in requests]) for name in arrays}
+        try:
+            return [_Batch(requests, self.judge(arrays), packed(arrays) if self.keep_inputs else None)]
+        except Exception as error:  # as in _read
+            if len(requests) > 1:
+                return [batch for request in requests for batch in self._batches([request])]
+            requests[0].problem = error
+            return []
+
+    def _write(self, batches: Sequence[_Batch], requests: Sequence[_Request]) -> list[tuple[_Request, Any]]:
         """Record what a worker has; each request with its answer: the number of its first row, counts, or a problem."""
+        answers: list[tuple[_Request, Any]] = [(request, request.problem) for request in requests if request.problem]
+        parts = [(len(batch.verdicts), encode_verdicts(batch.verdicts), batch.inputs) for batch in batches]
         with self._writing:
-            judged = [request for request in group if request.verdicts is not None]
-            answers: list[tuple[_Request, Any]] = []
-            if judged:
-                parts = [(len(request.verdicts or ()), request.body, request.inputs) for request in judged]
+            if parts:
                 rows: list[int] = []
                 problem = self._attempt(lambda: rows.extend(self.trail.append_verdicts(parts)))
-                answers += [(request, problem or rows[i]) for i, request in enumerate(judged)]
-            for request in group:
+                for i, batch in enumerate(batches):
+                    answers += [(request, problem) for request in batch.requests] if problem else batch.answer(rows[i])
+            for request in requests:
                 if request.labels is not None:
                     answers.append((request, self._labelled(request.labels)))
-            return answers
+        return answers
 
     def _labelled(self, labels: Mapping[str, int]) -> Any:
         counts: list[dict[str, int]] = []
@@ -365,6 +399,18 @@ def _resolve(answers: Sequence[tuple[_Request, Any]]) -> None:
                 request.answer.set_exception(answer)
             else:
                 request.answer.set_result(answer)
+
+
+def _form(arrays: Arrays) -> tuple[Any, ...]:
+    """What small requests must have in common to be one batch; empty: a request that is alone.
+
+    >>> _form({"logits": np.zeros((2, 3))}), _form({"logits": np.zeros((2, 3)), "features": np.zeros((1, 4))})
+    ((('logits', '<f8', 3),), ())
+    """
+    rows = {len(array) if array.ndim == 2 else 0 for array in arrays.values()}
+    if len(rows) != 1 or not 0 < max(rows) <= _SMALL:
+        return ()
+    return tuple((name, array.dtype.str, array.shape[1]) for name, array in sorted(arrays.items()))
 
 
 def packed(arrays: Arrays) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import gc
 import resource
@@ -21,6 +22,7 @@ from caveat.serve.settings import Limits
 __all__ = ["listen", "run"]
 
 _GRACE = 10  # seconds for requests that are being answered when the service stops
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of glibc's malloc.h
 _OTHER_FILES = 200  # open files that are not connections
 
 
@@ -49,6 +51,7 @@ def run(
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)
+    _keep_freed_memory()
     limits = _within_open_files(limits or Limits())
     config = uvicorn.Config(
         app, log_config=None, access_log=False, http=http_protocol(limits), ws="none", lifespan="on",
@@ -77,6 +80,17 @@ def listen(host: str, port: int) -> socket.socket:
             f"{host}:{port} cannot be used ({reason}). Choose another: --port 0 takes a free one."
         ) from None
     return listening
+
+
+def _keep_freed_memory() -> None:
+    """Let the C library reuse the memory of one request for the next one.
+
+    It would give large arrays back to the system each time, and get them again page by page.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # other C libraries do not have it
+        mallopt(_MMAP_THRESHOLD, 32 * 2**20)
+        mallopt(_TRIM_THRESHOLD, 64 * 2**20)
 
 
 def _within_open_files(limits: Limits) -> Limits:

@@ -105,25 +105,25 @@ class Trail:
         self._sure()
         self._append([Entry(kind, now(), self.rows, 0, canonical(known))])
 
-    def append_verdicts(self, requests: Sequence[tuple[int, bytes, bytes | None]]) -> list[int]:
-        """Record the verdicts of several requests in one transaction.
+    def append_verdicts(self, batches: Sequence[tuple[int, bytes, bytes | None]]) -> list[int]:
+        """Record the verdicts of several batches in one transaction.
 
         Parameters
         ----------
-        requests
+        batches
             Of each: number of verdicts, body of the record, inputs or None.
 
         Returns
         -------
-        The row of the first verdict of each request.
+        The row of the first verdict of each batch.
         """
         self._sure()
         at, first_rows, row = now(), [], self.rows
-        for rows, _, _ in requests:
+        for rows, _, _ in batches:
             first_rows.append(row)
             row += rows
         self._append([Entry("verdicts", at, first_row, rows, body, inputs)
-                      for first_row, (rows, body, inputs) in zip(first_rows, requests, strict=True)])  # fmt: skip
+                      for first_row, (rows, body, inputs) in zip(first_rows, batches, strict=True)])  # fmt: skip
         return first_rows
 
     def append_labels(self, labels: Mapping[str, int]) -> dict[str, int]:
