@@ -16,6 +16,8 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from caveat._internal.arrays import widened
+from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import (
     Rng,
     as_comparable,
@@ -28,7 +30,6 @@ from caveat._internal.checks import (
     check_result,
     check_same,
 )
-from caveat.conformal._probabilities import softmax_rows
 from caveat.errors import CaveatWarning, InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
@@ -36,6 +37,7 @@ from caveat.outputs.outputs import demand
 __all__ = ["EaseBins", "cut_bins", "ease", "ease_of", "logit_noise_ease", "regression_ease"]
 
 Floats = NDArray[np.float64]
+_CACHE_BYTES = 2**19  # of a copy: many small steps on it stay in the cache of a core
 
 
 def ease(*, probs: ArrayLike, transformed: ArrayLike) -> Floats:
@@ -112,13 +114,17 @@ def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 
     demand(outputs, "logits", who="logit_noise_ease")
     parts = []
     for block in outputs.blocks(("logits",)):
-        logits = block.logits
-        original, total = softmax_rows(logits), np.zeros(block.n)
-        for _ in range(copies):
-            noise = rng.standard_normal(logits.shape, dtype=np.float32)
-            total += _cosine(original, softmax_rows(logits + np.float32(sigma) * noise))
-        parts.append(total / copies)
-    return np.concatenate(parts)
+        for rows in row_blocks(block.n, row_bytes=8 * block.logits.shape[1], block_bytes=_CACHE_BYTES):
+            logits = widened(block.logits[rows])
+            original, total = _evidence(logits), np.zeros(logits.shape[0])
+            length = np.vecdot(original, original)
+            for _ in range(copies):
+                noisy = rng.standard_normal(logits.shape, dtype=np.float32)
+                noisy *= np.float32(sigma)
+                copy = _evidence(noisy + logits)
+                total += np.minimum(np.vecdot(original, copy) / np.sqrt(length * np.vecdot(copy, copy)), 1.0)
+            parts.append(total / copies)
+    return check_result(np.concatenate(parts), "the cosine")
 
 
 @final
@@ -217,6 +223,13 @@ def cut_bins(
         note = f"{empty} of {cut.count} difficulty bins hold no calibration sample: nothing is excluded there."
         warnings.warn(note, CaveatWarning, stacklevel=3)
     return cut, number, (number < cut.count) | (size[number] > 1), note
+
+
+def _evidence(logits: NDArray[Any]) -> Floats:
+    """Softmax of each row up to a factor, which no cosine notices."""
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    np.exp(shifted, out=shifted)
+    return shifted.astype(np.float64, copy=False)
 
 
 def _cosine(a: NDArray[Any], b: NDArray[Any]) -> Floats:
