@@ -761,6 +761,8 @@ for _name, _options in (
 ):
     _add(f"scale.{_name}", _by_ranges(getattr(scale, _name)), fields={"outputs": ("logits",)},
          arguments={"outputs": TEST, "rows_per_task": 10, **_options})  # fmt: skip
+_add("scale.knn_scores", scale.knn_scores, fields={"bank": ("features",), "source": ("features",)},
+     arguments={"bank": TRAIN, "source": TEST, "k": 3, "rows_per_task": 10})  # fmt: skip
 _add("scale.detection_bounds", _bounds,
      arguments={"inlier": INLIER, "outlier": OUTLIER, "reference": SECOND_INLIER, "tpr": 0.95})  # fmt: skip
 _add("scale.sample", lambda *, outputs, rows, seed: scale.sample(outputs, rows, seed=seed).logits,

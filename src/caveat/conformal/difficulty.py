@@ -229,7 +229,7 @@ def _evidence(logits: NDArray[Any]) -> Floats:
     """Softmax of each row up to a factor, which no cosine notices."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     np.exp(shifted, out=shifted)
-    return shifted.astype(np.float64, copy=False)
+    return np.asarray(shifted, dtype=np.float64)
 
 
 def _cosine(a: NDArray[Any], b: NDArray[Any]) -> Floats:

@@ -4,6 +4,7 @@ from caveat.scale.bounds import DetectionBounds, detection, detection_bounds
 from caveat.scale.evaluating import evaluate
 from caveat.scale.fitting import fit, walks
 from caveat.scale.guarding import Predicted, predict
+from caveat.scale.neighbors import knn_scores
 from caveat.scale.ranges import merge_in_tree
 from caveat.scale.runner import Runner, compute
 from caveat.scale.scoring import PValues, p_values, score, select_outliers
@@ -20,6 +21,7 @@ __all__ = [
     "detection_bounds",
     "evaluate",
     "fit",
+    "knn_scores",
     "merge_in_tree",
     "open_source",
     "p_values",

@@ -154,9 +154,10 @@ def fit_scores(scores: Sequence[Score], job: Job) -> None:
     for score in learners:
         score.can_fit(shapes)  # type: ignore[arg-type]  # it asks for fields, which shapes know
         if reason := score.all_rows():
+            other = "Score against all rows with scale.knn_scores, or fit" if score.name == "knn" else "Fit"
             raise InputError(
-                f"{score.name} {reason}, so it is not fitted by row ranges. Fit it on a sample that fits into memory: "
-                "score.fit(scale.sample(source, 100_000))."
+                f"{score.name} {reason}, so it is not fitted by row ranges. {other} it on a sample that fits into "
+                "memory: score.fit(scale.sample(source, 100_000))."
             )
     if not learners:
         return

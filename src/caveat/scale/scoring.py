@@ -225,7 +225,7 @@ def select_outliers(
         if out is None:
             values, histogram = _scored(job, "p-values", score, calibration, None)
             return np.asarray(values <= histogram.largest_p(q, method))
-        with _column(out, job.source.n, "|b1") as column:
+        with new_column(out, job.source.n, "|b1") as column:
             scratch = Path(column.path).with_name(temporary_name(".npy"))
             held = Column(str(scratch), job.source.n, "<f8")
             try:
@@ -291,7 +291,7 @@ def _scored(
     if out is None:
         filled = run(None)
         return np.concatenate(filled.values), filled.histogram
-    with _column(out, job.source.n, "<f8") as made:
+    with new_column(out, job.source.n, "<f8") as made:
         histogram = run(made).histogram
     return read_column(out), histogram
 
@@ -302,7 +302,7 @@ def check_rows(job: Job, filled: Filled) -> Filled:
 
 
 @contextmanager
-def _column(out: Path_, n: int, dtype: str) -> Iterator[Column]:
+def new_column(out: Path_, n: int, dtype: str) -> Iterator[Column]:
     """A column under a temporary name, renamed to ``out`` when the block ends well."""
     path = Path(out)
     if path.suffix != ".npy":

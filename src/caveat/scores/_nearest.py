@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from caveat._internal.blocks import row_blocks
 from caveat._internal.parallel import map_in_threads
 
+CLOSE = 0.03  # distance below which the rounding of a float32 product decides which neighbor is taken
 _QUERIES = 1024  # of a chunk: enough that scaling a tile of the bank costs little compared with the product
 _TILE = 1024  # bank rows: chunk x tile in float32 is 4 MiB
 

@@ -30,7 +30,7 @@ from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._ivf import InvertedFile, centroids_and_cells, default_cells
-from caveat.scores._nearest import k_nearest, kth_nearest, nearest_by_group
+from caveat.scores._nearest import CLOSE, k_nearest, kth_nearest, nearest_by_group
 from caveat.scores._probabilities import head_logits, log_sum_exp
 from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, total, unit_rows
 
@@ -40,7 +40,6 @@ _TILE_BYTES = 32 * 2**20  # of the similarity tile, queries x bank rows
 _FARTHEST = 2.0  # two points of the unit sphere are never further apart
 _NEAR = 0.01  # squared distance below which the product has lost too many digits in float32
 _RECALL_ROWS = 200  # searched exactly as well, to measure the recall of an index
-_CLOSE = 0.03  # distance below which that rounding also decides which neighbor is taken: found again in float64
 
 
 _INDEXES: WeakKeyDictionary[KNN, tuple[Any, InvertedFile]] = WeakKeyDictionary()  # not a part of the score: not saved
@@ -217,7 +216,7 @@ def _close_ones_again(search: Callable[[NDArray[Any]], NDArray[np.float64]], row
     """``search(rows)``, and once more in float64 for those rows that are close to what they were compared with."""
     distances = search(rows)
     if rows.dtype != np.float64:
-        close = np.flatnonzero((distances.reshape(len(rows), -1) < _CLOSE).any(axis=1))
+        close = np.flatnonzero((distances.reshape(len(rows), -1) < CLOSE).any(axis=1))
         if close.size:
             distances[close] = search(rows[close].astype(np.float64))
     return distances
