@@ -31,7 +31,8 @@ def write(path, *, kind=FLOAT, shape=("n", 8), weight=WEIGHT, opset=17, twice=Fa
 
     nodes = [
         helper.make_node("Cast", ["pixels"], ["floats"], to=FLOAT),
-        helper.make_node("MatMul", ["floats", "weight"], ["product"]),
+        helper.make_node("Flatten", ["floats"], ["flat"], axis=1),
+        helper.make_node("MatMul", ["flat", "weight"], ["product"]),
         helper.make_node("Add", ["product", "more"] if twice else ["product", "bias"], ["dense"]),
         helper.make_node("Softmax", ["dense"], ["probs"], axis=1),
     ]
@@ -278,3 +279,20 @@ def test_wrong_options_end_the_start_with_one_sentence(guards, tmp_path, model_f
     assert ended.value.code == 2
     assert match in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "audit.sqlite").exists()
+
+
+def test_images_are_served_and_replayed(tmp_path, guards, capsys):
+    path = write(tmp_path / "images.onnx", shape=("n", 2, 4))
+    options = ("--model", str(path), "--model-output", "logits=dense")
+    images = draw(6, seed=3).features.reshape(6, 2, 4)
+    with serving(guards["logits"], tmp_path / "audit.sqlite", *options, "--keep-inputs") as service:
+        schema = service.client.get("/openapi.json").json()["paths"]["/v1/verdicts"]["post"]["requestBody"]["content"]
+        example = service.client.post("/v1/verdicts", json=schema["application/json"]["example"])
+        assert example.status_code == 200
+        verdicts = service.client.post("/v1/verdicts", json={"pixels": images.tolist()}).json()["verdicts"]
+    expected = Guard.load(guards["logits"])(Outputs(logits=images.reshape(6, 8) @ WEIGHT)).rows()
+    assert [row["kind"] for row in verdicts] == [row["kind"] for row in expected]
+    with pytest.raises(SystemExit) as stop:
+        main(["audit", "replay", str(guards["logits"]), str(tmp_path / "audit.sqlite"), *options])
+    assert not stop.value.code
+    assert "Verdicts: 7, of them 7 from their inputs" in capsys.readouterr().out

@@ -10,7 +10,8 @@ import schemathesis
 from schemathesis.core.errors import InvalidSchema
 
 from caveat.serve import Engine, create_app, open_store, openapi
-from caveat.serve.bodies import ARROW, MEDIA_TYPES, NPY, read_arrays
+from caveat.serve.bodies import ARROW, JSON, MEDIA_TYPES, NPZ, read_arrays
+from caveat.serve.tensors import Tensor
 
 ADDRESSES = {"/v1/verdicts": "post", "/v1/labels": "post", "/v1/guard": "get", "/v1/live": "get", "/healthz": "get",
              "/readyz": "get", "/metrics": "get"}  # fmt: skip
@@ -62,11 +63,19 @@ def test_the_example_of_every_media_type_gets_a_verdict(service, schema):
 
 
 def test_examples_have_the_arrays_and_widths_of_the_guard():
-    content = openapi.verdicts({"features": 8, "logits": None})["openapi_extra"]["requestBody"]["content"]
-    assert NPY not in content  # one array has no name
+    inputs = [
+        Tensor("features", "FP32", (-1, 8)),
+        Tensor("logits", "FP32", (-1, -1)),
+        Tensor("image", "FP32", (-1, 2, 4)),
+    ]
+    content = openapi.verdicts(inputs)["openapi_extra"]["requestBody"]["content"]
+    assert set(content) == {JSON, NPZ}  # an array of npy has no name, and a column of Arrow holds no images
     for media_type, body in examples(content):
         arrays = read_arrays(body, media_type, field="", most=10_000)
-        assert {name: array.shape for name, array in arrays.items()} == {"features": (1, 8), "logits": (1, 3)}
+        shapes = {name: array.shape for name, array in arrays.items()}
+        assert shapes == {"features": (1, 8), "logits": (1, 3), "image": (1, 2, 4)}
+    image = content[JSON]["schema"]["properties"]["image"]["items"]["items"]
+    assert image == {"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4}
 
 
 def test_the_example_of_labels_is_read(service, schema):
@@ -77,9 +86,9 @@ def test_the_example_of_labels_is_read(service, schema):
 
 
 def test_without_pyarrow_no_arrow_is_promised(monkeypatch):
-    assert ARROW in openapi.verdicts({"logits": 3})["openapi_extra"]["requestBody"]["content"]
+    assert ARROW in openapi.verdicts([Tensor("logits", "FP32", (-1, 3))])["openapi_extra"]["requestBody"]["content"]
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    assert ARROW not in openapi.verdicts({"logits": 3})["openapi_extra"]["requestBody"]["content"]
+    assert ARROW not in openapi.verdicts([Tensor("logits", "FP32", (-1, 3))])["openapi_extra"]["requestBody"]["content"]
 
 
 @pytest.mark.parametrize("key", [None, "0123456789abcdef"])

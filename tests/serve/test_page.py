@@ -453,6 +453,19 @@ def test_what_is_not_a_row_is_not_sent(quiet, visit):
     assert "POST" not in methods
 
 
+def test_what_is_not_a_row_of_numbers_is_sent_as_a_file(guards, tmp_path, visit):
+    pytest.importorskip("onnxruntime")
+    from tests.serve.test_model import write
+
+    model = write(tmp_path / "images.onnx", shape=("n", 2, 4))
+    options = ("--model", str(model), "--model-output", "logits=dense")
+    with serving(guards["logits"], tmp_path / "audit.sqlite", *options) as service:
+        page = visit(service)
+        assert "send a file" in text(page, "#fields")
+        assert page.locator("#fields textarea").count() == 0
+        assert page.locator("#send").is_hidden()
+
+
 def test_files_are_chosen_or_dropped(quiet, logit_guard, visit):
     page, logits = visit(quiet), draw(250, seed=44).logits
     for name, body in (("rows.npz", npz(logits=logits)), ("rows.NPY", npy(logits))):

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from caveat.cli._console import help_of, progress_bar, say, say_error
+from caveat.cli._served import ModelFile, ModelOutput, served_model
 from caveat.errors import InputError
 
 __all__ = ["audit"]
@@ -58,11 +59,14 @@ def replay(
     head: Annotated[
         Path | None, typer.Option(help="Outputs file with head_weight and head_bias, if the service was given one.")
     ] = None,
+    model: ModelFile = None,
+    model_output: ModelOutput = None,
     chain: Chain = "main",
 ) -> None:
     """Compute verdicts and drift evidence of an audit trail again, and compare them bit for bit.
 
-    Where the service kept inputs, everything is computed from them; elsewhere from the recorded scores.
+    Where the service kept inputs, everything is computed from them (with --model if it had one); elsewhere from the
+    recorded scores.
 
     Exit code 0: all equal. 3: something differs, or the chain is broken. 2: bad input.
     """
@@ -74,9 +78,10 @@ def replay(
 
     guard = Guard.load(folder)
     layer = None if head is None else Outputs.load(head).head
+    network = served_model(model, model_output, guard, layer)
     try:
         with closing(open_store(place, read_only=True, chain=chain)) as store, progress_bar() as tell:
-            result = replay_trail(guard, store, head=layer, progress=tell)
+            result = replay_trail(guard, store, head=layer, model=network, progress=tell)
     except Damaged as damage:
         say_error("broken", str(damage))
         raise typer.Exit(3) from None

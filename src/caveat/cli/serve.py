@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from caveat.cli._console import say
-from caveat.errors import InputError
-
-if TYPE_CHECKING:
-    from caveat.guard import Guard
-    from caveat.outputs import Head
-    from caveat.serve import Model
+from caveat.cli._served import ModelFile, ModelOutput, served_model
 
 __all__ = ["serve"]
 
@@ -38,18 +33,8 @@ def serve(
         Path | None,
         typer.Option(help="Outputs file with head_weight and head_bias: clients then send features alone."),
     ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(help="ONNX file of the classifier: clients then send its inputs and get verdicts (extra onnx)."),
-    ] = None,
-    model_output: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD=TENSOR",
-            help="Tensor of the model that is a field of the guard, such as "
-            "logits=dense_2; inner tensors count too. Repeatable. Default: the tensor of that name.",
-        ),
-    ] = None,
+    model: ModelFile = None,
+    model_output: ModelOutput = None,
     key_file: Annotated[
         Path | None,
         typer.Option(help="File with the key that clients must send. Default: CAVEAT_SERVE_KEY; without it, no key."),
@@ -103,7 +88,7 @@ def serve(
         answer_seconds=answer_seconds,
     )  # fmt: skip
     listening = listen(host, port)  # before the audit trail is opened: a port in use leaves no trace in it
-    network = None if model is None and not model_output else _model(model, model_output or [], made, layer)
+    network = served_model(model, model_output, made, layer)
     store = open_store(audit, durable=durable, chain=chain)
     engine = Engine(
         made, store, head=layer, model=network, alpha=alpha, name=name or folder.resolve().name, workers=workers,
@@ -122,20 +107,6 @@ def serve(
 
     app = create_app(engine, limits=limits, key=key, local_only=local and key is None)
     run(app, listening=listening, limits=limits, ready=ready)
-
-
-def _model(path: Path | None, outputs: list[str], guard: Guard, head: Head | None) -> Model:
-    """The network of ``--model`` with its ``--model-output FIELD=TENSOR``."""
-    from caveat.serve import Model
-
-    tensors: dict[str, str] = {}
-    for item in outputs:
-        field, _, tensor = item.partition("=")
-        if path is None or not tensor or field in tensors:
-            raise InputError(f"--model-output must be FIELD=TENSOR of --model, once for each field, got {item!r}.")
-        tensors[field] = tensor
-    assert path is not None
-    return Model.load(path, guard, outputs=tensors, head=head)
 
 
 def _is_local(host: str) -> bool:

@@ -61,7 +61,7 @@ def create_app(
     if key is not None:
         openapi.require_key(app, OPEN)
 
-    @app.post("/v1/verdicts", **openapi.verdicts(engine.widths))
+    @app.post("/v1/verdicts", **openapi.verdicts(engine.inputs))
     async def verdicts(request: Request) -> Response:
         """Give a verdict on each row: accept, abstain or outlier. It is recorded before it is answered."""
         body = await bodies.read(request.headers, request.receive)

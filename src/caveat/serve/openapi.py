@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from fastapi import FastAPI
 
 from caveat.serve.bodies import ARROW, JSON, NPY, NPZ
+from caveat.serve.tensors import Tensor
 
 __all__ = ["DESCRIPTION", "GUARD", "HEALTH", "LIVE", "METRICS", "READY", "answered", "binary", "labels", "problems",
            "require_key", "verdicts"]  # fmt: skip
@@ -105,15 +106,18 @@ def _body(content: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def verdicts(widths: Mapping[str, int | None]) -> Route:
-    """``POST /v1/verdicts`` of a guard that needs these arrays, each with its number of columns where that is fixed."""
-    rows = {name: np.zeros((1, width or 3), dtype=np.float32) for name, width in widths.items()}
+def verdicts(inputs: Sequence[Tensor]) -> Route:
+    """``POST /v1/verdicts`` of a service that needs these arrays."""
+    shapes = {tensor.name: tensor.shape for tensor in inputs}
+    rows = {name: np.zeros([1, *(size if size > 0 else 3 for size in shape[1:])], dtype=np.float32)
+            for name, shape in shapes.items()}  # fmt: skip
     content: dict[str, Any] = {
         JSON: {
             "schema": {
                 "type": "object",
-                "properties": {name: _rows_of(width) for name, width in widths.items()},
+                "properties": {name: _numbers(shape) for name, shape in shapes.items()},
                 "required": list(rows),
+                "additionalProperties": {"type": "array", "description": "Other arrays of numbers are left out."},
             },
             "example": {name: array.tolist() for name, array in rows.items()},
         },
@@ -121,7 +125,7 @@ def verdicts(widths: Mapping[str, int | None]) -> Route:
     }
     if len(rows) == 1:
         content[NPY] = binary(_saved(np.save, *rows.values()), "The bytes that numpy.save(file, array) writes.")
-    stream = _arrow(rows)
+    stream = _arrow(rows) if all(array.ndim <= 2 for array in rows.values()) else b""  # a column is numbers or lists
     if stream:
         content[ARROW] = binary(stream, "The bytes that pyarrow.ipc.new_stream writes: a column of lists per array.")
     return {
@@ -131,10 +135,13 @@ def verdicts(widths: Mapping[str, int | None]) -> Route:
     }
 
 
-def _rows_of(width: int | None) -> dict[str, Any]:
-    columns = {"minItems": 1} if width is None else {"minItems": width, "maxItems": width}
-    row = {"type": "array", "items": {"type": "number"}, **columns}
-    return {"type": "array", "items": row, "minItems": 1}
+def _numbers(shape: Sequence[int]) -> dict[str, Any]:
+    """An array of this shape as nested lists; an axis of size -1 has any size from 1 on."""
+    schema: dict[str, Any] = {"type": "number"}
+    for size in reversed(shape):
+        sizes = {"minItems": size, "maxItems": size} if size > 0 else {"minItems": 1}
+        schema = {"type": "array", "items": schema, **sizes}
+    return schema
 
 
 def _saved(save: Any, *arrays: Any, **named: Any) -> bytes:

@@ -8,7 +8,6 @@ const EVERY = 2000, PATIENCE = 10000, SENDING = 60000; // milliseconds
 const ANSWERS = 200; // rows shown of an answer
 const KEY = "caveat-key";
 const MEDIA = { npz: "application/x-npz", npy: "application/x-npy", json: "application/json" };
-const FILE_ONLY = new Set(["layers", "mc_logits", "ease_probs"]); // more than one row of numbers per input
 
 let data = null; // the last answer of v1/live
 
@@ -116,7 +115,9 @@ let sending = false;
 
 function showForm() {
   const fields = Object.entries(data.fields);
-  const typed = fields.length > 0 && !fields.some(([name]) => FILE_ONLY.has(name));
+  // Rows of numbers can be pasted; images, inner layers and several passes come in a file.
+  const typed = fields.length > 0 && fields.every(([name]) =>
+    data.inputs.some((tensor) => tensor.name === name && tensor.shape.length <= 2));
   $("send").hidden = !typed;
   once("fields", data.fields, () => {
     if (!typed) return node("p", {}, `This guard reads ${listing(fields.map(([name]) => name))}: send a file.`);
