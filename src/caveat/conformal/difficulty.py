@@ -48,6 +48,11 @@ def ease(*, probs: ArrayLike, transformed: ArrayLike) -> Floats:
     transformed
         Shape (L, n, C): probabilities of L transformed copies.
 
+    Returns
+    -------
+    array of shape (n,)
+        Between 0 and 1.
+
     Examples
     --------
     >>> ease(probs=[[1.0, 0.0], [0.5, 0.5]], transformed=[[[1.0, 0.0], [1.0, 0.0]]]).round(3)
@@ -66,6 +71,11 @@ def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
     transformed
         Shape (L, n).
 
+    Returns
+    -------
+    array of shape (n,)
+        Between 0 and 1.
+
     Examples
     --------
     >>> regression_ease(prediction=[0.0, 0.0], transformed=[[0.0, 1.0]]).round(3)
@@ -77,7 +87,23 @@ def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
 
 
 def ease_of(outputs: Outputs) -> Floats:
-    """Ease of each sample from ``outputs.ease_probs``."""
+    """Ease of each sample from ``outputs.ease_probs``.
+
+    Parameters
+    ----------
+    outputs
+        Outputs with probabilities, and with ``ease_probs`` (copies, n, C): probabilities of transformed copies.
+
+    Returns
+    -------
+    array of shape (n,)
+        Mean cosine, as in :func:`ease`; larger is easier.
+
+    Examples
+    --------
+    >>> ease_of(Outputs(probs=[[1.0, 0.0], [0.5, 0.5]], ease_probs=[[[1.0, 0.0], [1.0, 0.0]]])).round(3)
+    array([1.   , 0.707])
+    """
     demand(outputs, "ease_probs", "probs", who="difficulty")
     parts = []
     for block in outputs.blocks(("probs", "ease_probs")):
@@ -98,6 +124,11 @@ def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 
         Draws the noise.
     copies
         L, the number of noisy copies.
+
+    Returns
+    -------
+    array of shape (n,)
+        Between 0 and 1; larger is easier.
 
     Examples
     --------

@@ -51,10 +51,12 @@ class DifficultySets:
         Allowed error.
     bins
         How many bins; the paper tunes among 10, 20 and 30 (``tune_difficulty``).
-    source, delta, joint
+    source, delta
         As for ``SplitSets``.
     ease
         Maps outputs to the ease of each sample; the default reads ``outputs.ease_probs``.
+    joint
+        As for ``SplitSets``.
 
     Examples
     --------
@@ -147,10 +149,12 @@ class DifficultyIntervals:
 
     Parameters
     ----------
-    score, alpha, delta, joint
+    score, alpha
         As for ``SplitIntervals``.
     bins
-        How many bins.
+        Number of bins.
+    delta, joint
+        As for ``SplitIntervals``.
 
     Examples
     --------

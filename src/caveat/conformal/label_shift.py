@@ -117,6 +117,11 @@ def label_shift_weights(
     rng
         Draws them.
 
+    Returns
+    -------
+    LabelShift
+        ``weights``, ``lower`` and ``upper``, shape (C,); ``of_labels`` and ``of_rows`` turn them into weights of rows.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

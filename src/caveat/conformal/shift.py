@@ -57,6 +57,13 @@ class ShiftWeights:
         One estimated function of the features per fold.
     width
         How many features there are.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> weights = shift_weights(source=rng.normal(size=(300, 1)), target=rng.normal(1, size=(300, 1)))
+    >>> weights.at([[-1.0], [2.0]]).round(1)
+    array([0.2, 4.7])
     """
 
     source: Vector
@@ -121,6 +128,11 @@ def shift_weights(
         How many folds.
     rng
         Draws the folds, and the kernels of ``"density_ratio"``.
+
+    Returns
+    -------
+    ShiftWeights
+        ``source`` and ``target`` are the weights of these rows; ``at(features)`` gives those of others.
 
     Examples
     --------

@@ -52,6 +52,17 @@ class Verdicts:
         None, or the false discovery rate at which the outliers of this batch were selected.
     confidence
         Name of the score of the abstain gate.
+
+    Examples
+    --------
+    >>> verdicts = Verdicts(
+    ...     kind=np.array(["accept", "outlier"]), score=np.array([0.2, 3.1]), p_values=np.array([0.6, 0.01]),
+    ...     conditional_p_values=np.array([0.7, 0.02]), threshold=2.5,
+    ... )
+    >>> verdicts.counts
+    {'accept': 1, 'abstain': 0, 'outlier': 1}
+    >>> verdicts.reason(1)
+    'Unlike the calibration data: score 3.1 is at or above the threshold 2.5 (p = 0.01).'
     """
 
     kind: NDArray[np.str_]

@@ -39,6 +39,17 @@ class Watch:
         A calibrated guard.
     alpha
         Allowed chance of an alarm on a quiet stream, over all three; the risk monitor has an alpha of its own.
+
+    Examples
+    --------
+    >>> from caveat.guard import Guard
+    >>> from caveat.study.demo import demo_outputs
+    >>> demo = demo_outputs()
+    >>> guard = Guard(score="knn").fit(demo.train).calibrate(demo.calibration)
+    >>> watch = Watch(guard, alpha=0.01)
+    >>> evidence = watch.update(guard(demo.outliers["far: inverted"]))
+    >>> sorted(evidence), "score" in watch.alarmed
+    (['class', 'confidence', 'score'], True)
     """
 
     def __init__(self, guard: Guard, *, alpha: float = 0.01) -> None:

@@ -55,6 +55,13 @@ class Comparison:
         What is compared: methods or models.
     values
         Method -> its number, where one set of samples gives each method one; None over blocks.
+
+    Examples
+    --------
+    >>> from caveat.stats import compare
+    >>> result = compare([[1, 2, 9], [2, 1, 8], [1, 2, 7], [2, 3, 9], [1, 2, 9], [2, 1, 7]], methods=["a", "b", "c"])
+    >>> result.cliques, result.tied("a", "b")
+    ((('a', 'b'), ('c',)), True)
     """
 
     average_ranks: Mapping[str, float]

@@ -63,6 +63,18 @@ class Estimate:
 def proportion_interval(hits: int, n: int, *, delta: float = 0.05) -> Estimate:
     """Share ``hits / n`` with its exact (Clopper-Pearson) interval of level at least 1 - delta.
 
+    Parameters
+    ----------
+    hits, n
+        Number of hits among n trials.
+    delta
+        Allowed failure of the interval.
+
+    Returns
+    -------
+    Estimate
+        ``value`` is the share, ``lower`` and ``upper`` its interval.
+
     Examples
     --------
     >>> print(proportion_interval(0, 100))

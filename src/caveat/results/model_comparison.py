@@ -40,6 +40,14 @@ class ModelComparison:
         Rows that both models answered.
     left_out
         Question -> why it could not be asked.
+
+    Examples
+    --------
+    >>> from caveat.stats import compare_models
+    >>> score, right = list(range(20)), [True] * 15 + [False] * 5
+    >>> result = compare_models((score, right), (score[::-1], right), questions=["augrc"], names=("new", "old"))
+    >>> result.verdict
+    'new is better in augrc.'
     """
 
     names: tuple[str, str]
