@@ -34,6 +34,11 @@ def read_folder(path: str | os.PathLike[str], *, size: int | None = None, grey: 
         have the same sides.
     grey
         One channel instead of three.
+
+    Returns
+    -------
+    Images
+        Bytes (n, height, width, 3), or (n, height, width) where ``grey``; ``classes`` are the names of the subfolders.
     """
     try:
         from PIL import Image

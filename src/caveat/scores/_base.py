@@ -26,6 +26,15 @@ class Score(ABC):
     A subclass declares what it reads, learns from and comes from as class variables, turns the training statistics
     into attributes that end in ``_`` in ``_fit``, and gives its formula for one block of rows in ``_score``. Statistics
     that depend on parameters come from ``statistics``, those that need others first from ``_further``.
+
+    Examples
+    --------
+    >>> class SmallNorm(Score):
+    ...     name, needs = "small_norm", ("features",)
+    ...     def _score(self, block):
+    ...         return -np.linalg.norm(block.features, axis=1)
+    >>> SmallNorm().score(Outputs(features=[[3.0, 4.0], [0.0, 1.0]]))
+    array([-5., -1.])
     """
 
     name: ClassVar[str]

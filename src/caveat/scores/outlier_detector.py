@@ -42,7 +42,26 @@ _THEIR_ERRORS = (ValueError, IndexError, TypeError, ArithmeticError, RuntimeErro
 @final
 @dataclass(frozen=True)
 class DetectorEntry:
-    """One detector that goes by name. ``whole_batch``: a row's score depends on the other rows of the batch."""
+    """One detector that goes by name.
+
+    Parameters
+    ----------
+    name
+        Name for ``detector``.
+    module, class_name
+        Where the class is.
+    paper
+        Authors and year.
+    extras
+        Extras of Caveat that it needs.
+    whole_batch
+        Whether the score of a row depends on the other rows of the batch.
+
+    Examples
+    --------
+    >>> detectors()[0].name, detectors()[0].paper
+    ('iforest', 'Liu et al. 2008')
+    """
 
     name: str
     module: str
@@ -73,6 +92,11 @@ _DETECTORS = (
 def detectors() -> tuple[DetectorEntry, ...]:
     """Every detector that ``detector`` can build: the ADBench table, and SOS.
 
+    Returns
+    -------
+    tuple of DetectorEntry
+        One entry per detector.
+
     Examples
     --------
     >>> [entry.name for entry in detectors() if entry.whole_batch]
@@ -83,6 +107,18 @@ def detectors() -> tuple[DetectorEntry, ...]:
 
 def detector(name: str, **params: Any) -> OutlierDetector:
     """A detector of the ADBench table by name, with parameters of its own.
+
+    Parameters
+    ----------
+    name
+        Name in ``detectors()``, such as ``"iforest"``.
+    **params
+        Arguments of the detector's own class.
+
+    Returns
+    -------
+    OutlierDetector
+        A score, not fitted.
 
     Examples
     --------
