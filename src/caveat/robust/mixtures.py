@@ -137,6 +137,11 @@ def fit_mixture(
     floor
         Added to each variance: a pixel that never changes must not have none.
 
+    Returns
+    -------
+    Mixture
+        ``weights``, ``means`` and ``variances``; ``log_density`` gives the values of rows.
+
     Examples
     --------
     >>> data = np.random.default_rng(0).normal([[0.0, 0.0]] * 50 + [[9.0, 9.0]] * 150)

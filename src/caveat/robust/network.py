@@ -61,6 +61,11 @@ _AXES = {"dense": 2, "conv": 4, "affine": 1}  # of the first array
 class Network:
     """A chain of layers that ends in a dense one.
 
+    Parameters
+    ----------
+    layers
+        The layers in order, as ``of`` and ``load`` make them.
+
     Examples
     --------
     >>> net = Network.of({"0.dense.weight": [[2.0], [0.0]], "0.dense.bias": [0.0, 0.0]})

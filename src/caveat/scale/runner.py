@@ -28,7 +28,19 @@ _AHEAD = 8  # ranges under way per worker thread: the next one is there when one
 
 @runtime_checkable
 class Runner(Protocol):
-    """Computes ranges and merges what they give."""
+    """Computes ranges and merges what they give.
+
+    Examples
+    --------
+    >>> from caveat import Outputs
+    >>> from caveat.scale import merge_in_tree, score
+    >>> from caveat.scores import MaxLogit
+    >>> class OneByOne:
+    ...     def reduce(self, work, ranges, merge, tell):
+    ...         return merge_in_tree([compute(work, start, stop) for start, stop in ranges], merge)
+    >>> score(MaxLogit(), Outputs(logits=[[9.0, 0.0], [1.0, 1.0]]), client=OneByOne(), rows_per_task=1)
+    array([-9., -1.])
+    """
 
     def reduce(self, work: Work[T], ranges: Sequence[Range], merge: Callable[[T, T], T], tell: Tell) -> T:
         """``work(start, stop)`` of every range, merged in the fixed binary tree over the ranges in their order.
@@ -39,7 +51,25 @@ class Runner(Protocol):
 
 
 def compute(work: Work[T], start: int, stop: int) -> T:
-    """One range, on one thread."""
+    """One range, on one thread.
+
+    Parameters
+    ----------
+    work
+        Function of the first row and the row after the last, such as a runner receives.
+    start, stop
+        The range.
+
+    Returns
+    -------
+    object
+        What ``work(start, stop)`` returns.
+
+    Examples
+    --------
+    >>> compute(lambda start, stop: sum(range(start, stop)), 0, 5)
+    10
+    """
     with single_thread():
         return work(start, stop)
 

@@ -95,6 +95,20 @@ class Engine:
         Rows of one request; more are refused with status 413.
     keep_days
         Delete records that are older than this many days, at the start and then daily; None: keep everything.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from caveat import Outputs
+    >>> from caveat.serve import open_store
+    >>> rows = Outputs(logits=np.random.default_rng(0).normal(size=(300, 3)))
+    >>> guard = Guard("energy", sets=None).calibrate(rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     engine = Engine(guard, open_store(f"{folder}/audit.sqlite"))
+    ...     answer = engine.verdicts(lambda: {"logits": rows.logits[:5]}, lambda verdicts, ids: len(verdicts))
+    ...     print(asyncio.run(answer))
+    ...     engine.close()
+    5
     """
 
     def __init__(

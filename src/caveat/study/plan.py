@@ -193,6 +193,37 @@ class _Regimes:
 class Plan:
     """What a study computes. Read it with :meth:`read`, or make it from a dict with :meth:`from_dict`.
 
+    Parameters
+    ----------
+    title, about
+        Heading and first paragraph of the report.
+    alpha, delta, false_alarm, risk
+        Allowed errors, as for ``caveat.evaluate``.
+    seeds
+        Seeds, each a replicate of the study.
+    metrics
+        Names from ``caveat.evaluation.METRICS``.
+    scores
+        Scores with the values of their parameters; None: all that the outputs allow.
+    projections
+        Projections of the features to try; ``"none"`` is the plain score.
+    variance
+        Share of variance that the subspaces of a projection keep.
+    sets
+        Nonconformity scores of the prediction sets.
+    resamples
+        Resamples of the bootstrap of ECE.
+    regimes
+        Whether the distance from the training data decides which outlier sets are near, mid and far.
+    sources
+        Name of the model -> its files, or the task that makes its outputs.
+    task
+        Function that computes a cell, for a study of a user's own; None for a study of scores.
+    folder
+        Folder that paths in the plan are relative to.
+    content, text
+        The plan as it was read, and its TOML text, if any.
+
     Examples
     --------
     >>> plan = Plan.from_dict({"task": {"run": "run.py:one"}, "grid": {"k": [1, 2]}})

@@ -48,7 +48,22 @@ _PREPARING = 60.0  # seconds that writing a plan takes at most
 @final
 @dataclass(frozen=True)
 class Failure:
-    """A cell that failed, and why."""
+    """A cell that failed, and why.
+
+    Parameters
+    ----------
+    key, label
+        Key of the cell, and what it is in words.
+    error, message
+        Type of the error and its message.
+    traceback
+        Where it was raised.
+
+    Examples
+    --------
+    >>> Failure("1f2e", "msp on a, seed 0", "InputError", "labels are missing.", "").error
+    'InputError'
+    """
 
     key: str
     label: str
@@ -78,6 +93,13 @@ class Store:
     ----------
     folder
         Made by :meth:`prepare` where it does not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Store(folder).has("1f2e")
+    False
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

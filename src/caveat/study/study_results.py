@@ -30,6 +30,24 @@ class StudyResults:
 
     Cells are in the order of the plan and records in the order of their cell, however the run went: one that was killed
     and resumed gives the same table, byte for byte.
+
+    Parameters
+    ----------
+    store
+        The store of the study.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from caveat import Outputs
+    >>> from caveat.study import run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Outputs(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]] * 20, labels=[0, 1, 1] * 20).save(f"{folder}/a.npz")
+    ...     plan = Plan.from_dict({"scores": ["msp"], "sources": {"a": {"inlier": "a.npz"}}}, folder=folder)
+    ...     _ = run(plan, store=f"{folder}/runs")
+    ...     results = StudyResults.read(f"{folder}/runs")
+    ...     len(results.finished), len(results.missing)
+    (2, 0)
     """
 
     def __init__(self, store: Store) -> None:

@@ -155,6 +155,11 @@ def attack_confidence(
     progress
         Show a bar on standard error; default: if that is a terminal.
 
+    Returns
+    -------
+    Attacked
+        ``log_confidence`` (n,) of the worst points, ``clean`` of the inputs, ``per_attack`` of each attack alone.
+
     Examples
     --------
     >>> _ = torch.manual_seed(0)

@@ -146,7 +146,30 @@ def _check_ours(folder: Path) -> None:
 
 
 def load_model(folder: str | os.PathLike[str]) -> Trained:
-    """The trained network of a folder that ``caveat train`` or :func:`save_model` wrote."""
+    """The trained network of a folder that ``caveat train`` or :func:`save_model` wrote.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+
+    Returns
+    -------
+    Trained
+        ``model`` in eval mode; ``outputs(data)`` gives what the scores read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from caveat.nn.training import fit_classifier
+    >>> architecture = {"name": "small_cnn", "classes": 2}
+    >>> labels = torch.arange(8) % 2
+    >>> trained = fit_classifier(make(**architecture, seed=0), (labels[:, None, None, None] * torch.ones(28, 28), labels))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(trained, folder, architecture=architecture)
+    ...     load_model(folder).n_classes
+    2
+    """
     path = Path(folder)
     content = read_json(path / _ABOUT)
     weights, metadata = read_tensors(path / _WEIGHTS)
