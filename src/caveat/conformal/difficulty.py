@@ -189,6 +189,18 @@ class EaseBins:
         """Edges such that each bin holds as nearly the same number of these samples as ties allow.
 
         Equal eases are never split, so there may be fewer bins than requested.
+
+        Parameters
+        ----------
+        ease
+            Eases, shape (n,).
+        bins
+            Number of bins.
+
+        Returns
+        -------
+        EaseBins
+            The bins; ``assign`` says in which one a sample is.
         """
         values = np.sort(as_vector(ease, "ease"))
         as_count(bins, "bins", most=values.size)
@@ -203,6 +215,18 @@ class EaseBins:
         An edge is the ease of one of the samples, and a new sample of a bin never lies on its edge, so the two are not
         exchangeable. Without the edge, the samples of the bin and the new one are: swapping two samples strictly
         between the same edges moves no edge.
+
+        Parameters
+        ----------
+        ease
+            Eases of the calibration samples, shape (n,).
+        bins
+            Number of bins.
+
+        Returns
+        -------
+        EaseBins
+            The bins, with the edges apart.
         """
         values = np.sort(as_vector(ease, "ease"))
         as_count(bins, "bins", most=values.size)
@@ -215,7 +239,18 @@ class EaseBins:
         return int(self.edges.size) + 1
 
     def assign(self, ease: ArrayLike) -> NDArray[np.intp]:
-        """The bin of each sample, 0..B-1; with ``edges_apart``, B + i on the i-th edge."""
+        """The bin of each sample, 0..B-1; with ``edges_apart``, B + i on the i-th edge.
+
+        Parameters
+        ----------
+        ease
+            Eases, shape (n,).
+
+        Returns
+        -------
+        integer array of shape (n,)
+            The bins.
+        """
         values = as_vector(ease, "ease")
         number = np.searchsorted(self.edges, values, side="right")
         if self.edges_apart:

@@ -82,6 +82,16 @@ class ShiftWeights:
 
         At most the largest weight of the rows that estimated them: beyond it a ratio is extrapolated, and one row with
         a huge weight would decide alone.
+
+        Parameters
+        ----------
+        features
+            Rows, shape (k, D).
+
+        Returns
+        -------
+        array of shape (k,)
+            The weights.
         """
         rows = as_matrix(features, "features", width=self.width).astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -89,7 +99,18 @@ class ShiftWeights:
         return np.asarray(np.minimum(weights, max(self.source.max(), self.target.max())))
 
     def promise(self, alpha: float) -> Promise:
-        """What sets calibrated on the source rows with these weights promise at ``alpha``."""
+        """What sets calibrated on the source rows with these weights promise at ``alpha``.
+
+        Parameters
+        ----------
+        alpha
+            Allowed error of the sets.
+
+        Returns
+        -------
+        Promise
+            Its ``holds`` says whether coverage is promised.
+        """
         return shift_promise(self.source, alpha)
 
     def __str__(self) -> str:

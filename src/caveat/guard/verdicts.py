@@ -101,7 +101,18 @@ class Verdicts:
         return [self.reason(i) for i in range(len(self))]
 
     def reason(self, i: int) -> str:
-        """Why row i got its verdict."""
+        """Why row i got its verdict.
+
+        Parameters
+        ----------
+        i
+            Number of the row.
+
+        Returns
+        -------
+        str
+            One sentence.
+        """
         labels = None if self.sets is None else self.sets.labels(i).tolist()
         doubt = None if self.doubt is None else float(self.doubt[i])
         return self._sentence(str(self.kind[i]), float(self.score[i]), float(self.p_values[i]), doubt, labels)

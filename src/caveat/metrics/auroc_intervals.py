@@ -56,12 +56,39 @@ class Placements:
 
     @classmethod
     def of(cls, *, inlier: ArrayLike, outliers: Sequence[ArrayLike]) -> Placements:
+        """Placements of the scores of inliers and of one or more outlier sets.
+
+        Parameters
+        ----------
+        inlier
+            Scores of the inliers, shape (n,); larger is stranger.
+        outliers
+            Scores of each outlier set.
+
+        Returns
+        -------
+        Placements
+            What the intervals and tests of AUROC are computed from.
+        """
         sets = [as_vector(values, "outlier", allow_infinite=True) for values in as_list(outliers, "outliers")]
         return cls.of_ranked(Ranked.of(as_vector(inlier, "inlier", allow_infinite=True)), [*map(Ranked.of, sets)])
 
     @classmethod
     def of_ranked(cls, inlier: Ranked, outliers: Sequence[Ranked]) -> Placements:
-        """The same from scores that were sorted already."""
+        """The same from scores that were sorted already.
+
+        Parameters
+        ----------
+        inlier
+            Sorted scores of the inliers.
+        outliers
+            Sorted scores of each outlier set.
+
+        Returns
+        -------
+        Placements
+            The same as ``of`` gives.
+        """
         shares = [cross_shares(inlier.ascending, outlier.ascending) for outlier in outliers]
         above = sum(1 - below for below, _ in shares) / len(outliers)
         placed = [outlier.by_row(below) for outlier, (_, below) in zip(outliers, shares, strict=True)]
@@ -103,7 +130,13 @@ class Placements:
         return np.concatenate([(part - part.mean()) / scale for part, scale in zip(parts, scales, strict=True)])
 
     def demand_same_samples(self, other: Placements) -> None:
-        """Raise InputError unless the sizes are those of the same samples."""
+        """Raise InputError unless the sizes are those of the same samples.
+
+        Parameters
+        ----------
+        other
+            Placements of another score.
+        """
         if self.sizes != other.sizes:
             raise InputError("two scores can be compared in pairs only on the same samples; the sizes differ.")
 

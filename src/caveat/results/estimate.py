@@ -46,7 +46,18 @@ class Estimate:
     caveat: str = ""
 
     def overlaps(self, other: Estimate) -> bool:
-        """Whether the two intervals share a point, so that the estimates cannot be told apart by them."""
+        """Whether the two intervals share a point, so that the estimates cannot be told apart by them.
+
+        Parameters
+        ----------
+        other
+            Another estimate.
+
+        Returns
+        -------
+        bool
+            True where they overlap.
+        """
         return self.lower <= other.upper and other.lower <= self.upper
 
     def __str__(self) -> str:

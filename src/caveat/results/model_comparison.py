@@ -66,7 +66,18 @@ class ModelComparison:
         return self.tests[self.questions.index(check_known(question, self.questions, "question"))]
 
     def better(self, question: str) -> str:
-        """The name of the model that is significantly better, or "tied"."""
+        """The name of the model that is significantly better, or "tied".
+
+        Parameters
+        ----------
+        question
+            Name of the question, such as ``"accuracy"``.
+
+        Returns
+        -------
+        str
+            One of ``names``, or ``"tied"``.
+        """
         check_known(question, self.questions, "question")
         place = self.questions.index(question)
         if self.adjusted[place] >= self.alpha:

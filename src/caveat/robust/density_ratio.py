@@ -98,7 +98,18 @@ class DensityRatio:
         return bool((widest < self.outside.variances.reshape(self.outside.k, -1).max(axis=0)).all())
 
     def log_ratio(self, x: ArrayLike) -> Vector:
-        """log b(x), shape (n,)."""
+        """log b(x), shape (n,).
+
+        Parameters
+        ----------
+        x
+            Rows, shape (n, d).
+
+        Returns
+        -------
+        array of shape (n,)
+            Large where an inlier is more likely.
+        """
         u = self._coordinates(as_matrix(x, "x", width=self._width))
         return np.asarray(self.inside.log_density(u) - self.outside.log_density(u) - np.log(self.out_weight))
 
@@ -125,6 +136,11 @@ class DensityRatio:
             ``"pairs"`` (tightest), ``"box"`` or ``"ball"``; the last is for spherical mixtures.
         side
             ``"upper"`` saves the time of the lower bounds, which are then -inf: outliers need none.
+
+        Returns
+        -------
+        ScoreBounds
+            ``value``, ``lower`` and ``upper``, each of shape (n,).
         """
         check_known(method, ("ball", "box", "pairs"), "method")
         check_known(side, ("both", "upper"), "side")

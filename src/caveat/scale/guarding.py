@@ -62,13 +62,34 @@ class Predicted:
     n_classes: int | None
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column, memory-mapped: ``kind`` (index into accept, abstain, outlier), ``score``, ``p_value``,
-        ``conditional_p_value``, ``prediction``, ``set_size`` or ``sets`` (bits of each row's classes, packed).
+        """A column of the verdicts, memory-mapped.
+
+        Parameters
+        ----------
+        name
+            ``kind`` (index into accept, abstain, outlier), ``score``, ``p_value``, ``conditional_p_value``,
+            ``prediction``, ``set_size`` or ``sets`` (bits of each row's classes, packed).
+
+        Returns
+        -------
+        array of shape (n,)
+            The column; ``sets`` has one byte for every eight classes of a row.
         """
         return read_column(Path(self.folder) / f"{name}.npy")
 
     def members(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """The prediction sets of some rows, shape (stop - start, C)."""
+        """The prediction sets of some rows, shape (stop - start, C).
+
+        Parameters
+        ----------
+        start, stop
+            First row, and the row after the last.
+
+        Returns
+        -------
+        boolean array of shape (stop - start, C)
+            Which classes are in each set.
+        """
         packed = self.column("sets")[start:stop]
         return np.unpackbits(packed, axis=1, count=self.n_classes).astype(np.bool_)
 

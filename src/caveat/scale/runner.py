@@ -47,6 +47,22 @@ class Runner(Protocol):
 
         ``work`` and ``merge`` can be pickled. Call ``compute(work, start, stop)`` where the work is done: it holds the
         process at one thread, on which the last bits of a result can depend.
+
+        Parameters
+        ----------
+        work
+            Computes the range from a first row up to another.
+        ranges
+            (start, stop) of each range.
+        merge
+            Merges the results of two neighbors.
+        tell
+            Called with the number of ranges done, and of all ranges.
+
+        Returns
+        -------
+        object
+            The merged result.
         """
 
 

@@ -47,7 +47,22 @@ class Source(Protocol):
         """Keys of the stored arrays, as in the files of ``Outputs``."""
 
     def read(self, start: int, stop: int, fields: Iterable[str] | None = None, *, check: bool = True) -> Outputs:
-        """Rows from ``start`` up to ``stop`` with what the named fields (default all) are read or made from."""
+        """Rows from ``start`` up to ``stop`` with what the named fields (default all) are read or made from.
+
+        Parameters
+        ----------
+        start, stop
+            First row, and the row after the last.
+        fields
+            Fields of ``Outputs``.
+        check
+            Whether to check the values: NaN, labels, sums of probabilities.
+
+        Returns
+        -------
+        Outputs
+            The rows.
+        """
 
 
 def open_source(source: Source | Outputs | str | os.PathLike[str], *, head: Head | None = None) -> Source:

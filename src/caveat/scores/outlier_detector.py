@@ -195,7 +195,18 @@ class OutlierDetector(Score):
         return any(_is(type(self.estimator), entry) for entry in entries)
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Score of each sample, shape (n,). The larger, the stranger."""
+        """Score of each sample, shape (n,). The larger, the stranger.
+
+        Parameters
+        ----------
+        outputs
+            Outputs of n samples, with features.
+
+        Returns
+        -------
+        array of shape (n,)
+            The scores.
+        """
         if not self.whole_batch:
             return super().score(outputs)
         self._can_score(outputs)
@@ -209,6 +220,16 @@ class OutlierDetector(Score):
 
     def score_together(self, *outputs: Outputs) -> tuple[NDArray[np.float64], ...]:
         """Scores of several sets as one batch, as ADBench scores inliers and outliers; one array for each set.
+
+        Parameters
+        ----------
+        *outputs
+            Outputs with features.
+
+        Returns
+        -------
+        tuple of arrays
+            One array of scores for each set.
 
         Examples
         --------
@@ -225,7 +246,13 @@ class OutlierDetector(Score):
         return tuple(np.split(values, np.cumsum([part.n for part in outputs])[:-1]))
 
     def save(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not possible: the fitted estimator belongs to another library."""
+        """Not possible: the fitted estimator belongs to another library.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Not used.
+        """
         raise InputError(f"a fitted {self._label} cannot be saved without pickle, which Caveat does not use. Keep the "
                          "training outputs and fit it again, or choose a score of the catalogue.")  # fmt: skip
 

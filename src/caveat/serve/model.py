@@ -76,6 +76,11 @@ class Model:
             for ``logits`` where the guard reads probabilities.
         head
             Last linear layer: the model then gives features, and logits are computed from them.
+
+        Returns
+        -------
+        Model
+            Call it with the arrays of a request.
         """
         try:
             import onnx  # noqa: F401

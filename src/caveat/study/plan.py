@@ -263,7 +263,18 @@ class Plan:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Plan:
-        """Read and check a plan. Files that it names are looked at by ``expand``, not here."""
+        """Read and check a plan. Files that it names are looked at by ``expand``, not here.
+
+        Parameters
+        ----------
+        path
+            A TOML file.
+
+        Returns
+        -------
+        Plan
+            The plan; its paths are relative to the folder of the file.
+        """
         source = Path(path)
         raw = read_bytes(source)
         content = from_toml(raw, str(source))
@@ -272,12 +283,40 @@ class Plan:
 
     @classmethod
     def parse(cls, text: str, *, folder: str | os.PathLike[str] = ".") -> Plan:
-        """A plan from TOML text; its paths are relative to ``folder``."""
+        """A plan from TOML text; its paths are relative to ``folder``.
+
+        Parameters
+        ----------
+        text
+            TOML.
+        folder
+            Folder that paths are relative to.
+
+        Returns
+        -------
+        Plan
+            The plan.
+        """
         return cls.from_dict(from_toml(text, "the text of the plan"), folder=folder, text=text)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], *, folder: str | os.PathLike[str] = ".", text: str = "") -> Plan:
-        """A plan from the same content as nested dicts and lists."""
+        """A plan from the same content as nested dicts and lists.
+
+        Parameters
+        ----------
+        content
+            Keys and tables as in the TOML file.
+        folder
+            Folder that paths are relative to.
+        text
+            The TOML text, kept with the results.
+
+        Returns
+        -------
+        Plan
+            The plan.
+        """
         try:
             content = json.loads(json.dumps(content, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:

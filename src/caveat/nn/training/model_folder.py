@@ -162,9 +162,10 @@ def load_model(folder: str | os.PathLike[str]) -> Trained:
     --------
     >>> import tempfile
     >>> from caveat.nn.training import fit_classifier
-    >>> architecture = {"name": "small_cnn", "classes": 2}
-    >>> labels = torch.arange(8) % 2
-    >>> trained = fit_classifier(make(**architecture, seed=0), (labels[:, None, None, None] * torch.ones(28, 28), labels))
+    >>> architecture = {"name": "small_cnn", "in_shape": (1, 8, 8), "classes": 2}
+    >>> labels = torch.tensor([0, 1, 1, 1])
+    >>> images = labels[:, None, None, None] * torch.ones(1, 8, 8)
+    >>> trained = fit_classifier(make(**architecture, seed=0), (images, labels), epochs=8, learning_rate=0.01)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_model(trained, folder, architecture=architecture)
     ...     load_model(folder).n_classes
