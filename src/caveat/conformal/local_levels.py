@@ -56,8 +56,9 @@ def calibrate_shape(n: int, delta: float, shape: ArrayLike | Family) -> Vector:
 
     Returns
     -------
-    The boundary, shape (n,), made non-decreasing where the shape is not: a rank can be lowered to the next without
-    changing what is crossed, because the order statistics are ordered.
+    array of shape (n,)
+        The boundary, made non-decreasing where the shape is not: a rank can be lowered to the next without changing
+        what is crossed, because the order statistics are ordered.
 
     Examples
     --------

@@ -299,6 +299,11 @@ class Guard:
         cut
             Largest p-value that is selected, with ``fdr``, where these rows are a part of the batch
             (``RankHistogram.largest_p`` of all parts).
+
+        Returns
+        -------
+        Verdicts
+            ``kind`` of each row, with p-values, prediction sets and reasons.
         """
         self._demand_calibrated()
         demand(outputs, who="Guard")

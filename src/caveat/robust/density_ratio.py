@@ -311,9 +311,6 @@ def eigenvalue_radius(epsilon: float, covariance: ArrayLike) -> float:
 
     $$ R = \epsilon \sqrt{d / \lambda_{min}(C)} $$
 
-    >>> eigenvalue_radius(1.0, [[1.0, 0.0], [0.0, 0.25]]).__round__(3)
-    2.828
-
     Parameters
     ----------
     epsilon

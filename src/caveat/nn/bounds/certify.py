@@ -124,6 +124,11 @@ def label_bounds(
     model, x, epsilon, clip, batch_size
         As in ``confidence_bounds``, by interval bounds; a model's own ``log_confidence_bounds`` is not used.
 
+    Returns
+    -------
+    ScoreBounds
+        ``value``, ``lower`` and ``upper``, each of shape (n, K).
+
     Examples
     --------
     >>> _ = torch.manual_seed(0)
