@@ -168,8 +168,6 @@ class FullKNN:
     ) -> Iterator[tuple[Measure, int, NDArray[np.float64]]]:
         """P-values of several measures and numbers of neighbors from one pass over the distances.
 
-        Yields (measure, k, p-values). The same tau serves them all.
-
         Parameters
         ----------
         x

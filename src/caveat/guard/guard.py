@@ -199,7 +199,7 @@ class Guard:
         Parameters
         ----------
         scores
-            Scores of the calibration rows, shape (n,).
+            Sorted scores of the calibration rows, shape (n,).
         """
         self.calibration_scores_ = scores
         self._ranks, self._band = GroupedScores.of(scores), FPRBand(scores, delta=self.delta)

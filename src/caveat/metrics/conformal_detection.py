@@ -145,7 +145,7 @@ def conformal_fpr_at_tpr(
     Returns
     -------
     Estimate
-        The false-positive rate and its bounds; ``level`` is the exact level of the band.
+        The false-positive rate and its bounds; ``level`` is their exact level.
 
     Examples
     --------

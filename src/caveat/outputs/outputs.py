@@ -218,7 +218,7 @@ class Outputs:
         Returns
         -------
         bool
-            True where ``score`` can read it.
+            True also where it can be derived, as logits from features and head.
         """
         stored = set(self._arrays)
         if field == "head":
