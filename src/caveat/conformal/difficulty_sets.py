@@ -213,8 +213,6 @@ class DifficultyIntervals:
     ) -> Self:
         """Cut the bins on the ease of other samples, or on that of the ``"calibration"`` samples, then calibrate each.
 
-        ``columns``: ``mean``, ``scale``, ``lower``, ``upper`` as for ``SplitIntervals.calibrate``.
-
         Parameters
         ----------
         y

@@ -203,8 +203,6 @@ class SplitSets:
     ) -> PredictionSets:
         """The labels whose nonconformity is at or below the threshold.
 
-        ``weights`` are the likelihood ratios of these rows, shape (n,), or (n, C) where they depend on the label.
-
         Parameters
         ----------
         outputs

@@ -115,8 +115,7 @@ def t_ss(*, sizes: ArrayLike, ranks: ArrayLike, ease: ArrayLike, bins: int = 50)
 def sscv(*, covered: ArrayLike, sizes: ArrayLike, alpha: float, edges: tuple[int, ...] = SIZE_EDGES) -> float:
     """Worst |coverage - (1 - alpha)| over strata of set size. Smaller is better.
 
-    ``edges`` holds the smallest size of each stratum; the default is 0-1, 2-3, 4-10, 11-100, 101 and more. Angelopoulos
-    et al. 2021, section 4.
+    The default strata are 0-1, 2-3, 4-10, 11-100, 101 and more. Angelopoulos et al. 2021, section 4.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ def accuracy(outputs: Outputs, *, delta: float = 0.05, name: str = "outputs") ->
     """Share of right predictions with its exact binomial interval. Higher is better.
 
     Warns where it is below 1/C beyond chance: labels that start at 1, or that follow another order of classes, look
-    like that. ``name`` is what the warning calls the set.
+    like that.
 
     Parameters
     ----------

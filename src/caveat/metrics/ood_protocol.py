@@ -102,8 +102,6 @@ def ood_protocol(
 ) -> FailureDetection:
     """AURC, AUGRC, AUROC and FPR@95 of outliers against correctly classified inliers.
 
-    ``method``, ``rng`` and ``resamples`` are those of :func:`selective_intervals`.
-
     Parameters
     ----------
     inlier
@@ -144,8 +142,6 @@ def misclassification(
     resamples: int = 1000,
 ) -> FailureDetection:
     """AURC, AUGRC, AUROC and FPR@95 of the classifier's own errors against its right answers, on inliers alone.
-
-    ``method``, ``rng`` and ``resamples`` are those of :func:`selective_intervals`.
 
     Parameters
     ----------

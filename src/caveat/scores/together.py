@@ -85,8 +85,7 @@ def score_all(
     """Scores under every applicable score, or under the named ones, by name. The larger, the stranger.
 
     All that is learned comes from one shared walk over the training outputs, and one more for what depends on the
-    first: see ``fit_all``. ``names``: of the catalogue, or one name. ``validation``: held-out inliers for a score that
-    learns from those.
+    first: see ``fit_all``.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ _MOST_BLOCKS = {2: 100, 3: 20, 4: 10}
 @final
 @dataclass(frozen=True)
 class Friedman:
-    """Friedman's test with its companions. ``exact_p_value`` is None where the table is too large to need one.
+    """Friedman's test with its companions.
 
     Parameters
     ----------

@@ -274,7 +274,7 @@ class Paradigm(ABC):
     def outputs(self, net: nn.Module, loader: Iterable[Any], **how: Any) -> Outputs:
         """Outputs of the trained network on all batches of the loader, its own confidence included.
 
-        ``how`` goes to ``nn.extract``. The default asks the network for its confidence batch by batch.
+        The default asks the network for its confidence batch by batch.
 
         Parameters
         ----------
