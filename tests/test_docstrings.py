@@ -22,7 +22,7 @@ import caveat
 SKIPPED = {"caveat.cli", "caveat.__main__"}  # commands have help texts, which tests/cli reads
 OPTIONAL = {"caveat.nn": "torch", "caveat.plots": "matplotlib"}  # packages that import an extra
 NN = ("architectures", "attacks", "bounds", "ease", "training")  # public parts of caveat.nn
-ORDER = ["Parameters", "Returns", "Yields", "Raises", "Examples"]
+ORDER = ["Parameters", "Attributes", "Returns", "Yields", "Raises", "Examples"]
 
 # Names without an example, and why.
 NO_EXAMPLE = {
