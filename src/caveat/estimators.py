@@ -29,14 +29,31 @@ class _Wrapped(ABC):
     estimator: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings; with ``deep`` also those of the estimator, as ``estimator__name``."""
+        """The settings; with ``deep`` also those of the estimator, as ``estimator__name``.
+
+        Parameters
+        ----------
+        deep
+            Whether to include the parameters of the estimator.
+
+        Returns
+        -------
+        dict
+            Name -> value.
+        """
         own = {name: getattr(self, "nonconformity" if name == "score" else name) for name in self.settings}
         if not deep or not hasattr(self.estimator, "get_params"):
             return own
         return own | {f"estimator__{name}": value for name, value in self.estimator.get_params().items()}
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings. The calibration is dropped, because it was made for the earlier ones."""
+        """Change settings. The calibration is dropped, because it was made for the earlier ones.
+
+        Parameters
+        ----------
+        **params
+            Name -> value, as in ``get_params(deep=False)``.
+        """
         settings = self.get_params(deep=False)
         for name in params:
             if name.startswith("estimator__"):
@@ -76,6 +93,15 @@ class ConformalClassifier(_Wrapped):
     score, alpha, by, delta
         As for ``SplitSets``; ``by`` is None, ``"label"`` or a callable on the rows X that names the group of each.
         ``score`` is kept as ``nonconformity``, because ``score(X, y)`` is the accuracy.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> x, y = load_iris(return_X_y=True)
+    >>> model = ConformalClassifier(LogisticRegression(max_iter=1000).fit(x[::3], y[::3]), alpha=0.1)
+    >>> model.calibrate(x[1::3], y[1::3]).predict_set(x[2::3]).sizes[:5]
+    array([1, 1, 1, 1, 1])
     """
 
     settings = ("estimator", "score", "alpha", "by", "delta")
@@ -99,7 +125,17 @@ class ConformalClassifier(_Wrapped):
         return np.asarray(self.estimator.classes_)
 
     def calibrate(self, x: Any, y: ArrayLike, rng: Rng | None = None) -> Self:
-        """Set the threshold on held-out rows and their classes. ``rng`` randomizes aps, raps and saps."""
+        """Set the threshold on held-out rows and their classes.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+        y
+            Classes, shape (n,).
+        rng
+            Randomizes aps, raps and saps; None: they are not randomized.
+        """
         labels = self._class_numbers(y)
         by = self.by(x) if callable(self.by) else self.by
         sets = SplitSets(self.nonconformity, alpha=self.alpha, by=by, delta=self.delta)
@@ -107,25 +143,86 @@ class ConformalClassifier(_Wrapped):
         return self
 
     def predict(self, x: Any) -> NDArray[Any]:
-        """The one class that the estimator predicts for each row."""
+        """The one class that the estimator predicts for each row.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        array of shape (n,)
+            Class names.
+        """
         return np.asarray(self.estimator.predict(x))
 
     def score(self, x: Any, y: ArrayLike) -> float:
-        """Share of rows whose predicted class is right, as scikit-learn's ``score``."""
+        """Share of rows whose predicted class is right, as scikit-learn's ``score``.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+        y
+            True classes, shape (n,).
+
+        Returns
+        -------
+        float
+            The accuracy.
+        """
         right = np.asarray(self.predict(x)).ravel() == self.classes_[self._class_numbers(y)]
         return float(np.mean(right))
 
     def predict_set(self, x: Any, rng: Rng | None = None) -> PredictionSets:
-        """Which classes are still possible for each row; columns follow ``classes_``."""
+        """Which classes are still possible for each row; columns follow ``classes_``.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+        rng
+            Randomizes the sets, where ``calibrate`` did.
+
+        Returns
+        -------
+        PredictionSets
+            ``member`` (n, C) says which classes are in each set.
+        """
         return self._calibrated().predict(self._outputs(x), _generator(rng), groups=self._groups(x))
 
     def predict_labels(self, x: Any, rng: Rng | None = None) -> list[NDArray[Any]]:
-        """The names of the classes that are still possible, row by row."""
+        """The names of the classes that are still possible, row by row.
+
+        Parameters
+        ----------
+        x, rng
+            As for ``predict_set``.
+
+        Returns
+        -------
+        list of arrays
+            Class names in the set of each row.
+        """
         sets = self.predict_set(x, rng)
         return [self.classes_[sets.labels(i)] for i in range(sets.n)]
 
     def predict_p(self, x: Any, rng: Rng | None = None) -> NDArray[np.float64]:
-        """P-value of every class of each row, shape (n, C)."""
+        """P-value of every class of each row.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+        rng
+            Smooths the p-values; None: no smoothing.
+
+        Returns
+        -------
+        array of shape (n, C)
+            Columns follow ``classes_``.
+        """
         return self._calibrated().p_values(self._outputs(x), _generator(rng), groups=self._groups(x))
 
     def _calibrated(self) -> SplitSets:
@@ -178,6 +275,15 @@ class ConformalRegressor(_Wrapped):
         As for ``SplitIntervals``.
     by
         None, or a callable on X that names the group of each row.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> x = np.arange(120.0)[:, None]
+    >>> y = x[:, 0] + np.random.default_rng(0).normal(size=120)
+    >>> model = ConformalRegressor(LinearRegression().fit(x[::2], y[::2])).calibrate(x[1::2], y[1::2])
+    >>> model.predict_interval([[5.0]]).widths.round(1)
+    array([3.1])
     """
 
     settings = ("estimator", "scale", "alpha", "delta", "by")
@@ -196,24 +302,67 @@ class ConformalRegressor(_Wrapped):
         self._fresh()
 
     def calibrate(self, x: Any, y: ArrayLike) -> Self:
-        """Set the threshold on held-out rows and their targets."""
+        """Set the threshold on held-out rows and their targets.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+        y
+            Targets, shape (n,).
+        """
         self.intervals_ = self._fresh().calibrate(_one_column(y, "y"), **self._predictions(x))
         return self
 
     def predict(self, x: Any) -> NDArray[np.float64]:
-        """The value that the estimator predicts for each row."""
+        """The value that the estimator predicts for each row.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        array of shape (n,)
+            The predictions.
+        """
         if isinstance(self.estimator, tuple):
             raise InputError("a pair of quantile regressors predicts no single value. Use predict_interval(X).")
         return _one_column(self.estimator.predict(x), "the prediction")
 
     def score(self, x: Any, y: ArrayLike) -> float:
-        """The coefficient of determination of ``predict``, as scikit-learn's ``score``."""
+        """The coefficient of determination of ``predict``, as scikit-learn's ``score``.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+        y
+            True targets, shape (n,).
+
+        Returns
+        -------
+        float
+            R squared, 1 at most.
+        """
         from sklearn.metrics import r2_score
 
         return float(r2_score(as_vector(_one_column(y, "y"), "y"), self.predict(x)))
 
     def predict_interval(self, x: Any) -> Intervals:
-        """Between which two values the target of each row lies."""
+        """Between which two values the target of each row lies.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        Intervals
+            ``lower`` and ``upper``, each of shape (n,).
+        """
         if not hasattr(self, "intervals_"):
             raise NotFittedError("the wrapped regressor is not calibrated. Call calibrate(X, y) first.")
         return self.intervals_.predict(**self._predictions(x))
@@ -269,8 +418,13 @@ def wrap(estimator: Any, **settings: Any) -> ConformalClassifier | ConformalRegr
     estimator
         A fitted classifier (or pipeline, or grid search) gives a ``ConformalClassifier``; a fitted regressor, or a pair
         of fitted quantile regressors (lower, upper), a ``ConformalRegressor``.
-    settings
+    **settings
         ``alpha``, ``delta``, ``by``, and ``score`` for a classifier, ``scale`` for a regressor.
+
+    Returns
+    -------
+    ConformalClassifier or ConformalRegressor
+        Not calibrated; call ``calibrate(X, y)`` with held-out rows.
 
     Examples
     --------

@@ -46,9 +46,33 @@ class Euclidean:
     """
 
     def prepare(self, x: Array) -> State:
+        """What ``distances`` needs to know of rows.
+
+        Parameters
+        ----------
+        x
+            Rows, shape (n, d).
+
+        Returns
+        -------
+        tuple
+            The rows as float64.
+        """
         return (x.astype(np.float64),)
 
     def distances(self, a: State, b: State) -> Floats:
+        """Distance from each row of a to each row of b.
+
+        Parameters
+        ----------
+        a, b
+            Prepared rows.
+
+        Returns
+        -------
+        array of shape (n, m)
+            The distances.
+        """
         from scipy.spatial.distance import cdist
 
         return np.asarray(cdist(a[0], b[0]))  # one pair after the other, each in the order of the columns

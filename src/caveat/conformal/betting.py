@@ -136,6 +136,11 @@ def mean_bounds(
     rng
         Seed, or a generator, of the order of the bets.
 
+    Returns
+    -------
+    Estimate
+        ``value`` is the mean, ``lower`` and ``upper`` are its bounds.
+
     Examples
     --------
     >>> shares = np.random.default_rng(0).beta(8, 2, size=1000)

@@ -59,6 +59,11 @@ def boundary(n: int, delta: float, method: str = "exact", *, rng: Rng | None = N
         Of ``"monte_carlo"``: its source of randomness (None: a fixed stream, the same call gives the same boundary) and
         how many samples of size n it draws.
 
+    Returns
+    -------
+    array of shape (n,)
+        The boundary, non-decreasing.
+
     Examples
     --------
     >>> boundary(4, 0.1).round(3)

@@ -38,6 +38,11 @@ def conditional_p_values(
     method
         The boundary, by name or as values; see ``FPRBand``.
 
+    Returns
+    -------
+    array of shape (m,)
+        One p-value per test score.
+
     Examples
     --------
     The smallest marginal p-value of 99 calibration scores is 0.01; a promise about these 99 costs a factor of six.
@@ -54,6 +59,20 @@ def fpr_law(n: int, t: float) -> tuple[int, int]:
     Beta(l, n + 1 - l) with l = floor((n + 1) t), eq. (8) of "Exploring the Link Between Out-of-Distribution Detection
     and Conformal Prediction". Scores must be continuous; with ties the rate is smaller.
 
+    Parameters
+    ----------
+    n
+        Number of calibration scores.
+    t
+        Level of the rule.
+
+    Returns
+    -------
+    tuple of two int
+        The parameters l and n + 1 - l of the Beta law; its mean is l / (n + 1).
+
+    Examples
+    --------
     >>> fpr_law(9999, 0.1)
     (1000, 9000)
     """

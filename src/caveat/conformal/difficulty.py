@@ -50,6 +50,11 @@ def ease(*, probs: ArrayLike, transformed: ArrayLike) -> Floats:
     transformed
         Shape (L, n, C): probabilities of L transformed copies.
 
+    Returns
+    -------
+    array of shape (n,)
+        Between 0 and 1.
+
     Examples
     --------
     >>> ease(probs=[[1.0, 0.0], [0.5, 0.5]], transformed=[[[1.0, 0.0], [1.0, 0.0]]]).round(3)
@@ -68,6 +73,11 @@ def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
     transformed
         Shape (L, n).
 
+    Returns
+    -------
+    array of shape (n,)
+        Between 0 and 1.
+
     Examples
     --------
     >>> regression_ease(prediction=[0.0, 0.0], transformed=[[0.0, 1.0]]).round(3)
@@ -79,7 +89,23 @@ def regression_ease(*, prediction: ArrayLike, transformed: ArrayLike) -> Floats:
 
 
 def ease_of(outputs: Outputs) -> Floats:
-    """Ease of each sample from ``outputs.ease_probs``."""
+    """Ease of each sample from ``outputs.ease_probs``.
+
+    Parameters
+    ----------
+    outputs
+        Outputs with probabilities, and with ``ease_probs`` (copies, n, C): probabilities of transformed copies.
+
+    Returns
+    -------
+    array of shape (n,)
+        Mean cosine, as in :func:`ease`; larger is easier.
+
+    Examples
+    --------
+    >>> ease_of(Outputs(probs=[[1.0, 0.0], [0.5, 0.5]], ease_probs=[[[1.0, 0.0], [1.0, 0.0]]])).round(3)
+    array([1.   , 0.707])
+    """
     demand(outputs, "ease_probs", "probs", who="difficulty")
     parts = []
     for block in outputs.blocks(("probs", "ease_probs")):
@@ -100,6 +126,11 @@ def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 
         Draws the noise.
     copies
         L, the number of noisy copies.
+
+    Returns
+    -------
+    array of shape (n,)
+        Between 0 and 1; larger is easier.
 
     Examples
     --------
@@ -164,6 +195,18 @@ class EaseBins:
         """Edges such that each bin holds as nearly the same number of these samples as ties allow.
 
         Equal eases are never split, so there may be fewer bins than requested.
+
+        Parameters
+        ----------
+        ease
+            Eases, shape (n,).
+        bins
+            Number of bins.
+
+        Returns
+        -------
+        EaseBins
+            The bins; ``assign`` says in which one a sample is.
         """
         values = np.sort(as_vector(ease, "ease"))
         as_count(bins, "bins", most=values.size)
@@ -178,6 +221,18 @@ class EaseBins:
         An edge is the ease of one of the samples, and a new sample of a bin never lies on its edge, so the two are not
         exchangeable. Without the edge, the samples of the bin and the new one are: swapping two samples strictly
         between the same edges moves no edge.
+
+        Parameters
+        ----------
+        ease
+            Eases of the calibration samples, shape (n,).
+        bins
+            Number of bins.
+
+        Returns
+        -------
+        EaseBins
+            The bins, with the edges apart.
         """
         values = np.sort(as_vector(ease, "ease"))
         as_count(bins, "bins", most=values.size)
@@ -190,7 +245,18 @@ class EaseBins:
         return int(self.edges.size) + 1
 
     def assign(self, ease: ArrayLike) -> NDArray[np.intp]:
-        """The bin of each sample, 0..B-1; with ``edges_apart``, B + i on the i-th edge."""
+        """The bin of each sample, 0..B-1; with ``edges_apart``, B + i on the i-th edge.
+
+        Parameters
+        ----------
+        ease
+            Eases, shape (n,).
+
+        Returns
+        -------
+        integer array of shape (n,)
+            The bins.
+        """
         values = as_vector(ease, "ease")
         number = np.searchsorted(self.edges, values, side="right")
         if self.edges_apart:

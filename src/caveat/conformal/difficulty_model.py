@@ -59,7 +59,17 @@ class DifficultyModel:
             as_able(self.regressor, ("fit", "predict"), "regressor")
 
     def fit(self, x: ArrayLike, residual: ArrayLike, *, loss: ArrayLike | None = None) -> Self:
-        """Learn log |residual| from the inputs and, if given, from their self-supervised loss."""
+        """Learn log |residual| from the inputs and, if given, from their self-supervised loss.
+
+        Parameters
+        ----------
+        x
+            Inputs, shape (n, d).
+        residual
+            Errors of the predictor on them, shape (n,).
+        loss
+            Self-supervised loss of the inputs, shape (n,), or None.
+        """
         size = np.abs(as_vector(residual, "residual"))
         inputs = self._inputs(x, loss)
         same_length(x=inputs, residual=size)
@@ -80,7 +90,20 @@ class DifficultyModel:
         return self
 
     def scale(self, x: ArrayLike, *, loss: ArrayLike | None = None) -> Floats:
-        """A positive scale for each row, shape (n,)."""
+        """A positive scale for each row, shape (n,).
+
+        Parameters
+        ----------
+        x
+            Inputs, shape (n, d).
+        loss
+            Self-supervised loss of the inputs, where ``fit`` had it.
+
+        Returns
+        -------
+        array of shape (n,)
+            The ``scale`` of normalized intervals.
+        """
         if not hasattr(self, "model_"):
             raise NotFittedError("DifficultyModel has not seen residuals. Call fit(x, residual) before scale(...).")
         if self.with_loss_ != (loss is not None):

@@ -51,10 +51,12 @@ class DifficultySets:
         Allowed error.
     bins
         How many bins; the paper tunes among 10, 20 and 30 (``tune_difficulty``).
-    source, delta, joint
+    source, delta
         As for ``SplitSets``.
     ease
         Maps outputs to the ease of each sample; the default reads ``outputs.ease_probs``.
+    joint
+        As for ``SplitSets``.
 
     Examples
     --------
@@ -109,7 +111,22 @@ class DifficultySets:
         return self
 
     def predict(self, outputs: Outputs, rng: Rng | None = None, *, ease: ArrayLike | None = None) -> PredictionSets:
-        """The labels whose nonconformity is at or below the threshold of the sample's bin."""
+        """The labels whose nonconformity is at or below the threshold of the sample's bin.
+
+        Parameters
+        ----------
+        outputs
+            Outputs of n samples.
+        rng
+            Randomizes aps, raps and saps; None: u = 1.
+        ease
+            Ease of the samples, shape (n,); None: that of ``self.ease``.
+
+        Returns
+        -------
+        PredictionSets
+            ``member`` (n, C) says which labels are in each set.
+        """
         groups = self._bin(outputs, ease)
         sets = self.sets_.predict(outputs, rng, groups=groups)
         return replace(sets, caveat=" ".join(filter(None, (sets.caveat, self.empty_bins_))))
@@ -117,7 +134,22 @@ class DifficultySets:
     def p_values(
         self, outputs: Outputs, rng: Rng | None = None, *, ease: ArrayLike | None = None
     ) -> NDArray[np.float64]:
-        """P-value of every label against the calibration samples of the same bin, shape (n, C)."""
+        """P-value of every label against the calibration samples of the same bin, shape (n, C).
+
+        Parameters
+        ----------
+        outputs
+            Outputs of n samples.
+        rng
+            Smooths the p-values, and randomizes aps, raps and saps; None: neither.
+        ease
+            Ease of the samples, shape (n,); None: that of ``self.ease``.
+
+        Returns
+        -------
+        array of shape (n, C)
+            The p-values.
+        """
         return self.sets_.p_values(outputs, rng, groups=self._bin(outputs, ease))
 
     def _sets(self) -> SplitSets:
@@ -147,10 +179,12 @@ class DifficultyIntervals:
 
     Parameters
     ----------
-    score, alpha, delta, joint
+    score, alpha
         As for ``SplitIntervals``.
     bins
-        How many bins.
+        Number of bins.
+    delta, joint
+        As for ``SplitIntervals``.
 
     Examples
     --------
@@ -179,7 +213,16 @@ class DifficultyIntervals:
     ) -> Self:
         """Cut the bins on the ease of other samples, or on that of the ``"calibration"`` samples, then calibrate each.
 
-        ``columns``: ``mean``, ``scale``, ``lower``, ``upper`` as for ``SplitIntervals.calibrate``.
+        Parameters
+        ----------
+        y
+            Held-out targets, shape (n,).
+        ease
+            Ease of the same samples, shape (n,).
+        binning
+            Eases of other samples, or ``"calibration"``.
+        **columns
+            ``mean``, ``scale``, ``lower``, ``upper`` as for ``SplitIntervals.calibrate``.
         """
         self.bins_, number, kept, self.empty_bins_ = cut_bins(ease, binning, self.bins)
         columns = {"y": y} | {name: value for name, value in columns.items() if value is not None}
@@ -190,7 +233,20 @@ class DifficultyIntervals:
         return self
 
     def predict(self, *, ease: ArrayLike, **columns: Any) -> Intervals:
-        """The interval of each sample by the threshold of its bin."""
+        """The interval of each sample by the threshold of its bin.
+
+        Parameters
+        ----------
+        ease
+            Ease of the samples, shape (n,).
+        **columns
+            ``mean``, ``scale``, ``lower``, ``upper`` as for ``SplitIntervals.predict``.
+
+        Returns
+        -------
+        Intervals
+            ``lower`` and ``upper``, each of shape (n,).
+        """
         if not hasattr(self, "intervals_"):
             raise NotFittedError("DifficultyIntervals has no thresholds yet. Call calibrate(y, ...) first.")
         intervals = self.intervals_.predict(groups=self.bins_.assign(ease), **columns)

@@ -40,6 +40,11 @@ def e_values(*, calibration: ArrayLike, test: ArrayLike, q: float) -> NDArray[np
         Sets the cut t, not a promise. With the q of ``select_by_e_values``, one vector selects what Benjamini-Hochberg
         selects; for the average over several splits a smaller one leaves more room.
 
+    Returns
+    -------
+    array of shape (m,)
+        One e-value per test score, at least 0.
+
     Examples
     --------
     The average over two calibration sets keeps what both say; no other correction is needed.
@@ -76,6 +81,11 @@ def select_by_e_values(e_values: ArrayLike, q: float) -> NDArray[np.bool_]:
         Shape (m,), 0 or larger, ``inf`` allowed: one e-value for each test point, or the average of several.
     q
         Allowed false discovery rate.
+
+    Returns
+    -------
+    boolean array of shape (m,)
+        Which test points are selected.
 
     Examples
     --------

@@ -106,11 +106,33 @@ class FPRBand:
         return small_table(f"False-positive rate, {self.name}, n = {self.n}", rows, head=head)
 
     def count(self, t: ArrayLike) -> NDArray[np.intp]:
-        """How many of the calibration inliers score t or more."""
+        """How many of the calibration inliers score t or more.
+
+        Parameters
+        ----------
+        t
+            Thresholds of any shape.
+
+        Returns
+        -------
+        integer array
+            Of the shape of t.
+        """
         return np.asarray(self.n - np.searchsorted(self._sorted, as_comparable(t, "t"), side="left"))
 
     def count_both(self, t: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """How many of the calibration inliers score t or more, and how many strictly more (one array if none ties)."""
+        """How many of the calibration inliers score t or more, and how many strictly more (one array if none ties).
+
+        Parameters
+        ----------
+        t
+            Thresholds of any shape.
+
+        Returns
+        -------
+        tuple of two integer arrays
+            Each of the shape of t.
+        """
         values = as_comparable(t, "t")
         at_least = self.count(values)
         tied = self._sorted[np.minimum(self.n - at_least, self.n - 1)] == values
@@ -121,23 +143,78 @@ class FPRBand:
         return at_least, above
 
     def empirical(self, t: ArrayLike) -> Vector:
-        """Share of the calibration inliers at or above t. No guarantee."""
+        """Share of the calibration inliers at or above t. No guarantee.
+
+        Parameters
+        ----------
+        t
+            Thresholds of any shape.
+
+        Returns
+        -------
+        array
+            Of the shape of t.
+        """
         return np.asarray(self.count(t) / self.n)
 
     def upper(self, t: ArrayLike) -> Vector:
-        """Above the true false-positive rate at every threshold, with probability ``level``."""
+        """Above the true false-positive rate at every threshold, with probability ``level``.
+
+        Parameters
+        ----------
+        t
+            Thresholds of any shape.
+
+        Returns
+        -------
+        array
+            Of the shape of t.
+        """
         return self.upper_at(self.count(t))
 
     def lower(self, t: ArrayLike) -> Vector:
-        """Below the true false-positive rate at every threshold, with probability ``level``."""
+        """Below the true false-positive rate at every threshold, with probability ``level``.
+
+        Parameters
+        ----------
+        t
+            Thresholds of any shape.
+
+        Returns
+        -------
+        array
+            Of the shape of t.
+        """
         return self.lower_at(self.count(t))
 
     def upper_at(self, k: ArrayLike) -> Vector:
-        """Upper band where k of the n inliers are flagged."""
+        """Upper band where k of the n inliers are flagged.
+
+        Parameters
+        ----------
+        k
+            Numbers of flagged inliers, 0 to n, of any shape.
+
+        Returns
+        -------
+        array
+            Of the shape of k.
+        """
         return np.asarray(self._extended[0][self._flagged(k)])
 
     def lower_at(self, k: ArrayLike) -> Vector:
-        """Lower band where k of the n inliers are flagged."""
+        """Lower band where k of the n inliers are flagged.
+
+        Parameters
+        ----------
+        k
+            Numbers of flagged inliers, 0 to n, of any shape.
+
+        Returns
+        -------
+        array
+            Of the shape of k.
+        """
         return np.asarray(1 - self._extended[1][self.n - self._flagged(k)])
 
     def _flagged(self, k: ArrayLike) -> NDArray[np.intp]:
@@ -150,6 +227,16 @@ class FPRBand:
         """Between which scores the strictest threshold with P(inlier score > threshold) <= rate lies.
 
         Each end holds with probability ``level``, and for all rates at once; infinite where n is too small to say.
+
+        Parameters
+        ----------
+        rate
+            False-positive rate.
+
+        Returns
+        -------
+        tuple of two float
+            The smallest and the largest such threshold.
         """
         rate = as_number(rate, "rate", least=0, most=1)
         upper, lower = self._extended

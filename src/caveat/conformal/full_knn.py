@@ -88,7 +88,17 @@ class FullKNN:
             as_able(self.metric, ("prepare", "distances"), "metric")
 
     def fit(self, x: ArrayLike, y: ArrayLike, *, most: int | None = None) -> Self:
-        """Compute the neighbor lists of the training bag. ``most``: the largest k that ``path`` will be asked for."""
+        """Compute the neighbor lists of the training bag.
+
+        Parameters
+        ----------
+        x
+            Training objects, shape (n, d).
+        y
+            Their labels, shape (n,).
+        most
+            The largest k that ``path`` will be asked for; None: ``self.k``.
+        """
         rows, labels = as_matrix(x, "x"), as_labels(y, "y")
         most = self.k if most is None else max(self.k, as_count(most, "most"))
         same_length(x=rows, y=labels)
@@ -107,13 +117,43 @@ class FullKNN:
     def p_values(
         self, x: ArrayLike, rng: Rng | None = None, *, by: Literal["label"] | None = None
     ) -> NDArray[np.float64]:
-        """P-value of every label of every test object, shape (m, C). ``by="label"``: label-conditional (eq. 42)."""
+        """P-value of every label of every test object.
+
+        Parameters
+        ----------
+        x
+            Test objects, shape (m, d).
+        rng
+            Smooths the p-values; None: no smoothing.
+        by
+            ``"label"``: label-conditional p-values (eq. 42).
+
+        Returns
+        -------
+        array of shape (m, C)
+            The p-values.
+        """
         return next(self.path(x, [self.k], measures=[self.measure], rng=rng, by=by))[2]
 
     def predict(
         self, x: ArrayLike, alpha: float = 0.1, rng: Rng | None = None, *, by: Literal["label"] | None = None
     ) -> PredictionSets:
-        """The labels whose p-value exceeds alpha."""
+        """The labels whose p-value exceeds alpha.
+
+        Parameters
+        ----------
+        x
+            Test objects, shape (m, d).
+        alpha
+            Allowed error.
+        rng, by
+            As for ``p_values``.
+
+        Returns
+        -------
+        PredictionSets
+            ``member`` (m, C) says which labels are in each set.
+        """
         alpha = float(exact_level(alpha, "alpha"))  # p-values are fractions: 1/10 must not exceed 1 - 0.9
         return PredictionSets(self.p_values(x, rng, by=by) > alpha, alpha=alpha, level=1 - alpha)
 
@@ -128,7 +168,21 @@ class FullKNN:
     ) -> Iterator[tuple[Measure, int, NDArray[np.float64]]]:
         """P-values of several measures and numbers of neighbors from one pass over the distances.
 
-        Yields (measure, k, p-values). The same tau serves them all.
+        Parameters
+        ----------
+        x
+            Test objects, shape (m, d).
+        ks
+            Numbers of neighbors.
+        measures
+            Conformity measures.
+        rng, by
+            As for ``p_values``.
+
+        Yields
+        ------
+        tuple
+            Measure, k and p-values (m, C). The same tau serves them all.
         """
         rng = None if rng is None else as_rng(rng)
         if not hasattr(self, "bag_"):

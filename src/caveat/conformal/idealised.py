@@ -39,6 +39,18 @@ def measure(q: ArrayLike, name: Literal["cp", "sp", "mcp", "msp"]) -> Floats:
     - ``mcp``, modified conditional probability: Q(y | x), minus 1 for all labels but y_hat(x)
     - ``msp``, modified signed predictability: sp where f(x) > 1/2, else 0
 
+    Parameters
+    ----------
+    q
+        Joint distribution, shape (X, Y); sums to 1.
+    name
+        ``"cp"``, ``"sp"``, ``"mcp"`` or ``"msp"``.
+
+    Returns
+    -------
+    array of shape (X, Y)
+        The conformity of every example.
+
     Examples
     --------
     >>> measure([[0.2, 0.3, 0.5]], "sp"), measure([[0.2, 0.3, 0.5]], "msp")
@@ -59,7 +71,27 @@ def measure(q: ArrayLike, name: Literal["cp", "sp", "mcp", "msp"]) -> Floats:
 
 
 def p_lines(q: ArrayLike, a: ArrayLike, *, by_label: bool = False) -> tuple[Floats, Floats]:
-    """The p-values as lines in tau: p = below + tau * tied, each of shape (X, Y)."""
+    """The p-values of the idealized conformal predictor as lines in tau: p = below + tau * tied.
+
+    Parameters
+    ----------
+    q
+        Joint distribution, shape (X, Y); sums to 1.
+    a
+        Conformity of every example, shape (X, Y); the larger, the more typical.
+    by_label
+        Label-conditional p-values (eq. 43).
+
+    Returns
+    -------
+    tuple of two arrays of shape (X, Y)
+        ``below`` and ``tied``.
+
+    Examples
+    --------
+    >>> p_lines([[0.2, 0.3, 0.5]], [[0.1, 0.4, 0.5]])
+    (array([[0. , 0.2, 0.5]]), array([[0.2, 0.3, 0.5]]))
+    """
     joint, values = _joint(q), as_matrix(a, "a")
     check_same("shape", a=values.shape, q=joint.shape)
     below, tied = np.empty(joint.shape), np.empty(joint.shape)
@@ -88,6 +120,11 @@ def efficiency(q: ArrayLike, a: ArrayLike, *, epsilon: float | None = None, by_l
         Significance level of the sets; None leaves the criteria of sets out.
     by_label
         Label-conditional p-values (eq. 43).
+
+    Returns
+    -------
+    dict
+        Letter of the criterion -> value.
 
     Examples
     --------

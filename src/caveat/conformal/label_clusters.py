@@ -59,7 +59,22 @@ class LabelClusters:
         check_params(self)
 
     def rows(self, n: int, n_classes: int, rng: Rng) -> NDArray[np.intp]:
-        """The rows that cluster, in order: a random share, without a look at the labels."""
+        """The rows that cluster, in order: a random share, without a look at the labels.
+
+        Parameters
+        ----------
+        n
+            Number of calibration rows.
+        n_classes
+            Number of classes.
+        rng
+            Draws the rows.
+
+        Returns
+        -------
+        integer array
+            Row numbers.
+        """
         share = n_classes / (75 + n_classes) if self.share is None else self.share
         return np.sort(as_rng(rng).permutation(n)[: min(n - 1, math.ceil(share * n))])
 
@@ -72,7 +87,26 @@ class LabelClusters:
         alpha: float,
         rng: Rng,
     ) -> NDArray[np.intp]:
-        """The cluster of each class, shape (C,): 0 is the pooled one, the others by rising scores."""
+        """The cluster of each class, shape (C,): 0 is the pooled one, the others by rising scores.
+
+        Parameters
+        ----------
+        scores
+            Nonconformity of the true labels, shape (n,).
+        labels
+            The true labels, shape (n,).
+        n_classes
+            Number of classes C.
+        alpha
+            Allowed error of the sets, which says how many rows a class needs.
+        rng
+            Draws the start of k-means.
+
+        Returns
+        -------
+        integer array of shape (C,)
+            The clusters.
+        """
         from sklearn.cluster import KMeans
         from sklearn.exceptions import ConvergenceWarning
 

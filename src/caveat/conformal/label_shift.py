@@ -68,11 +68,33 @@ class LabelShift:
     n_target: int
 
     def of_labels(self, labels: ArrayLike) -> Vector:
-        """Weight of each calibration row, by its label."""
+        """Weight of each calibration row, by its label.
+
+        Parameters
+        ----------
+        labels
+            True labels of the calibration rows, shape (n,).
+
+        Returns
+        -------
+        array of shape (n,)
+            The weights.
+        """
         return np.asarray(self.weights[as_labels(labels, "labels", n_classes=self.weights.size)])
 
     def of_rows(self, n: int) -> Matrix:
-        """Weights of n test rows, shape (n, C): one for each label that a row may have."""
+        """Weights of n test rows, shape (n, C): one for each label that a row may have.
+
+        Parameters
+        ----------
+        n
+            Number of test rows.
+
+        Returns
+        -------
+        array of shape (n, C)
+            The weights, the same in each row.
+        """
         return np.tile(self.weights, (as_count(n, "n"), 1))
 
     @property
@@ -81,7 +103,18 @@ class LabelShift:
         return effective_n(self._of_source)
 
     def promise(self, alpha: float) -> Promise:
-        """What sets calibrated on the source rows with these weights promise at ``alpha``."""
+        """What sets calibrated on the source rows with these weights promise at ``alpha``.
+
+        Parameters
+        ----------
+        alpha
+            Allowed error of the sets.
+
+        Returns
+        -------
+        Promise
+            Its ``holds`` says whether coverage is promised.
+        """
         return shift_promise(self._of_source, alpha)
 
     @property
@@ -116,6 +149,11 @@ def label_shift_weights(
         How many bootstrap samples of source and target rows.
     rng
         Draws them.
+
+    Returns
+    -------
+    LabelShift
+        ``weights``, ``lower`` and ``upper``, shape (C,); ``of_labels`` and ``of_rows`` turn them into weights of rows.
 
     Examples
     --------

@@ -56,8 +56,9 @@ def calibrate_shape(n: int, delta: float, shape: ArrayLike | Family) -> Vector:
 
     Returns
     -------
-    The boundary, shape (n,), made non-decreasing where the shape is not: a rank can be lowered to the next without
-    changing what is crossed, because the order statistics are ordered.
+    array of shape (n,)
+        The boundary, made non-decreasing where the shape is not: a rank can be lowered to the next without changing
+        what is crossed, because the order statistics are ordered.
 
     Examples
     --------
@@ -91,6 +92,22 @@ def rank_weights(n: int, *, upto: float, least: float = 0.0) -> Vector:
 
     Reverse them (``[::-1]``) for the lower band.
 
+    Parameters
+    ----------
+    n
+        Number of inliers.
+    upto
+        Largest empirical false-positive rate at which the band must be tight.
+    least
+        Smallest such rate.
+
+    Returns
+    -------
+    array of shape (n,)
+        1 for the ranks that matter, else 0: the weights of ``calibrate_shape``.
+
+    Examples
+    --------
     >>> rank_weights(10, upto=0.2)
     array([1., 1., 1., 0., 0., 0., 0., 0., 0., 0.])
     """

@@ -42,6 +42,15 @@ class Nonconformity(ABC):
     """Maps probabilities (n, C) to the nonconformity of labels.
 
     ``u``, shape (n,), is the randomization of each object; a score that uses none ignores it.
+
+    Examples
+    --------
+    >>> class Square(Nonconformity):
+    ...     name = "square"
+    ...     def of_all(self, probs, u):
+    ...         return (1 - probs) ** 2
+    >>> Square().of_labels(np.array([[0.7, 0.2, 0.1]]), np.array([1]), u=np.ones(1)).round(3)
+    array([0.64])
     """
 
     name: ClassVar[str]
@@ -60,21 +69,76 @@ class Nonconformity(ABC):
 
     @abstractmethod
     def of_all(self, probs: Array, u: Floats) -> Floats:
-        """Nonconformity of every label, shape (n, C)."""
+        """Nonconformity of every label, shape (n, C).
+
+        Parameters
+        ----------
+        probs
+            Probabilities, shape (n, C).
+        u
+            Randomization of each object, shape (n,).
+
+        Returns
+        -------
+        array of shape (n, C)
+            The larger, the stranger.
+        """
 
     def of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
-        """Nonconformity of one label per row, shape (n,)."""
+        """Nonconformity of one label per row, shape (n,).
+
+        Parameters
+        ----------
+        probs
+            Probabilities, shape (n, C).
+        labels
+            One label per row, shape (n,).
+        u
+            Randomization of each object, shape (n,).
+
+        Returns
+        -------
+        array of shape (n,)
+            The larger, the stranger.
+        """
         return np.take_along_axis(self.of_all(probs, u), labels[:, None], axis=1)[:, 0]
 
     def within(self, probs: Array, u: Floats, threshold: Floats) -> NDArray[np.bool_]:
-        """``of_all(probs, u) <= threshold[:, None]``, by the shortest way. ``threshold`` has shape (n,)."""
+        """Which labels are at or below a threshold: ``of_all(probs, u) <= threshold[:, None]``, by the shortest way.
+
+        Parameters
+        ----------
+        probs
+            Probabilities, shape (n, C).
+        u
+            Randomization of each object, shape (n,).
+        threshold
+            Largest nonconformity in the set of each object, shape (n,).
+
+        Returns
+        -------
+        boolean array of shape (n, C)
+            The prediction sets.
+        """
         return np.asarray(self.of_all(probs, u) <= threshold[:, None])
 
 
 @final
 @dataclass(frozen=True)
 class LAC(Nonconformity):
-    """One minus the probability of the label: the smallest sets on average."""
+    """One minus the probability of the label: the smallest sets on average.
+
+    Parameters
+    ----------
+    less
+        Number subtracted from the score (see ``fine``).
+
+    Examples
+    --------
+    >>> probs = np.array([[0.7, 0.2, 0.1]])
+    >>> LAC().of_all(probs, u=np.ones(1)).round(3)
+    array([[0.3, 0.8, 0.9]])
+    """
 
     less: float = field(default=0.0, kw_only=True, repr=False)
 
@@ -118,7 +182,13 @@ def _least_probability(start: float, threshold: float, dtype: np.dtype[Any]) -> 
 @final
 @dataclass(frozen=True)
 class Margin(Nonconformity):
-    """How far the best other label is ahead of the label."""
+    """How far the best other label is ahead of the label.
+
+    Examples
+    --------
+    >>> Margin().of_all(np.array([[0.7, 0.2, 0.1]]), u=np.ones(1)).round(3)
+    array([[-0.5,  0.5,  0.6]])
+    """
 
     name: ClassVar[str] = "margin"
 
@@ -155,7 +225,13 @@ class Ranked(Nonconformity):
 @final
 @dataclass(frozen=True)
 class TopK(Ranked):
-    """The rank of the label: every set has the same size."""
+    """The rank of the label: every set has the same size.
+
+    Examples
+    --------
+    >>> TopK().of_all(np.array([[0.2, 0.7, 0.1]]), u=np.ones(1))
+    array([[2., 1., 3.]])
+    """
 
     name: ClassVar[str] = "topk"
 
@@ -169,7 +245,19 @@ class TopK(Ranked):
 @final
 @dataclass(frozen=True)
 class APS(Ranked):
-    """Probability of the labels ranked above, plus a random share of the label's own."""
+    """Probability of the labels ranked above, plus a random share of the label's own.
+
+    Parameters
+    ----------
+    less
+        Number subtracted from the score (see ``fine``).
+
+    Examples
+    --------
+    >>> probs = np.array([[0.7, 0.2, 0.1]])
+    >>> APS().of_all(probs, u=np.array([0.5])).round(3)
+    array([[0.35, 0.8 , 0.95]])
+    """
 
     less: float = field(default=0.0, kw_only=True, repr=False)
 
@@ -192,6 +280,14 @@ class RAPS(Ranked):
         Lambda in the formula; ``tune_raps`` chooses it on a tuning split.
     k_reg
         Ranks up to this one are free.
+    less
+        Number subtracted from the score (see ``fine``).
+
+    Examples
+    --------
+    >>> probs = np.array([[0.7, 0.2, 0.1]])
+    >>> RAPS(penalty=0.1, k_reg=1).of_all(probs, u=np.array([0.5])).round(3)
+    array([[0.35, 0.9 , 1.15]])
     """
 
     penalty: float = number(0.01, least=0)
@@ -218,6 +314,14 @@ class SAPS(Ranked):
     ----------
     weight
         w in the formula, the price of a rank; ``tune_saps`` chooses it on a tuning split.
+    less
+        Number subtracted from the score (see ``fine``).
+
+    Examples
+    --------
+    >>> probs = np.array([[0.7, 0.2, 0.1]])
+    >>> SAPS(weight=0.2).of_all(probs, u=np.array([0.5])).round(3)
+    array([[0.35, 0.8 , 1.  ]])
     """
 
     weight: float = number(0.2, least=0)

@@ -49,6 +49,11 @@ def p_values(
         What to do with a test group that calibration never saw: an error, or ``"all"``: the p-value is tau, so that no
         label is ever excluded.
 
+    Returns
+    -------
+    array of shape (m,)
+        One p-value per test score.
+
     Examples
     --------
     >>> p_values(calibration=[1, 2, 3, 4], test=[0, 3, 9])

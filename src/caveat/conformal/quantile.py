@@ -78,6 +78,11 @@ def quantile(scores: ArrayLike, alpha: float) -> float:
     alpha
         Allowed error.
 
+    Returns
+    -------
+    float
+        The k-th smallest score, k = ceil((n + 1)(1 - alpha)), or ``inf``.
+
     Examples
     --------
     >>> quantile([1, 2, 3, 4, 5, 6, 7, 8, 9], alpha=0.1), quantile([1, 2, 3, 4, 5, 6, 7, 8, 9], alpha=0.5)

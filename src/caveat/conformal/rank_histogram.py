@@ -58,7 +58,20 @@ class RankHistogram:
 
     @classmethod
     def of(cls, *, calibration: ArrayLike, test: ArrayLike) -> RankHistogram:
-        """The histogram of test scores (m,), possibly none, against calibration scores (n,); larger is stranger."""
+        """The histogram of test scores (m,), possibly none, against calibration scores (n,); larger is stranger.
+
+        Parameters
+        ----------
+        calibration
+            Calibration scores, shape (n,); larger is stranger.
+        test
+            Test scores, shape (m,), possibly none.
+
+        Returns
+        -------
+        RankHistogram
+            The counts of the n + 1 ranks.
+        """
         ordered = np.sort(as_vector(calibration, "calibration", allow_infinite=True))
         scores = as_comparable(test, "test")
         if scores.ndim != 1:
@@ -92,7 +105,18 @@ class RankHistogram:
     __radd__ = __add__  # sum() starts from nothing
 
     def p_values(self, delta: float | None = None) -> NDArray[np.float64]:
-        """The p-value of each rank, shape (n + 1,): marginal, or with a delta calibration-conditional."""
+        """The p-value of each rank, shape (n + 1,): marginal, or with a delta calibration-conditional.
+
+        Parameters
+        ----------
+        delta
+            None, or the allowed chance over calibration sets that the p-values are not valid.
+
+        Returns
+        -------
+        array of shape (n + 1,)
+            The p-values by rank.
+        """
         if delta is None:
             return np.arange(1, self.n + 2) / (self.n + 1)
         return np.append(boundary(self.n, as_level(delta, "delta")), 1.0)
@@ -117,6 +141,11 @@ class RankHistogram:
             ``"bh"`` or ``"storey"`` with its lambda, as in ``select_outliers``.
         delta
             None: marginal p-values; else calibration-conditional ones, as in ``select_outliers_from``.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
         """
         level, cut = as_level(q, "q"), as_level(threshold, "threshold")
         check_known(method, ("bh", "storey"), "selection method")

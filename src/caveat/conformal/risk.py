@@ -85,6 +85,11 @@ def threshold_for_risk(
     abstention_delta
         The part of ``delta`` that is spent on the promise about abstentions. Default: half.
 
+    Returns
+    -------
+    RiskThreshold
+        ``threshold``, the ``coverage`` it leaves and the ``promise``; with ``abstention`` a second promise.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

@@ -88,6 +88,11 @@ def control_risk(
     rng
         Of ``"wsr"``: seed, or a generator, of the order in which the rows are bet on.
 
+    Returns
+    -------
+    RiskThreshold
+        ``threshold`` is the chosen lambda, ``loss`` its average loss on the calibration rows, ``promise`` what holds.
+
     Examples
     --------
     A threshold on the probability of each label, so that 10 % of the true labels are missed at most:

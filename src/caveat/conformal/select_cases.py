@@ -40,6 +40,11 @@ def case_p_values(
     rng
         Breaks ties at random (tau in the formula). None: tau = 1, deterministic and slightly larger.
 
+    Returns
+    -------
+    array of shape (m,)
+        One p-value per test case.
+
     Examples
     --------
     >>> case_p_values(calibration=[1, 2, 3, 4], satisfied=[True, True, False, False], test=[0, 3, 9])
@@ -69,10 +74,17 @@ def select_cases(
 
     Parameters
     ----------
-    calibration, satisfied, test, rng
+    calibration, satisfied, test
         As in ``case_p_values``.
     q
         Allowed false discovery rate.
+    rng
+        As in ``case_p_values``.
+
+    Returns
+    -------
+    boolean array of shape (m,)
+        Which test cases are selected.
 
     Examples
     --------

@@ -40,6 +40,11 @@ def select_outliers(
     threshold
         lambda of ``"storey"``: p-values above it are taken for inliers.
 
+    Returns
+    -------
+    boolean array of shape (m,)
+        Which test points are called outliers.
+
     Examples
     --------
     >>> select_outliers([0.01, 0.02, 0.04, 0.2, 0.9], q=0.1)
@@ -85,6 +90,22 @@ def select_outliers_from(
 
     ``delta=None``: marginal p-values, the false discovery rate is at most q on average over calibration sets. With a
     delta: calibration-conditional p-values, it is at most q for this calibration set with probability 1 - delta.
+
+    Parameters
+    ----------
+    calibration, test
+        Scores of n inliers and of m test points; larger is stranger.
+    q
+        Allowed false discovery rate.
+    delta
+        None, or the allowed chance over calibration sets that the promise fails.
+    method
+        ``"bh"`` (Benjamini-Hochberg) or ``"storey"``, as for :func:`select_outliers`.
+
+    Returns
+    -------
+    boolean array of shape (m,)
+        Which test points are called outliers.
 
     Examples
     --------

@@ -57,6 +57,13 @@ class ShiftWeights:
         One estimated function of the features per fold.
     width
         How many features there are.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> weights = shift_weights(source=rng.normal(size=(300, 1)), target=rng.normal(1, size=(300, 1)))
+    >>> weights.at([[-1.0], [2.0]]).round(1)
+    array([0.2, 4.7])
     """
 
     source: Vector
@@ -75,6 +82,16 @@ class ShiftWeights:
 
         At most the largest weight of the rows that estimated them: beyond it a ratio is extrapolated, and one row with
         a huge weight would decide alone.
+
+        Parameters
+        ----------
+        features
+            Rows, shape (k, D).
+
+        Returns
+        -------
+        array of shape (k,)
+            The weights.
         """
         rows = as_matrix(features, "features", width=self.width).astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -82,7 +99,18 @@ class ShiftWeights:
         return np.asarray(np.minimum(weights, max(self.source.max(), self.target.max())))
 
     def promise(self, alpha: float) -> Promise:
-        """What sets calibrated on the source rows with these weights promise at ``alpha``."""
+        """What sets calibrated on the source rows with these weights promise at ``alpha``.
+
+        Parameters
+        ----------
+        alpha
+            Allowed error of the sets.
+
+        Returns
+        -------
+        Promise
+            Its ``holds`` says whether coverage is promised.
+        """
         return shift_promise(self.source, alpha)
 
     def __str__(self) -> str:
@@ -121,6 +149,11 @@ def shift_weights(
         How many folds.
     rng
         Draws the folds, and the kernels of ``"density_ratio"``.
+
+    Returns
+    -------
+    ShiftWeights
+        ``source`` and ``target`` are the weights of these rows; ``at(features)`` gives those of others.
 
     Examples
     --------

@@ -83,7 +83,19 @@ class SplitIntervals:
         upper: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Set the threshold from held-out targets and the predictions for them, each of shape (n,)."""
+        """Set the threshold from held-out targets and the predictions for them, each of shape (n,).
+
+        Parameters
+        ----------
+        y
+            Held-out targets.
+        mean, scale
+            Predicted values, and their positive scales for ``"normalised"``.
+        lower, upper
+            Predicted quantiles, for ``"cqr"``.
+        groups
+            Group of each row, for a threshold in each group; None: one threshold.
+        """
         true = as_vector(y, "y")
         model = self._columns(true.size, mean=mean, scale=scale, lower=lower, upper=upper)
         if self.score == "cqr":
@@ -110,7 +122,22 @@ class SplitIntervals:
         upper: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Intervals:
-        """The values whose nonconformity is at or below the threshold; with ``cqr`` ends may cross: empty."""
+        """The values whose nonconformity is at or below the threshold; with ``cqr`` ends may cross: empty.
+
+        Parameters
+        ----------
+        mean, scale
+            Predicted values, and their positive scales for ``"normalised"``, shape (n,).
+        lower, upper
+            Predicted quantiles, for ``"cqr"``, shape (n,).
+        groups
+            Group of each row, where ``calibrate`` had groups.
+
+        Returns
+        -------
+        Intervals
+            ``lower`` and ``upper``, each of shape (n,).
+        """
         if not hasattr(self, "grouped_"):
             raise NotFittedError("SplitIntervals has no threshold yet. Call calibrate(y, ...) before predict(...).")
         model = self._columns(None, mean=mean, scale=scale, lower=lower, upper=upper)

@@ -161,7 +161,15 @@ class SplitSets:
         return self._set_thresholds()
 
     def restore(self, scores: ArrayLike, n_classes: int) -> Self:
-        """Set the threshold from kept nonconformity of calibration rows, ``grouped_.scores``, without groups."""
+        """Set the threshold from kept nonconformity of calibration rows, ``grouped_.scores``, without groups.
+
+        Parameters
+        ----------
+        scores
+            Kept nonconformity, shape (n,).
+        n_classes
+            Number of classes C.
+        """
         if self.by is not None:
             raise InputError("sets by group cannot be restored from scores alone. Calibrate them again.")
         self.n_classes_, self.randomised_ = as_count(n_classes, "n_classes"), False
@@ -193,9 +201,26 @@ class SplitSets:
         weights: ArrayLike | None = None,
         sparse: bool = False,
     ) -> PredictionSets:
-        """The labels whose nonconformity is at or below the threshold; ``sparse`` keeps them as a CSR matrix.
+        """The labels whose nonconformity is at or below the threshold.
 
-        ``weights`` are the likelihood ratios of these rows, shape (n,), or (n, C) where they depend on the label.
+        Parameters
+        ----------
+        outputs
+            Outputs of n samples.
+        rng
+            Randomizes aps, raps and saps, where ``calibrate`` did.
+        groups
+            Group of each row, where ``calibrate`` had an array of groups.
+        weights
+            Likelihood ratios of these rows, where ``calibrate`` had weights: shape (n,), or (n, C) where they depend on
+            the label.
+        sparse
+            Keep the sets as a CSR matrix, for many classes.
+
+        Returns
+        -------
+        PredictionSets
+            ``member`` (n, C) says which labels are in each set.
         """
         draws = None if rng is None else draws_for(rng, "predict")
         u, number, own = self._ready(outputs, draws, groups, weights)
@@ -236,6 +261,18 @@ class SplitSets:
 
         Deterministic p-values (no ``rng``, or ``smoothed=False``) give the set back: label y is in it if p > alpha.
         ``rng`` draws u where calibration did, and tau for smoothing.
+
+        Parameters
+        ----------
+        outputs, rng, groups, weights
+            As for ``predict``; ``rng`` also draws tau for smoothing.
+        smoothed
+            Whether to smooth; None: where there is an ``rng``.
+
+        Returns
+        -------
+        array of shape (n, C)
+            The p-values.
         """
         draws = None if rng is None else draws_for(rng, "predict")
         u, number, own = self._ready(outputs, draws, groups, weights, smoothing=True)

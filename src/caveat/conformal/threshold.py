@@ -43,6 +43,11 @@ def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0
     delta
         Allowed chance that the calibration set misleads.
 
+    Returns
+    -------
+    float
+        The threshold, or ``inf``.
+
     Examples
     --------
     >>> scores = np.arange(1000)
@@ -113,6 +118,11 @@ def required_n(fpr: float, margin: float, delta: float = 0.05, *, simultaneous: 
     simultaneous
         True: for the band over all thresholds (``FPRBand``). False: for one threshold that is fixed before the
         calibration data are seen, which needs about a third as many.
+
+    Returns
+    -------
+    int
+        The number of inliers.
 
     Examples
     --------

@@ -53,6 +53,15 @@ class Tuned:
         What was judged by.
     table
         Candidate -> value of the criterion.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 2 * rng.normal(size=(500, 8))
+    >>> tuning = Outputs(logits=logits, labels=(logits + rng.gumbel(size=(500, 8))).argmax(axis=1))
+    >>> tuned = tune_raps(tuning, alpha=0.1, rng=0, penalties=(0.01, 0.5))
+    >>> tuned.score, {score.penalty: round(value, 3) for score, value in tuned.table.items()}
+    (RAPS(penalty=0.5, k_reg=4), {0.01: 0.057, 0.5: 0.05})
     """
 
     score: Nonconformity | str
@@ -94,6 +103,11 @@ def tune_raps(
     source
         A fitted OOD score in place of the softmax.
 
+    Returns
+    -------
+    Tuned
+        ``score`` is the chosen RAPS; ``table`` maps each candidate to the value of the criterion.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -122,7 +136,31 @@ def tune_saps(
     ease: ArrayLike | None = None,
     source: ClassScores | None = None,
 ) -> Tuned:
-    """SAPS with the best of several weights, the candidates. Parameters as for ``tune_raps``."""
+    """SAPS with the best of several weights.
+
+    Parameters
+    ----------
+    tuning, alpha, rng, criterion
+        As for ``tune_raps``.
+    weights
+        The candidates.
+    ease, source
+        As for ``tune_raps``.
+
+    Returns
+    -------
+    Tuned
+        ``score`` is the chosen SAPS; ``table`` maps each candidate to the value of the criterion.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 2 * rng.normal(size=(500, 8))
+    >>> tuning = Outputs(logits=logits, labels=(logits + rng.gumbel(size=(500, 8))).argmax(axis=1))
+    >>> tuned = tune_saps(tuning, alpha=0.1, rng=0, weights=(0.05, 0.2, 0.5))
+    >>> tuned.score, [round(value, 3) for value in tuned.table.values()]
+    (SAPS(weight=0.5), [0.2, 0.061, 0.047])
+    """
     scores = [SAPS(weight=weight) for weight in as_list(weights, "weights")]
     return _best_score(scores, tuning, alpha, rng=rng, criterion=criterion, ease=ease, source=source)
 
@@ -154,6 +192,11 @@ def tune_difficulty(
         What to judge by; candidates.
     judged_by
         The ease by which T-SS bins; None: the one of the candidate.
+
+    Returns
+    -------
+    Tuned
+        The chosen ``score``, ``bins`` and ``ease``; ``table`` holds the value of every candidate.
 
     Examples
     --------

@@ -43,6 +43,11 @@ def violation_probability(b: ArrayLike) -> float:
     b
         The boundary, shape (n,), 0 <= b_1 <= ... <= b_n <= 1.
 
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
     Examples
     --------
     One uniform exceeds 0.9 with chance 0.1; of two, both stay below 0.5 or one below 0.5 and the other below 0.8:

@@ -57,6 +57,11 @@ def weighted_quantile(scores: ArrayLike, alpha: float, *, weights: ArrayLike, te
     test_weight
         Likelihood ratio of the test point.
 
+    Returns
+    -------
+    float
+        One of the scores, or ``inf``.
+
     Examples
     --------
     >>> weighted_quantile([3.0, 1.0, 2.0], 0.25, weights=[1.0, 1.0, 1.0], test_weight=1.0)
@@ -103,6 +108,11 @@ def weighted_p_values(
     rng
         Smooths the p-values: one tau per test object, shared by its labels. None: tau = 1, deterministic.
 
+    Returns
+    -------
+    array of shape (m,)
+        One p-value per test score.
+
     Examples
     --------
     >>> weighted_p_values(calibration=[1, 2, 3], test=[2.5], calibration_weights=[1, 1, 2], test_weights=[1])
@@ -120,6 +130,18 @@ def weighted_p_values(
 def effective_n(weights: ArrayLike) -> float:
     r"""How many equally weighted rows say as much as these: $(\sum w)^2 / \sum w^2$.
 
+    Parameters
+    ----------
+    weights
+        Weights of n rows, shape (n,), at least 0.
+
+    Returns
+    -------
+    float
+        Between 1 and n.
+
+    Examples
+    --------
     >>> effective_n([1, 1, 1, 1]), effective_n([1, 0, 0, 0])
     (4.0, 1.0)
     """
@@ -139,6 +161,11 @@ def shift_promise(weights: ArrayLike, alpha: float) -> Promise:
         Of the calibration rows, shape (n,).
     alpha
         Allowed error of the sets.
+
+    Returns
+    -------
+    Promise
+        Its ``holds`` says whether coverage is promised.
 
     Examples
     --------

@@ -27,9 +27,31 @@ _IMAGE = _COLORS * _SIDE * _SIDE
 
 
 def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: int = 1) -> Images:
-    """Images of ``.bin`` files, in the order given; ``label_bytes`` is 1 for CIFAR-10 and 2 for CIFAR-100.
+    """Images of the ``.bin`` files of CIFAR-10 or CIFAR-100.
 
     Of two label bytes the second, the fine class, is taken.
+
+    Parameters
+    ----------
+    paths
+        Files, read in this order.
+    label_bytes
+        1 for CIFAR-10, 2 for CIFAR-100.
+
+    Returns
+    -------
+    Images
+        Color images of 32 x 32 pixels as bytes, and their labels.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "batch.bin")
+    ...     _ = path.write_bytes(bytes([7] + [0] * 3072 + [3] + [255] * 3072))
+    ...     images = read_cifar_binary([path])
+    >>> images.pixels.shape, images.labels
+    ((2, 32, 32, 3), array([7, 3]))
     """
     rows = []
     for path in map(Path, as_list(paths, "paths")):
@@ -43,7 +65,29 @@ def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: i
 
 
 def read_cifar_python(paths: Sequence[str | os.PathLike[str]]) -> Images:
-    """Images of the Python version, in the order given. Nothing in the files is run: they are read as data."""
+    """Images of the Python version, in the order given. Nothing in the files is run: they are read as data.
+
+    Parameters
+    ----------
+    paths
+        Files, read in this order.
+
+    Returns
+    -------
+    Images
+        Color images of 32 x 32 pixels as bytes, and their labels; the fine ones of CIFAR-100.
+
+    Examples
+    --------
+    >>> import pickle, tempfile
+    >>> batch = {"data": np.zeros((2, 3072), dtype=np.uint8), "labels": [7, 3]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "data_batch_1")
+    ...     _ = path.write_bytes(pickle.dumps(batch, protocol=2))
+    ...     images = read_cifar_python([path])
+    >>> images.pixels.shape, images.labels
+    ((2, 32, 32, 3), array([7, 3]))
+    """
     pixels, labels = [], []
     for path in map(Path, as_list(paths, "paths")):
         content = read_inert(path)

@@ -29,7 +29,18 @@ _DEBIAN = Path("/usr/share/datasets")
 
 
 def data_folders() -> tuple[Path, ...]:
-    """Folders in which data sets are looked for, in this order."""
+    """Folders in which data sets are looked for, in this order.
+
+    Returns
+    -------
+    tuple of Path
+        Those of the environment variable ``CAVEAT_DATA`` first.
+
+    Examples
+    --------
+    >>> data_folders()[-1].as_posix()
+    '/usr/share/datasets'
+    """
     named = os.environ.get("CAVEAT_DATA", "")
     return (*(Path(part).expanduser() for part in named.split(os.pathsep) if part), _DEBIAN)
 
@@ -38,6 +49,16 @@ def find(name: str) -> dict[str, Path]:
     """Where each split of a known data set lies; splits that are not here are left out.
 
     A set that comes with an installed package has no path and is left out as well: ``load`` and ``table`` have it.
+
+    Parameters
+    ----------
+    name
+        Name in ``caveat.data.KNOWN``.
+
+    Returns
+    -------
+    dict
+        Split -> path of its first file.
 
     Examples
     --------
@@ -69,6 +90,11 @@ def load(name: str, split: str | None = None) -> Images:
         As in ``caveat data list``.
     split
         ``"train"``, ``"test"`` or what the set has; may be left out where there is only one.
+
+    Returns
+    -------
+    Images
+        Pixels, labels and, where the source has them, the names of the classes.
 
     Examples
     --------
@@ -107,6 +133,28 @@ def read(path: str | os.PathLike[str], split: str | None = None, *, size: int | 
 
     ``.npz`` with x and y (or ``x_<split>``, or JPEG streams), an IDX file of images with its labels in the same folder,
     ``.bin`` of CIFAR-10, ``.mat`` of SVHN, or a folder with one subfolder per class (``size``: side of its squares).
+
+    Parameters
+    ----------
+    path
+        File or folder.
+    split
+        Split of an ``.npz`` file that holds several, such as ``"test"``.
+    size
+        Side of the square that each image of a folder becomes.
+
+    Returns
+    -------
+    Images
+        Pixels and labels; labels are 0 where the source has none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/mine.npz", x=np.zeros((3, 4, 4), dtype=np.uint8), y=[0, 1, 1])
+    ...     read(f"{folder}/mine.npz").labels
+    array([0, 1, 1])
     """
     source = Path(path)
     if is_folder(source):

@@ -34,6 +34,23 @@ def read_folder(path: str | os.PathLike[str], *, size: int | None = None, grey: 
         have the same sides.
     grey
         One channel instead of three.
+
+    Returns
+    -------
+    Images
+        Bytes (n, height, width, 3), or (n, height, width) where ``grey``; ``classes`` are the names of the subfolders.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("cat", "dog"):
+    ...         Path(folder, name).mkdir()
+    ...         Image.new("RGB", (6, 4)).save(f"{folder}/{name}/1.png")
+    ...     images = read_folder(folder, size=4)
+    >>> images.pixels.shape, images.labels, images.classes
+    ((2, 4, 4, 3), array([0, 1]), ('cat', 'dog'))
     """
     try:
         from PIL import Image

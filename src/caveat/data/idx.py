@@ -28,6 +28,16 @@ _LARGEST = 2**33  # bytes: a damaged header must not ask for all the memory ther
 def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
     """The array in an IDX file; ``.gz`` files are unpacked on the way.
 
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    array
+        With the shape and the number type that the file names.
+
     Examples
     --------
     >>> import tempfile

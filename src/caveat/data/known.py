@@ -27,7 +27,19 @@ Read = Callable[[tuple[Path, ...], str], Images]
 class Form:
     """One way in which a data set lies on a disk: the files of each split, relative to the data folder, and a reader.
 
-    ``read`` is None for files that hold no images. ``note`` says what is different about this copy.
+    Parameters
+    ----------
+    files
+        Split -> its files, relative to the data folder.
+    read
+        Turns the files of a split into images; None for files that hold no images.
+    note
+        What is different about this copy, or empty.
+
+    Examples
+    --------
+    >>> KNOWN["mnist"].forms[0].files["test"]
+    ('mnist/t10k-images-idx3-ubyte', 'mnist/t10k-labels-idx1-ubyte')
     """
 
     files: Mapping[str, tuple[str, ...]]
@@ -40,8 +52,29 @@ class Form:
 class Known:
     """One line of the list of data sets.
 
-    ``kind``: images, which ``load`` gives; a table, which ``table`` gives; or arrays, whose file ``find`` names.
-    ``sizes``: rows of each split in the official version.
+    Parameters
+    ----------
+    name
+        Name for ``load``, ``find`` and ``table``.
+    what
+        What the data show, in a few words.
+    kind
+        ``"images"``, which ``load`` reads; ``"table"``, which ``table`` reads; ``"arrays"``, whose file ``find`` names.
+    shape
+        Shape of a sample, as text.
+    home
+        Where the data come from: an address or a package.
+    sizes
+        Split -> number of rows in the official version.
+    forms
+        Files in which the data may be stored.
+    inside
+        Reads the data from an installed package; None where they are files.
+
+    Examples
+    --------
+    >>> KNOWN["mnist"].kind, KNOWN["mnist"].shape, KNOWN["mnist"].sizes["test"]
+    ('images', '28 x 28', 10000)
     """
 
     name: str

@@ -43,6 +43,11 @@ def read_packed(
     first_label
         What the file calls the first class; 1 in EMNIST.
 
+    Returns
+    -------
+    Images
+        Pixels and labels.
+
     Examples
     --------
     >>> import tempfile

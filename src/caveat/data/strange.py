@@ -34,7 +34,28 @@ Pixels = NDArray[Any]
 
 
 def shifted(pixels: Pixels, rng: Rng) -> Pixels:
-    """Moved down or up and right or left, by a quarter to three eighths of the side; what leaves the frame is lost."""
+    """Moved down or up and right or left, by a quarter to three eighths of the side; what leaves the frame is lost.
+
+    Parameters
+    ----------
+    pixels
+        Images (n, height, width) or (n, height, width, channels), bytes or values from 0 to 1.
+    rng
+        Seed, or a generator.
+
+    Returns
+    -------
+    array
+        New images of the same shape, values from 0 to 1.
+
+    Examples
+    --------
+    >>> dot = np.zeros((1, 8, 8))
+    >>> dot[0, 4, 4] = 1.0
+    >>> moved = shifted(dot, 0)
+    >>> float(moved.sum()), float(moved[0, 4, 4])
+    (1.0, 0.0)
+    """
     rng = as_rng(rng)
     pixels = _images(pixels)
     height, width = pixels.shape[1:3]
@@ -50,7 +71,28 @@ def shifted(pixels: Pixels, rng: Rng) -> Pixels:
 
 
 def rotated(pixels: Pixels, rng: Rng) -> Pixels:
-    """Turned by 60 to 120 degrees, either way."""
+    """Turned by 60 to 120 degrees, either way.
+
+    Parameters
+    ----------
+    pixels
+        Images (n, height, width) or (n, height, width, channels), bytes or values from 0 to 1.
+    rng
+        Seed, or a generator.
+
+    Returns
+    -------
+    array
+        New images of the same shape, values from 0 to 1.
+
+    Examples
+    --------
+    >>> upright = np.zeros((1, 9, 9))
+    >>> upright[:, :, 4] = 1.0
+    >>> turned = rotated(upright, 0)
+    >>> turned.shape, bool(turned[0, 0, 4] < 0.5)
+    ((1, 9, 9), True)
+    """
     rng = as_rng(rng)
     from scipy.ndimage import rotate
 
@@ -61,7 +103,27 @@ def rotated(pixels: Pixels, rng: Rng) -> Pixels:
 
 
 def occluded(pixels: Pixels, rng: Rng, *, size: int | None = None) -> Pixels:
-    """A square patch of full ink somewhere in the frame; ``size`` is its side, by default half that of the image."""
+    """A square patch of full ink somewhere in the frame.
+
+    Parameters
+    ----------
+    pixels
+        Images (n, height, width) or (n, height, width, channels), bytes or values from 0 to 1.
+    rng
+        Seed, or a generator.
+    size
+        Side of the patch in pixels; default half the side of the image.
+
+    Returns
+    -------
+    array
+        New images of the same shape, values from 0 to 1.
+
+    Examples
+    --------
+    >>> float(occluded(np.zeros((1, 8, 8)), 0, size=3).sum())
+    9.0
+    """
     rng = as_rng(rng)
     covered = _images(pixels).copy()
     sides = np.array(covered.shape[1:3])
@@ -73,7 +135,24 @@ def occluded(pixels: Pixels, rng: Rng, *, size: int | None = None) -> Pixels:
 
 
 def inverted(pixels: Pixels) -> Pixels:
-    """Ink and paper exchanged."""
+    """Ink and paper exchanged.
+
+    Parameters
+    ----------
+    pixels
+        Images (n, height, width) or (n, height, width, channels), bytes or values from 0 to 1.
+
+    Returns
+    -------
+    array
+        New images of the same shape, values from 0 to 1.
+
+    Examples
+    --------
+    >>> inverted(np.array([[[0.0, 0.25], [1.0, 0.5]]]))
+    array([[[1.  , 0.75],
+            [0.  , 0.5 ]]])
+    """
     return np.asarray(1 - _images(pixels))
 
 
@@ -82,6 +161,26 @@ def permuted(pixels: Pixels, rng: Rng, *, sigma: tuple[float, float] | None = No
 
     ``sigma=(0.25, 1.25)`` then smooths each image by a Gaussian filter whose width is uniform in that range, as the
     certified uncertainty of Meinke and Hein does (ICLR 2020, arXiv:1909.12180).
+
+    Parameters
+    ----------
+    pixels
+        Images (n, height, width) or (n, height, width, channels), bytes or values from 0 to 1.
+    rng
+        Seed, or a generator.
+    sigma
+        Range of the width of the filter; None: no filter.
+
+    Returns
+    -------
+    array
+        New images of the same shape, values from 0 to 1.
+
+    Examples
+    --------
+    >>> image = np.array([[[0.1, 0.2], [0.3, 0.4]]])
+    >>> np.sort(permuted(image, 0).ravel())
+    array([0.1, 0.2, 0.3, 0.4])
     """
     rng = as_rng(rng)
     images = _images(pixels)
@@ -95,6 +194,26 @@ def block_shuffled(pixels: Pixels, rng: Rng, *, blocks: int = 4) -> Pixels:
     """Cut into ``blocks`` x ``blocks`` tiles that change places: local texture stays, the shape goes.
 
     The sides of the images must be multiples of ``blocks``.
+
+    Parameters
+    ----------
+    pixels
+        Images (n, height, width) or (n, height, width, channels), bytes or values from 0 to 1.
+    rng
+        Seed, or a generator.
+    blocks
+        Number of tiles along each side.
+
+    Returns
+    -------
+    array
+        New images of the same shape, values from 0 to 1.
+
+    Examples
+    --------
+    >>> image = np.array([[[0.1, 0.2], [0.3, 0.4]]])
+    >>> np.sort(block_shuffled(image, 0, blocks=2).ravel())
+    array([0.1, 0.2, 0.3, 0.4])
     """
     rng = as_rng(rng)
     images = _images(pixels)
@@ -111,7 +230,29 @@ def block_shuffled(pixels: Pixels, rng: Rng, *, blocks: int = 4) -> Pixels:
 
 
 def noise(n: int, rng: Rng, *, height: int = 8, width: int = 8, channels: int | None = None) -> Pixels:
-    """Independent uniform pixels, shape (n, height, width), or (n, height, width, channels) where that is given."""
+    """Independent uniform pixels, shape (n, height, width), or (n, height, width, channels) where that is given.
+
+    Parameters
+    ----------
+    n
+        Number of images.
+    rng
+        Seed, or a generator.
+    height, width
+        Size of an image in pixels.
+    channels
+        Number of channels; None for grey images.
+
+    Returns
+    -------
+    array
+        Images (n, height, width) or (n, height, width, channels), values from 0 to 1.
+
+    Examples
+    --------
+    >>> noise(5, 0).shape, noise(5, 0, height=4, width=6, channels=3).shape
+    ((5, 8, 8), (5, 4, 6, 3))
+    """
     rng = as_rng(rng)
     return rng.random((n, height, width) if channels is None else (n, height, width, channels))
 
@@ -130,6 +271,24 @@ def smooth_noise(
     The width of the filter is uniform in ``sigma`` for each image. Bitterwolf, Meinke and Hein, "Certifiably
     Adversarially Robust Detection of Out-of-Distribution Data", NeurIPS 2020, appendix; after Hein, Andriushchenko and
     Bitterwolf, CVPR 2019.
+
+    Parameters
+    ----------
+    n
+        Number of images.
+    rng
+        Seed, or a generator.
+    height, width
+        Size of an image in pixels.
+    channels
+        Number of channels; None for grey images.
+    sigma
+        Range of the width of the filter, in pixels.
+
+    Returns
+    -------
+    array
+        Images (n, height, width) or (n, height, width, channels), values from 0 to 1.
 
     Examples
     --------

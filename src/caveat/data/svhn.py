@@ -19,7 +19,28 @@ __all__ = ["read_svhn"]
 
 
 def read_svhn(path: str | os.PathLike[str]) -> Images:
-    """Images of one ``.mat`` file. The digit 0, which the file calls class 10, becomes class 0."""
+    """Images of one ``.mat`` file. The digit 0, which the file calls class 10, becomes class 0.
+
+    Parameters
+    ----------
+    path
+        The file, with X (32, 32, 3, n) and y (n, 1).
+
+    Returns
+    -------
+    Images
+        Color images as bytes (n, 32, 32, 3), and their digits.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from scipy.io import savemat
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     savemat(f"{folder}/test_32x32.mat", {"X": np.zeros((32, 32, 3, 2), dtype=np.uint8), "y": [[10], [4]]})
+    ...     images = read_svhn(f"{folder}/test_32x32.mat")
+    >>> images.pixels.shape, images.labels
+    ((2, 32, 32, 3), array([0, 4]))
+    """
     from scipy.io import loadmat
 
     source = Path(path)

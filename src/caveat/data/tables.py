@@ -26,7 +26,25 @@ TABLES = {
 @final
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of numbers (n, columns), their classes (n,), and the names of columns and classes."""
+    """Rows of numbers with their classes.
+
+    Parameters
+    ----------
+    rows
+        Shape (n, d).
+    labels
+        Classes 0, 1, ..., shape (n,).
+    columns
+        Names of the d columns.
+    classes
+        Names of the classes.
+
+    Examples
+    --------
+    >>> iris = table("iris")
+    >>> len(iris), iris.classes
+    (150, ('setosa', 'versicolor', 'virginica'))
+    """
 
     rows: NDArray[np.float64]
     labels: NDArray[np.intp]
@@ -39,6 +57,16 @@ class Table:
 
 def table(name: str) -> Table:
     """A small table by name: ``"breast_cancer"``, ``"iris"`` or ``"wine"``.
+
+    Parameters
+    ----------
+    name
+        Name of the table.
+
+    Returns
+    -------
+    Table
+        ``rows``, ``labels``, ``columns`` and ``classes``.
 
     Examples
     --------
@@ -60,6 +88,11 @@ def table(name: str) -> Table:
 
 def digits() -> Images:
     """The ten digits, in the order of the file, with float64 values from 0 to 1.
+
+    Returns
+    -------
+    Images
+        1797 grey images of 8 x 8 pixels, in the order of the file.
 
     Examples
     --------

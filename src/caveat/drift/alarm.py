@@ -109,7 +109,18 @@ class DriftAlarm:
         return float(self._histogram[0] / total) if total else math.nan
 
     def update(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """Evidence (log10) after each of the next scores; see ``log10_e``."""
+        """Evidence (log10) after each of the next scores; see ``log10_e``.
+
+        Parameters
+        ----------
+        scores
+            Next scores of the stream, shape (m,).
+
+        Returns
+        -------
+        array of shape (m,)
+            The evidence.
+        """
         values = np.atleast_1d(as_comparable(scores, "scores"))
         evidence = np.empty(values.size)
         start = 0
@@ -167,7 +178,13 @@ class DriftAlarm:
         }
 
     def restore(self, state: dict[str, Any]) -> Self:
-        """Go on from a ``state``."""
+        """Go on from a ``state``.
+
+        Parameters
+        ----------
+        state
+            What ``state`` returned.
+        """
         self.urn.restore(state["urn"])
         for bettor, numbers in zip(self.bettors, state["bettors"], strict=True):
             bettor.restore(numbers)
@@ -176,7 +193,13 @@ class DriftAlarm:
         return self
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write alarm and state to a folder; the write is atomic."""
+        """Write alarm and state to a folder; the write is atomic.
+
+        Parameters
+        ----------
+        folder
+            Folder to write.
+        """
         state = self.state()
         urn = state.pop("urn")
         with _FOLDER.saving(folder) as staged:
@@ -187,7 +210,18 @@ class DriftAlarm:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> DriftAlarm:
-        """Read what ``save`` wrote; the alarm goes on from where it was."""
+        """Read what ``save`` wrote; the alarm goes on from where it was.
+
+        Parameters
+        ----------
+        folder
+            Folder that ``save`` wrote.
+
+        Returns
+        -------
+        DriftAlarm
+            The alarm.
+        """
         source = Path(folder)
 
         def read(page: dict[str, Any], files: dict[str, Path]) -> DriftAlarm:

@@ -47,7 +47,18 @@ class Bettor(ABC):
 
     @abstractmethod
     def update(self, p_values: Vector) -> Vector:
-        """Log capital (m,) after each of the next m p-values, all strictly between 0 and 1."""
+        """Log capital (m,) after each of the next m p-values, all strictly between 0 and 1.
+
+        Parameters
+        ----------
+        p_values
+            Shape (m,).
+
+        Returns
+        -------
+        array of shape (m,)
+            The log capital.
+        """
 
     @abstractmethod
     def state(self) -> list[float]:
@@ -55,7 +66,13 @@ class Bettor(ABC):
 
     @abstractmethod
     def restore(self, state: list[float]) -> None:
-        """Go on from a state."""
+        """Go on from a state.
+
+        Parameters
+        ----------
+        state
+            What ``state`` returned.
+        """
 
 
 @final

@@ -82,7 +82,18 @@ class RankUrn:
         return int(self._coarse.sum()) - self.calibration.size - 1
 
     def update(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """P-values (m,) of the next m scores; small means stranger than before."""
+        """P-values (m,) of the next m scores; small means stranger than before.
+
+        Parameters
+        ----------
+        scores
+            Next scores of the stream, shape (m,).
+
+        Returns
+        -------
+        array of shape (m,)
+            The p-values.
+        """
         values = np.atleast_1d(as_comparable(scores, "scores"))
         check_shape(values, "scores", 1, "vector")
         gaps, uniform = self._draw(values)
@@ -133,7 +144,13 @@ class RankUrn:
         return {"row": self.row, "counts": self.counts}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Go on from a state.
+
+        Parameters
+        ----------
+        state
+            What ``state`` returned.
+        """
         self.restart()
         self.row = as_count(state["row"], "row", least=0)
         self._weights[: self.calibration.size + 1] += np.asarray(state["counts"], dtype=np.int64)

@@ -87,7 +87,18 @@ class RiskMonitor:
         return float(lower[0]), float(upper[0])
 
     def update(self, wrong: ArrayLike) -> NDArray[np.float64]:
-        """Evidence (log10) after each of the next answers; ``wrong`` says which of them were wrong."""
+        """Evidence (log10) after each of the next answers.
+
+        Parameters
+        ----------
+        wrong
+            Whether each answer was wrong, shape (m,).
+
+        Returns
+        -------
+        array of shape (m,)
+            The evidence.
+        """
         mask = as_mask(np.atleast_1d(np.asarray(wrong)), "wrong")
         mixed = _log_capital(self.errors + np.cumsum(mask), self.n + np.arange(1, mask.size + 1), self.risk)
         evidence = (np.logaddexp(mixed, self._bet(mask.tolist())) - math.log(2)) / _NATS
@@ -117,7 +128,13 @@ class RiskMonitor:
         }
 
     def restore(self, state: dict[str, Any]) -> Self:
-        """Go on from a ``state``."""
+        """Go on from a ``state``.
+
+        Parameters
+        ----------
+        state
+            What ``state`` returned.
+        """
         self.n, self.errors = as_count(state["n"], "n", least=0), as_count(state["errors"], "errors", least=0)
         self.alarmed_at = state["alarmed_at"]
         self._recent, self._log_recent = state["recent"]

@@ -38,7 +38,23 @@ _EXCHANGEABLE = "calibration rows and future in-distribution rows are exchangeab
 @final
 @dataclass(frozen=True)
 class Caught:
-    """Share of one outlier set at or above the threshold."""
+    """Share of one outlier set at or above the threshold.
+
+    Parameters
+    ----------
+    outlier, regime
+        Name of the outlier set, and near, mid, far or empty.
+    share
+        The share, with its interval.
+    confirmed
+        Whether the set was not used to choose the score.
+
+    Examples
+    --------
+    >>> caught = Caught("noise", "far", proportion_interval(90, 100), confirmed=False)
+    >>> print(caught.share)
+    0.900 [0.824, 0.951] (95 % Clopper-Pearson, n = 100)
+    """
 
     outlier: str
     regime: str
@@ -83,6 +99,14 @@ class Decision:
         The promise of the prediction sets, and what was measured; None without labels.
     warnings
         What a reader must know before relying on this.
+
+    Examples
+    --------
+    >>> from caveat import Outputs, evaluate
+    >>> logits = np.random.default_rng(0).normal(size=(600, 3))
+    >>> decision = evaluate(inlier=Outputs(logits=logits), scores=["msp"]).decision
+    >>> decision.method.score, round(decision.threshold, 3), decision.false_alarms.holds
+    ('msp', -0.394, True)
     """
 
     method: Method

@@ -52,6 +52,13 @@ class Evaluation:
         Whether a random half of the inliers calibrated.
     seconds, versions
         How long it took, and with which software.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> result = evaluate(inlier=Outputs(logits=np.random.default_rng(0).normal(size=(600, 3))), scores=["msp"])
+    >>> result.decision.method.score, result.ranking
+    ('msp', None)
     """
 
     title: str
@@ -92,6 +99,11 @@ class Evaluation:
             Training outputs; None where no chosen score learns.
         calibration
             Held-out outputs that neither trained the model nor chose the score.
+
+        Returns
+        -------
+        Guard
+            The calibrated guard.
         """
         from caveat.guard import Guard
 
@@ -120,7 +132,18 @@ class Evaluation:
         return {str(left.method): left.reason for left in self.of(Left)}
 
     def of(self, kind: type[R]) -> tuple[R, ...]:
-        """The records of one kind."""
+        """The records of one kind.
+
+        Parameters
+        ----------
+        kind
+            A class of ``caveat.evaluation.records``, such as ``Detection``.
+
+        Returns
+        -------
+        tuple
+            The records.
+        """
         return tuple(record for record in self.records if isinstance(record, kind))
 
     def findings(self) -> Findings:
@@ -135,7 +158,20 @@ class Evaluation:
         )  # fmt: skip
 
     def detection(self, score: str, outlier: str) -> Detection:
-        """The numbers of one score against one outlier set."""
+        """The numbers of one score against one outlier set.
+
+        Parameters
+        ----------
+        score
+            Name of the score.
+        outlier
+            Name of the outlier set.
+
+        Returns
+        -------
+        Detection
+            AUROC, FPR and AUPR with their intervals.
+        """
         for record in self.of(Detection):
             if (str(record.method), record.block.outlier) == (score, outlier):
                 return record
@@ -220,6 +256,11 @@ def evaluate(
         Heading of the report.
     progress
         Called with each step.
+
+    Returns
+    -------
+    Evaluation
+        ``decision`` (score, threshold, promises, share caught), ``ranking``, and ``to_frame()`` with every number.
 
     Examples
     --------

@@ -31,8 +31,24 @@ R = TypeVar("R")
 class Assessment:
     """What the records of one model amount to.
 
-    ``ranking`` compares methods by their mean AUROC over the outlier sets, ``by_regime`` over the sets of each regime,
-    ``errors`` by how well they warn of the model's own errors. None where there is nothing to compare.
+    Parameters
+    ----------
+    ranking
+        Methods by their mean AUROC over the outlier sets; None where there is nothing to compare.
+    by_regime
+        Regime -> the same over its outlier sets.
+    errors
+        Methods by how well they warn of the model's own errors, or None.
+    decision
+        The chosen score and threshold, or None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from caveat import Outputs, evaluate
+    >>> result = evaluate(inlier=Outputs(logits=np.random.default_rng(0).normal(size=(600, 3))), scores=["msp"])
+    >>> result.assessment.ranking, result.assessment.decision.method.score
+    (None, 'msp')
     """
 
     ranking: Comparison | None
@@ -136,9 +152,31 @@ def assess(
     regime: str = "",
     ranked: Mapping[tuple[str, str], Ranked] | None = None,
 ) -> Assessment:
-    """Rank the methods of one model and seed, and decide; ``regime`` restricts the choice to its outlier sets.
+    """Rank the methods of one model and seed, and decide.
 
-    ``ranked``: (method, outlier set) -> the scores in order, where measuring them has sorted them already.
+    Parameters
+    ----------
+    records
+        Measured facts, with the scores.
+    false_alarm, risk, delta, seed
+        As for ``caveat.evaluate``.
+    regime
+        Choose by the outlier sets of this regime alone; empty: by all.
+    ranked
+        (method, outlier set) -> the scores in order, where measuring them has sorted them already.
+
+    Returns
+    -------
+    Assessment
+        ``ranking``, ``by_regime``, ``errors`` and ``decision``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from caveat import Outputs, evaluate
+    >>> result = evaluate(inlier=Outputs(logits=np.random.default_rng(0).normal(size=(600, 3))), scores=["msp"])
+    >>> assess(result.records, false_alarm=0.1, risk=0.05, delta=0.05, seed=0).decision.method.score
+    'msp'
     """
     kept = [record for record in records if isinstance(record, (Scores, Answers, SetFacts))]
     scores = _collect(kept)

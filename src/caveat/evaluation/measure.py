@@ -71,7 +71,28 @@ _SIGMA, _COPIES = 1.0, 20  # of the noise on the logits that stands in for trans
 @final
 @dataclass(frozen=True)
 class Settings:
-    """What is measured and how: allowed errors, metrics, set methods, resamples of ECE, seed of all streams."""
+    """What is measured and how.
+
+    Parameters
+    ----------
+    alpha
+        Allowed error of the prediction sets.
+    delta
+        Allowed failure of intervals and promises.
+    seed
+        Seed of all random streams.
+    metrics
+        Names from ``METRICS``.
+    sets
+        Nonconformity scores of the prediction sets.
+    resamples
+        Resamples of the interval of ECE.
+
+    Examples
+    --------
+    >>> Settings(metrics=("auroc", "accuracy")).alpha
+    0.1
+    """
 
     alpha: float = 0.1
     delta: float = 0.05

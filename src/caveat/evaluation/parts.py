@@ -44,6 +44,12 @@ class Parts:
         Name -> outputs from elsewhere; ``confirm`` is looked at only after the decision.
     split
         Whether ``calibration`` is a random half of the inliers that were given.
+
+    Examples
+    --------
+    >>> parts = Parts(inlier=Outputs(logits=[[1.0, 0.0]] * 10), outliers={"noise": Outputs(logits=[[0.1, 0.0]])})
+    >>> list(parts.roles())
+    ['inlier', 'outlier:noise']
     """
 
     train: Outputs | None = None
@@ -75,7 +81,13 @@ class Parts:
         self.check_apart()
 
     def check_apart(self, *, warn: bool = True) -> None:
-        """Raise InputError where the same rows have two roles; warn of a few shared rows."""
+        """Raise InputError where the same rows have two roles; warn of a few shared rows.
+
+        Parameters
+        ----------
+        warn
+            Whether to warn of a few shared rows.
+        """
         own = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
         check_roles(own, {**self.outliers, **{f"confirm {k}": v for k, v in self.confirm.items()}}, warn=warn)
 
@@ -101,7 +113,18 @@ class Parts:
                                      f"{count} in {role}. Check the files.")  # fmt: skip
 
     def with_calibration(self, seed: int) -> Parts:
-        """These parts with calibration rows: those given, or a random half of the inliers, drawn by its own stream."""
+        """These parts with calibration rows: those given, or a random half of the inliers, drawn by its own stream.
+
+        Parameters
+        ----------
+        seed
+            Seed of the split.
+
+        Returns
+        -------
+        Parts
+            ``split`` says whether the inliers were split.
+        """
         if self.calibration is not None or self.held_out.n < 2:
             return self
         half = stream(seed, "calibration split").permutation(self.held_out.n) < self.held_out.n // 2

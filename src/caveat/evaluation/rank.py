@@ -31,6 +31,18 @@ def error_placements(score: Ranked, correct: NDArray[np.bool_]) -> Placements:
 def rank_methods(placements: Mapping[str, Placements], *, alpha: float = 0.05) -> Comparison:
     """Methods on the same samples by their mean AUROC, with the groups that cannot be told apart.
 
+    Parameters
+    ----------
+    placements
+        Method -> placements of its scores, all of the same samples.
+    alpha
+        Level of the tests after Holm's adjustment.
+
+    Returns
+    -------
+    Comparison
+        ``layers`` holds the methods from best to worst.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

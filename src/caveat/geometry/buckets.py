@@ -36,6 +36,11 @@ def buckets(
     seed
         Seed of KMeans.
 
+    Returns
+    -------
+    dict
+        Data set -> name of its group.
+
     Examples
     --------
     >>> buckets({"cifar100": [0.16, 0.81], "svhn": [0.70, 0.86], "lsun": [0.72, 0.84], "places": [1.5, 1.15]})

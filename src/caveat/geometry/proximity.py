@@ -39,7 +39,23 @@ _ROWS = 2048  # a block of the kernel matrix is then 32 MiB however large the se
 @final
 @dataclass(frozen=True)
 class Proximity:
-    """Four distances of one data set from the inliers; lower is closer. None: labels or text were missing."""
+    """Four distances of one data set from the inliers; lower is closer. None: labels or text were missing.
+
+    Parameters
+    ----------
+    frechet, mmd
+        Distances of the two distributions.
+    centroid, text
+        Mean cosine distance from the nearest class mean, and from the nearest text prototype.
+    n_inlier, n_outlier
+        Number of rows of each set.
+
+    Examples
+    --------
+    >>> nearby = proximity(inlier=[[1.0, 0.0], [1.0, 0.1]], outlier=[[1.0, 0.0], [1.0, 0.2]], labels=[0, 1])
+    >>> round(nearby.centroid, 4), nearby.text
+    (0.0024, None)
+    """
 
     frechet: float
     mmd: float
@@ -79,6 +95,11 @@ def proximity(
     degree, gamma, offset
         d, gamma (default 1 / E) and b of the kernel.
 
+    Returns
+    -------
+    Proximity
+        ``frechet``, ``mmd``, ``centroid`` and ``text``; lower is closer.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -106,7 +127,19 @@ def proximities(
 ) -> dict[str, Proximity]:
     """The distances of several data sets from the same inliers; what the inliers alone take is computed once.
 
-    Parameters as for :func:`proximity`.
+    Parameters
+    ----------
+    inlier
+        Outputs with embeddings (or, where neither has those, features), or an array (n, E).
+    outliers
+        Name of the data set -> its outputs or array.
+    labels, text, degree, gamma, offset
+        As for :func:`proximity`.
+
+    Returns
+    -------
+    dict
+        Name of the data set -> Proximity.
 
     Examples
     --------
@@ -148,6 +181,16 @@ def frechet(first: ArrayLike, second: ArrayLike) -> float:
     Dowson and Landau, Journal of Multivariate Analysis 12(3), 1982. Covariances divide by n - 1; a set of one row has
     none.
 
+    Parameters
+    ----------
+    first, second
+        Rows of two sets, shapes (n, E) and (m, E); they are scaled to unit length.
+
+    Returns
+    -------
+    float
+        At least 0.
+
     Examples
     --------
     >>> frechet([[1.0, 0.0]], [[0.0, 1.0]])
@@ -164,6 +207,18 @@ def mmd(
     """Unbiased squared MMD of the unit rows of two sets with a polynomial kernel. Around 0 for the same distribution.
 
     Gretton, Borgwardt, Rasch, Schoelkopf and Smola, NIPS 2006. All pairs, in row blocks.
+
+    Parameters
+    ----------
+    first, second
+        Rows of two sets, shapes (n, E) and (m, E), at least two each; they are scaled to unit length.
+    degree, gamma, offset
+        d, gamma and b of the kernel $(gamma u^T v + b)^d$; the default of gamma is 1 / E.
+
+    Returns
+    -------
+    float
+        Can be slightly negative by chance.
 
     Examples
     --------

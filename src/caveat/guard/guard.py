@@ -121,6 +121,11 @@ class Guard:
         """Fit the scores that learn on training outputs. Scores that learn nothing need no call.
 
         A guard that was calibrated must be calibrated again.
+
+        Parameters
+        ----------
+        train
+            Training outputs.
         """
         demand(train, who="Guard.fit", name="train")
         for score in self.learners():
@@ -136,7 +141,15 @@ class Guard:
         return [score for score in self._all_scores() if not score.held_out]
 
     def fitted_on(self, fingerprints: Mapping[str, Any], train: Outputs | None = None) -> Self:
-        """Note which rows the scores were fitted on; ``train`` where they are in memory, to be compared with others."""
+        """Note which rows the scores were fitted on.
+
+        Parameters
+        ----------
+        fingerprints
+            Number of rows, and the SHA-256 of each array.
+        train
+            The rows, where they are in memory, to be compared with others.
+        """
         self.splits_ = {"train": dict(fingerprints)}
         self._train = train
         vars(self).pop("promises_", None)  # thresholds of the scores as they were say nothing about the new ones
@@ -181,7 +194,13 @@ class Guard:
         return self
 
     def keep_calibration(self, scores: NDArray[np.float64]) -> None:
-        """Keep the sorted calibration scores, and what p-values are read from."""
+        """Keep the sorted calibration scores, and what p-values are read from.
+
+        Parameters
+        ----------
+        scores
+            Sorted scores of the calibration rows, shape (n,).
+        """
         self.calibration_scores_ = scores
         self._ranks, self._band = GroupedScores.of(scores), FPRBand(scores, delta=self.delta)
 
@@ -280,6 +299,11 @@ class Guard:
         cut
             Largest p-value that is selected, with ``fdr``, where these rows are a part of the batch
             (``RankHistogram.largest_p`` of all parts).
+
+        Returns
+        -------
+        Verdicts
+            ``kind`` of each row, with p-values, prediction sets and reasons.
         """
         self._demand_calibrated()
         demand(outputs, who="Guard")
@@ -309,6 +333,11 @@ class Guard:
             Predicted classes, shape (n,).
         fdr, cut
             As in a call of the guard.
+
+        Returns
+        -------
+        Verdicts
+            One verdict per row.
         """
         self._demand_calibrated()
         p_values = self._ranks.p_values(score)
@@ -330,7 +359,18 @@ class Guard:
         )  # fmt: skip
 
     def watch(self, *, alpha: float = 0.01) -> Watch:
-        """Drift alarms on the inputs, the predicted classes and the confidence, which share ``alpha``."""
+        """Drift alarms on the inputs, the predicted classes and the confidence, which share ``alpha``.
+
+        Parameters
+        ----------
+        alpha
+            Allowed chance of an alarm on a quiet stream, over all alarms.
+
+        Returns
+        -------
+        Watch
+            Feed it verdicts with ``update``.
+        """
         from caveat.guard.watch import Watch
 
         self._demand_calibrated()
@@ -361,7 +401,13 @@ class Guard:
         }
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the guard to a folder of JSON and ``.npy`` files; the write is atomic."""
+        """Write the guard to a folder of JSON and ``.npy`` files; the write is atomic.
+
+        Parameters
+        ----------
+        folder
+            Folder to write.
+        """
         from caveat.guard.files import save
 
         self._demand_calibrated()
@@ -369,7 +415,18 @@ class Guard:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Guard:
-        """Read a guard that ``save`` wrote; its verdicts are the same, bit for bit."""
+        """Read a guard that ``save`` wrote; its verdicts are the same, bit for bit.
+
+        Parameters
+        ----------
+        folder
+            Folder that ``save`` wrote.
+
+        Returns
+        -------
+        Guard
+            The calibrated guard.
+        """
         from caveat.guard.files import load
 
         return load(folder)
@@ -397,6 +454,11 @@ class Guard:
             Last linear layer: logits are then computed from features, as in ``Outputs``. ash and scale need it.
         dtype
             Type of the inputs of a file without ``model``; that of the calibration outputs.
+
+        Returns
+        -------
+        OnnxExport
+            What was written, and ``difference``, how closely it agrees with the guard.
         """
         from caveat.guard.onnx_export import export_onnx
 

@@ -53,6 +53,17 @@ class Verdicts:
         None, or the false discovery rate at which the outliers of this batch were selected.
     confidence
         Name of the score of the abstain gate.
+
+    Examples
+    --------
+    >>> verdicts = Verdicts(
+    ...     kind=np.array(["accept", "outlier"]), score=np.array([0.2, 3.1]), p_values=np.array([0.6, 0.01]),
+    ...     conditional_p_values=np.array([0.7, 0.02]), threshold=2.5,
+    ... )
+    >>> verdicts.counts
+    {'accept': 1, 'abstain': 0, 'outlier': 1}
+    >>> verdicts.reason(1)
+    'Unlike the calibration data: score 3.1 is at or above the threshold 2.5 (p = 0.01).'
     """
 
     kind: NDArray[np.str_]
@@ -91,7 +102,18 @@ class Verdicts:
         return [self.reason(i) for i in range(len(self))]
 
     def reason(self, i: int) -> str:
-        """Why row i got its verdict."""
+        """Why row i got its verdict.
+
+        Parameters
+        ----------
+        i
+            Number of the row.
+
+        Returns
+        -------
+        str
+            One sentence.
+        """
         labels = None if self.sets is None else self.sets.labels(i).tolist()
         doubt = None if self.doubt is None else float(self.doubt[i])
         return self._sentence(str(self.kind[i]), float(self.score[i]), float(self.p_values[i]), doubt, labels)

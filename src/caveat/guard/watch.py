@@ -39,6 +39,17 @@ class Watch:
         A calibrated guard.
     alpha
         Allowed chance of an alarm on a quiet stream, over all three; the risk monitor has an alpha of its own.
+
+    Examples
+    --------
+    >>> from caveat.guard import Guard
+    >>> from caveat.study.demo import demo_outputs
+    >>> demo = demo_outputs()
+    >>> guard = Guard(score="knn").fit(demo.train).calibrate(demo.calibration)
+    >>> watch = Watch(guard, alpha=0.01)
+    >>> evidence = watch.update(guard(demo.outliers["far: inverted"]))
+    >>> sorted(evidence), "score" in watch.alarmed
+    (['class', 'confidence', 'score'], True)
     """
 
     def __init__(self, guard: Guard, *, alpha: float = 0.01) -> None:
@@ -53,17 +64,45 @@ class Watch:
         self.risk = None if promised is None else RiskMonitor(risk=promised.bound, alpha=self.alpha)
 
     def update(self, verdicts: Verdicts) -> dict[str, NDArray[np.float64]]:
-        """Take in the next rows, in the order in which they came; evidence (log10) of each stream after each row."""
+        """Take in the next rows, in the order in which they came; evidence (log10) of each stream after each row.
+
+        Parameters
+        ----------
+        verdicts
+            Verdicts of the guard on the next m rows.
+
+        Returns
+        -------
+        dict
+            Stream (``score``, ``class``, ``confidence``) -> evidence, shape (m,).
+        """
         as_kind(verdicts, Verdicts, "verdicts", what="Verdicts, as guard(outputs) gives them")
         return {name: self.alarms[name].update(values) for name, values in self.values(verdicts).items()}
 
     def values(self, verdicts: Verdicts) -> dict[str, NDArray[np.float64]]:
-        """What each stream sees of some verdicts, one value per row."""
+        """What each stream sees of some verdicts, one value per row.
+
+        Parameters
+        ----------
+        verdicts
+            Verdicts of the guard.
+
+        Returns
+        -------
+        dict
+            Stream -> values, shape (m,).
+        """
         columns = {"score": verdicts.score, "class": verdicts.predictions, "confidence": verdicts.doubt}
         return {name: np.asarray(columns[name], dtype=np.float64) for name in self.alarms}
 
     def labels(self, wrong: ArrayLike) -> None:
-        """Labels that came later: whether each answer was wrong, of the accepted rows alone."""
+        """Labels that came later: whether each answer was wrong, of the accepted rows alone.
+
+        Parameters
+        ----------
+        wrong
+            Whether each answer was wrong, shape (m,).
+        """
         if self.risk is None:
             raise InputError("the guard promises no error rate, so there is nothing to compare labels with. "
                              "Calibrate it with risk=.")  # fmt: skip
@@ -107,7 +146,13 @@ class Watch:
         }
 
     def restore(self, state: dict[str, Any]) -> Self:
-        """Go on from a ``state``."""
+        """Go on from a ``state``.
+
+        Parameters
+        ----------
+        state
+            What ``state`` returned.
+        """
         for name, alarm in self.alarms.items():
             alarm.restore(state["alarms"][name])
         if self.risk is not None:
@@ -115,7 +160,13 @@ class Watch:
         return self
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the state to a folder; the write is atomic."""
+        """Write the state to a folder; the write is atomic.
+
+        Parameters
+        ----------
+        folder
+            Folder to write.
+        """
         state = self.state()
         with _FOLDER.saving(folder) as staged:
             for name, alarm in state["alarms"].items():
@@ -125,7 +176,20 @@ class Watch:
 
     @classmethod
     def load(cls, guard: Guard, folder: str | os.PathLike[str]) -> Watch:
-        """Read what ``save`` wrote for this guard."""
+        """Read what ``save`` wrote for this guard.
+
+        Parameters
+        ----------
+        guard
+            The guard that is watched.
+        folder
+            Folder that ``save`` wrote.
+
+        Returns
+        -------
+        Watch
+            The alarms, which go on from where they were.
+        """
         source = Path(folder)
 
         def read(page: dict[str, Any], files: dict[str, Path]) -> Watch:

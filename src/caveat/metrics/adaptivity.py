@@ -61,6 +61,11 @@ def t_cv(*, covered: ArrayLike, ease: ArrayLike, alpha: float, bins: int = 50) -
     bins
         The paper uses 50.
 
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
     Examples
     --------
     >>> t_cv(covered=[1, 1, 0, 1], ease=[0.9, 0.8, 0.1, 0.2], alpha=0.1, bins=2)
@@ -88,6 +93,11 @@ def t_ss(*, sizes: ArrayLike, ranks: ArrayLike, ease: ArrayLike, bins: int = 50)
     ease, bins
         As for ``t_cv``.
 
+    Returns
+    -------
+    float
+        Between -1 and 1, or NaN.
+
     Examples
     --------
     >>> round(t_ss(sizes=[1, 1, 2, 4], ranks=[1, 1, 2, 5], ease=[0.9, 0.8, 0.5, 0.1], bins=4), 4)
@@ -105,8 +115,23 @@ def t_ss(*, sizes: ArrayLike, ranks: ArrayLike, ease: ArrayLike, bins: int = 50)
 def sscv(*, covered: ArrayLike, sizes: ArrayLike, alpha: float, edges: tuple[int, ...] = SIZE_EDGES) -> float:
     """Worst |coverage - (1 - alpha)| over strata of set size. Smaller is better.
 
-    ``edges`` holds the smallest size of each stratum; the default is 0-1, 2-3, 4-10, 11-100, 101 and more. Angelopoulos
-    et al. 2021, section 4.
+    The default strata are 0-1, 2-3, 4-10, 11-100, 101 and more. Angelopoulos et al. 2021, section 4.
+
+    Parameters
+    ----------
+    covered
+        Shape (n,): whether the true label of each sample is in its set.
+    sizes
+        Shape (n,): number of labels in each set.
+    alpha
+        Allowed error of the sets.
+    edges
+        Smallest size of each stratum, increasing.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -122,6 +147,20 @@ def escv(*, covered: ArrayLike, sizes: ArrayLike, alpha: float) -> float:
     Empty sets are left out: they cover nothing by definition, so that one of them would fix the value at 1 - alpha.
     NaN, with a warning, where all sets are empty. Huang et al. 2024. Sizes that few samples have make it noisy: one
     uncovered sample alone in its size gives 1 - alpha.
+
+    Parameters
+    ----------
+    covered
+        Shape (n,): whether the true label of each sample is in its set.
+    sizes
+        Shape (n,): number of labels in each set.
+    alpha
+        Allowed error of the sets.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, or NaN.
 
     Examples
     --------
@@ -142,6 +181,22 @@ def rank_cv(*, covered: ArrayLike, ranks: ArrayLike, alpha: float, edges: tuple[
 
     Angelopoulos et al. 2021, section 4 (their difficulty strata: 1, 2-3, 4-6, 7-10, 11-100, 101 and more).
 
+    Parameters
+    ----------
+    covered
+        Shape (n,): whether the true label of each sample is in its set.
+    ranks
+        Shape (n,): rank of the true label, from :func:`true_ranks`.
+    alpha
+        Allowed error of the sets.
+    edges
+        Smallest rank of each stratum, increasing.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
     Examples
     --------
     >>> round(rank_cv(covered=[1, 1, 0, 0], ranks=[1, 1, 2, 5], alpha=0.1), 3)
@@ -154,6 +209,20 @@ def rank_ss(*, sizes: ArrayLike, ranks: ArrayLike, edges: tuple[int, ...] = RANK
     """Signed R squared of mean set size on mean rank over strata of the true label's rank. Larger is better.
 
     NaN, with a warning, where fewer than two strata hold a sample. Huang et al. 2024, section 4.
+
+    Parameters
+    ----------
+    sizes
+        Shape (n,): number of labels in each set.
+    ranks
+        Shape (n,): rank of the true label, from :func:`true_ranks`.
+    edges
+        Smallest rank of each stratum, increasing.
+
+    Returns
+    -------
+    float
+        Between -1 and 1, or NaN.
 
     Examples
     --------
@@ -174,6 +243,18 @@ def rank_ss(*, sizes: ArrayLike, ranks: ArrayLike, edges: tuple[int, ...] = RANK
 def true_ranks(*, probs: ArrayLike, labels: ArrayLike) -> NDArray[np.intp]:
     """Rank of the true label among the probabilities, 1 = most probable; ties go to the smaller label number.
 
+    Parameters
+    ----------
+    probs
+        Probabilities, shape (n, C).
+    labels
+        True classes, shape (n,).
+
+    Returns
+    -------
+    integer array of shape (n,)
+        From 1 to C.
+
     Examples
     --------
     >>> true_ranks(probs=[[0.1, 0.6, 0.3], [0.1, 0.6, 0.3]], labels=[1, 0])
@@ -189,6 +270,26 @@ def steps_short_and_over(
 
     Short: labels outside the set that rank no lower than the true one, itself included; 0 if it is in. Over: labels in
     the set that rank below the true one; 0 if it is not in.
+
+    Parameters
+    ----------
+    member
+        Boolean, shape (n, C): which labels are in the set of each sample.
+    probs
+        Probabilities, shape (n, C).
+    labels
+        True classes, shape (n,).
+
+    Returns
+    -------
+    tuple of two integer arrays of shape (n,)
+        Short, whose mean is :func:`deficit`, and over, whose mean is :func:`excess`.
+
+    Examples
+    --------
+    >>> member = [[False, True, False], [True, True, True]]
+    >>> steps_short_and_over(member=member, probs=[[0.1, 0.6, 0.3]] * 2, labels=[0, 1])
+    (array([2, 0]), array([0, 2]))
     """
     inside, (rows, true) = as_array(member, "member"), _with_labels(probs, labels)
     check_same("shape", member=inside.shape, probs=rows.shape)
@@ -207,6 +308,20 @@ def deficit(*, member: ArrayLike, probs: ArrayLike, labels: ArrayLike) -> float:
 
     Navratil, Arnold and Elder 2020; Seedat et al. 2023. A set of all labels has none: read it together with ``excess``.
 
+    Parameters
+    ----------
+    member
+        Boolean, shape (n, C): which labels are in the set of each sample.
+    probs
+        Probabilities, shape (n, C).
+    labels
+        True classes, shape (n,).
+
+    Returns
+    -------
+    float
+        At least 0.
+
     Examples
     --------
     >>> deficit(member=[[False, True, False]], probs=[[0.1, 0.6, 0.3]], labels=[0])
@@ -219,6 +334,20 @@ def excess(*, member: ArrayLike, probs: ArrayLike, labels: ArrayLike) -> float:
     """Mean number of classes that could go, from the least probable up, before the true one. Smaller is better.
 
     Navratil, Arnold and Elder 2020; Seedat et al. 2023. An empty set has none: read it together with ``deficit``.
+
+    Parameters
+    ----------
+    member
+        Boolean, shape (n, C): which labels are in the set of each sample.
+    probs
+        Probabilities, shape (n, C).
+    labels
+        True classes, shape (n,).
+
+    Returns
+    -------
+    float
+        At least 0.
 
     Examples
     --------
@@ -234,6 +363,23 @@ def adaptivity(
     """Coverage, mean size and every adaptivity metric of prediction sets, by name.
 
     ``ease`` of each sample is needed for T-CV and T-SS; without it they are left out.
+
+    Parameters
+    ----------
+    sets
+        Prediction sets of n samples.
+    outputs
+        Outputs of the same samples, with labels and probabilities.
+    ease
+        Shape (n,): ease of each sample; larger is easier.
+    bins
+        Number of bins of equal mass by ease.
+
+    Returns
+    -------
+    dict
+        Keys ``coverage``, ``size``, ``deficit``, ``excess``, ``SSCV``, ``ESCV``, ``Rank-CV`` and ``Rank-SS``; with
+        ``ease`` also ``T-CV`` and ``T-SS``.
 
     Examples
     --------

@@ -35,19 +35,60 @@ _ROUNDING = 1e-30  # of a variance: placements that are equal but for rounding
 @final
 @dataclass(frozen=True, eq=False)
 class Placements:
-    """For each sample its chance of being ranked rightly against the other side, ties one half."""
+    """For each sample its chance of being ranked rightly against the other side, ties one half.
+
+    Parameters
+    ----------
+    inlier
+        Shape (n,): for each inlier, the share of outliers that score above it, averaged over the outlier sets.
+    outliers
+        One array (m,) for each outlier set: for each outlier, the share of inliers that score below it.
+
+    Examples
+    --------
+    >>> placements = Placements.of(inlier=[0, 1, 2], outliers=[[1, 3]])
+    >>> placements.outliers, placements.auroc
+    ((array([0.5, 1. ]),), 0.75)
+    """
 
     inlier: NDArray[np.float64]
     outliers: tuple[NDArray[np.float64], ...]
 
     @classmethod
     def of(cls, *, inlier: ArrayLike, outliers: Sequence[ArrayLike]) -> Placements:
+        """Placements of the scores of inliers and of one or more outlier sets.
+
+        Parameters
+        ----------
+        inlier
+            Scores of the inliers, shape (n,); larger is stranger.
+        outliers
+            Scores of each outlier set.
+
+        Returns
+        -------
+        Placements
+            What the intervals and tests of AUROC are computed from.
+        """
         sets = [as_vector(values, "outlier", allow_infinite=True) for values in as_list(outliers, "outliers")]
         return cls.of_ranked(Ranked.of(as_vector(inlier, "inlier", allow_infinite=True)), [*map(Ranked.of, sets)])
 
     @classmethod
     def of_ranked(cls, inlier: Ranked, outliers: Sequence[Ranked]) -> Placements:
-        """The same from scores that were sorted already."""
+        """The same from scores that were sorted already.
+
+        Parameters
+        ----------
+        inlier
+            Sorted scores of the inliers.
+        outliers
+            Sorted scores of each outlier set.
+
+        Returns
+        -------
+        Placements
+            The same as ``of`` gives.
+        """
         shares = [cross_shares(inlier.ascending, outlier.ascending) for outlier in outliers]
         above = sum(1 - below for below, _ in shares) / len(outliers)
         placed = [outlier.by_row(below) for outlier, (_, below) in zip(outliers, shares, strict=True)]
@@ -89,7 +130,13 @@ class Placements:
         return np.concatenate([(part - part.mean()) / scale for part, scale in zip(parts, scales, strict=True)])
 
     def demand_same_samples(self, other: Placements) -> None:
-        """Raise InputError unless the sizes are those of the same samples."""
+        """Raise InputError unless the sizes are those of the same samples.
+
+        Parameters
+        ----------
+        other
+            Placements of another score.
+        """
         if self.sizes != other.sizes:
             raise InputError("two scores can be compared in pairs only on the same samples; the sizes differ.")
 
@@ -102,6 +149,18 @@ class Placements:
 
 def auroc_interval(*, inlier: ArrayLike, outlier: ArrayLike, delta: float = 0.05) -> Estimate:
     """AUROC with DeLong's interval, taken on the logit scale so that it stays within 0 and 1.
+
+    Parameters
+    ----------
+    inlier, outlier
+        Scores, shapes (n,) and (m,); larger is stranger.
+    delta
+        Allowed failure of the interval.
+
+    Returns
+    -------
+    Estimate
+        The AUROC and its interval, which holds for large samples.
 
     Examples
     --------
@@ -116,6 +175,24 @@ def mean_auroc_interval(placements: Placements, *, delta: float = 0.05) -> Estim
 
     Where the two sides are perfectly separated, or one has a single sample, DeLong's variance says nothing; the
     interval is then the exact one of as many disjoint pairs as the smallest side allows.
+
+    Parameters
+    ----------
+    placements
+        Placements of the scores of inliers and of one or more outlier sets.
+    delta
+        Allowed failure of the interval.
+
+    Returns
+    -------
+    Estimate
+        The mean AUROC and its interval.
+
+    Examples
+    --------
+    >>> placements = Placements.of(inlier=[0, 1, 2, 3, 4], outliers=[[3, 5, 6, 7], [2, 4, 8]])
+    >>> print(mean_auroc_interval(placements))
+    0.863 [0.497, 0.976] (95 % DeLong, n = 12)
     """
     delta, placements = as_level(delta, "delta"), as_kind(placements, Placements, "placements")
     value, n = placements.auroc, sum(placements.sizes)
@@ -150,6 +227,23 @@ def paired_p_value(first: Placements, second: Placements) -> float:
     """Two-sided p-value of equal mean AUROC of two scores on the same samples. 1 if they never differ.
 
     DeLong's; where that variance says nothing, Hoeffding's bound for q disjoint pairs, 2 exp(-q d^2 / 2).
+
+    Parameters
+    ----------
+    first, second
+        Placements of two scores of the same inliers and outliers.
+
+    Returns
+    -------
+    float
+        Small where the two mean AUROCs differ beyond chance.
+
+    Examples
+    --------
+    >>> first = Placements.of(inlier=[0, 1, 2, 3, 4], outliers=[[3, 5, 6, 7]])
+    >>> second = Placements.of(inlier=[2, 1, 4, 3, 5], outliers=[[4, 3, 5, 2]])
+    >>> round(paired_p_value(first, second), 3)
+    0.121
     """
     as_kind(first, Placements, "first").demand_same_samples(as_kind(second, Placements, "second"))
     difference, deviations = first.auroc - second.auroc, first.deviations - second.deviations

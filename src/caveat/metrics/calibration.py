@@ -32,7 +32,23 @@ _BELOW_CHANCE = 0.002  # two-sided level of the test: a model that guesses is wa
 @final
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Mean confidence and accuracy of the predicted class, by bin of confidence; empty bins are left out."""
+    """Mean confidence and accuracy of the predicted class, by bin of confidence; empty bins are left out.
+
+    Parameters
+    ----------
+    confidence
+        Mean confidence of the samples in each bin, shape (b,).
+    accuracy
+        Share of right predictions in each bin, shape (b,).
+    count
+        Number of samples in each bin, shape (b,).
+
+    Examples
+    --------
+    >>> points = reliability(probs=[[0.9, 0.1], [0.8, 0.2], [0.4, 0.6]], labels=[0, 1, 1], bins=10)
+    >>> points.count, points.accuracy
+    (array([1, 1, 1]), array([1., 0., 1.]))
+    """
 
     confidence: NDArray[np.float64]
     accuracy: NDArray[np.float64]
@@ -42,7 +58,23 @@ class Reliability:
 @final
 @dataclass(frozen=True)
 class Calibration:
-    """The three numbers of one model on one data set."""
+    """The three numbers of one model on one data set.
+
+    Parameters
+    ----------
+    ece
+        Expected calibration error; its caveat says how large it is on average for a calibrated model of this size.
+    brier
+        Brier score.
+    nll
+        Negative log-likelihood in nats.
+
+    Examples
+    --------
+    >>> outputs = Outputs(probs=[[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7]], labels=[0, 1, 1, 1])
+    >>> round(calibration(outputs, rng=0, bins=2).nll.value, 3)
+    0.646
+    """
 
     ece: Estimate
     brier: Estimate
@@ -53,7 +85,21 @@ def accuracy(outputs: Outputs, *, delta: float = 0.05, name: str = "outputs") ->
     """Share of right predictions with its exact binomial interval. Higher is better.
 
     Warns where it is below 1/C beyond chance: labels that start at 1, or that follow another order of classes, look
-    like that. ``name`` is what the warning calls the set.
+    like that.
+
+    Parameters
+    ----------
+    outputs
+        Outputs with labels, and with logits or probabilities.
+    delta
+        Allowed failure of the interval.
+    name
+        Name of the set in the warning.
+
+    Returns
+    -------
+    Estimate
+        The accuracy; ``lower`` and ``upper`` are the Clopper-Pearson interval.
 
     Examples
     --------
@@ -74,11 +120,16 @@ def reliability(*, probs: ArrayLike, labels: ArrayLike, bins: int = 15, by: Bins
     Parameters
     ----------
     probs
-        Shape (n, C).
+        Probabilities, shape (n, C).
     labels
-        Shape (n,).
+        True classes, shape (n,).
     bins, by
         How many bins, of equal width or of equal mass (as equal as ties of confidence allow).
+
+    Returns
+    -------
+    Reliability
+        Arrays ``confidence``, ``accuracy`` and ``count``, one entry per bin that is not empty.
 
     Examples
     --------
@@ -103,6 +154,20 @@ def ece(*, probs: ArrayLike, labels: ArrayLike, bins: int = 15, by: Bins = "widt
 
     Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern Neural Networks", ICML 2017, eq. (5); 15 bins as there.
 
+    Parameters
+    ----------
+    probs
+        Probabilities, shape (n, C).
+    labels
+        True classes, shape (n,).
+    bins, by
+        How many bins, of equal ``"width"`` or of equal ``"mass"`` (as equal as ties of confidence allow).
+
+    Returns
+    -------
+    float
+        Between 0 and 1; smaller is better.
+
     Examples
     --------
     >>> round(ece(probs=[[0.9, 0.1], [0.8, 0.2], [0.4, 0.6]], labels=[0, 1, 1], bins=2), 4)
@@ -119,6 +184,18 @@ def brier(*, probs: ArrayLike, labels: ArrayLike) -> float:
 
     Brier, Monthly Weather Review 78(1), 1950. For two classes some software prints half of it.
 
+    Parameters
+    ----------
+    probs
+        Probabilities, shape (n, C).
+    labels
+        True classes, shape (n,).
+
+    Returns
+    -------
+    float
+        Smaller is better.
+
     Examples
     --------
     >>> round(brier(probs=[[0.9, 0.1], [0.8, 0.2]], labels=[0, 1]), 4)
@@ -133,6 +210,20 @@ def nll(*, labels: ArrayLike, probs: ArrayLike | None = None, logits: ArrayLike 
     $$ -\frac1n \sum_i \log p_{i y_i} $$
 
     Give ``logits`` where there are any: they do not underflow.
+
+    Parameters
+    ----------
+    labels
+        True classes, shape (n,).
+    probs
+        Probabilities, shape (n, C).
+    logits
+        Logits, shape (n, C), instead of the probabilities.
+
+    Returns
+    -------
+    float
+        Smaller is better.
 
     Examples
     --------
@@ -163,6 +254,24 @@ def calibration(
     probability delta / 2 only: it tests the hypothesis of calibration. t is Wilson's bound of a mean whose terms have
     the second moment of accuracy less confidence; the bias of ECE only adds to the safety of that end. For a badly
     calibrated model the interval is wider than it need be.
+
+    Parameters
+    ----------
+    outputs
+        Outputs with labels, and with logits or probabilities.
+    rng
+        Seed, or a generator, of the simulation and the bootstrap behind the interval of ECE.
+    delta
+        Allowed failure of each interval.
+    bins
+        Number of bins of equal width of ECE.
+    resamples
+        Number of simulated and of resampled data sets.
+
+    Returns
+    -------
+    Calibration
+        ``ece``, ``brier`` and ``nll``, each an Estimate.
 
     Examples
     --------

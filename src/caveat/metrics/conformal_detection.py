@@ -128,15 +128,24 @@ def conformal_fpr_at_tpr(
 
     Parameters
     ----------
-    inlier, outlier, delta, method, two_sided
+    inlier, outlier
         As in ``conformal_auroc``.
     tpr
-        The true-positive rate.
+        True-positive rate that the threshold must reach.
     positive
         Which class is positive; both conventions are in use, see ``fpr_at_tpr``.
+    delta, method
+        As in ``conformal_auroc``, without ``"betting"``.
     ood
         ``"sample"``: for these outliers. ``"population"``: for the distribution they are drawn from, with half of
         delta spent on an exact binomial bound of their share.
+    two_sided
+        As in ``conformal_auroc``.
+
+    Returns
+    -------
+    Estimate
+        The false-positive rate and its bounds; ``level`` is their exact level.
 
     Examples
     --------

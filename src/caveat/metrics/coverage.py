@@ -22,6 +22,18 @@ __all__ = ["CoverageVerdict", "coverage", "coverage_verdict", "covgap", "worst_s
 def coverage(covered: ArrayLike, *, delta: float = 0.05) -> Estimate:
     """Share of samples whose true value is in the set or interval, with its exact binomial interval.
 
+    Parameters
+    ----------
+    covered
+        Shape (n,): whether the true value of each sample is covered.
+    delta
+        Allowed failure of the interval.
+
+    Returns
+    -------
+    Estimate
+        The share; ``lower`` and ``upper`` are the Clopper-Pearson interval.
+
     Examples
     --------
     >>> print(coverage([True] * 90 + [False] * 10))
@@ -44,6 +56,11 @@ class CoverageVerdict:
         The numbers covered that are as chance allows, both included.
     level
         Of that region: each side is left with probability (1 - level) / 2 at most.
+
+    Examples
+    --------
+    >>> coverage_verdict(871, 1000, n_calibration=500, alpha=0.1)
+    CoverageVerdict(verdict='as chance allows', least=866, most=930, level=0.95)
     """
 
     verdict: Literal["as chance allows", "below", "above"]
@@ -75,6 +92,11 @@ def coverage_verdict(covered: int, n: int, *, n_calibration: int, alpha: float, 
     delta
         Allowed failure of the verdict, half on each side.
 
+    Returns
+    -------
+    CoverageVerdict
+        ``verdict`` is ``"as chance allows"``, ``"below"`` or ``"above"``.
+
     Examples
     --------
     >>> coverage_verdict(871, 1000, n_calibration=1000, alpha=0.1)
@@ -104,6 +126,20 @@ def covgap(*, covered: ArrayLike, labels: ArrayLike, alpha: float) -> float:
 
     Ding, Angelopoulos, Bates, Jordan and Tibshirani, "Class-Conditional Conformal Prediction with Many Classes",
     NeurIPS 2023, section 4; as a share, where the paper prints per cent. Classes without a sample are left out.
+
+    Parameters
+    ----------
+    covered
+        Shape (n,): whether the true label of each sample is in its set.
+    labels
+        True classes, shape (n,).
+    alpha
+        Allowed error of the sets.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -147,6 +183,11 @@ def worst_slab_coverage(
         How many random directions to try.
     search_share
         Share of the samples on which the slab is found.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, or NaN.
 
     Examples
     --------

@@ -26,6 +26,16 @@ def auroc(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
 
     Higher is better; 0.5 is a coin. Hanley and McNeil, Radiology 143(1), 1982.
 
+    Parameters
+    ----------
+    inlier, outlier
+        Scores, shapes (n,) and (m,); larger is stranger.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
     Examples
     --------
     >>> auroc(inlier=[0, 1, 2], outlier=[1, 3])
@@ -42,6 +52,16 @@ def conservative_auroc(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
     Higher is better. A constant score gets 0 here and 0.5 from :func:`auroc`, which matters where a bound saturates and
     many scores coincide. Bitterwolf, Meinke and Hein, "Certifiably Adversarially Robust Detection of
     Out-of-Distribution Data", NeurIPS 2020, appendix, eq. (17).
+
+    Parameters
+    ----------
+    inlier, outlier
+        Scores, shapes (n,) and (m,); larger is stranger.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, at most the AUROC.
 
     Examples
     --------
@@ -60,6 +80,18 @@ def aupr(*, inlier: ArrayLike, outlier: ArrayLike, positive: Positive = "outlier
     over the distinct scores, strangest first for ``positive="outlier"`` and least strange first for
     ``positive="inlier"``. Higher is better; a constant score gets the share of positives. No trapezoid: a line between
     two points of a precision-recall curve is not achievable (Davis and Goadrich, ICML 2006).
+
+    Parameters
+    ----------
+    inlier, outlier
+        Scores, shapes (n,) and (m,); larger is stranger.
+    positive
+        The class whose precision and recall are measured, ``"outlier"`` or ``"inlier"``.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -113,6 +145,20 @@ def fpr_at_tpr(*, inlier: ArrayLike, outlier: ArrayLike, tpr: float = 0.95, posi
     ``positive="inlier"`` (ODIN, ViM): the share of outliers accepted when ``tpr`` of the inliers are kept.
     Tied scores stay together; nothing is interpolated.
 
+    Parameters
+    ----------
+    inlier, outlier
+        Scores, shapes (n,) and (m,); larger is stranger.
+    tpr
+        True-positive rate that the threshold must reach, between 0 and 1.
+    positive
+        The class that counts as positive, ``"outlier"`` or ``"inlier"``.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
     Examples
     --------
     >>> fpr_at_tpr(inlier=[0, 1, 2, 3], outlier=[2, 5, 6, 7], tpr=0.75)
@@ -136,6 +182,16 @@ def detection_error(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
     Liang, Li and Srikant, "Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks",
     ICLR 2018, section 4.2. Never above 0.5: flagging nothing is among the choices.
 
+    Parameters
+    ----------
+    inlier, outlier
+        Scores, shapes (n,) and (m,); larger is stranger.
+
+    Returns
+    -------
+    float
+        Between 0 and 0.5.
+
     Examples
     --------
     >>> round(detection_error(inlier=[0, 1, 2], outlier=[1, 3]), 4)
@@ -147,6 +203,17 @@ def detection_error(*, inlier: ArrayLike, outlier: ArrayLike) -> float:
 
 def roc_curve(*, inlier: ArrayLike, outlier: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """False- and true-positive rates over all thresholds, outliers positive, from (0, 0) to (1, 1).
+
+    Parameters
+    ----------
+    inlier, outlier
+        Scores, shapes (n,) and (m,); larger is stranger.
+
+    Returns
+    -------
+    tuple of two arrays
+        False-positive and true-positive rates, both increasing, one entry per distinct score and one for flagging
+        nothing.
 
     Examples
     --------

@@ -45,6 +45,12 @@ def efficiency(
     epsilon
         Significance level of the sets {y : p > epsilon}; without it the five criteria of sets are left out.
 
+    Returns
+    -------
+    dict
+        Letter of the criterion -> value, and the tie-breakers ``credibility`` and ``empty``. Criteria that need labels
+        or epsilon are left out without them.
+
     Examples
     --------
     >>> criteria = efficiency(p_values=[[0.9, 0.2, 0.05], [0.3, 0.6, 0.15]], labels=[0, 0], epsilon=0.1)
@@ -66,6 +72,20 @@ def better(
     tolerance: float = 0.0,
 ) -> Literal["first", "second", "tied"]:
     """Which of two efficiencies is better by a criterion, tie-breaker included.
+
+    Parameters
+    ----------
+    first, second
+        Two results of :func:`efficiency`.
+    criterion
+        Letter of the criterion.
+    tolerance
+        Differences up to this one are ties.
+
+    Returns
+    -------
+    str
+        ``"first"``, ``"second"`` or ``"tied"``.
 
     Examples
     --------

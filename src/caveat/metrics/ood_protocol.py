@@ -28,7 +28,27 @@ __all__ = ["FailureDetection", "misclassification", "ood_failures", "ood_protoco
 @final
 @dataclass(frozen=True)
 class FailureDetection:
-    """How well one score tells failures from right answers."""
+    """How well one score tells failures from right answers.
+
+    Parameters
+    ----------
+    aurc, augrc
+        Areas under the risk-coverage curves, with their intervals; lower is better.
+    auroc
+        Chance that a failure scores above a right answer, with its interval; None where all answers are of one kind.
+    fpr95
+        Share of right answers rejected when 95 % of the failures are caught; None where auroc is.
+    n_right, n_failures
+        Number of right answers and of failures.
+    n_dropped
+        Number of misclassified inliers that the OOD protocol leaves out.
+
+    Examples
+    --------
+    >>> judged = misclassification(score=[1, 2, 3, 9], correct=[1, 1, 1, 0])
+    >>> judged.n_right, judged.n_failures, judged.fpr95
+    (3, 1, 0.0)
+    """
 
     aurc: Estimate
     augrc: Estimate
@@ -50,6 +70,11 @@ def ood_failures(
         Shape (n,): score of the inliers, and whether the classifier was right about each.
     outlier
         Shape (m,): score of the outliers.
+
+    Returns
+    -------
+    tuple of two arrays
+        The scores, and whether each is of a right answer; misclassified inliers are left out.
 
     Examples
     --------
@@ -77,7 +102,24 @@ def ood_protocol(
 ) -> FailureDetection:
     """AURC, AUGRC, AUROC and FPR@95 of outliers against correctly classified inliers.
 
-    ``method``, ``rng`` and ``resamples`` are those of :func:`selective_intervals`.
+    Parameters
+    ----------
+    inlier
+        Shape (n,): score of the inliers; larger is stranger.
+    correct
+        Shape (n,): whether the classifier was right about each inlier.
+    outlier
+        Shape (m,): score of the outliers, which all count as failures.
+    delta
+        Allowed failure of each interval.
+    method, rng, resamples
+        As for :func:`selective_intervals`.
+
+    Returns
+    -------
+    FailureDetection
+        ``aurc``, ``augrc`` and ``auroc`` are Estimates, ``fpr95`` is a share, ``n_dropped`` counts the misclassified
+        inliers, which are left out.
 
     Examples
     --------
@@ -101,7 +143,21 @@ def misclassification(
 ) -> FailureDetection:
     """AURC, AUGRC, AUROC and FPR@95 of the classifier's own errors against its right answers, on inliers alone.
 
-    ``method``, ``rng`` and ``resamples`` are those of :func:`selective_intervals`.
+    Parameters
+    ----------
+    score
+        Shape (n,): score of the inliers; larger is stranger.
+    correct
+        Shape (n,): whether the classifier was right.
+    delta
+        Allowed failure of each interval.
+    method, rng, resamples
+        As for :func:`selective_intervals`.
+
+    Returns
+    -------
+    FailureDetection
+        ``aurc``, ``augrc`` and ``auroc`` are Estimates, ``fpr95`` is a share.
 
     Examples
     --------

@@ -26,6 +26,20 @@ def width_error_r2(*, widths: ArrayLike, errors: ArrayLike, bins: int = 50) -> f
 
     NaN, with a warning, where every interval has the same width.
 
+    Parameters
+    ----------
+    widths
+        Width of each interval, shape (n,).
+    errors
+        Error of each prediction, shape (n,); the sign does not matter.
+    bins
+        Number of bins.
+
+    Returns
+    -------
+    float
+        Between -1 and 1, or NaN.
+
     Examples
     --------
     >>> round(width_error_r2(widths=[1, 2, 3, 4], errors=[0.1, -0.2, 0.3, 0.4], bins=4), 6)
@@ -44,6 +58,18 @@ def width_error_tau(*, widths: ArrayLike, errors: ArrayLike) -> float:
     """Kendall's tau-b of width and |error|: do wider intervals come with larger errors? Larger is better.
 
     NaN, with a warning, where every interval has the same width. Kendall, Biometrika 30, 1938.
+
+    Parameters
+    ----------
+    widths
+        Width of each interval, shape (n,).
+    errors
+        Error of each prediction, shape (n,); the sign does not matter.
+
+    Returns
+    -------
+    float
+        Between -1 and 1, or NaN.
 
     Examples
     --------
@@ -78,6 +104,12 @@ def interval_adaptivity(
         Ease of each sample, for T-CV and T-SS; without it they are left out.
     bins
         Number of bins.
+
+    Returns
+    -------
+    dict
+        Keys ``coverage``, ``width``, ``R2`` (:func:`width_error_r2`) and ``tau`` (:func:`width_error_tau`); with
+        ``ease`` also ``T-CV`` and ``T-SS``.
 
     Examples
     --------

@@ -47,6 +47,23 @@ class RiskCurve:
     """Risk against coverage, one point per distinct score, from coverage 0 to 1.
 
     ``threshold[i]`` is the largest accepted score at point i; the first point accepts nothing and has ``-inf``.
+
+    Parameters
+    ----------
+    coverage
+        Share of accepted samples at each point, increasing.
+    selective
+        Error rate among the accepted samples.
+    generalized
+        Share of samples that are accepted and wrong.
+    threshold
+        Largest accepted score.
+
+    Examples
+    --------
+    >>> curve = risk_curve(score=[0.1, 0.2, 0.3, 0.4], correct=[True, True, False, True])
+    >>> curve.threshold.tolist(), curve.selective.round(2).tolist()
+    ([-inf, 0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.0, 0.33, 0.25])
     """
 
     coverage: NDArray[np.float64]
@@ -102,6 +119,19 @@ class Steps(NamedTuple):
 def risk_curve(*, score: ArrayLike, correct: ArrayLike) -> RiskCurve:
     """Selective and generalized risk at every coverage that a threshold can give.
 
+    Parameters
+    ----------
+    score
+        Shape (n,): samples with a small score are accepted first.
+    correct
+        Shape (n,): whether the answer was right.
+
+    Returns
+    -------
+    RiskCurve
+        Arrays ``coverage``, ``selective``, ``generalized`` and ``threshold``, one entry per distinct score and one for
+        accepting nothing.
+
     Examples
     --------
     >>> curve = risk_curve(score=[0.1, 0.2, 0.3, 0.4], correct=[True, True, False, True])
@@ -126,6 +156,18 @@ def curve_of(steps: Steps) -> RiskCurve:
 def aurc(*, score: ArrayLike, correct: ArrayLike) -> float:
     """Area under selective risk against coverage (trapezoid). Lower is better.
 
+    Parameters
+    ----------
+    score
+        Shape (n,): samples with a small score are accepted first.
+    correct
+        Shape (n,): whether the answer was right.
+
+    Returns
+    -------
+    float
+        Between 0 and 1. Published tables print it times 1000.
+
     Examples
     --------
     >>> round(aurc(score=[0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.9], correct=[1, 1, 1, 0, 1, 1, 0, 0]), 7)
@@ -141,6 +183,18 @@ def augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
     $(1 - AUROC_f)\,a(1 - a) + (1 - a)^2 / 2$ with accuracy a and $AUROC_f$ that of errors against correct answers,
     ties included; that is how it is computed.
 
+    Parameters
+    ----------
+    score
+        Shape (n,): samples with a small score are accepted first.
+    correct
+        Shape (n,): whether the answer was right.
+
+    Returns
+    -------
+    float
+        Between 0 and 0.5. Published tables print it times 1000.
+
     Examples
     --------
     >>> augrc(score=[0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.9], correct=[1, 1, 1, 0, 1, 1, 0, 0])
@@ -155,6 +209,18 @@ def e_aurc(*, score: ArrayLike, correct: ArrayLike) -> float:
     The reference is exact for this n: every right answer before every wrong one, no ties. Other software subtracts the
     limit for large n and can go below zero. Wrong answers that are tied at the end are ranked perfectly too; the
     trapezoid then cuts under the reference, and the excess is 0.
+
+    Parameters
+    ----------
+    score
+        Shape (n,): samples with a small score are accepted first.
+    correct
+        Shape (n,): whether the answer was right.
+
+    Returns
+    -------
+    float
+        AURC less that of the perfect ranking, at least 0.
 
     Examples
     --------
@@ -173,6 +239,18 @@ def e_aurc(*, score: ArrayLike, correct: ArrayLike) -> float:
 def e_augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
     r"""AUGRC above that of a perfect ranking, $(1 - a)^2 / 2$ (e-AUGRC). Lower is better; 0 is perfect, never less.
 
+    Parameters
+    ----------
+    score
+        Shape (n,): samples with a small score are accepted first.
+    correct
+        Shape (n,): whether the answer was right.
+
+    Returns
+    -------
+    float
+        AUGRC less that of the perfect ranking, at least 0.
+
     Examples
     --------
     >>> e_augrc(score=[0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.9], correct=[1, 1, 1, 0, 1, 1, 0, 0])
@@ -186,6 +264,20 @@ def e_augrc(*, score: ArrayLike, correct: ArrayLike) -> float:
 
 def risk_at_coverage(*, score: ArrayLike, correct: ArrayLike, coverage: float) -> float:
     """Selective risk at the smallest coverage a threshold can give that is at least ``coverage``. Lower is better.
+
+    Parameters
+    ----------
+    score
+        Shape (n,): samples with a small score are accepted first.
+    correct
+        Shape (n,): whether the answer was right.
+    coverage
+        Share of samples that must be accepted at least.
+
+    Returns
+    -------
+    float
+        Error rate among the accepted samples.
 
     Examples
     --------
@@ -201,6 +293,20 @@ def risk_at_coverage(*, score: ArrayLike, correct: ArrayLike, coverage: float) -
 
 def coverage_at_risk(*, score: ArrayLike, correct: ArrayLike, risk: float) -> float:
     """Largest coverage whose selective risk is at most ``risk``; 0 if every threshold is riskier. Higher is better.
+
+    Parameters
+    ----------
+    score
+        Shape (n,): samples with a small score are accepted first.
+    correct
+        Shape (n,): whether the answer was right.
+    risk
+        Largest allowed error rate among the accepted samples.
+
+    Returns
+    -------
+    float
+        Share of samples that are accepted.
 
     Examples
     --------
@@ -224,6 +330,11 @@ def balanced_aurc(*, score: ArrayLike, correct: ArrayLike, labels: ArrayLike) ->
     ----------
     score, correct, labels
         Shape (n,): the score, whether the answer was right, and the true class.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -256,6 +367,11 @@ def balanced_augrc(*, score: ArrayLike, correct: ArrayLike, labels: ArrayLike) -
     ----------
     score, correct, labels
         Shape (n,): the score, whether the answer was right, and the true class.
+
+    Returns
+    -------
+    float
+        At least 0; half the balanced error rate where all samples are tied.
 
     Examples
     --------

@@ -43,7 +43,25 @@ def augrc_interval(
     rng: Rng = 0,
     resamples: int = 1000,
 ) -> Estimate:
-    """AUGRC with its interval; parameters as for :func:`selective_intervals`.
+    """AUGRC with its interval, as :func:`selective_intervals` computes it.
+
+    Parameters
+    ----------
+    score
+        Shape (n,): samples with a small score are accepted first.
+    correct
+        Shape (n,): whether the answer was right.
+    delta
+        Allowed failure of the interval.
+    method
+        ``"influence"`` needs no resampling. ``"bootstrap"``: percentiles of resamples, which cover less.
+    rng, resamples
+        Seed, or a generator, and number of resamples of the bootstrap.
+
+    Returns
+    -------
+    Estimate
+        The area and its interval; the caveat warns of few errors.
 
     Examples
     --------
@@ -65,7 +83,25 @@ def aurc_interval(
     rng: Rng = 0,
     resamples: int = 1000,
 ) -> Estimate:
-    """AURC with its interval; parameters as for :func:`selective_intervals`.
+    """AURC with its interval, as :func:`selective_intervals` computes it.
+
+    Parameters
+    ----------
+    score
+        Shape (n,): samples with a small score are accepted first.
+    correct
+        Shape (n,): whether the answer was right.
+    delta
+        Allowed failure of the interval.
+    method
+        ``"influence"`` needs no resampling. ``"bootstrap"``: percentiles of resamples, which cover less.
+    rng, resamples
+        Seed, or a generator, and number of resamples of the bootstrap.
+
+    Returns
+    -------
+    Estimate
+        The area and its interval; the caveat warns of few errors.
 
     Examples
     --------
@@ -105,6 +141,11 @@ def selective_intervals(
         ``"influence"`` needs no resampling. ``"bootstrap"``: percentiles of resamples, which cover less.
     rng, resamples
         Of the bootstrap; both areas see the same resamples.
+
+    Returns
+    -------
+    dict
+        Name of the metric -> Estimate.
 
     Examples
     --------

@@ -29,9 +29,31 @@ _GRAY = (0.299, 0.587, 0.114)  # luma weights of ITU-R BT.601
 
 
 class Transform(Protocol):
-    """A changed copy (n, ...) of the inputs (n, ...), random through ``generator`` alone."""
+    """A changed copy (n, ...) of the inputs (n, ...), random through ``generator`` alone.
 
-    def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor: ...
+    Examples
+    --------
+    >>> def mirrored(inputs, generator):
+    ...     return inputs.flip(-1)
+    >>> mirrored(torch.tensor([[1.0, 2.0]]), torch.Generator())
+    tensor([[2., 1.]])
+    """
+
+    def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        """A changed copy of the inputs.
+
+        Parameters
+        ----------
+        inputs
+            Shape (n, ...).
+        generator
+            The source of randomness.
+
+        Returns
+        -------
+        Tensor
+            Of the same shape.
+        """
 
 
 @final
@@ -57,6 +79,20 @@ class GaussianNoise:
         check_params(self)
 
     def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        """A noisy copy of the inputs.
+
+        Parameters
+        ----------
+        inputs
+            Shape (n, ...).
+        generator
+            The source of randomness.
+
+        Returns
+        -------
+        Tensor
+            Of the same shape.
+        """
         noise = torch.randn(inputs.shape, generator=generator, dtype=torch.float32)
         return inputs + self.sigma * noise.to(inputs)
 
@@ -71,7 +107,21 @@ class _Jitter(ABC):
         check_params(self)
 
     @abstractmethod
-    def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor: ...
+    def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        """A changed copy of the inputs.
+
+        Parameters
+        ----------
+        inputs
+            Shape (n, ...).
+        generator
+            The source of randomness.
+
+        Returns
+        -------
+        Tensor
+            Of the same shape.
+        """
 
     def _factors(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         shares = torch.rand((inputs.shape[0], *[1] * (inputs.ndim - 1)), generator=generator, dtype=torch.float32)
@@ -81,7 +131,19 @@ class _Jitter(ABC):
 @final
 @dataclass(frozen=True)
 class Brightness(_Jitter):
-    """f x, with f uniform in [1 - strength, 1 + strength] for each image."""
+    """f x, with f uniform in [1 - strength, 1 + strength] for each image.
+
+    Parameters
+    ----------
+    strength
+        Largest relative change.
+
+    Examples
+    --------
+    >>> changed = Brightness(0.5)(torch.ones(1, 1, 2, 2), torch.Generator().manual_seed(0))
+    >>> changed.unique().numel(), 0.5 <= changed.max().item() <= 1.5
+    (1, True)
+    """
 
     def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         return inputs * self._factors(inputs, generator)
@@ -90,7 +152,19 @@ class Brightness(_Jitter):
 @final
 @dataclass(frozen=True)
 class Contrast(_Jitter):
-    """f x + (1 - f) m, with m the mean gray of the image and f as for the brightness."""
+    """f x + (1 - f) m, with m the mean gray of the image and f as for the brightness.
+
+    Parameters
+    ----------
+    strength
+        Largest relative change.
+
+    Examples
+    --------
+    >>> gray = torch.full((1, 1, 2, 2), 0.5)  # an image without contrast does not change
+    >>> Contrast(0.5)(gray, torch.Generator().manual_seed(0)).flatten()
+    tensor([0.5000, 0.5000, 0.5000, 0.5000])
+    """
 
     def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         mean = _gray(inputs).flatten(1).mean(dim=1).reshape(-1, *[1] * (inputs.ndim - 1))
@@ -100,7 +174,19 @@ class Contrast(_Jitter):
 @final
 @dataclass(frozen=True)
 class Saturation(_Jitter):
-    """f x + (1 - f) g, with g the gray image and f as for the brightness. Needs three channels."""
+    """f x + (1 - f) g, with g the gray image and f as for the brightness. Needs three channels.
+
+    Parameters
+    ----------
+    strength
+        Largest relative change.
+
+    Examples
+    --------
+    >>> red = torch.tensor([1.0, 0.0, 0.0]).reshape(1, 3, 1, 1)
+    >>> Saturation(0.5)(red, torch.Generator().manual_seed(0)).shape
+    torch.Size([1, 3, 1, 1])
+    """
 
     def __call__(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         if inputs.ndim != 4 or inputs.shape[1] != 3:

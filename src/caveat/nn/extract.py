@@ -96,6 +96,11 @@ def extract(
     progress
         Show a progress bar on standard error; default: if that is a terminal.
 
+    Returns
+    -------
+    Outputs
+        ``logits``, ``features``, ``labels`` and ``head``, and what else was asked for.
+
     Examples
     --------
     >>> model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Dropout(0.5), nn.Linear(3, 2))
@@ -139,10 +144,17 @@ def stream(
 
     Parameters
     ----------
-    model, head, layers, pool, mc, transforms, labels, device, rng, progress
+    model
         As for :func:`caveat.nn.extract`.
     loader
         As there; it must give the same batches each time, so a list or a loader that does not shuffle.
+    head, layers, pool, mc, transforms, labels, device, rng, progress
+        As for :func:`caveat.nn.extract`.
+
+    Returns
+    -------
+    Outputs
+        Rows are computed when they are read; only their blocks are in memory.
 
     Examples
     --------

@@ -61,6 +61,22 @@ def extract_onnx(
         takes the last one before the output.
     labels, dtype, out, bound, progress
         As for :func:`caveat.nn.extract`.
+
+    Returns
+    -------
+    Outputs
+        ``logits``, ``features``, ``head`` and, where the batches have them, ``labels``.
+
+    Examples
+    --------
+    >>> from onnx import TensorProto, helper, numpy_helper
+    >>> rows, answer = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy")
+    >>> weight = numpy_helper.from_array(np.eye(3, 2, dtype=np.float32), "weight")
+    >>> node = helper.make_node("MatMul", ["x", "weight"], ["y"])
+    >>> graph = helper.make_graph([node], "linear", [rows], [answer], [weight])
+    >>> file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    >>> extract_onnx(file, [np.ones((4, 3), dtype=np.float32)])
+    Outputs(n=4, logits 4x2 float32, features 4x3 float32, head_weight 2x3 float32, head_bias 2 float32)
     """
     try:
         import onnx  # noqa: F401

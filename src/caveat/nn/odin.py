@@ -70,7 +70,18 @@ class ODIN:
         check_params(self)
 
     def score(self, inputs: Tensor | NDArray[Any] | Iterable[Any]) -> NDArray[np.float64]:
-        """Scores (n,) of inputs: a tensor or array (n, ...), or a loader of batches whose labels are ignored."""
+        """Scores (n,) of inputs: a tensor or array (n, ...), or a loader of batches whose labels are ignored.
+
+        Parameters
+        ----------
+        inputs
+            A tensor or array (n, ...), or a loader of batches whose labels are ignored.
+
+        Returns
+        -------
+        array of shape (n,)
+            The larger, the stranger.
+        """
         return np.asarray(-np.exp(-self.class_scores(inputs).min(axis=1)))
 
     def class_scores(self, inputs: Tensor | NDArray[Any] | Iterable[Any]) -> NDArray[np.float64]:
@@ -78,6 +89,16 @@ class ODIN:
 
         "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction with Illustrations of Its
         Benefits", appendix C.2.
+
+        Parameters
+        ----------
+        inputs
+            As for ``score``.
+
+        Returns
+        -------
+        array of shape (n, C)
+            The larger, the stranger.
         """
         device, parts = place_of(self.model, self.device), []
         for batch in as_batches(inputs):
@@ -89,7 +110,18 @@ class ODIN:
         return check_result(np.concatenate(as_list(parts, "inputs")), "a log-probability of the model")
 
     def step(self, inputs: Tensor) -> Tensor:
-        """The inputs after the step. Where the gradient is zero, nothing moves."""
+        """The inputs after the step. Where the gradient is zero, nothing moves.
+
+        Parameters
+        ----------
+        inputs
+            A batch (n, ...).
+
+        Returns
+        -------
+        Tensor
+            Of the same shape.
+        """
         if not inputs.is_floating_point():
             raise InputError(f"ODIN needs inputs that have a gradient, got {inputs.dtype}. Pass embeddings instead.")
         if self.noise == 0:

@@ -74,7 +74,18 @@ class RankFeat:
             check_known(self.layer, (name for name, _ in self.model.named_modules() if name), "layer")
 
     def score(self, inputs: Tensor | NDArray[Any] | Iterable[Any]) -> NDArray[np.float64]:
-        """Scores (n,) of inputs: a tensor or array (n, ...), or a loader of batches whose labels are ignored."""
+        """Scores (n,) of inputs: a tensor or array (n, ...), or a loader of batches whose labels are ignored.
+
+        Parameters
+        ----------
+        inputs
+            A tensor or array (n, ...), or a loader of batches whose labels are ignored.
+
+        Returns
+        -------
+        array of shape (n,)
+            The larger, the stranger.
+        """
         device, name, parts = place_of(self.model, self.device), self.layer, []
         for batch in as_batches(inputs):
             x = inputs_of(batch).to(device)

@@ -60,7 +60,18 @@ class Head:
         return int(self.weight.shape[1])
 
     def logits(self, features: Array) -> Array:
-        """Logits (n, C) of features (n, D), in the wider of the two float types and in float32 at least."""
+        """Logits (n, C) of features (n, D), in the wider of the two float types and in float32 at least.
+
+        Parameters
+        ----------
+        features
+            Shape (n, D).
+
+        Returns
+        -------
+        array of shape (n, C)
+            The logits.
+        """
         rows = as_real_array(features, "features")
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise InputError(f"features must have shape (n, {self.n_features}), got {rows.shape}.")

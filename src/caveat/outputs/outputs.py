@@ -77,6 +77,8 @@ class Outputs:
         Shape (n, E): vectors of a separate encoder, for the proximity of data sets.
     ease_probs
         Shape (L, n, C): probabilities of L transformed copies of each input.
+    check
+        False checks shapes but no values: for large arrays that were checked before.
 
     Examples
     --------
@@ -206,7 +208,18 @@ class Outputs:
         return classes
 
     def has(self, field: str) -> bool:
-        """Whether a field is there, stored or derivable, without computing it."""
+        """Whether a field is there, stored or derivable, without computing it.
+
+        Parameters
+        ----------
+        field
+            Name of the field.
+
+        Returns
+        -------
+        bool
+            True also where it can be derived, as logits from features and head.
+        """
         stored = set(self._arrays)
         if field == "head":
             return self._head is not None
@@ -257,15 +270,39 @@ class Outputs:
         return _unchecked, (self._arrays, dict(self._layers), self._head, self._n)
 
     def room(self, fields: Iterable[str] | None = None, *, beside: int = 0) -> int:
-        """Bytes that all rows of the named fields (default all) would take together while they are worked on."""
+        """Bytes that all rows of the named fields (default all) would take together while they are worked on.
+
+        Parameters
+        ----------
+        fields
+            Names of the fields.
+        beside
+            Bytes of working room for each row on top of the fields.
+
+        Returns
+        -------
+        int
+            Number of bytes.
+        """
         fields = None if fields is None else set(fields)
         return self.n * (self._row_bytes(fields) + beside)
 
     def blocks(self, fields: Iterable[str] | None = None, *, beside: int = 0, at_once: int = 1) -> Iterator[Outputs]:
         """Row blocks of about 8 MiB of the named fields (default all); float16 is widened to float32 on the way.
 
-        ``beside`` counts the bytes of working room that the caller needs for each row on top of the fields, and
-        ``at_once`` the blocks that share the room because they are worked on together.
+        Parameters
+        ----------
+        fields
+            Names of the fields.
+        beside
+            Bytes of working room that the caller needs for each row on top of the fields.
+        at_once
+            Number of blocks that share the room because they are worked on together.
+
+        Yields
+        ------
+        Outputs
+            One block of rows.
         """
         if self.n == 0:
             raise InputError("outputs must hold at least one sample, got none. The rows that were chosen are empty.")
@@ -297,6 +334,11 @@ class Outputs:
 
         The write is atomic, even if the process is killed. A folder that ``save`` wrote before is replaced, and files
         in it that are not Caveat's stay. A folder of something else is left alone with an InputError.
+
+        Parameters
+        ----------
+        path
+            File or folder to write.
         """
         from caveat.outputs.files import save_outputs
 
@@ -308,8 +350,20 @@ class Outputs:
 
         Keys: ``logits`` or ``probs``, ``features``, ``labels``, ``head_weight``, ``head_bias``, ``confidence``,
         ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Other keys are skipped with a
-        warning. ``check=False`` checks shapes but no values (NaN, labels, sums of probabilities): for a folder that was
-        checked before and is too large to read twice.
+        warning.
+
+        Parameters
+        ----------
+        path
+            File or folder to read.
+        check
+            False checks shapes but no values (NaN, labels, sums of probabilities): for a folder that was checked before
+            and is too large to read twice.
+
+        Returns
+        -------
+        Outputs
+            The outputs.
         """
         from caveat.outputs.files import load_outputs
 

@@ -33,6 +33,11 @@ def clique_map(comparison: Comparison, regimes: Mapping[str, Comparison] | None 
     ax
         Axes to draw on; None: a new figure, as large as rows and columns need.
 
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+
     Examples
     --------
     >>> from caveat.stats import compare

@@ -30,6 +30,11 @@ def critical_difference(comparison: Comparison, ax: Axes | None = None) -> Axes:
     ax
         Axes to draw on; None: a new figure, as high as the number of methods needs.
 
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+
     Examples
     --------
     >>> from caveat.stats import compare

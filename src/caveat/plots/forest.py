@@ -42,6 +42,11 @@ def forest(
     ax
         Axes to draw on; None: a new figure.
 
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+
     Examples
     --------
     >>> knn = Estimate(0.91, 0.89, 0.93, level=0.95, n=1000, method="DeLong")

@@ -28,6 +28,11 @@ def fpr_band(band: FPRBand, ax: Axes | None = None) -> Axes:
     ax
         Axes to draw on; None: a new figure. ``ax.set_yscale("log")`` shows small rates.
 
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+
     Examples
     --------
     >>> ax = fpr_band(FPRBand(np.arange(1000), delta=0.05))

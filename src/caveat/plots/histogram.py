@@ -40,6 +40,11 @@ def histogram(
     ax
         Axes to draw on; None: a new figure.
 
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+
     Examples
     --------
     >>> ax = histogram(inlier=[0, 1, 2, 3], outliers={"noise": [2.5, 4]}, threshold=3)

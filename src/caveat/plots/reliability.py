@@ -40,6 +40,11 @@ def reliability(
     ax
         Axes to draw on; None: a new figure.
 
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+
     Examples
     --------
     >>> ax = reliability([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6]], labels=[0, 1, 1], bins=2)

@@ -44,6 +44,11 @@ def risk_coverage(
     ax
         Axes to draw on; None: a new figure.
 
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+
     Examples
     --------
     >>> ax = risk_coverage(score=[1, 2, 3, 4], correct=[True, True, False, True], label="msp")

@@ -44,6 +44,11 @@ def roc(
     ax
         Axes to draw on; None: a new figure.
 
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+
     Examples
     --------
     >>> ax = roc(inlier=[0, 1, 2, 3], outlier=[2, 4, 5], label="knn")

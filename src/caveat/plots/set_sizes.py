@@ -33,6 +33,11 @@ def set_sizes(
     ax
         Axes to draw on; None: a new figure.
 
+    Returns
+    -------
+    Axes
+        The axes that were drawn on.
+
     Examples
     --------
     >>> sets = PredictionSets(np.array([[True, False, True], [False, True, False]]), alpha=0.1, level=0.9)

@@ -33,6 +33,16 @@ _ONE_CURVE, _ONE_HISTOGRAM = 2200, 6000  # bytes, about
 def render_report(findings: Findings | Replay) -> tuple[str, str, str]:
     """The page, and its tables in Markdown and LaTeX. The same findings give the same bytes.
 
+    Parameters
+    ----------
+    findings
+        ``Evaluation.findings()``, ``StudyResults.findings()``, or the check of a guard.
+
+    Returns
+    -------
+    tuple of three str
+        The page in HTML, and the tables in Markdown and LaTeX.
+
     Examples
     --------
     >>> import numpy as np

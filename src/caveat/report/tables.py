@@ -241,7 +241,28 @@ def latex_page(title: str, tables: Sequence[Table]) -> str:
 
 
 def comparison_markdown(comparison: Comparison) -> str:
-    """A table, best first. Methods that share a letter cannot be told apart; each letter is a maximal clique."""
+    """A table, best first. Methods that share a letter cannot be told apart; each letter is a maximal clique.
+
+    Parameters
+    ----------
+    comparison
+        Result of ``stats.compare``.
+
+    Returns
+    -------
+    str
+        The table, and a sentence about the test.
+
+    Examples
+    --------
+    >>> from caveat.stats import compare
+    >>> table = comparison_markdown(compare([[1, 2], [1, 3], [2, 4]] * 4, methods=["knn", "msp"]))
+    >>> print("\\n".join(table.splitlines()[:4]))
+    | layer | method | average rank | groups |
+    | ---: | --- | ---: | --- |
+    | 1 | knn | 1.00 | a |
+    | 2 | msp | 2.00 | b |
+    """
     lines = [f"| layer | {' | '.join(_head(comparison))} | groups |", "| ---: | --- | ---: | --- |"]
     for layer, name, letters in comparison.lines():
         lines.append(f"| {layer} | {markdown_text(name)} | {_rank_or_value(comparison, name)} | {letters} |")
@@ -249,7 +270,25 @@ def comparison_markdown(comparison: Comparison) -> str:
 
 
 def comparison_latex(comparison: Comparison) -> str:
-    """The same table for a paper, with rules between layers. Nothing is bold: ties have letters instead."""
+    """The same table for a paper, with rules between layers. Nothing is bold: ties have letters instead.
+
+    Parameters
+    ----------
+    comparison
+        Result of ``stats.compare``.
+
+    Returns
+    -------
+    str
+        A ``tabular`` environment.
+
+    Examples
+    --------
+    >>> from caveat.stats import compare
+    >>> table = comparison_latex(compare([[1, 2], [1, 3], [2, 4]] * 4, methods=["knn", "msp"]))
+    >>> [line[:-3] for line in table.splitlines() if "&" in line]
+    ['layer & method & average rank & groups', '1 & knn & 1.00 & a', '2 & msp & 2.00 & b']
+    """
     head = " & ".join(("layer", *_head(comparison), "groups"))
     lines = [r"\begin{tabular}{rlrl}", r"\toprule", rf"{head} \\", r"\midrule"]
     before = 1

@@ -27,7 +27,21 @@ _SOURCES = "Findings, an Evaluation, a Replay, StudyResults, a Store or a folder
 @final
 @dataclass(frozen=True)
 class ReportFiles:
-    """Where a report was written."""
+    """Where a report was written.
+
+    Parameters
+    ----------
+    html
+        The page.
+    markdown, latex
+        Its tables.
+
+    Examples
+    --------
+    >>> files = ReportFiles(Path("out/report.html"), Path("out/tables.md"), Path("out/tables.tex"))
+    >>> files.html.name
+    'report.html'
+    """
 
     html: Path
     markdown: Path
@@ -57,6 +71,21 @@ def write_report(
         ``name.md`` and ``name.tex``.
     progress
         Called with each step.
+
+    Returns
+    -------
+    ReportFiles
+        Paths of the page and of its tables.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from caveat import Outputs, evaluate
+    >>> result = evaluate(inlier=Outputs(logits=np.random.default_rng(0).normal(size=(600, 3))), scores=["msp"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(result, folder).html.name
+    'report.html'
     """
     tell = progress or (lambda what, done, steps: None)
     tell("reading", 0, 3)

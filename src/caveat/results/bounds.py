@@ -51,11 +51,33 @@ class ScoreBounds:
         return int(self.value.shape[0])
 
     def below(self, threshold: float) -> NDArray[np.bool_]:
-        """Which scores provably stay below the threshold."""
+        """Which scores provably stay below the threshold.
+
+        Parameters
+        ----------
+        threshold
+            A value of the score.
+
+        Returns
+        -------
+        boolean array of shape (n,)
+            True where it is certain.
+        """
         return np.asarray(self.upper < threshold)
 
     def above(self, threshold: float) -> NDArray[np.bool_]:
-        """Which scores provably stay above the threshold."""
+        """Which scores provably stay above the threshold.
+
+        Parameters
+        ----------
+        threshold
+            A value of the score.
+
+        Returns
+        -------
+        boolean array of shape (n,)
+            True where it is certain.
+        """
         return np.asarray(self.lower > threshold)
 
     def __str__(self) -> str:

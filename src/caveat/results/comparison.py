@@ -55,6 +55,13 @@ class Comparison:
         What is compared: methods or models.
     values
         Method -> its number, where one set of samples gives each method one; None over blocks.
+
+    Examples
+    --------
+    >>> from caveat.stats import compare
+    >>> result = compare([[1, 2, 9], [2, 1, 8], [1, 2, 7], [2, 3, 9], [1, 2, 9], [2, 1, 7]], methods=["a", "b", "c"])
+    >>> result.cliques, result.tied("a", "b")
+    ((('a', 'b'), ('c',)), True)
     """
 
     average_ranks: Mapping[str, float]
@@ -82,16 +89,49 @@ class Comparison:
         return tuple(self.average_ranks)
 
     def tied(self, first: str, second: str) -> bool:
-        """Whether two methods share a clique, so that they cannot be told apart."""
+        """Whether two methods share a clique, so that they cannot be told apart.
+
+        Parameters
+        ----------
+        first, second
+            Names of the methods.
+
+        Returns
+        -------
+        bool
+            True where the test finds no difference.
+        """
         return any(first in clique and second in clique for clique in self.cliques)
 
     def rank(self, method: str) -> int:
-        """1 + the number of methods that are significantly better."""
+        """1 + the number of methods that are significantly better.
+
+        Parameters
+        ----------
+        method
+            Name of the method.
+
+        Returns
+        -------
+        int
+            From 1, the best.
+        """
         own = self.average_ranks[method]
         return 1 + sum(rank < own and not self.tied(method, other) for other, rank in self.average_ranks.items())
 
     def layer_rank(self, group: tuple[str, ...]) -> float:
-        """Average rank of a clique or layer."""
+        """Average rank of a clique or layer.
+
+        Parameters
+        ----------
+        group
+            Names of its methods.
+
+        Returns
+        -------
+        float
+            The mean of their average ranks.
+        """
         return float(np.mean([self.average_ranks[name] for name in group]))
 
     def lines(self) -> list[tuple[int, str, str]]:

@@ -46,7 +46,18 @@ class Estimate:
     caveat: str = ""
 
     def overlaps(self, other: Estimate) -> bool:
-        """Whether the two intervals share a point, so that the estimates cannot be told apart by them."""
+        """Whether the two intervals share a point, so that the estimates cannot be told apart by them.
+
+        Parameters
+        ----------
+        other
+            Another estimate.
+
+        Returns
+        -------
+        bool
+            True where they overlap.
+        """
         return self.lower <= other.upper and other.lower <= self.upper
 
     def __str__(self) -> str:
@@ -62,6 +73,18 @@ class Estimate:
 
 def proportion_interval(hits: int, n: int, *, delta: float = 0.05) -> Estimate:
     """Share ``hits / n`` with its exact (Clopper-Pearson) interval of level at least 1 - delta.
+
+    Parameters
+    ----------
+    hits, n
+        Number of hits among n trials.
+    delta
+        Allowed failure of the interval.
+
+    Returns
+    -------
+    Estimate
+        ``value`` is the share, ``lower`` and ``upper`` its interval.
 
     Examples
     --------

@@ -60,13 +60,35 @@ class Intervals:
         return np.maximum(self.upper - self.lower, 0)
 
     def covers(self, y: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each target is in its interval."""
+        """Whether each target is in its interval.
+
+        Parameters
+        ----------
+        y
+            True targets, shape (n,).
+
+        Returns
+        -------
+        boolean array of shape (n,)
+            True where covered.
+        """
         true = as_vector(y, "y")
         same_length(intervals=self, y=true)
         return np.asarray((self.lower <= true) & (true <= self.upper))
 
     def coverage(self, y: ArrayLike) -> float:
-        """Share of samples whose target is in the interval."""
+        """Share of samples whose target is in the interval.
+
+        Parameters
+        ----------
+        y
+            True targets, shape (n,).
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
         return float(self.covers(y).mean())
 
     def __str__(self) -> str:

@@ -40,6 +40,14 @@ class ModelComparison:
         Rows that both models answered.
     left_out
         Question -> why it could not be asked.
+
+    Examples
+    --------
+    >>> from caveat.stats import compare_models
+    >>> score, right = list(range(20)), [True] * 15 + [False] * 5
+    >>> result = compare_models((score, right), (score[::-1], right), questions=["augrc"], names=("new", "old"))
+    >>> result.verdict
+    'new is better in augrc.'
     """
 
     names: tuple[str, str]
@@ -58,7 +66,18 @@ class ModelComparison:
         return self.tests[self.questions.index(check_known(question, self.questions, "question"))]
 
     def better(self, question: str) -> str:
-        """The name of the model that is significantly better, or "tied"."""
+        """The name of the model that is significantly better, or "tied".
+
+        Parameters
+        ----------
+        question
+            Name of the question, such as ``"accuracy"``.
+
+        Returns
+        -------
+        str
+            One of ``names``, or ``"tied"``.
+        """
         check_known(question, self.questions, "question")
         place = self.questions.index(question)
         if self.adjusted[place] >= self.alpha:

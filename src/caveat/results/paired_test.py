@@ -28,6 +28,17 @@ def p_text(value: float, *, cell: bool = False) -> str:
 class PairedTest:
     """Two scores on the same samples: the difference of a metric, first minus second, and whether it is real.
 
+    Parameters
+    ----------
+    metric
+        Name of the metric.
+    first, second
+        Its value for each score.
+    difference
+        First minus second, with its interval.
+    p_value
+        Two-sided p-value of "both have the same value".
+
     Examples
     --------
     >>> print(PairedTest("auroc", 0.91, 0.88, Estimate(0.03, 0.01, 0.05, level=0.95, n=1000, method="DeLong"), 0.003))

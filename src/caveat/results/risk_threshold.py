@@ -27,11 +27,19 @@ class RiskThreshold:
         Share of calibration rows that are accepted, with its interval.
     promise
         What holds among the accepted.
+    abstention
+        What holds of the share that is not accepted; None where no such promise was asked for.
     loss
         Of ``control_risk``: average loss of the calibration rows at the chosen lambda, or at the largest one where none
         can be promised; coverage is then the share of rows with a loss of at most the promised one. Else None.
-    abstention
-        What holds of the share that is not accepted; None where no such promise was asked for.
+
+    Examples
+    --------
+    >>> from caveat.conformal import threshold_for_risk
+    >>> doubt = [i / 1000 for i in range(1000)]
+    >>> result = threshold_for_risk(score=doubt, correct=[d < 0.8 for d in doubt], risk=0.1, delta=0.05)
+    >>> round(result.threshold, 3), round(result.coverage.value, 3)
+    (0.871, 0.871)
     """
 
     threshold: float

@@ -68,7 +68,18 @@ class PredictionSets:
         return np.asarray(np.count_nonzero(self.member, axis=1))
 
     def labels(self, i: int) -> NDArray[np.intp]:
-        """The labels in the set of sample i."""
+        """The labels in the set of sample i.
+
+        Parameters
+        ----------
+        i
+            Number of the sample.
+
+        Returns
+        -------
+        integer array
+            The labels.
+        """
         if isinstance(self.member, csr_array):
             i = range(self.n)[i]
             return np.asarray(self.member.indices[self.member.indptr[i] : self.member.indptr[i + 1]], dtype=np.intp)
@@ -83,7 +94,18 @@ class PredictionSets:
         return np.asarray(self.member.toarray() if isinstance(self.member, csr_array) else self.member)
 
     def covers(self, labels: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each true label is in its set."""
+        """Whether each true label is in its set.
+
+        Parameters
+        ----------
+        labels
+            True labels, shape (n,).
+
+        Returns
+        -------
+        boolean array of shape (n,)
+            True where covered.
+        """
         true = self._checked(labels)
         if not isinstance(self.member, csr_array):
             return np.asarray(self.member[np.arange(self.n), true])
@@ -91,11 +113,33 @@ class PredictionSets:
         return np.bincount(np.repeat(np.arange(self.n), self.sizes)[held], minlength=self.n) > 0
 
     def coverage(self, labels: ArrayLike) -> float:
-        """Share of samples whose true label is in the set."""
+        """Share of samples whose true label is in the set.
+
+        Parameters
+        ----------
+        labels
+            True labels, shape (n,).
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
         return float(self.covers(labels).mean())
 
     def class_coverage(self, labels: ArrayLike) -> NDArray[np.float64]:
-        """Coverage among the samples of each class, shape (C,); NaN for a class without samples."""
+        """Coverage among the samples of each class.
+
+        Parameters
+        ----------
+        labels
+            True labels, shape (n,).
+
+        Returns
+        -------
+        array of shape (C,)
+            NaN for a class without samples.
+        """
         true, held = self._checked(labels), self.covers(labels)
         counts = np.bincount(true, minlength=self.n_classes)
         hits = np.bincount(true, weights=held, minlength=self.n_classes)

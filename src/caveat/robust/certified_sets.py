@@ -66,6 +66,11 @@ def certified_sets(
     delta
         None: coverage on average over calibration sets. A number: with probability 1 - delta (PAC).
 
+    Returns
+    -------
+    PredictionSets
+        ``member`` (n, C) says which labels are in each set.
+
     Examples
     --------
     >>> calibration = [0.1, 0.2, 0.3, 0.4]

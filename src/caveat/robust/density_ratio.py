@@ -98,7 +98,18 @@ class DensityRatio:
         return bool((widest < self.outside.variances.reshape(self.outside.k, -1).max(axis=0)).all())
 
     def log_ratio(self, x: ArrayLike) -> Vector:
-        """log b(x), shape (n,)."""
+        """log b(x), shape (n,).
+
+        Parameters
+        ----------
+        x
+            Rows, shape (n, d).
+
+        Returns
+        -------
+        array of shape (n,)
+            Large where an inlier is more likely.
+        """
         u = self._coordinates(as_matrix(x, "x", width=self._width))
         return np.asarray(self.inside.log_density(u) - self.outside.log_density(u) - np.log(self.out_weight))
 
@@ -125,6 +136,11 @@ class DensityRatio:
             ``"pairs"`` (tightest), ``"box"`` or ``"ball"``; the last is for spherical mixtures.
         side
             ``"upper"`` saves the time of the lower bounds, which are then -inf: outliers need none.
+
+        Returns
+        -------
+        ScoreBounds
+            ``value``, ``lower`` and ``upper``, each of shape (n,).
         """
         check_known(method, ("ball", "box", "pairs"), "method")
         check_known(side, ("both", "upper"), "side")
@@ -188,6 +204,24 @@ def fit_density_ratio(
 ) -> DensityRatio:
     """Both mixtures by expectation-maximization, in the coordinates of the inputs.
 
+    Parameters
+    ----------
+    inlier, outlier
+        Data, shapes (n, d) and (m, d).
+    rng
+        Seed, or a generator, of the start of both mixtures.
+    components, covariance
+        As in ``fit_mixture``.
+    out_weight
+        Weight of the outlier density in the ratio.
+    iterations
+        As in ``fit_mixture``.
+
+    Returns
+    -------
+    DensityRatio
+        ``log_ratio`` gives the values of rows, ``bounds`` their bounds within a radius.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -209,6 +243,22 @@ def gated_log_confidence(log_ratio: ArrayLike, n_classes: int, log_confidence: A
     log(1/K + b/(1+b) (conf - 1/K)). Upper bounds in, upper bound out; lower in, lower out. Without the classifier's own
     log-confidence (None), the upper bound that every classifier keeps.
 
+    Parameters
+    ----------
+    log_ratio
+        log b, shape (n,): log density ratio of inliers to outliers, or a bound of it.
+    n_classes
+        K, the number of classes.
+    log_confidence
+        Log-confidence of the classifier, shape (n,), or a bound of it.
+
+    Returns
+    -------
+    array of shape (n,)
+        Log-confidence between -log K and 0.
+
+    Examples
+    --------
     >>> np.exp(gated_log_confidence([-50.0, 0.0, 50.0], 10)).round(4)
     array([0.1 , 0.55, 1.  ])
     """
@@ -232,6 +282,22 @@ def metric_radius(epsilon: float, *, d: int, transform: ArrayLike | None = None)
 
     With A the identity, epsilon sqrt(d).
 
+    Parameters
+    ----------
+    epsilon
+        Half-width of the box.
+    d
+        Number of input entries.
+    transform
+        A, shape (k, d); None: the identity.
+
+    Returns
+    -------
+    float
+        The radius.
+
+    Examples
+    --------
     >>> metric_radius(0.5, d=4), metric_radius(1.0, d=2, transform=[[3.0, 0.0], [2.0, -2.0]])
     (1.0, 5.0)
     """
@@ -241,11 +307,25 @@ def metric_radius(epsilon: float, *, d: int, transform: ArrayLike | None = None)
 
 
 def eigenvalue_radius(epsilon: float, covariance: ArrayLike) -> float:
-    r"""The same from the smallest eigenvalue of C alone, for A = C^{-1/2}; never smaller than ``metric_radius``.
+    r"""Radius of a ball as ``metric_radius``, from the smallest eigenvalue of C alone, for A = C^{-1/2}; never smaller.
 
     $$ R = \epsilon \sqrt{d / \lambda_{min}(C)} $$
 
-    >>> eigenvalue_radius(1.0, [[1.0, 0.0], [0.0, 0.25]]).__round__(3)
+    Parameters
+    ----------
+    epsilon
+        Half-width of the box.
+    covariance
+        C, shape (d, d), symmetric and positive definite.
+
+    Returns
+    -------
+    float
+        The radius.
+
+    Examples
+    --------
+    >>> round(eigenvalue_radius(1.0, [[1.0, 0.0], [0.0, 0.25]]), 3)
     2.828
     """
     matrix = as_matrix(covariance, "covariance").astype(np.float64)

@@ -47,6 +47,11 @@ def guaranteed_auroc(*, inlier: ArrayLike, outlier_upper: ArrayLike, conservativ
     conservative
         False: ties count one half. True: a tie is a failure, which matters where bounds saturate at confidence 1.
 
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
     Examples
     --------
     >>> guaranteed_auroc(inlier=[0.9, 0.8, 0.7], outlier_upper=[0.3, 0.75])
@@ -70,6 +75,11 @@ def adversarial_auroc(*, inlier: ArrayLike, outlier_attacked: ArrayLike, conserv
     conservative
         Whether a tie is a failure rather than one half.
 
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
     Examples
     --------
     >>> round(adversarial_auroc(inlier=[0.9, 0.8, 0.7], outlier_attacked=[0.2, 0.7]), 4)
@@ -90,6 +100,11 @@ def two_sided_auroc(*, inlier_lower: ArrayLike, outlier_upper: ArrayLike, conser
     conservative
         Whether a tie is a failure rather than one half.
 
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
     Examples
     --------
     >>> two_sided_auroc(inlier_lower=[0.6, 0.2], outlier_upper=[0.3, 0.75])
@@ -107,6 +122,11 @@ def guaranteed_fpr_at_tpr(*, inlier: ArrayLike, outlier_upper: ArrayLike, tpr: f
         As in ``guaranteed_auroc``.
     tpr
         Share of inliers that must be kept; 0.95 is the habit.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -128,6 +148,11 @@ def guaranteed_aupr(
         As in ``guaranteed_auroc``.
     positive
         Which class precision speaks of.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -166,6 +191,11 @@ def conformal_guaranteed_auroc(
         ``"sample"``: for these outliers. ``"population"``: for all outliers of their kind; half of delta is spent on
         them.
 
+    Returns
+    -------
+    Estimate
+        ``value`` is the guaranteed AUROC of these samples, ``lower`` its bound against all inliers.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -185,6 +215,25 @@ class Sandwich:
 
     ``gap`` is what neither attack nor certificate settles: the worst case lies between ``guaranteed`` and
     ``adversarial``.
+
+    Parameters
+    ----------
+    clean, adversarial, guaranteed
+        AUROC without an attack, after the attack, and what no attack can undercut.
+    conservative_clean, conservative_adversarial, conservative_guaranteed
+        The same with ties as failures.
+    guaranteed_fpr95
+        Share of outliers that an attacker may get accepted where 95 % of the inliers are kept.
+    n_inlier, n_outlier
+        Number of samples.
+    zero_gradient_share
+        Share of the attacked outliers whose gradient was zero, or None: a large share means a weak attack.
+
+    Examples
+    --------
+    >>> bounds = {"outlier": [0.1, 0.2], "outlier_attacked": [0.3, 0.85], "outlier_upper": [0.4, 0.95]}
+    >>> print(sandwich(inlier=[0.9, 0.8], **bounds))
+    GAUC <= AAUC <= AUC: 50.0 <= 75.0 <= 100.0 (2 inliers, 2 outliers)
     """
 
     clean: float
@@ -235,6 +284,11 @@ def sandwich(
         Of the attack, shown with its number.
     tolerance
         How far a value may lie on the wrong side of another and still be rounding.
+
+    Returns
+    -------
+    Sandwich
+        The three areas ``clean``, ``adversarial`` and ``guaranteed``, and their conservative forms.
 
     Examples
     --------

@@ -96,7 +96,18 @@ class Mixture:
         return 1 / (2 * (self.variances[:, None] if self.spherical else self.variances))
 
     def log_components(self, x: ArrayLike) -> Matrix:
-        """log alpha_k N(x; mu_k, v_k), shape (n, k)."""
+        """log alpha_k N(x; mu_k, v_k), shape (n, k).
+
+        Parameters
+        ----------
+        x
+            Rows, shape (n, d).
+
+        Returns
+        -------
+        array of shape (n, k)
+            One column per component.
+        """
         rows = as_matrix(x, "x", width=self.d).astype(np.float64)
         far = np.empty((rows.shape[0], self.k))
         for k, (mean, precision) in enumerate(zip(self.means, self.precisions(), strict=True)):
@@ -106,7 +117,18 @@ class Mixture:
         return np.asarray(self.log_scales() - far)
 
     def log_density(self, x: ArrayLike) -> Vector:
-        """log p(x), shape (n,). The larger, the less strange."""
+        """log p(x), shape (n,). The larger, the less strange.
+
+        Parameters
+        ----------
+        x
+            Rows, shape (n, d).
+
+        Returns
+        -------
+        array of shape (n,)
+            The log density.
+        """
         return check_result(logsumexp(self.log_components(x), axis=1), "the log-density")
 
 
@@ -136,6 +158,11 @@ def fit_mixture(
         Steps at most; more hardly move the means.
     floor
         Added to each variance: a pixel that never changes must not have none.
+
+    Returns
+    -------
+    Mixture
+        ``weights``, ``means`` and ``variances``; ``log_density`` gives the values of rows.
 
     Examples
     --------

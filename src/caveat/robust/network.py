@@ -61,6 +61,11 @@ _AXES = {"dense": 2, "conv": 4, "affine": 1}  # of the first array
 class Network:
     """A chain of layers that ends in a dense one.
 
+    Parameters
+    ----------
+    layers
+        The layers in order, as ``of`` and ``load`` make them.
+
     Examples
     --------
     >>> net = Network.of({"0.dense.weight": [[2.0], [0.0]], "0.dense.bias": [0.0, 0.0]})
@@ -75,7 +80,13 @@ class Network:
 
     @classmethod
     def of(cls, arrays: Mapping[str, ArrayLike]) -> Self:
-        """A network from named arrays, as ``nn.export_network`` gives them."""
+        """A network from named arrays, as ``nn.export_network`` gives them.
+
+        Parameters
+        ----------
+        arrays
+            Name such as ``"0.dense.weight"`` -> array.
+        """
         parts: dict[int, tuple[str, dict[str, Array]]] = {}
         for key, value in as_kind(arrays, Mapping, "arrays").items():
             number, kind, field = [*key.split("."), "", ""][:3]
@@ -94,7 +105,13 @@ class Network:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """A network from an ``.npz`` or ``.safetensors`` file."""
+        """A network from an ``.npz`` or ``.safetensors`` file.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
         if Path(path).suffix != ".safetensors":
             return cls.of(read_npz(Path(path)))
         try:
@@ -112,7 +129,18 @@ class Network:
         return int(self._head.weight.shape[0])
 
     def logits(self, x: ArrayLike) -> Array:
-        """Logits (n, K) of inputs (n, ...)."""
+        """Logits (n, K) of inputs (n, ...).
+
+        Parameters
+        ----------
+        x
+            Inputs, shape (n, ...).
+
+        Returns
+        -------
+        array of shape (n, K)
+            The logits.
+        """
         rows = _inputs(x, None)
         logits = []
         with _named_shapes(rows):
@@ -124,7 +152,22 @@ class Network:
         return np.concatenate(logits)
 
     def difference_bounds(self, x: ArrayLike, epsilon: float, *, clip: Clip = (0.0, 1.0)) -> Array:
-        """Upper bounds (n, K, K) of f_k - f_l over all inputs within epsilon, with the last layer elided."""
+        """Upper bounds (n, K, K) of f_k - f_l over all inputs within epsilon, with the last layer elided.
+
+        Parameters
+        ----------
+        x
+            Inputs, shape (n, ...), inside ``clip``.
+        epsilon
+            Radius in every entry.
+        clip
+            Range of valid inputs; None: all numbers.
+
+        Returns
+        -------
+        array of shape (n, K, K)
+            The upper bounds.
+        """
         radius, rows = as_number(epsilon, "epsilon", least=0), _inputs(x, clip)
         with _named_shapes(rows):
             parts = [list(self._differences(rows[block], radius, clip)) for block in self._blocks(rows)]
@@ -141,6 +184,11 @@ class Network:
             The radius.
         clip
             Range of inputs, or None.
+
+        Returns
+        -------
+        ScoreBounds
+            ``value``, ``lower`` and ``upper``, each of shape (n,).
         """
         reach, rows = as_number(epsilon, "epsilon", least=0), _inputs(x, clip)
         bounds = np.full((2, rows.shape[0]), -np.inf)

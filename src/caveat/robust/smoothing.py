@@ -93,11 +93,18 @@ def smoothed_mean_bounds(
 
     Parameters
     ----------
-    samples, sigma, radius, delta, together
+    samples, sigma, radius, delta
         As in ``smoothed_quantile_bounds``; samples lie between 0 and 1. If the score is itself a largest of K
         probabilities, bound each class with delta / K and take the largest bound.
     kind
         ``"votes"``: samples are 0 or 1, and Clopper-Pearson bounds their mean. ``"soft"``: Hoeffding's inequality.
+    together
+        As in ``smoothed_quantile_bounds``.
+
+    Returns
+    -------
+    ScoreBounds
+        ``value`` is the mean of the samples, ``lower`` and ``upper`` are its bounds, each of shape (n,).
 
     Examples
     --------

@@ -47,6 +47,15 @@ class DetectionBounds:
         Share of the outliers that are caught.
     n_inlier, n_outlier, n_reference
         Rows that were counted, and reference scores.
+
+    Examples
+    --------
+    >>> reference = np.arange(9.0)
+    >>> inlier = RankHistogram.of(calibration=reference, test=[0.5, 1.5, 2.5, 3.5])
+    >>> outlier = RankHistogram.of(calibration=reference, test=[3.4, 8.5])
+    >>> bounds = detection_bounds(inlier=inlier, outlier=outlier)
+    >>> bounds.tpr, bounds.n_inlier, bounds.n_outlier, bounds.n_reference
+    (0.95, 4, 2, 9)
     """
 
     auroc_lower: float
@@ -71,6 +80,11 @@ def detection_bounds(*, inlier: RankHistogram, outlier: RankHistogram, tpr: floa
         Histograms against the same reference scores.
     tpr
         Share of the outliers that must be caught.
+
+    Returns
+    -------
+    DetectionBounds
+        ``auroc_lower``, ``auroc_upper``, ``fpr_lower`` and ``fpr_upper``.
 
     Examples
     --------
@@ -122,6 +136,11 @@ def detection(
         Scores that cut the line into ranks, best of inliers: n of them give bounds about 1 / n apart.
     tpr, client, rows_per_task, progress
         As in ``detection_bounds`` and ``fit``.
+
+    Returns
+    -------
+    dict
+        Name of the outlier set -> DetectionBounds.
 
     Examples
     --------

@@ -101,6 +101,11 @@ def evaluate(
     client, rows_per_task, progress
         As in ``scale.fit``.
 
+    Returns
+    -------
+    Evaluation
+        As ``caveat.evaluate`` returns it: ``decision``, ``ranking``, ``to_frame()``.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

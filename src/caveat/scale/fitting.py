@@ -172,6 +172,18 @@ def fit_scores(scores: Sequence[Score], job: Job) -> None:
 def walks(score: Score) -> str:
     """How a score is fitted on a source, as a phrase for tables.
 
+    Parameters
+    ----------
+    score
+        A score of the catalogue.
+
+    Returns
+    -------
+    str
+        ``"none"``, ``"one walk"``, ``"two walks"``, or why all rows are needed at once.
+
+    Examples
+    --------
     >>> walks(make("msp")), walks(make("react")), walks(make("vim")), walks(make("knn"))
     ('none', 'one walk', 'two walks', 'all rows: keeps the training rows as its bank')
     """

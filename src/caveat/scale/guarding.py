@@ -44,6 +44,16 @@ class Predicted:
         Number of rows, and how many got each verdict.
     n_classes
         Number of classes, to unpack ``sets``; None without sets.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> rows = Outputs(logits=np.random.default_rng(0).normal(size=(300, 3)))
+    >>> guard = Guard("energy", sets=None).calibrate(rows[:200])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     predicted = predict(guard, rows[200:], out=f"{folder}/verdicts")
+    ...     predicted.column("score").shape, sum(predicted.counts.values())
+    ((100,), 100)
     """
 
     folder: str
@@ -52,13 +62,34 @@ class Predicted:
     n_classes: int | None
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column, memory-mapped: ``kind`` (index into accept, abstain, outlier), ``score``, ``p_value``,
-        ``conditional_p_value``, ``prediction``, ``set_size`` or ``sets`` (bits of each row's classes, packed).
+        """A column of the verdicts, memory-mapped.
+
+        Parameters
+        ----------
+        name
+            ``kind`` (index into accept, abstain, outlier), ``score``, ``p_value``, ``conditional_p_value``,
+            ``prediction``, ``set_size`` or ``sets`` (bits of each row's classes, packed).
+
+        Returns
+        -------
+        array of shape (n,)
+            The column; ``sets`` has one byte for every eight classes of a row.
         """
         return read_column(Path(self.folder) / f"{name}.npy")
 
     def members(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """The prediction sets of some rows, shape (stop - start, C)."""
+        """The prediction sets of some rows, shape (stop - start, C).
+
+        Parameters
+        ----------
+        start, stop
+            First row, and the row after the last.
+
+        Returns
+        -------
+        boolean array of shape (stop - start, C)
+            Which classes are in each set.
+        """
         packed = self.column("sets")[start:stop]
         return np.unpackbits(packed, axis=1, count=self.n_classes).astype(np.bool_)
 
@@ -79,13 +110,30 @@ def predict(
     ----------
     guard
         A calibrated guard.
-    source, client, rows_per_task, progress
+    source
         As in ``fit``.
     out
         Folder to write, new or empty, on a file system that all workers see; it appears when it is complete.
     fdr
         None: rows at or above the threshold are outliers. A number: the outliers of the whole source are selected at
         this false discovery rate, which takes one more walk.
+    client, rows_per_task, progress
+        As in ``fit``.
+
+    Returns
+    -------
+    Predicted
+        ``counts`` of the verdicts; ``column(name)`` maps a column into memory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> rows = Outputs(logits=np.random.default_rng(0).normal(size=(300, 3)))
+    >>> guard = Guard("energy", sets=None).calibrate(rows[:200])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     predicted = predict(guard, rows[200:], out=f"{folder}/verdicts")
+    >>> predicted.n, sorted(predicted.counts)
+    (100, ['abstain', 'accept', 'outlier'])
     """
     as_kind(guard, Guard, "guard", what="a calibrated Guard")
     target = Path(out).resolve()

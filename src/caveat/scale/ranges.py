@@ -75,7 +75,25 @@ class Tree(Generic[T]):
 
 
 def merge_in_tree(values: list[T], merge: Callable[[T, T], T]) -> T:
-    """The root of a tree over values that are all there: what a backend of one's own can call with its futures."""
+    """The root of a tree over values that are all there: what a backend of one's own can call with its futures.
+
+    Parameters
+    ----------
+    values
+        At least one value, in the order of the ranges.
+    merge
+        Merges two neighbors into one.
+
+    Returns
+    -------
+    object
+        The merged value.
+
+    Examples
+    --------
+    >>> merge_in_tree(list("abcde"), lambda one, other: f"({one}{other})")
+    '(((ab)(cd))e)'
+    """
     tree = Tree(merge)
     for value in values:
         tree.add(value)

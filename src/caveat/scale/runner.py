@@ -28,18 +28,64 @@ _AHEAD = 8  # ranges under way per worker thread: the next one is there when one
 
 @runtime_checkable
 class Runner(Protocol):
-    """Computes ranges and merges what they give."""
+    """Computes ranges and merges what they give.
+
+    Examples
+    --------
+    >>> from caveat import Outputs
+    >>> from caveat.scale import merge_in_tree, score
+    >>> from caveat.scores import MaxLogit
+    >>> class OneByOne:
+    ...     def reduce(self, work, ranges, merge, tell):
+    ...         return merge_in_tree([compute(work, start, stop) for start, stop in ranges], merge)
+    >>> score(MaxLogit(), Outputs(logits=[[9.0, 0.0], [1.0, 1.0]]), client=OneByOne(), rows_per_task=1)
+    array([-9., -1.])
+    """
 
     def reduce(self, work: Work[T], ranges: Sequence[Range], merge: Callable[[T, T], T], tell: Tell) -> T:
         """``work(start, stop)`` of every range, merged in the fixed binary tree over the ranges in their order.
 
         ``work`` and ``merge`` can be pickled. Call ``compute(work, start, stop)`` where the work is done: it holds the
         process at one thread, on which the last bits of a result can depend.
+
+        Parameters
+        ----------
+        work
+            Computes the range from a first row up to another.
+        ranges
+            (start, stop) of each range.
+        merge
+            Merges the results of two neighbors.
+        tell
+            Called with the number of ranges done, and of all ranges.
+
+        Returns
+        -------
+        object
+            The merged result.
         """
 
 
 def compute(work: Work[T], start: int, stop: int) -> T:
-    """One range, on one thread."""
+    """One range, on one thread.
+
+    Parameters
+    ----------
+    work
+        Function of the first row and the row after the last, such as a runner receives.
+    start, stop
+        The range.
+
+    Returns
+    -------
+    object
+        What ``work(start, stop)`` returns.
+
+    Examples
+    --------
+    >>> compute(lambda start, stop: sum(range(start, stop)), 0, 5)
+    10
+    """
     with single_thread():
         return work(start, stop)
 

@@ -124,11 +124,13 @@ def score(
     ----------
     score
         A fitted score.
-    source, client, rows_per_task, progress
+    source
         As in ``fit``.
     out
         A ``.npy`` file, into which workers write their own rows, on a file system that all of them see; it appears
         when it is complete. None: the values come back through the tree, for up to some ten million rows.
+    client, rows_per_task, progress
+        As in ``fit``.
 
     Returns
     -------
@@ -150,7 +152,22 @@ def score(
 @final
 @dataclass(frozen=True, eq=False)
 class PValues:
-    """P-values of a source (n,), in memory or memory-mapped, and the histogram of their ranks."""
+    """P-values of a source, and the histogram of their ranks.
+
+    Parameters
+    ----------
+    values
+        Shape (n,), in memory or memory-mapped.
+    histogram
+        How many rows have each rank; what ``select_outliers`` decides by.
+
+    Examples
+    --------
+    >>> from caveat.scores import Confidence
+    >>> result = p_values(Confidence(), Outputs(confidence=[0.5, -9.0]), calibration=np.arange(9.0))
+    >>> result.values, result.histogram.m
+    (array([1. , 0.1]), 2)
+    """
 
     values: Floats
     histogram: RankHistogram
@@ -170,10 +187,17 @@ def p_values(
 
     Parameters
     ----------
-    score, source, out, client, rows_per_task, progress
+    score, source
         As in ``score``.
     calibration
         Calibration scores (n,), sent to every worker. A million of them say all there is.
+    out, client, rows_per_task, progress
+        As in ``score``.
+
+    Returns
+    -------
+    PValues
+        ``values`` (n,) and the ``histogram`` of their ranks.
 
     Examples
     --------
@@ -204,12 +228,19 @@ def select_outliers(
 
     Parameters
     ----------
-    score, source, calibration, client, rows_per_task, progress
+    score, source, calibration
         As in ``p_values``.
     q, method
         Allowed false discovery rate, and ``"bh"`` or ``"storey"``.
     out
         A ``.npy`` file of booleans; None: in memory.
+    client, rows_per_task, progress
+        As in ``p_values``.
+
+    Returns
+    -------
+    boolean array of shape (n,)
+        Which rows are selected; in memory, or the memory-mapped file.
 
     Examples
     --------

@@ -29,7 +29,14 @@ _PATCH = 64  # neighboring rows that a sample reads together
 
 @runtime_checkable
 class Source(Protocol):
-    """Rows that can be read by range, in any process that gets a pickled copy."""
+    """Rows that can be read by range, in any process that gets a pickled copy.
+
+    Examples
+    --------
+    >>> rows = open_source(Outputs(logits=[[2.0, 0.0], [0.0, 1.0]]))
+    >>> isinstance(rows, Source), rows.n
+    (True, 2)
+    """
 
     @property
     def n(self) -> int:
@@ -40,7 +47,22 @@ class Source(Protocol):
         """Keys of the stored arrays, as in the files of ``Outputs``."""
 
     def read(self, start: int, stop: int, fields: Iterable[str] | None = None, *, check: bool = True) -> Outputs:
-        """Rows from ``start`` up to ``stop`` with what the named fields (default all) are read or made from."""
+        """Rows from ``start`` up to ``stop`` with what the named fields (default all) are read or made from.
+
+        Parameters
+        ----------
+        start, stop
+            First row, and the row after the last.
+        fields
+            Fields of ``Outputs``.
+        check
+            Whether to check the values: NaN, labels, sums of probabilities.
+
+        Returns
+        -------
+        Outputs
+            The rows.
+        """
 
 
 def open_source(source: Source | Outputs | str | os.PathLike[str], *, head: Head | None = None) -> Source:
@@ -53,6 +75,11 @@ def open_source(source: Source | Outputs | str | os.PathLike[str], *, head: Head
     head
         Last linear layer, for Parquet, whose tables have no place for it. A folder of Parquet files may hold it as
         ``head_weight.npy`` and ``head_bias.npy``.
+
+    Returns
+    -------
+    Source
+        Rows that can be read by range.
 
     Examples
     --------
@@ -154,6 +181,11 @@ def sample(
         Draws the patches.
     fields
         Which fields to read; default all.
+
+    Returns
+    -------
+    Outputs
+        The sampled rows, in memory.
 
     Examples
     --------

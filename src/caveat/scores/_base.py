@@ -26,6 +26,15 @@ class Score(ABC):
     A subclass declares what it reads, learns from and comes from as class variables, turns the training statistics
     into attributes that end in ``_`` in ``_fit``, and gives its formula for one block of rows in ``_score``. Statistics
     that depend on parameters come from ``statistics``, those that need others first from ``_further``.
+
+    Examples
+    --------
+    >>> class SmallNorm(Score):
+    ...     name, needs = "small_norm", ("features",)
+    ...     def _score(self, block):
+    ...         return -np.linalg.norm(block.features, axis=1)
+    >>> SmallNorm().score(Outputs(features=[[3.0, 4.0], [0.0, 1.0]]))
+    array([-5., -1.])
     """
 
     name: ClassVar[str]
@@ -40,19 +49,46 @@ class Score(ABC):
         check_params(self)
 
     def fit(self, train: Outputs) -> Self:
-        """Learn from training outputs, in at most two walks over their row blocks."""
+        """Learn from training outputs, in at most two walks over their row blocks.
+
+        Parameters
+        ----------
+        train
+            Outputs of the model on its training data, with the fields that ``fits_on`` names.
+        """
         self.can_fit(train)
         gathered = gather(train, self.statistics())
         return self.complete(train, gathered | gather(train, self.prepare(train, gathered)))
 
     def prepare(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
-        """Statistics to gather in a second walk, which many scores can share."""
+        """Statistics to gather in a second walk, which many scores can share.
+
+        Parameters
+        ----------
+        train
+            Training outputs.
+        gathered
+            Statistics of the first walk.
+
+        Returns
+        -------
+        tuple of Statistic
+            Empty where one walk is enough.
+        """
         self.n_classes_ = train.n_classes
         self.n_features_ = None if train.features is None else int(train.features.shape[1])
         return self._further(train, gathered)
 
     def complete(self, train: Outputs, gathered: Gathered) -> Self:
-        """Learn from the statistics of both walks."""
+        """Learn from the statistics of both walks.
+
+        Parameters
+        ----------
+        train
+            Training outputs.
+        gathered
+            Statistics of both walks.
+        """
         self._fit(train, gathered)
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
@@ -70,12 +106,34 @@ class Score(ABC):
         return ""
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Score of each sample, shape (n,). The larger, the stranger."""
+        """Score of each sample, shape (n,). The larger, the stranger.
+
+        Parameters
+        ----------
+        outputs
+            Outputs of n samples, with the fields that ``needs`` names.
+
+        Returns
+        -------
+        array of shape (n,)
+            The scores.
+        """
         self._can_score(outputs)
         return self._by_blocks(self._score, outputs)
 
     def class_scores(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Score of each sample as a member of each class, shape (n, C), if the score has class scores."""
+        """Score of each sample as a member of each class, shape (n, C), if the score has class scores.
+
+        Parameters
+        ----------
+        outputs
+            Outputs of n samples, with the fields that ``needs`` names.
+
+        Returns
+        -------
+        array of shape (n, C)
+            The scores.
+        """
         if type(self)._class_scores is Score._class_scores:
             raise InputError(f"{type(self).__name__} has no class scores: it judges a sample as a whole. "
                              "Use msp or another score whose class_scores is listed in the catalogue.")  # fmt: skip
@@ -83,7 +141,13 @@ class Score(ABC):
         return self._by_blocks(self._class_scores, outputs)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the fitted score to a folder of JSON and ``.npy`` files; ``scores.load(folder)`` reads it back."""
+        """Write the fitted score to a folder of JSON and ``.npy`` files; ``scores.load(folder)`` reads it back.
+
+        Parameters
+        ----------
+        folder
+            Folder to write.
+        """
         from caveat.scores._persistence import save
 
         save(self, folder)
@@ -99,7 +163,20 @@ class Score(ABC):
         return ""
 
     def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
-        """Why this score cannot be computed from these outputs, as a phrase; empty if it can."""
+        """Why this score cannot be computed from these outputs, as a phrase; empty if it can.
+
+        Parameters
+        ----------
+        train
+            Training outputs, or None.
+        outputs
+            Outputs to score.
+
+        Returns
+        -------
+        str
+            A phrase such as ``"needs features"``, or empty.
+        """
         if self.fits_on and train is None:
             return "needs training outputs"
         if train is not None:
@@ -144,7 +221,13 @@ class Score(ABC):
         raise NotImplementedError  # never reached: class_scores asks first
 
     def can_fit(self, train: Outputs) -> None:
-        """Raise InputError naming the first field of ``train`` that is missing."""
+        """Raise InputError naming the first field of ``train`` that is missing.
+
+        Parameters
+        ----------
+        train
+            Training outputs.
+        """
         demand(train, *self.fits_on, who=type(self).__name__, name="train", verb="learns from")
 
     def _can_score(self, outputs: Outputs) -> None:

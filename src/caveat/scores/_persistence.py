@@ -57,6 +57,11 @@ def load(folder: str | os.PathLike[str], *, check: bool = True) -> Score:
     check
         Compare every array with its checksum, which reads it once. ``False`` opens a large bank without reading it.
 
+    Returns
+    -------
+    Score
+        The fitted score.
+
     Examples
     --------
     >>> import tempfile

@@ -97,8 +97,39 @@ MODEL_BOUND = {"odin": "caveat.nn.ODIN(model)", "rankfeat": "caveat.nn.RankFeat(
 @final
 @dataclass(frozen=True)
 class Entry:
-    """One line of the catalogue: what a score is, reads and costs, its parameters with their defaults, and the values
-    that ``tune`` tries where papers tune it."""
+    """One line of the catalogue: what a score is, what it reads and what it costs.
+
+    Parameters
+    ----------
+    name
+        Name for ``make``.
+    score
+        The class.
+    summary
+        First sentence of its docstring.
+    needs, fits_on
+        Fields of ``Outputs`` that ``score`` and ``fit`` read.
+    class_scores
+        Whether it has class scores (n, C) for prediction sets.
+    cost
+        Operations per sample, with C classes, D features and N training rows.
+    cost_class
+        The cost as a number from 0, cheapest, to 4.
+    paper
+        Authors and year.
+    also_known_as
+        Other names that ``make`` understands.
+    params
+        Parameter -> default value.
+    grid
+        Parameter -> values that ``tune`` tries, where papers tune it.
+
+    Examples
+    --------
+    >>> entry = next(entry for entry in catalogue() if entry.name == "knn")
+    >>> entry.needs, entry.cost, entry.paper
+    (('features',), 'ND', 'Sun et al. 2022')
+    """
 
     name: str
     score: type[Score]
@@ -116,6 +147,11 @@ class Entry:
 
 def catalogue() -> tuple[Entry, ...]:
     """Every score that ``make`` can build.
+
+    Returns
+    -------
+    tuple of Entry
+        One entry per score.
 
     Examples
     --------
@@ -143,6 +179,18 @@ def catalogue() -> tuple[Entry, ...]:
 
 def make(name: str, **params: Any) -> Score:
     """Build a score by its name in the catalogue, or by a name that papers and other libraries use.
+
+    Parameters
+    ----------
+    name
+        Name in ``catalogue()``, or one of its ``also_known_as``.
+    **params
+        Parameters of the score's class.
+
+    Returns
+    -------
+    Score
+        The score, not fitted.
 
     Examples
     --------

@@ -85,7 +85,17 @@ class Mahalanobis(Score):
         return (ClassMoments(self.normalize),)
 
     def fit_mapped(self, train: Outputs, gathered: Gathered, operator: NDArray[np.float64]) -> Self:
-        """Fit as if all rows, those to be scored too, were ``h @ operator`` plus any constant; no row is multiplied."""
+        """Fit as if all rows, those to be scored too, were ``h @ operator`` plus any constant; no row is multiplied.
+
+        Parameters
+        ----------
+        train
+            Training outputs.
+        gathered
+            Statistics of their rows.
+        operator
+            Shape (D, D).
+        """
         self.prepare(train, gathered)
         self._learn(train, gathered, operator)
         self.fitted_ = True

@@ -107,6 +107,11 @@ class MDSEnsemble(Score):
 
         This tunes the score on outliers: numbers measured on the same kind of outliers afterwards are not those of an
         unseen one.
+
+        Parameters
+        ----------
+        inlier, outlier
+            Outputs with the layers of the fit.
         """
         from sklearn.linear_model import LogisticRegression
 
@@ -117,7 +122,18 @@ class MDSEnsemble(Score):
         return self
 
     def layer_distances(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Squared Mahalanobis distance to the nearest class at each layer, shape (n, layers)."""
+        """Squared Mahalanobis distance to the nearest class at each layer, shape (n, layers).
+
+        Parameters
+        ----------
+        outputs
+            Outputs of n samples, with the layers of the fit.
+
+        Returns
+        -------
+        array of shape (n, layers)
+            The distances.
+        """
         starts = np.concatenate([[0], np.cumsum(self.channels_)])
         corners = np.concatenate([[0], np.cumsum(self.channels_**2)])
         columns = []

@@ -134,6 +134,11 @@ def fit_temperature(outputs: Outputs) -> float:
     outputs
         Logits (or probabilities) and labels of data the network was not trained on.
 
+    Returns
+    -------
+    float
+        The temperature, above 0.
+
     Examples
     --------
     >>> round(fit_temperature(Outputs(logits=[[4.0, 0.0], [4.0, 0.0], [4.0, 0.0]], labels=[0, 0, 1])), 3)
@@ -179,6 +184,11 @@ def with_temperature(outputs: Outputs, temperature: float) -> Outputs:
         Anything that holds logits, probabilities, Monte-Carlo logits or a head.
     temperature
         T, as ``fit_temperature`` gives it.
+
+    Returns
+    -------
+    Outputs
+        New outputs; arrays that do not change are shared.
 
     Examples
     --------

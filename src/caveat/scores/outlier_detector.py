@@ -42,7 +42,26 @@ _THEIR_ERRORS = (ValueError, IndexError, TypeError, ArithmeticError, RuntimeErro
 @final
 @dataclass(frozen=True)
 class DetectorEntry:
-    """One detector that goes by name. ``whole_batch``: a row's score depends on the other rows of the batch."""
+    """One detector that goes by name.
+
+    Parameters
+    ----------
+    name
+        Name for ``detector``.
+    module, class_name
+        Where the class is.
+    paper
+        Authors and year.
+    extras
+        Extras of Caveat that it needs.
+    whole_batch
+        Whether the score of a row depends on the other rows of the batch.
+
+    Examples
+    --------
+    >>> detectors()[0].name, detectors()[0].paper
+    ('iforest', 'Liu et al. 2008')
+    """
 
     name: str
     module: str
@@ -73,6 +92,11 @@ _DETECTORS = (
 def detectors() -> tuple[DetectorEntry, ...]:
     """Every detector that ``detector`` can build: the ADBench table, and SOS.
 
+    Returns
+    -------
+    tuple of DetectorEntry
+        One entry per detector.
+
     Examples
     --------
     >>> [entry.name for entry in detectors() if entry.whole_batch]
@@ -83,6 +107,18 @@ def detectors() -> tuple[DetectorEntry, ...]:
 
 def detector(name: str, **params: Any) -> OutlierDetector:
     """A detector of the ADBench table by name, with parameters of its own.
+
+    Parameters
+    ----------
+    name
+        Name in ``detectors()``, such as ``"iforest"``.
+    **params
+        Arguments of the detector's own class.
+
+    Returns
+    -------
+    OutlierDetector
+        A score, not fitted.
 
     Examples
     --------
@@ -159,7 +195,18 @@ class OutlierDetector(Score):
         return any(_is(type(self.estimator), entry) for entry in entries)
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Score of each sample, shape (n,). The larger, the stranger."""
+        """Score of each sample, shape (n,). The larger, the stranger.
+
+        Parameters
+        ----------
+        outputs
+            Outputs of n samples, with features.
+
+        Returns
+        -------
+        array of shape (n,)
+            The scores.
+        """
         if not self.whole_batch:
             return super().score(outputs)
         self._can_score(outputs)
@@ -173,6 +220,16 @@ class OutlierDetector(Score):
 
     def score_together(self, *outputs: Outputs) -> tuple[NDArray[np.float64], ...]:
         """Scores of several sets as one batch, as ADBench scores inliers and outliers; one array for each set.
+
+        Parameters
+        ----------
+        *outputs
+            Outputs with features.
+
+        Returns
+        -------
+        tuple of arrays
+            One array of scores for each set.
 
         Examples
         --------
@@ -189,7 +246,13 @@ class OutlierDetector(Score):
         return tuple(np.split(values, np.cumsum([part.n for part in outputs])[:-1]))
 
     def save(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not possible: the fitted estimator belongs to another library."""
+        """Not possible: the fitted estimator belongs to another library.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Not used.
+        """
         raise InputError(f"a fitted {self._label} cannot be saved without pickle, which Caveat does not use. Keep the "
                          "training outputs and fit it again, or choose a score of the catalogue.")  # fmt: skip
 

@@ -363,6 +363,16 @@ def _squared(parts: list[NDArray[Any]]) -> NDArray[Any]:
 def projections_of(name: str) -> tuple[str, ...]:
     """Which projections a score of the catalogue takes; empty if it takes none.
 
+    Parameters
+    ----------
+    name
+        Name of the score in ``catalogue()``.
+
+    Returns
+    -------
+    tuple of str
+        Values for the projection of :class:`Projected`.
+
     Examples
     --------
     >>> projections_of("mahalanobis"), projections_of("vim")

@@ -20,6 +20,18 @@ __all__ = ["applicable", "fit_all", "score_all"]
 def applicable(train: Outputs | None, *others: Outputs) -> tuple[dict[str, Score], dict[str, str]]:
     """Scores of the catalogue with default parameters that these outputs allow, and why the rest cannot be computed.
 
+    Parameters
+    ----------
+    train
+        Training outputs, or None.
+    *others
+        Outputs that are to be scored.
+
+    Returns
+    -------
+    tuple of two dict
+        Name -> score, not fitted; and name -> reason why it cannot be computed.
+
     Examples
     --------
     >>> can, cannot = applicable(None, Outputs(logits=[[1.0, 0.0]]))
@@ -73,8 +85,23 @@ def score_all(
     """Scores under every applicable score, or under the named ones, by name. The larger, the stranger.
 
     All that is learned comes from one shared walk over the training outputs, and one more for what depends on the
-    first: see ``fit_all``. ``names``: of the catalogue, or one name. ``validation``: held-out inliers for a score that
-    learns from those.
+    first: see ``fit_all``.
+
+    Parameters
+    ----------
+    train
+        Training outputs; None: only scores that learn nothing.
+    outputs
+        Outputs to score.
+    names
+        Names of the catalogue, or one name; None: all that are applicable.
+    validation
+        Held-out inliers for a score that learns from those.
+
+    Returns
+    -------
+    dict
+        Name -> array of shape (n,).
 
     Examples
     --------

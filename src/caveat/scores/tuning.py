@@ -32,7 +32,23 @@ __all__ = ["Trial", "Tuned", "tune"]
 @final
 @dataclass(frozen=True)
 class Trial:
-    """One point of the grid: its value, or NaN and the reason why it could not be computed."""
+    """One point of the grid: its value, or NaN and the reason why it could not be computed.
+
+    Parameters
+    ----------
+    params
+        Parameters of this point.
+    value
+        The metric, or NaN.
+    skipped
+        Why the value could not be computed, or empty.
+
+    Examples
+    --------
+    >>> outputs = Outputs(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], labels=[0, 1, 1])
+    >>> [trial.params for trial in tune("gen", {"gamma": [0.1, 0.9]}, validation=outputs).table]
+    [{'gamma': 0.1}, {'gamma': 0.9}]
+    """
 
     params: Mapping[str, Any]
     value: float
@@ -60,6 +76,13 @@ class Tuned:
         How many samples the choice rests on.
     caveat
         What limits the result, in one sentence; empty if nothing does.
+
+    Examples
+    --------
+    >>> outputs = Outputs(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], labels=[0, 1, 1])
+    >>> tuned = tune("gen", {"gamma": [0.1, 0.9]}, validation=outputs)
+    >>> tuned.params, tuned.metric, tuned.n
+    ({'gamma': 0.1}, 'augrc', 3)
     """
 
     score: Score
@@ -97,6 +120,11 @@ def tune(
         Held-out ID outputs; with labels, unless ``outlier`` is given.
     outlier
         Outliers to choose on. Do not report detection on the same ones. No rows may be in two of the sets.
+
+    Returns
+    -------
+    Tuned
+        ``score`` is the best one, fitted; ``table`` holds every point that was tried.
 
     Examples
     --------

@@ -46,6 +46,25 @@ def create_app(
         Bearer key that clients must send; None: all may ask.
     local_only
         Answer only requests whose ``Host`` is this machine; see ``Gate``.
+
+    Returns
+    -------
+    Application
+        An ASGI application, for :func:`caveat.serve.run` or any ASGI server.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from caveat import Guard, Outputs
+    >>> from caveat.serve import open_store
+    >>> guard = Guard("energy", sets=None).calibrate(Outputs(logits=np.random.default_rng(0).normal(size=(300, 3))))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     engine = Engine(guard, open_store(f"{folder}/audit.sqlite"))
+    ...     app = create_app(engine, limits=Limits(rows=1000))
+    ...     engine.close()
+    >>> callable(app)
+    True
     """
     limits = limits or Limits()
     bodies, requests = Body(limits), Requests()

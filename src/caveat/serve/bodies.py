@@ -57,6 +57,8 @@ def read_arrays(body: bytes, media_type: str, *, field: str, most: int) -> dict[
     most
         Bytes that the unpacked arrays may take together.
 
+    Examples
+    --------
     >>> read_arrays(b'{"logits": [[2, 0.5]]}', "application/json", field="logits", most=1000)
     {'logits': array([[2. , 0.5]])}
     """
@@ -229,6 +231,8 @@ def numbers(value: Any, name: str, *, booleans: bool = True) -> Array:
     booleans
         Whether some of the values may be true or false, so that each has to be looked at.
 
+    Examples
+    --------
     >>> numbers([[1, 2.5], [3, 4]], "logits")
     array([[1. , 2.5],
            [3. , 4. ]])

@@ -117,6 +117,20 @@ class Engine:
         Rows of one request; more are refused with status 413.
     keep_days
         Delete records that are older than this many days, at the start and then daily; None: keep everything.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from caveat import Outputs
+    >>> from caveat.serve import open_store
+    >>> rows = Outputs(logits=np.random.default_rng(0).normal(size=(300, 3)))
+    >>> guard = Guard("energy", sets=None).calibrate(rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     engine = Engine(guard, open_store(f"{folder}/audit.sqlite"))
+    ...     answer = engine.verdicts(lambda: {"logits": rows.logits[:5]}, lambda verdicts, ids: len(verdicts))
+    ...     print(asyncio.run(answer))
+    ...     engine.close()
+    5
     """
 
     def __init__(
@@ -167,7 +181,20 @@ class Engine:
         self.depth -= 1
 
     async def verdicts(self, read: Callable[[], Arrays], shape: Callable[[Verdicts, RowIds], T]) -> T:
-        """Verdicts on the arrays that ``read`` gives, recorded, in the form that ``shape`` makes of them."""
+        """Verdicts on the arrays that ``read`` gives, recorded, in the form that ``shape`` makes of them.
+
+        Parameters
+        ----------
+        read
+            Returns the arrays of the request by name; called in a worker thread.
+        shape
+            Makes the answer from the verdicts and the ids of their rows.
+
+        Returns
+        -------
+        object
+            What ``shape`` returned.
+        """
         loop = asyncio.get_running_loop()
         request = _Request(loop.create_future(), loop, read=read)
         self._queue.put(request)
@@ -179,7 +206,18 @@ class Engine:
         return shape(request.verdicts, ids)
 
     def judge(self, arrays: Arrays) -> Verdicts:
-        """Verdicts on the arrays of a request; not recorded."""
+        """Verdicts on the arrays of a request; not recorded.
+
+        Parameters
+        ----------
+        arrays
+            Name -> array with n rows.
+
+        Returns
+        -------
+        Verdicts
+            One verdict per row.
+        """
         if self.model is not None:
             self._check_rows(max(map(len, arrays.values()), default=0))  # before the network runs
             arrays = self.model(arrays)
@@ -197,7 +235,18 @@ class Engine:
             )
 
     async def labels(self, labels: Mapping[str, int]) -> dict[str, int]:
-        """Record the true classes of earlier verdicts, by id; all of them or none."""
+        """Record the true classes of earlier verdicts, by id; all of them or none.
+
+        Parameters
+        ----------
+        labels
+            Id of the row -> true class.
+
+        Returns
+        -------
+        dict
+            ``recorded``: number of new labels; ``repeated``: number of those that were known already.
+        """
         loop = asyncio.get_running_loop()
         request = _Request(loop.create_future(), loop, labels=labels)
         self._queue.put(request)
@@ -222,7 +271,18 @@ class Engine:
         return self.fields.only or ""
 
     def reads(self, name: str) -> bool:
-        """Whether an array of this name is used."""
+        """Whether an array of this name is used.
+
+        Parameters
+        ----------
+        name
+            Name of the array.
+
+        Returns
+        -------
+        bool
+            True where the guard or the model reads it.
+        """
         return self.fields.reads(name) if self.model is None else name in self.widths
 
     @property

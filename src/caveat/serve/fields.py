@@ -32,6 +32,8 @@ class Fields:
     head
         Last linear layer of the model, where clients send features alone and logits are computed from them.
 
+    Examples
+    --------
     >>> from caveat import Outputs
     >>> guard = Guard("energy").calibrate(Outputs(logits=np.eye(3)[[0, 1, 2] * 200] * 4, labels=[0, 1, 2] * 200))
     >>> Fields(guard).widths

@@ -76,6 +76,11 @@ class Model:
             for ``logits`` where the guard reads probabilities.
         head
             Last linear layer: the model then gives features, and logits are computed from them.
+
+        Returns
+        -------
+        Model
+            Call it with the arrays of a request.
         """
         try:
             import onnx  # noqa: F401
@@ -95,7 +100,18 @@ class Model:
         return model
 
     def __call__(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """The fields of ``Outputs`` for the inputs of a request; inputs that are not what it reads are a Problem."""
+        """The fields of ``Outputs`` for the inputs of a request; inputs that are not what it reads are a Problem.
+
+        Parameters
+        ----------
+        arrays
+            Name of the input -> array with n rows.
+
+        Returns
+        -------
+        dict
+            Field of ``Outputs`` -> array with n rows.
+        """
         fed = self._fed(arrays)
         n = len(next(iter(fed.values())))
         step = self._batch or _ROWS

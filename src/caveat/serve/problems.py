@@ -24,6 +24,8 @@ class Problem(CaveatError):
     headers
         Headers of the answer, such as ``Retry-After``.
 
+    Examples
+    --------
     >>> problem = Problem(429, "the service is busy. Try again.", headers={"Retry-After": "1"})
     >>> problem.status, str(problem)
     (429, 'the service is busy. Try again.')

@@ -43,6 +43,8 @@ class Limits:
     connections
         Open connections; beyond it only health is answered, everything else gets status 503.
 
+    Examples
+    --------
     >>> Limits(body_seconds=2.5).connections
     1000
     """

@@ -42,6 +42,8 @@ class Tensor:
     shape
         Sizes of its axes; -1 stands for any.
 
+    Examples
+    --------
     >>> Tensor("logits", "FP32", (-1, 3)).to_dict()
     {'name': 'logits', 'datatype': 'FP32', 'shape': [-1, 3]}
     """
@@ -101,6 +103,8 @@ def read_request(
     most
         Bytes that the arrays may take together.
 
+    Examples
+    --------
     >>> body = b'{"id": "7", "inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}'
     >>> read_request(body, None, reads=lambda name: name == "x", outputs=["kind"], most=1000)
     InferenceRequest(id='7', arrays={'x': array([[1., 2.]], dtype=float32)}, outputs={'kind': False})

@@ -44,6 +44,12 @@ def auroc_differences(
     rng
         Seed, or a generator, of the order in which the inliers are bet on.
 
+    Returns
+    -------
+    dict
+        (first name, second name) -> PairedTest; ``difference`` is the Estimate with the bounds, ``p_value`` is
+        adjusted.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

@@ -59,6 +59,12 @@ def compare(
         sharpest, but of two methods that are alike among others far apart it tells too many apart (measured with 6
         methods in 20 blocks: half instead of 5 %); a caveat says where. ``"wilcoxon"`` keeps its level there.
 
+    Returns
+    -------
+    Comparison
+        ``average_ranks``, ``pairwise`` p-values, ``cliques`` of methods that do not differ, ``layers`` from best to
+        worst.
+
     Examples
     --------
     >>> values = [[1, 2, 9], [2, 1, 8], [1, 2, 7], [2, 3, 9], [1, 2, 9], [2, 1, 7]]
@@ -134,6 +140,20 @@ def compare_regimes(
     posthoc: Posthoc = "conover",
 ) -> Mapping[str, Comparison]:
     """One comparison for each value of the column ``regime`` (near, mid, far), for a map of their top cliques.
+
+    Parameters
+    ----------
+    table
+        As for :func:`compare`, with a column that names the regime of each row.
+    regime
+        Name of that column.
+    alpha, lower_is_better, block, method, value, posthoc
+        As for :func:`compare`.
+
+    Returns
+    -------
+    dict
+        Regime -> Comparison, in the order of first appearance.
 
     Examples
     --------

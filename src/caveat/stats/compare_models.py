@@ -61,6 +61,11 @@ def compare_models(
     names
         What the models are called in the result.
 
+    Returns
+    -------
+    ModelComparison
+        ``verdict`` in one sentence, ``tests`` with one PairedTest for each question, ``adjusted`` p-values.
+
     Examples
     --------
     >>> import numpy as np

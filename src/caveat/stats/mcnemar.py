@@ -35,6 +35,11 @@ def mcnemar(*, first: ArrayLike, second: ArrayLike, delta: float = 0.05) -> Pair
     delta
         Allowed failure of the interval of the difference.
 
+    Returns
+    -------
+    PairedTest
+        ``difference`` is the accuracy of the first model minus that of the second, with its interval.
+
     Examples
     --------
     >>> first = [1, 1, 1, 1, 1, 1, 1, 0, 1, 0]

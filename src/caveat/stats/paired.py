@@ -42,6 +42,11 @@ def delong(
     delta
         Allowed failure of the interval of the difference.
 
+    Returns
+    -------
+    PairedTest
+        ``difference`` is the AUROC of the first score minus that of the second, with its interval.
+
     Examples
     --------
     >>> print(delong(inlier=([0, 1, 2, 3, 4], [2, 1, 4, 3, 5]), outlier=([3, 5, 6, 7], [4, 3, 5, 2])))
@@ -77,9 +82,20 @@ def paired_bootstrap(
         Shape (n,): whether the answer was right; for detection, whether the sample is an inlier.
     metric
         ``"augrc"``, ``"aurc"``, or ``"auroc"`` of the failures against the rest.
+    rng
+        Seed, or a generator, of the resamples.
+    delta
+        Allowed failure of the interval of the difference.
+    resamples
+        Number of resamples.
     stratified
         Resample right answers and failures apart, so that their numbers stay: for detection, where the sizes of the two
         sets are a choice and not a finding.
+
+    Returns
+    -------
+    PairedTest
+        ``difference`` is the metric of the first score minus that of the second, with its interval.
 
     Examples
     --------
@@ -130,6 +146,24 @@ def permutation(
     Gur, "A permutation test sensitive to differences in areas for comparing ROC curves from a paired design",
     Statistics in Medicine 24(18), 2005. The interval of the result is that of the difference under the null, and says
     so.
+
+    Parameters
+    ----------
+    first, second
+        Shape (n,): two scores of the same samples.
+    correct
+        Shape (n,): whether the answer was right; for detection, whether the sample is an inlier.
+    metric
+        ``"augrc"``, ``"aurc"``, or ``"auroc"`` of the failures against the rest.
+    rng
+        Seed, or a generator, of the swaps.
+    permutations
+        Number of random swaps.
+
+    Returns
+    -------
+    PairedTest
+        ``p_value`` of equality; ``difference`` is the metric of the first score minus that of the second.
 
     Examples
     --------

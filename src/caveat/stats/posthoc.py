@@ -59,6 +59,16 @@ def doubtful_pairs(ranks: NDArray[np.float64], p_values: NDArray[np.float64], al
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     """Holm's step-down adjustment, in the order given. Holm, Scandinavian Journal of Statistics 6, 1979.
 
+    Parameters
+    ----------
+    p_values
+        P-values of m tests, shape (m,).
+
+    Returns
+    -------
+    array of shape (m,)
+        Adjusted p-values; those of at most alpha are significant at family-wise level alpha.
+
     Examples
     --------
     >>> holm([0.01, 0.04, 0.03])
@@ -73,6 +83,20 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 
 def critical_difference(k: int, blocks: int, alpha: float) -> float:
     """Nemenyi's critical difference of average ranks.
+
+    Parameters
+    ----------
+    k
+        Number of methods.
+    blocks
+        Number of blocks.
+    alpha
+        Level of the test.
+
+    Returns
+    -------
+    float
+        Average ranks that differ by at least this much are significantly different.
 
     Examples
     --------

@@ -48,6 +48,11 @@ def rank_models(
     questions, alpha, method, rng, resamples
         As for :func:`compare_models`.
 
+    Returns
+    -------
+    dict
+        Question -> Comparison; ``layers`` holds the models from best to worst.
+
     Examples
     --------
     >>> import numpy as np

@@ -41,7 +41,25 @@ _MOST_BLOCKS = {2: 100, 3: 20, 4: 10}
 @final
 @dataclass(frozen=True)
 class Friedman:
-    """Friedman's test with its companions. ``exact_p_value`` is None where the table is too large to need one."""
+    """Friedman's test with its companions.
+
+    Parameters
+    ----------
+    statistic, p_value
+        Friedman's Q and its chi-squared p-value.
+    f_statistic, f_p_value
+        Iman and Davenport's F and its p-value.
+    kendall_w
+        Kendall's coefficient of concordance: 0 is no agreement of the blocks, 1 is full agreement.
+    exact_p_value
+        Exact p-value of Q; None where the table is too large to need one.
+
+    Examples
+    --------
+    >>> test = friedman([[1, 2, 3], [1, 2, 3], [2, 1, 3], [1, 3, 2]])
+    >>> round(test.p_value, 3), test.kendall_w, round(test.decisive_p_value, 3)
+    (0.105, 0.5625, 0.125)
+    """
 
     statistic: float
     p_value: float
@@ -60,6 +78,18 @@ def mid_ranks(values: ArrayLike, *, lower_is_better: bool = True) -> NDArray[np.
     """Ranks 1..k within each row; 1 is best, and ties share the mean of their ranks.
 
     Values that differ by rounding only (1e-12 of their size) tie, so that percent and fractions rank alike.
+
+    Parameters
+    ----------
+    values
+        Shape (N, k): one metric of k methods in N blocks.
+    lower_is_better
+        Whether a small value is good, as for AURC; False for AUROC.
+
+    Returns
+    -------
+    array of shape (N, k)
+        The ranks.
 
     Examples
     --------
@@ -81,6 +111,16 @@ def friedman(ranks: ArrayLike) -> Friedman:
 
     Where every block ties all methods there is nothing to tell apart: Q = 0 and p = 1. Where all blocks agree
     completely, F is infinite whatever their number: its p-value is then the chance of that agreement.
+
+    Parameters
+    ----------
+    ranks
+        Shape (N, k): ranks of k methods in each of N blocks.
+
+    Returns
+    -------
+    Friedman
+        ``decisive_p_value`` is the p-value to use.
 
     Examples
     --------

@@ -193,6 +193,37 @@ class _Regimes:
 class Plan:
     """What a study computes. Read it with :meth:`read`, or make it from a dict with :meth:`from_dict`.
 
+    Parameters
+    ----------
+    title, about
+        Heading and first paragraph of the report.
+    alpha, delta, false_alarm, risk
+        Allowed errors, as for ``caveat.evaluate``.
+    seeds
+        Seeds, each a replicate of the study.
+    metrics
+        Names from ``caveat.evaluation.METRICS``.
+    scores
+        Scores with the values of their parameters; None: all that the outputs allow.
+    projections
+        Projections of the features to try; ``"none"`` is the plain score.
+    variance
+        Share of variance that the subspaces of a projection keep.
+    sets
+        Nonconformity scores of the prediction sets.
+    resamples
+        Resamples of the bootstrap of ECE.
+    regimes
+        Whether the distance from the training data decides which outlier sets are near, mid and far.
+    sources
+        Name of the model -> its files, or the task that makes its outputs.
+    task
+        Function that computes a cell, for a study of a user's own; None for a study of scores.
+    folder
+        Folder that paths in the plan are relative to.
+    content, text
+        The plan as it was read, and its TOML text, if any.
+
     Examples
     --------
     >>> plan = Plan.from_dict({"task": {"run": "run.py:one"}, "grid": {"k": [1, 2]}})
@@ -232,7 +263,18 @@ class Plan:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Plan:
-        """Read and check a plan. Files that it names are looked at by ``expand``, not here."""
+        """Read and check a plan. Files that it names are looked at by ``expand``, not here.
+
+        Parameters
+        ----------
+        path
+            A TOML file.
+
+        Returns
+        -------
+        Plan
+            The plan; its paths are relative to the folder of the file.
+        """
         source = Path(path)
         raw = read_bytes(source)
         content = from_toml(raw, str(source))
@@ -241,12 +283,40 @@ class Plan:
 
     @classmethod
     def parse(cls, text: str, *, folder: str | os.PathLike[str] = ".") -> Plan:
-        """A plan from TOML text; its paths are relative to ``folder``."""
+        """A plan from TOML text; its paths are relative to ``folder``.
+
+        Parameters
+        ----------
+        text
+            TOML.
+        folder
+            Folder that paths are relative to.
+
+        Returns
+        -------
+        Plan
+            The plan.
+        """
         return cls.from_dict(from_toml(text, "the text of the plan"), folder=folder, text=text)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], *, folder: str | os.PathLike[str] = ".", text: str = "") -> Plan:
-        """A plan from the same content as nested dicts and lists."""
+        """A plan from the same content as nested dicts and lists.
+
+        Parameters
+        ----------
+        content
+            Keys and tables as in the TOML file.
+        folder
+            Folder that paths are relative to.
+        text
+            The TOML text, kept with the results.
+
+        Returns
+        -------
+        Plan
+            The plan.
+        """
         try:
             content = json.loads(json.dumps(content, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:

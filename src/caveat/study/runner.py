@@ -33,7 +33,24 @@ __all__ = ["Outcome", "StudyProgress", "run"]
 @final
 @dataclass(frozen=True)
 class Outcome:
-    """How one cell ended: computed, found finished by another run, or failed."""
+    """How one cell ended: computed, found finished by another run, or failed.
+
+    Parameters
+    ----------
+    key, label
+        Key of the cell, and what it is in words.
+    status
+        ``"done"``, ``"found"`` or ``"failed"``.
+    seconds
+        How long the cell took.
+    error
+        Why it failed, or empty.
+
+    Examples
+    --------
+    >>> Outcome("1f2e", "msp on a, seed 0", "done", 0.3).status
+    'done'
+    """
 
     key: str
     label: str
@@ -45,7 +62,28 @@ class Outcome:
 @final
 @dataclass(frozen=True)
 class StudyProgress:
-    """How far a run is. ``already`` counts the cells that were there before, ``latest`` is the one that just ended."""
+    """How far a run is.
+
+    Parameters
+    ----------
+    total
+        Number of cells of the plan.
+    already
+        Number of cells that the store had before.
+    done, failed
+        Number of cells that this run finished, and that failed.
+    running
+        Labels of the cells under way.
+    seconds
+        Time since the run started.
+    latest
+        The cell that just ended, or None.
+
+    Examples
+    --------
+    >>> StudyProgress(total=10, already=2, done=3, failed=1, running=(), seconds=8.0).left
+    8.0
+    """
 
     total: int
     already: int
@@ -95,6 +133,17 @@ def run(
     -------
     StudyResults
         Everything the store now holds for this plan; ``failures`` says what did not work.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from caveat import Outputs
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Outputs(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]] * 20, labels=[0, 1, 1] * 20).save(f"{folder}/a.npz")
+    ...     plan = Plan.from_dict({"scores": ["msp"], "sources": {"a": {"inlier": "a.npz"}}}, folder=folder)
+    ...     results = run(plan, store=f"{folder}/runs")
+    ...     len(results.finished), results.failures
+    (2, ())
     """
     as_count(jobs, "jobs")
     if scheduler is not None:

@@ -48,7 +48,22 @@ _PREPARING = 60.0  # seconds that writing a plan takes at most
 @final
 @dataclass(frozen=True)
 class Failure:
-    """A cell that failed, and why."""
+    """A cell that failed, and why.
+
+    Parameters
+    ----------
+    key, label
+        Key of the cell, and what it is in words.
+    error, message
+        Type of the error and its message.
+    traceback
+        Where it was raised.
+
+    Examples
+    --------
+    >>> Failure("1f2e", "msp on a, seed 0", "InputError", "labels are missing.", "").error
+    'InputError'
+    """
 
     key: str
     label: str
@@ -78,6 +93,13 @@ class Store:
     ----------
     folder
         Made by :meth:`prepare` where it does not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Store(folder).has("1f2e")
+    False
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -88,7 +110,17 @@ class Store:
     # -- the plan -----------------------------------------------------------------------------------------------------
 
     def prepare(self, plan: Plan, cells: Sequence[Cell], notes: Sequence[str] = ()) -> None:
-        """Make the folder and write the plan into it. What is there already is left alone."""
+        """Make the folder and write the plan into it. What is there already is left alone.
+
+        Parameters
+        ----------
+        plan
+            The plan.
+        cells
+            Its cells, in order.
+        notes
+            What the plan left out, in sentences.
+        """
         with self.writing():
             if self.folder.exists() and not self.folder.is_dir():
                 raise StoreError(f"{self.folder} is a file. Choose a folder for the study.")
@@ -158,21 +190,64 @@ class Store:
     # -- cells --------------------------------------------------------------------------------------------------------
 
     def path(self, key: str) -> Path:
-        """The file of a cell."""
+        """The file of a cell.
+
+        Parameters
+        ----------
+        key
+            Key of the cell.
+
+        Returns
+        -------
+        Path
+            Whether it exists or not.
+        """
         return self.folder / "cells" / f"{key}.parquet"
 
     def outputs(self, key: str) -> Path:
-        """The folder of the outputs that a cell made."""
+        """The folder of the outputs that a cell made.
+
+        Parameters
+        ----------
+        key
+            Key of the cell.
+
+        Returns
+        -------
+        Path
+            Whether it exists or not.
+        """
         return self.folder / "outputs" / key
 
     def has(self, key: str) -> bool:
-        """Whether the cell is finished, going by its name alone."""
+        """Whether the cell is finished, going by its name alone.
+
+        Parameters
+        ----------
+        key
+            Key of the cell.
+
+        Returns
+        -------
+        bool
+            True where its file exists.
+        """
         return self.path(key).exists()
 
     def write(
         self, cell: Cell, content: Sequence[Record] | Sequence[Row], facts: Mapping[str, Any] | None = None
     ) -> None:
-        """Write the table of a cell under its final name in one step; forget that it ever failed."""
+        """Write the table of a cell under its final name in one step; forget that it ever failed.
+
+        Parameters
+        ----------
+        cell
+            The cell.
+        content
+            Its records, or rows of a task.
+        facts
+            How it came about: seconds, versions, warnings.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -188,11 +263,35 @@ class Store:
             (self.folder / "failures" / f"{cell.key}.json").unlink(missing_ok=True)
 
     def records(self, key: str, kinds: Sequence[type[Any]] | None = None) -> Iterator[Record]:
-        """The records of a finished cell, of the wanted kinds; none where a task wrote rows of its own."""
+        """The records of a finished cell, of the wanted kinds; none where a task wrote rows of its own.
+
+        Parameters
+        ----------
+        key
+            Key of the cell.
+        kinds
+            Classes of ``caveat.evaluation.records``; None: all.
+
+        Returns
+        -------
+        iterator of Record
+            In the order in which they were written.
+        """
         yield from self.read(key).records(kinds)
 
     def read(self, key: str) -> StoredCell:
-        """The table of a finished cell. A damaged file is an InputError."""
+        """The table of a finished cell. A damaged file is an InputError.
+
+        Parameters
+        ----------
+        key
+            Key of the cell.
+
+        Returns
+        -------
+        StoredCell
+            ``table`` and ``facts``.
+        """
         import pyarrow.parquet as pq
 
         with self._reading(key):
@@ -208,7 +307,18 @@ class Store:
         return StoredCell(table, facts)
 
     def facts(self, key: str) -> Mapping[str, Any]:
-        """What is known of a finished cell besides its table."""
+        """What is known of a finished cell besides its table.
+
+        Parameters
+        ----------
+        key
+            Key of the cell.
+
+        Returns
+        -------
+        dict
+            ``seconds``, ``versions`` and ``caveats``, where they were written.
+        """
         import pyarrow.parquet as pq
 
         with self._reading(key):
@@ -228,7 +338,18 @@ class Store:
             raise InputError(f"the cell {self.path(key)} is damaged ({reason}). Run the study again.") from None
 
     def is_sound(self, key: str) -> bool:
-        """Whether the cell is finished and its file holds the names, values and facts that were written."""
+        """Whether the cell is finished and its file holds the names, values and facts that were written.
+
+        Parameters
+        ----------
+        key
+            Key of the cell.
+
+        Returns
+        -------
+        bool
+            False where the file is missing or damaged.
+        """
         if not self.has(key):
             return False
         try:
@@ -238,19 +359,42 @@ class Store:
         return True
 
     def forget(self, key: str) -> None:
-        """Remove a cell that cannot be used."""
+        """Remove a cell that cannot be used.
+
+        Parameters
+        ----------
+        key
+            Key of the cell.
+        """
         with self.writing():
             self.path(key).unlink(missing_ok=True)
 
     # -- failures -----------------------------------------------------------------------------------------------------
 
     def write_failure(self, failure: Failure) -> None:
-        """Keep why a cell failed."""
+        """Keep why a cell failed.
+
+        Parameters
+        ----------
+        failure
+            The failure, with the key of its cell.
+        """
         with self.writing():
             write_json(self.folder / "failures" / f"{failure.key}.json", dict(vars(failure)))
 
     def failure(self, key: str) -> Failure | None:
-        """Why a cell failed; None if it did not, or has succeeded since."""
+        """Why a cell failed; None if it did not, or has succeeded since.
+
+        Parameters
+        ----------
+        key
+            Key of the cell.
+
+        Returns
+        -------
+        Failure or None
+            The last failure.
+        """
         path = self.folder / "failures" / f"{key}.json"
         if not path.exists() or self.has(key):
             return None

@@ -30,6 +30,24 @@ class StudyResults:
 
     Cells are in the order of the plan and records in the order of their cell, however the run went: one that was killed
     and resumed gives the same table, byte for byte.
+
+    Parameters
+    ----------
+    store
+        The store of the study.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from caveat import Outputs
+    >>> from caveat.study import run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Outputs(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]] * 20, labels=[0, 1, 1] * 20).save(f"{folder}/a.npz")
+    ...     plan = Plan.from_dict({"scores": ["msp"], "sources": {"a": {"inlier": "a.npz"}}}, folder=folder)
+    ...     _ = run(plan, store=f"{folder}/runs")
+    ...     results = StudyResults.read(f"{folder}/runs")
+    ...     len(results.finished), len(results.missing)
+    (2, 0)
     """
 
     def __init__(self, store: Store) -> None:
@@ -38,7 +56,18 @@ class StudyResults:
 
     @classmethod
     def read(cls, store: str | os.PathLike[str]) -> StudyResults:
-        """The results in a store."""
+        """The results in a store.
+
+        Parameters
+        ----------
+        store
+            Folder of the store.
+
+        Returns
+        -------
+        StudyResults
+            What the store holds.
+        """
         return cls(Store(store))
 
     # -- what was asked -----------------------------------------------------------------------------------------------
@@ -93,6 +122,16 @@ class StudyResults:
         """The records of the wanted kinds, or all, each with the regime of its outlier set.
 
         ``results.records(Detection)``
+
+        Parameters
+        ----------
+        *kinds
+            Classes of ``caveat.evaluation.records``, such as ``Detection``; none: all.
+
+        Returns
+        -------
+        iterator of Record
+            In the order of the plan.
         """
         for cell in self.finished:
             for record in self.store.records(cell["key"], kinds or None):
@@ -115,6 +154,18 @@ class StudyResults:
             compare(results.table("augrc"), block=["model", "seed", "outlier"], method="method", value="value")
 
         ``errors`` asks for the metric of the model's own errors on inliers, where there is no outlier set.
+
+        Parameters
+        ----------
+        metric
+            Name of the metric, such as ``"augrc"``.
+        errors
+            Whether the metric is that of the model's own errors on inliers, where there is no outlier set.
+
+        Returns
+        -------
+        dict
+            Column -> values.
         """
         rows = [row for row in self.rows() if "metric" in row and row.get("method")]
         metrics = sorted({row["metric"] for row in rows})
@@ -126,7 +177,18 @@ class StudyResults:
         return {name: [row[name] for row in kept] for name in names}
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
-        """Write the long table as CSV; the same results give the same bytes. NaN and what is missing are empty."""
+        """Write the long table as CSV; the same results give the same bytes. NaN and what is missing are empty.
+
+        Parameters
+        ----------
+        path
+            File to write.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
         rows = [{name: _plain(value) for name, value in row.items()} for row in self.rows()]
         write_csv(rows, Path(path))
         return Path(path)
@@ -153,6 +215,16 @@ class StudyResults:
 
         Paired on the rows where the models answered the same ones; by ranks over several seeds.
         ``results.rank_models().rankings["accuracy"].layers`` has the groups that cannot be told apart.
+
+        Parameters
+        ----------
+        method
+            Score that ranks the rows of every model; None: msp, or the first by name that all models have.
+
+        Returns
+        -------
+        ModelRanking
+            ``rankings`` maps each question to a Comparison.
         """
         return self._rank_models(self.records(Scores, Answers), method)
 

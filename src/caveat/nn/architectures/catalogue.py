@@ -41,15 +41,20 @@ def make(
     in_shape
         Channels, height, width.
     classes
-        K.
+        Number of classes K.
     dropout
         Rate of the dropout layers; 0 leaves them out.
     normalise
         Mean and standard deviation of each channel, for a first layer that removes them; default: no such layer.
     seed
-        Of the first weights; None: torch's global generator. A seed leaves that one untouched.
-    options
-        Of that architecture, such as ``width``.
+        Seed of the first weights; None: torch's global generator. A seed leaves that one untouched.
+    **options
+        Options of that architecture, such as ``width``.
+
+    Returns
+    -------
+    Sequential
+        The network, in train mode.
 
     Examples
     --------
@@ -81,6 +86,11 @@ def make(
 class Normalise(nn.Module):
     """(x - mean) / std, per channel.
 
+    Parameters
+    ----------
+    mean, std
+        One number for each channel.
+
     Examples
     --------
     >>> Normalise([0.5], [0.25])(torch.ones(1, 1, 1, 1)).item()
@@ -100,4 +110,16 @@ class Normalise(nn.Module):
             self.register_buffer(name, torch.tensor(as_vector(values, name)).float()[:, None, None])
 
     def forward(self, x: Tensor) -> Tensor:
+        """The normalized inputs.
+
+        Parameters
+        ----------
+        x
+            Inputs, shape (n, channels, ...).
+
+        Returns
+        -------
+        Tensor
+            Of the same shape.
+        """
         return (x - self.mean) / self.std

@@ -45,6 +45,22 @@ def small_cnn(in_shape: Shape, classes: int, *, dropout: float = 0.0, width: int
 
     Dropout before both linear layers, as in Gal and Ghahramani's LeNet (ICML 2016, section 5).
 
+    Parameters
+    ----------
+    in_shape
+        Channels, height and width of the inputs.
+    classes
+        Number of classes K.
+    dropout
+        Rate of the dropout layers; 0 leaves them out.
+    width
+        Channels of the first convolution.
+
+    Returns
+    -------
+    Sequential
+        The network, with fresh weights.
+
     Examples
     --------
     >>> sum(p.numel() for p in small_cnn((1, 28, 28), 10).parameters())
@@ -70,6 +86,20 @@ def small_cnn(in_shape: Shape, classes: int, *, dropout: float = 0.0, width: int
 def xs(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Sequential:
     """Convolutions of 16 and 32 channels, 4 x 4 with stride 2, and one hidden layer of 100: tight, quick bounds.
 
+    Parameters
+    ----------
+    in_shape
+        Channels, height and width of the inputs.
+    classes
+        Number of classes K.
+    dropout
+        Rate of the dropout layers; 0 leaves them out.
+
+    Returns
+    -------
+    Sequential
+        The network, with fresh weights.
+
     Examples
     --------
     >>> sum(p.numel() for p in xs((1, 28, 28), 10).parameters())
@@ -92,6 +122,20 @@ def xs(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Sequential:
 def l(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Sequential:  # noqa: E743 (the paper's name)
     """Convolutions 64, 64, 128 (stride 2), 128, 128, then 512 and the classes.
 
+    Parameters
+    ----------
+    in_shape
+        Channels, height and width of the inputs.
+    classes
+        Number of classes K.
+    dropout
+        Rate of the dropout layers; 0 leaves them out.
+
+    Returns
+    -------
+    Sequential
+        The network, with fresh weights.
+
     Examples
     --------
     >>> sum(p.numel() for p in l((1, 28, 28), 10).parameters())
@@ -102,6 +146,20 @@ def l(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Sequential: 
 
 def xl(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Sequential:
     """Convolutions 128, 128, 256 (stride 2), 256, 256, then 512, 512 and the classes.
+
+    Parameters
+    ----------
+    in_shape
+        Channels, height and width of the inputs.
+    classes
+        Number of classes K.
+    dropout
+        Rate of the dropout layers; 0 leaves them out.
+
+    Returns
+    -------
+    Sequential
+        The network, with fresh weights.
 
     Examples
     --------
@@ -115,6 +173,20 @@ def vgg13(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Sequenti
     """Five blocks of two 3 x 3 convolutions, each block pooled, then 512, 512 and the classes.
 
     Dropout after both hidden layers.
+
+    Parameters
+    ----------
+    in_shape
+        Channels, height and width of the inputs.
+    classes
+        Number of classes K.
+    dropout
+        Rate of the dropout layers; 0 leaves them out.
+
+    Returns
+    -------
+    Sequential
+        The network, with fresh weights.
 
     Examples
     --------
@@ -201,6 +273,20 @@ def resnet18(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Seque
 
     Dropout before the last layer.
 
+    Parameters
+    ----------
+    in_shape
+        Channels, height and width of the inputs.
+    classes
+        Number of classes K.
+    dropout
+        Rate of the dropout layers; 0 leaves them out.
+
+    Returns
+    -------
+    Sequential
+        The network, with fresh weights.
+
     Examples
     --------
     >>> sum(p.numel() for p in resnet18((3, 32, 32), 10).parameters())
@@ -213,6 +299,20 @@ def resnet20(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Seque
     """Three stages of three blocks with 16, 32 and 64 channels, the mean over the image, and the classes.
 
     Dropout before the last layer.
+
+    Parameters
+    ----------
+    in_shape
+        Channels, height and width of the inputs.
+    classes
+        Number of classes K.
+    dropout
+        Rate of the dropout layers; 0 leaves them out.
+
+    Returns
+    -------
+    Sequential
+        The network, with fresh weights.
 
     Examples
     --------

@@ -78,6 +78,26 @@ def small_vit(
 
     Dropout is a separate layer at the end of every branch, so that dropout passes can switch it on.
 
+    Parameters
+    ----------
+    in_shape
+        Channels, height and width of the inputs.
+    classes
+        Number of classes K.
+    dropout
+        Rate of the dropout layers; 0 leaves them out.
+    patch
+        Side of a patch in pixels.
+    width
+        Width of the tokens.
+    depth, heads
+        Number of blocks, and of attention heads in each.
+
+    Returns
+    -------
+    Sequential
+        The network, with fresh weights.
+
     Examples
     --------
     >>> sum(p.numel() for p in small_vit((1, 28, 28), 10).parameters())

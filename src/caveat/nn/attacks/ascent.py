@@ -48,23 +48,78 @@ ENOUGH = 0.75  # share of steps since the last checkpoint that must have gone up
 @final
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """All inputs within epsilon of x in every entry, and inside the range of inputs."""
+    """All inputs within epsilon of x in every entry, and inside the range of inputs.
+
+    Parameters
+    ----------
+    x
+        Inputs, shape (n, ...).
+    epsilon
+        Radius in every entry.
+    clip
+        Smallest and largest value of an input; None if inputs are not bounded.
+
+    Examples
+    --------
+    >>> Ball(torch.tensor([[0.1, 0.5]]), 0.25).project(torch.tensor([[-1.0, 0.6]]))
+    tensor([[0.0000, 0.6000]])
+    """
 
     x: Tensor
     epsilon: float
     clip: tuple[float, float] | None = (0.0, 1.0)
 
     def project(self, z: Tensor) -> Tensor:
-        """The nearest input in the ball."""
+        """The nearest input in the ball.
+
+        Parameters
+        ----------
+        z
+            Inputs, shape (n, ...).
+
+        Returns
+        -------
+        Tensor
+            Of the same shape.
+        """
         z = torch.minimum(torch.maximum(z, self.x - self.epsilon), self.x + self.epsilon)
         return z if self.clip is None else z.clamp(*self.clip)
 
     def rows(self, part: slice | Tensor) -> Ball:
+        """The ball around some of the inputs.
+
+        Parameters
+        ----------
+        part
+            Which rows.
+
+        Returns
+        -------
+        Ball
+            With the same radius and range.
+        """
         return Ball(self.x[part], self.epsilon, self.clip)
 
 
 def climber(objective: Objective) -> Climb:
-    """Value and gradient of an objective in one forward and one backward pass."""
+    """Value and gradient of an objective in one forward and one backward pass.
+
+    Parameters
+    ----------
+    objective
+        Function of inputs (n, ...) that gives values (n,), which the attack makes large.
+
+    Returns
+    -------
+    callable
+        Function of inputs that gives values (n,) and gradients (n, ...).
+
+    Examples
+    --------
+    >>> climb = climber(lambda z: z.square().sum(dim=1))
+    >>> climb(torch.tensor([[1.0, 2.0]]))
+    (tensor([5.]), tensor([[2., 4.]]))
+    """
 
     def climb(z: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
@@ -122,6 +177,34 @@ def make_start(
     ``contrast``: nearly white pixels become white, the rest as dark as the ball allows (GOOD appendix A).
     ``decontrast``: towards the mean of the image (ProoD). ``lower``: everything darker. ``toward_id``: of ``tries``
     candidates drawn and projected into the ball, the best for each sample.
+
+    Parameters
+    ----------
+    name
+        Name of the start.
+    ball
+        The inputs that are allowed.
+    objective
+        What the attack makes large; ``toward_id`` compares candidates by it.
+    rng
+        Seed, or a generator.
+    candidates
+        Inputs of the other side, for ``toward_id``.
+    tries
+        Number of candidates.
+    batch_size
+        Rows per forward pass.
+
+    Returns
+    -------
+    Tensor
+        Points inside the ball, shape (n, ...).
+
+    Examples
+    --------
+    >>> ball = Ball(torch.tensor([[0.5, 0.9]]), 0.25)
+    >>> make_start("contrast", ball, lambda z: z[:, 0], rng=0)
+    tensor([[0.2500, 1.0000]])
     """
     check_known(name, (*STARTS, "toward_id"), "start")
     rng = as_rng(rng)
@@ -153,6 +236,18 @@ def checkpoints(steps: int) -> list[int]:
     w_j = ceil(p_j N) with p_0 = 0, p_1 = 0.22, p_{j+1} = p_j + max(p_j - p_{j-1} - 0.03, 0.06); in whole percent, since
     0.57 * 100 is more than 57 in floating point.
 
+    Parameters
+    ----------
+    steps
+        Number of steps N.
+
+    Returns
+    -------
+    list of int
+        The numbers, rising.
+
+    Examples
+    --------
     >>> checkpoints(100)
     [22, 41, 57, 70, 80, 87, 93, 99]
     """
@@ -165,6 +260,22 @@ def checkpoints(steps: int) -> list[int]:
 
 def apgd(climb: Climb, start: Tensor, ball: Ball, *, steps: int = 100) -> tuple[Tensor, Tensor]:
     """The best points found from a start (m, ...) inside the ball, and their values (m,).
+
+    Parameters
+    ----------
+    climb
+        Gives values (m,) and gradients (m, ...); see :func:`climber`.
+    start
+        Points inside the ball, shape (m, ...).
+    ball
+        The inputs that are allowed.
+    steps
+        Number of steps.
+
+    Returns
+    -------
+    tuple of two Tensor
+        Points (m, ...) and their values (m,).
 
     Examples
     --------
@@ -205,6 +316,26 @@ def monotone(
     climb: Climb, start: Tensor, ball: Ball, *, steps: int = 200, rate: float = 0.1, momentum: float = 0.9
 ) -> tuple[Tensor, Tensor]:
     """The points reached from a start (m, ...) inside the ball, and their values (m,): never below the start's.
+
+    Parameters
+    ----------
+    climb
+        Gives values (m,) and gradients (m, ...); see :func:`climber`.
+    start
+        Points inside the ball, shape (m, ...).
+    ball
+        The inputs that are allowed.
+    steps
+        Number of steps.
+    rate
+        First step size.
+    momentum
+        Share of the last step that is kept.
+
+    Returns
+    -------
+    tuple of two Tensor
+        Points (m, ...) and their values (m,).
 
     Examples
     --------

@@ -56,6 +56,12 @@ class Attacked:
         As passed to ``attack_confidence``.
     gate
         Of a gated classifier the effective gate (n,) at the worst points, in whose terms it was attacked; else None.
+
+    Examples
+    --------
+    >>> attacked = attack_confidence(nn.Linear(2, 2), torch.full((3, 2), 0.5), 0.1, rng=0, steps=5)
+    >>> attacked.points.shape, attacked.log_confidence.shape
+    ((3, 2), (3,))
     """
 
     points: NDArray[np.float64]
@@ -154,6 +160,11 @@ def attack_confidence(
         Samples in one pass.
     progress
         Show a bar on standard error; default: if that is a terminal.
+
+    Returns
+    -------
+    Attacked
+        ``log_confidence`` (n,) of the worst points, ``clean`` of the inputs, ``per_attack`` of each attack alone.
 
     Examples
     --------

@@ -25,6 +25,11 @@ __all__ = ["Box", "check_range", "input_box", "per_sample", "rounding"]
 class Box:
     """All tensors within ``radius`` of ``centre``, entry by entry; rows are samples.
 
+    Parameters
+    ----------
+    centre, radius
+        Tensors of one shape; no radius is negative.
+
     Examples
     --------
     >>> box = Box.between(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 2.0]))
@@ -37,6 +42,18 @@ class Box:
 
     @classmethod
     def between(cls, lower: Tensor, upper: Tensor) -> Box:
+        """The box between two corners.
+
+        Parameters
+        ----------
+        lower, upper
+            Smallest and largest value of each entry.
+
+        Returns
+        -------
+        Box
+            With its center halfway.
+        """
         centre = (lower + upper) / 2
         return cls(centre, upper - centre)
 
@@ -58,6 +75,16 @@ class Box:
         A sum of k products is off by at most k u (|W| |c| + |b|), u the unit roundoff. Because the radius goes through
         |W| as well, moving k u |c| into it pays for the sum before it is made. Four times that pays for the bound and
         for an evaluation of the network in the same precision.
+
+        Parameters
+        ----------
+        terms
+            Number of products in a sum.
+
+        Returns
+        -------
+        Box
+            The wider box.
         """
         slack = rounding(terms, self.centre.dtype)
         return Box(self.centre, torch.abs(self.centre).add_(self.radius).mul_(slack).add_(self.radius))
@@ -81,6 +108,11 @@ def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | No
         The radius; one number, or one for each sample (n,).
     clip
         Smallest and largest value an input can have; None if inputs are not bounded.
+
+    Returns
+    -------
+    Box
+        One box per sample.
 
     Examples
     --------

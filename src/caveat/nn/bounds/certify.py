@@ -77,6 +77,11 @@ def confidence_bounds(
     batch_size
         Samples in one pass.
 
+    Returns
+    -------
+    ScoreBounds
+        ``value`` is the log-confidence at the inputs, ``lower`` and ``upper`` are its bounds, each of shape (n,).
+
     Examples
     --------
     >>> _ = torch.manual_seed(0)
@@ -119,6 +124,11 @@ def label_bounds(
     model, x, epsilon, clip, batch_size
         As in ``confidence_bounds``, by interval bounds; a model's own ``log_confidence_bounds`` is not used.
 
+    Returns
+    -------
+    ScoreBounds
+        ``value``, ``lower`` and ``upper``, each of shape (n, K).
+
     Examples
     --------
     >>> _ = torch.manual_seed(0)
@@ -158,14 +168,18 @@ def epsilon_star(
 
     Parameters
     ----------
-    model, x, clip, batch_size
+    model, x
         As in ``confidence_bounds``.
     threshold
         A log-confidence, such as the 5 % quantile of the inliers.
     largest
         Where to stop looking.
+    clip
+        As in ``confidence_bounds``.
     steps
         Halvings; each costs one pass.
+    batch_size
+        As in ``confidence_bounds``.
 
     Returns
     -------

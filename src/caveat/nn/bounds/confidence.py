@@ -51,6 +51,18 @@ def log_confidence(logits: Tensor) -> Tensor:
     As -log(1 + sum over the other classes), so that it does not saturate either: log-softmax gives 0 in float32 as soon
     as a logit is 17 ahead.
 
+    Parameters
+    ----------
+    logits
+        Shape (n, K).
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        At most 0.
+
+    Examples
+    --------
     >>> log_confidence(torch.tensor([[0.0, 0.0]])).exp()
     tensor([0.5000])
     """
@@ -59,18 +71,62 @@ def log_confidence(logits: Tensor) -> Tensor:
 
 
 def log_probability_upper(differences: Tensor) -> Tensor:
-    """Upper bounds (n, K) of each log p_k from differences (n, K, K): -log sum_l exp(-u_kl)."""
+    """Upper bounds (n, K) of each log p_k from differences (n, K, K): -log sum_l exp(-u_kl).
+
+    Parameters
+    ----------
+    differences
+        Upper bounds of f_k - f_l, shape (n, K, K), from :func:`difference_bounds`.
+
+    Returns
+    -------
+    Tensor of shape (n, K)
+        The bounds.
+
+    Examples
+    --------
+    >>> log_probability_upper(torch.tensor([[[0.0, 2.0], [1.0, 0.0]]])).exp()
+    tensor([[0.8808, 0.7311]])
+    """
     return -log_one_plus(_off_diagonal(-differences), dim=2)
 
 
 def log_probability_lower(differences: Tensor) -> Tensor:
-    """Lower bounds (n, K) of each log p_k from differences (n, K, K): -log sum_l exp(u_lk)."""
+    """Lower bounds (n, K) of each log p_k from differences (n, K, K): -log sum_l exp(u_lk).
+
+    Parameters
+    ----------
+    differences
+        Upper bounds of f_k - f_l, shape (n, K, K), from :func:`difference_bounds`.
+
+    Returns
+    -------
+    Tensor of shape (n, K)
+        The bounds.
+
+    Examples
+    --------
+    >>> log_probability_lower(torch.tensor([[[0.0, 2.0], [1.0, 0.0]]])).exp()
+    tensor([[0.2689, 0.1192]])
+    """
     return -log_one_plus(_off_diagonal(differences), dim=1)
 
 
 def log_confidence_upper(differences: Tensor) -> Tensor:
     """Eq. (6): upper bound (n,) of the log-confidence from differences (n, K, K). What certificates use.
 
+    Parameters
+    ----------
+    differences
+        Upper bounds of f_k - f_l, shape (n, K, K), from :func:`difference_bounds`.
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        The bounds.
+
+    Examples
+    --------
     >>> log_confidence_upper(torch.zeros(1, 2, 2)).exp()
     tensor([0.5000])
     """
@@ -80,6 +136,18 @@ def log_confidence_upper(differences: Tensor) -> Tensor:
 def log_confidence_lower(differences: Tensor) -> Tensor:
     """Lower bound (n,) of the log-confidence from differences (n, K, K).
 
+    Parameters
+    ----------
+    differences
+        Upper bounds of f_k - f_l, shape (n, K, K), from :func:`difference_bounds`.
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        The bounds.
+
+    Examples
+    --------
     >>> log_confidence_lower(torch.zeros(1, 2, 2)).exp()
     tensor([0.5000])
     """
@@ -98,18 +166,62 @@ def _off_diagonal(differences: Tensor) -> Tensor:
 
 
 def spread_upper(differences: Tensor) -> Tensor:
-    """Eq. (7): a looser upper bound (n,), for comparison. It is cut off at 0."""
+    """Eq. (7): a looser upper bound (n,), for comparison. It is cut off at 0.
+
+    Parameters
+    ----------
+    differences
+        Upper bounds of f_k - f_l, shape (n, K, K), from :func:`difference_bounds`.
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        The bounds.
+
+    Examples
+    --------
+    >>> spread_upper(torch.tensor([[[0.0, 0.5], [0.25, 0.0]]])).exp()
+    tensor([0.8244])
+    """
     return (largest_difference(differences) - math.log(differences.shape[1])).clamp(max=0)
 
 
 def largest_difference(differences: Tensor) -> Tensor:
-    """max_kl u_kl, shape (n,): what GOOD sorts and penalises. At epsilon 0, largest minus smallest logit."""
+    """max_kl u_kl, shape (n,): what GOOD sorts and penalises. At epsilon 0, largest minus smallest logit.
+
+    Parameters
+    ----------
+    differences
+        Upper bounds of f_k - f_l, shape (n, K, K), from :func:`difference_bounds`.
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        At least 0.
+
+    Examples
+    --------
+    >>> largest_difference(torch.tensor([[[0.0, 2.0], [1.0, 0.0]]]))
+    tensor([2.])
+    """
     return differences.flatten(1).amax(dim=1)
 
 
 def confidence_loss(differences: Tensor) -> Tensor:
     """Eq. (8), L_CUB, shape (n,): quadratic near 0, logarithmic far away, so that it does not drown cross-entropy.
 
+    Parameters
+    ----------
+    differences
+        Upper bounds of f_k - f_l, shape (n, K, K), from :func:`difference_bounds`.
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        The loss.
+
+    Examples
+    --------
     >>> round(confidence_loss(torch.tensor([[[0.0, 2.0], [1.0, 0.0]]])).item(), 4)  # log(1 + 4/2)
     1.0986
     """
@@ -119,6 +231,20 @@ def confidence_loss(differences: Tensor) -> Tensor:
 def joint_log_probabilities(class_logits: Tensor, gate: Tensor) -> Tensor:
     """log p(y|x), shape (n, K), from the classifier's logits (n, K) and the detector's g (n,). Stable for any g.
 
+    Parameters
+    ----------
+    class_logits
+        Logits of the classifier, shape (n, K).
+    gate
+        Logit of the detector, shape (n,).
+
+    Returns
+    -------
+    Tensor of shape (n, K)
+        The log-probabilities.
+
+    Examples
+    --------
     >>> joint_log_probabilities(torch.tensor([[9.0, 0.0]]), torch.tensor([-50.0])).exp()
     tensor([[0.5000, 0.5000]])
     """
@@ -140,6 +266,11 @@ def effective_gate(class_logits: Tensor, gate: Tensor) -> Tensor:
         Of the classifier (n, K).
     gate
         g (n,).
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        The effective gate.
 
     Examples
     --------
@@ -170,6 +301,11 @@ def gated_log_confidence(gate: Tensor, n_classes: int, log_confidence: Tensor | 
         K.
     log_confidence
         The classifier's log-confidence, or a bound of it (n,); None: 0, which every classifier keeps.
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        Log-confidence between -log K and 0.
 
     Examples
     --------

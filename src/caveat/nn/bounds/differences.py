@@ -54,6 +54,11 @@ def difference_bounds(
     slack
         Widen by rounding, for certificates.
 
+    Returns
+    -------
+    Tensor of shape (n, K, K)
+        The upper bounds.
+
     Examples
     --------
     >>> head = nn.Linear(1, 2, bias=False)

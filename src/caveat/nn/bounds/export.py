@@ -39,6 +39,11 @@ def export_network(model: nn.Module, like: ArrayLike | Tensor | None = None) -> 
         Some inputs (n, ...): what the model does with such inputs is compared with its layers, as for a certificate.
         Without them that is done for models that begin with a linear layer; another one may have no hooks.
 
+    Returns
+    -------
+    dict
+        Name such as ``"0.dense.weight"`` -> array.
+
     Examples
     --------
     >>> list(export_network(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))))

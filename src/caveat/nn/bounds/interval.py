@@ -34,6 +34,11 @@ def propagate(model: nn.Module, box: Box, *, slack: bool = False) -> Box:
     slack
         Widen by what rounding can do. For certificates, in float64.
 
+    Returns
+    -------
+    Box
+        The outputs.
+
     Examples
     --------
     >>> import torch

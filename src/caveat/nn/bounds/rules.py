@@ -27,6 +27,16 @@ Map = Callable[[Tensor], Tensor]
 def register_rule(*kinds: type[nn.Module]) -> Callable[[Rule], Rule]:
     """Add a rule for a module of your own: ``rule(module, box, slack) -> Box`` must enclose all it can give.
 
+    Parameters
+    ----------
+    *kinds
+        Classes of modules.
+
+    Returns
+    -------
+    callable
+        A decorator for the rule.
+
     Examples
     --------
     >>> class Half(nn.Module):

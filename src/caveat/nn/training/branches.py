@@ -75,7 +75,20 @@ class _BranchParadigm(Paradigm):
 
     @abstractmethod
     def from_branch(self, logits: Tensor, branch: Tensor) -> Tensor:
-        """Confidence (n,) from class logits (n, K) and the output (n,) of the branch."""
+        """Confidence (n,) from class logits (n, K) and the output (n,) of the branch.
+
+        Parameters
+        ----------
+        logits
+            Class logits, shape (n, K).
+        branch
+            Output of the branch, shape (n,).
+
+        Returns
+        -------
+        Tensor of shape (n,)
+            The confidence; larger is surer.
+        """
 
     def look(self, net: Any, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         logits, features = tap(net.model, net.head, inputs)

@@ -27,6 +27,18 @@ PARADIGMS: dict[str, type[Paradigm]] = {
 def make_paradigm(name: str, **params: Any) -> Paradigm:
     """A paradigm by its name, with its parameters.
 
+    Parameters
+    ----------
+    name
+        A name of ``PARADIGMS``.
+    **params
+        Parameters of its class.
+
+    Returns
+    -------
+    Paradigm
+        The paradigm.
+
     Examples
     --------
     >>> make_paradigm("cross_entropy")

@@ -171,7 +171,19 @@ class CCU(GatedParadigm):
         return CCUModel(model, n_classes)
 
     def prepare(self, net: nn.Module, rows: Rows, draw: Draw | None, generator: torch.Generator) -> None:
-        """Fit both densities and set lambda."""
+        """Fit both densities and set lambda.
+
+        Parameters
+        ----------
+        net
+            The result of :meth:`build`.
+        rows
+            The training data.
+        draw
+            Gives outliers.
+        generator
+            The source of randomness.
+        """
         assert isinstance(net, CCUModel)
         assert draw is not None
         held_back = max(1, min(_HELD_BACK, rows.n // 10)) if self.inlier_share is None else 0

@@ -99,11 +99,37 @@ class ConfidNet(Paradigm):
         )  # fmt: skip
 
     def loss(self, net: nn.Module, batch: Batch) -> Loss:
-        """Cross-entropy of the classifier: the loss of the first phase."""
+        """Cross-entropy of the classifier: the loss of the first phase.
+
+        Parameters
+        ----------
+        net
+            The result of :meth:`build`.
+        batch
+            Its rows.
+
+        Returns
+        -------
+        tuple
+            The loss, and its named parts.
+        """
         return F.cross_entropy(net(batch.inputs), batch.labels), {}
 
     def regression_loss(self, net: Any, batch: Batch) -> Loss:
-        """Mean squared error of the predicted true class probability: the loss of the other phases."""
+        """Mean squared error of the predicted true class probability: the loss of the other phases.
+
+        Parameters
+        ----------
+        net
+            The result of :meth:`build`.
+        batch
+            Its rows.
+
+        Returns
+        -------
+        tuple
+            The loss, and its named parts.
+        """
         with torch.no_grad():
             truth = true_class_probability(net(batch.inputs.clone()), batch.labels)
         return F.mse_loss(net.sure(batch.inputs).sigmoid(), truth), {"tcp": truth.mean().item()}

@@ -45,6 +45,21 @@ def dropout_mean(trained: Trained, data: Any, *, passes: int = 50, batch_size: i
         Rows per forward pass.
     rng
         Randomness of the dropout masks.
+
+    Returns
+    -------
+    Outputs
+        ``logits``, ``features`` and ``confidence`` are means over the passes; ``mc_logits`` (T, n, K) has each pass.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from caveat.nn.training import fit_classifier
+    >>> x = torch.tensor([[0.0], [1.0]]).repeat(50, 1)
+    >>> model = nn.Sequential(nn.Linear(1, 8), nn.Dropout(0.2), nn.Linear(8, 2))
+    >>> trained = fit_classifier(model, (x, x[:, 0].long()), epochs=20, learning_rate=0.1)
+    >>> dropout_mean(trained, x[:4], passes=3, rng=0).mc_logits.shape
+    (3, 4, 2)
     """
     count, net, paradigm = as_count(passes, "passes"), trained.model, trained.paradigm
     rows = Rows.of(data, "data")

@@ -75,12 +75,16 @@ def fit_classifier(
         ``(x, y)``: measured after every epoch. Needed for early stopping.
     n_classes
         K; default: the largest label plus one.
-    epochs, batch_size, learning_rate, momentum, weight_decay, clip
-        As usual; ``clip`` bounds the norm of the gradient. Losses are means over the batch.
+    epochs, batch_size, learning_rate
+        Passes over the data, rows of a step and step size. Losses are means over the batch.
     optimiser
         ``"adam"``, or ``"sgd"`` with Nesterov momentum.
+    momentum, weight_decay
+        Of the optimizer; ``"adam"`` has no momentum.
     schedule
         ``"constant"``, ``"cosine"``, or milestones {share of the steps: factor from there on}.
+    clip
+        Bound of the norm of the gradient; None: no bound.
     early_stopping
         A rule, or a patience in epochs for the validation loss.
     checkpoint
@@ -93,6 +97,11 @@ def fit_classifier(
         Default: as torch has them; where the model is.
     progress
         Show a progress bar on standard error; default: if that is a terminal.
+
+    Returns
+    -------
+    Trained
+        ``model`` in eval mode, ``history`` of the epochs; ``outputs(data)`` gives what the scores read.
 
     Examples
     --------

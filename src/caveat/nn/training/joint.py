@@ -119,7 +119,20 @@ class GatedParadigm(Paradigm):
         return net.classifier if isinstance(net, GatedModel) else net
 
     def confidence(self, net: nn.Module, inputs: Tensor) -> Any:
-        """The confidence of the gated classifier (n,)."""
+        """The confidence of the gated classifier (n,).
+
+        Parameters
+        ----------
+        net
+            The result of :meth:`build`.
+        inputs
+            Shape (n, ...).
+
+        Returns
+        -------
+        Tensor of shape (n,)
+            The confidence.
+        """
         return net(inputs).amax(dim=1).exp()
 
 

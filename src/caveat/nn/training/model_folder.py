@@ -39,7 +39,26 @@ _NUMBERS = ("n_classes", "seed", "seconds", "stopped_early")  # fields of Traine
 class Epoch:
     """One epoch: mean training loss and its parts, the last learning rate, and the validation set where there is one.
 
-    ``validation`` has ``loss`` (cross-entropy), ``accuracy``, ``confidence`` (mean largest probability) and ``augrc``.
+    Parameters
+    ----------
+    number
+        Number of the epoch.
+    phase
+        Name of the phase.
+    loss, parts
+        Mean training loss, and its named parts.
+    learning_rate
+        Learning rate of the last step.
+    seconds
+        Time that the epoch took.
+    validation
+        ``loss`` (cross-entropy), ``accuracy``, ``confidence`` (mean largest probability) and ``augrc``; empty without a
+        validation set.
+
+    Examples
+    --------
+    >>> Epoch(1, "training", 0.7, {}, 0.001, 2.5).loss
+    0.7
     """
 
     number: int
@@ -51,15 +70,41 @@ class Epoch:
     validation: Mapping[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
+        """The fields by name."""
         return dataclasses.asdict(self)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained network. ``model`` is in eval mode and gives class logits.
+    """A trained network.
 
-    ``seconds`` counts training only, over all starts of a resumed run.
+    Parameters
+    ----------
+    model
+        The network, in eval mode; it gives class logits.
+    paradigm
+        How it was trained.
+    n_classes
+        Number of classes K.
+    history
+        One entry per epoch.
+    seconds
+        Time of training, over all starts of a resumed run.
+    seed
+        Seed of the run.
+    stopped_early
+        Whether early stopping ended the run.
+    resumed
+        Whether the run went on from a checkpoint.
+
+    Examples
+    --------
+    >>> from caveat.nn.training import fit_classifier
+    >>> x = torch.tensor([[0.0], [1.0]]).repeat(50, 1)
+    >>> trained = fit_classifier(nn.Linear(1, 2), (x, x[:, 0].long()), epochs=20, learning_rate=0.1)
+    >>> len(trained.history), trained.outputs(x).n
+    (20, 100)
     """
 
     model: nn.Module
@@ -81,8 +126,13 @@ class Trained:
             batches.
         batch_size
             Rows per forward pass, where ``data`` is not a loader.
-        how
+        **how
             Further arguments of ``nn.extract``: ``mc=50`` for dropout passes, ``layers=[...]``.
+
+        Returns
+        -------
+        Outputs
+            What the scores read.
         """
         if isinstance(data, torch.utils.data.DataLoader) or hasattr(data, "__next__"):
             return self.paradigm.outputs(self.model, data, **how)
@@ -109,6 +159,19 @@ def save_model(
         The arguments of ``architectures.make``.
     about
         Further facts: names of the classes, source of the data.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from caveat.nn.training import fit_classifier
+    >>> architecture = {"name": "small_cnn", "in_shape": (1, 8, 8), "classes": 2}
+    >>> labels = torch.tensor([0, 1, 1, 1])
+    >>> images = labels[:, None, None, None] * torch.ones(1, 8, 8)
+    >>> trained = fit_classifier(make(**architecture, seed=0), (images, labels), epochs=8, learning_rate=0.01)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(trained, folder, architecture=architecture)
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['model.json', 'model.safetensors']
     """
     path = Path(folder)
     _check_ours(path)
@@ -146,7 +209,31 @@ def _check_ours(folder: Path) -> None:
 
 
 def load_model(folder: str | os.PathLike[str]) -> Trained:
-    """The trained network of a folder that ``caveat train`` or :func:`save_model` wrote."""
+    """The trained network of a folder that ``caveat train`` or :func:`save_model` wrote.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+
+    Returns
+    -------
+    Trained
+        ``model`` in eval mode; ``outputs(data)`` gives what the scores read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from caveat.nn.training import fit_classifier
+    >>> architecture = {"name": "small_cnn", "in_shape": (1, 8, 8), "classes": 2}
+    >>> labels = torch.tensor([0, 1, 1, 1])
+    >>> images = labels[:, None, None, None] * torch.ones(1, 8, 8)
+    >>> trained = fit_classifier(make(**architecture, seed=0), (images, labels), epochs=8, learning_rate=0.01)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(trained, folder, architecture=architecture)
+    ...     load_model(folder).n_classes
+    2
+    """
     path = Path(folder)
     content = read_json(path / _ABOUT)
     weights, metadata = read_tensors(path / _WEIGHTS)

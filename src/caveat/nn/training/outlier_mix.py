@@ -131,7 +131,20 @@ class OutlierMix:
         return shuffled_blocks(images, generator, block=self.block)
 
     def __call__(self, n: int, generator: torch.Generator) -> Tensor:
-        """n outliers; the kinds share them as evenly as whole numbers allow, in blocks of one kind."""
+        """n outliers; the kinds share them as evenly as whole numbers allow, in blocks of one kind.
+
+        Parameters
+        ----------
+        n
+            Number of outliers.
+        generator
+            The source of randomness.
+
+        Returns
+        -------
+        Tensor of shape (n, ...)
+            The outliers.
+        """
         parts = len(self.kinds)
         counts = [n * (i + 1) // parts - n * i // parts for i in range(parts)]
         made = [self._make(kind, count, generator) for kind, count in zip(self.kinds, counts, strict=True) if count]

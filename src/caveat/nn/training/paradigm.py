@@ -60,7 +60,18 @@ class Batch:
     generator: torch.Generator = field(default_factory=torch.Generator)
 
     def both(self, net: nn.Module) -> tuple[Tensor, Tensor]:
-        """What a network gives for inliers and for outliers, by one pass: batch statistics are of both together."""
+        """What a network gives for inliers and for outliers, by one pass: batch statistics are of both together.
+
+        Parameters
+        ----------
+        net
+            The network.
+
+        Returns
+        -------
+        tuple of two Tensor
+            Its outputs for the inliers and for the outliers.
+        """
         assert self.outliers is not None
         inlier, outlier = net(torch.cat([self.inputs, self.outliers])).tensor_split([len(self.inputs)])
         return inlier, outlier
@@ -89,6 +100,12 @@ class Phase:
         The learning rate of this phase is ``learning_rate * rate``.
     monitor
         What early stopping looks at in this phase; None: the caller's choice.
+
+    Examples
+    --------
+    >>> warm_up = Phase("warm-up", share=0.1, rate=0.5)
+    >>> warm_up.share, warm_up.rate
+    (0.1, 0.5)
     """
 
     name: str = "training"
@@ -105,6 +122,18 @@ class Paradigm(ABC):
     """A way to train a classifier. A subclass is a dataclass of its parameters, each with its check, and a loss.
 
     Losses are means over the batch, never sums: convert published learning rates for summed losses.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Smoothed(Paradigm):
+    ...     amount: float = 0.1
+    ...     name = "smoothed"
+    ...     def loss(self, net, batch):
+    ...         return F.cross_entropy(net(batch.inputs), batch.labels, label_smoothing=self.amount), {}
+    >>> loss, parts = Smoothed().loss(nn.Identity(), Batch(torch.zeros(2, 4), torch.tensor([0, 3])))
+    >>> round(float(loss), 4)
+    1.3863
     """
 
     name: ClassVar[str]
@@ -117,7 +146,18 @@ class Paradigm(ABC):
         self.ramped(0.0)
 
     def ramped(self, progress: float) -> list[float]:
-        """The values of the growing parameters after this share of all steps."""
+        """The values of the growing parameters after this share of all steps.
+
+        Parameters
+        ----------
+        progress
+            From 0 to 1.
+
+        Returns
+        -------
+        list of float
+            In the order of ``ramps``.
+        """
         return [Ramp(getattr(self, name), *_ends(getattr(self, ends)), name=name)(progress)
                 for name, ends in self.ramps.items()]  # fmt: skip
 
@@ -126,6 +166,18 @@ class Paradigm(ABC):
 
         The default is the model itself. A paradigm that needs another branch wraps it. New weights are drawn from
         torch's global generator, which the trainer has seeded.
+
+        Parameters
+        ----------
+        model
+            The caller's network.
+        n_classes
+            Number of classes K.
+
+        Returns
+        -------
+        Module
+            The network.
         """
         return model
 
@@ -161,18 +213,60 @@ class Paradigm(ABC):
             The result of :meth:`build`, in train mode.
         batch
             Its rows, outliers where ``needs_outliers``, the progress for ramps, and the generator.
+
+        Returns
+        -------
+        tuple
+            The loss, and its named parts.
         """
 
     def confidence(self, net: nn.Module, inputs: Tensor) -> Tensor | None:
-        """The network's own confidence (n,), larger is surer; None where the paradigm has none."""
+        """The network's own confidence (n,), larger is surer; None where the paradigm has none.
+
+        Parameters
+        ----------
+        net
+            The result of :meth:`build`.
+        inputs
+            Shape (n, ...).
+
+        Returns
+        -------
+        Tensor of shape (n,) or None
+            The confidence.
+        """
         return None
 
     def classifier(self, net: nn.Module) -> nn.Module:
-        """The part of the network whose last linear layer is the head: what features are extracted from."""
+        """The part of the network whose last linear layer is the head: what features are extracted from.
+
+        Parameters
+        ----------
+        net
+            The result of :meth:`build`.
+
+        Returns
+        -------
+        Module
+            That part.
+        """
         return net
 
     def look(self, net: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Logits (n, K), features (n, D) and confidence (n,) of one pass, in the current mode of the network."""
+        """Logits (n, K), features (n, D) and confidence (n,) of one pass, in the current mode of the network.
+
+        Parameters
+        ----------
+        net
+            The result of :meth:`build`.
+        inputs
+            Shape (n, ...).
+
+        Returns
+        -------
+        tuple of three Tensor
+            Logits, features and confidence; the last is None where there is none.
+        """
         model = self.classifier(net)
         logits, features = tap(model, head_of(model), inputs)
         return logits, features, self.confidence(net, inputs)
@@ -180,7 +274,21 @@ class Paradigm(ABC):
     def outputs(self, net: nn.Module, loader: Iterable[Any], **how: Any) -> Outputs:
         """Outputs of the trained network on all batches of the loader, its own confidence included.
 
-        ``how`` goes to ``nn.extract``. The default asks the network for its confidence batch by batch.
+        The default asks the network for its confidence batch by batch.
+
+        Parameters
+        ----------
+        net
+            The result of :meth:`build`.
+        loader
+            Gives batches, as for ``nn.extract``.
+        **how
+            Further arguments of ``nn.extract``.
+
+        Returns
+        -------
+        Outputs
+            With ``confidence`` where the paradigm has one.
         """
         if type(self).confidence is Paradigm.confidence:
             return extract(self.classifier(net), loader, **how)

@@ -52,6 +52,11 @@ class Preset:
         Maximum number of training images, evenly spread over the data; None: all.
     outliers
         Kinds of the mix; empty: the caller passes outliers.
+
+    Examples
+    --------
+    >>> PRESETS["tiny"].architecture, PRESETS["tiny"].paradigm.name
+    ('mlp', 'good')
     """
 
     what: str
@@ -143,8 +148,13 @@ def fit_preset(
         whose weights must fit the recipe's network. No weight is drawn anew then. None: a new network.
     seed
         Seed of the network's first weights and of training.
-    how
+    **how
         Further arguments of ``fit_classifier``: ``validation``, ``checkpoint``, ``threads``, ``progress``.
+
+    Returns
+    -------
+    Trained
+        The trained network.
 
     Examples
     --------

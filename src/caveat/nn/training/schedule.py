@@ -55,7 +55,18 @@ class Ramp:
                              f"got start {self.start!r} and stop {self.stop!r}.")  # fmt: skip
 
     def __call__(self, progress: float) -> float:
-        """The value after this share of all steps."""
+        """The value after this share of all steps.
+
+        Parameters
+        ----------
+        progress
+            From 0 to 1.
+
+        Returns
+        -------
+        float
+            The value.
+        """
         if progress >= self.stop:
             return self.value
         if progress <= self.start:
@@ -117,5 +128,20 @@ class EarlyStopping:
         check_params(self)
 
     def better(self, value: float, *, than: float | None, monitor: str | None = None) -> bool:
-        """Whether ``value`` beats the best so far; every value beats None."""
+        """Whether ``value`` beats the best so far; every value beats None.
+
+        Parameters
+        ----------
+        value
+            The new value.
+        than
+            The best so far, or None.
+        monitor
+            What the values measure; None: ``self.monitor``.
+
+        Returns
+        -------
+        bool
+            True where it is better by more than ``least``.
+        """
         return than is None or _MONITORS[monitor or self.monitor] * (than - value) > self.least

@@ -21,6 +21,20 @@ def open_store(place: str, *, durable: bool = False, read_only: bool = False, ch
         Read while a service writes.
     chain
         Name of the chain in a database that several services share; a file is one chain.
+
+    Returns
+    -------
+    AuditStore
+        The open store; close it when done.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = open_store(f"{folder}/audit.sqlite")
+    ...     print(store.count_labels(), list(store.records()))
+    ...     store.close()
+    0 []
     """
     scheme, separator, _ = place.partition("://")
     if not separator:

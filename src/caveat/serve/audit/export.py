@@ -32,7 +32,7 @@ def export_trail(
     store: AuditStore, path: str | os.PathLike[str], *, since: str = "", until: str = "~",
     progress: Progress | None = None,
 ) -> int:  # fmt: skip
-    """Write one row per verdict to a ``.parquet``, ``.csv`` or ``.jsonl`` file; returns the number of rows.
+    """Write one row per verdict to a ``.parquet``, ``.csv`` or ``.jsonl`` file.
 
     Parameters
     ----------
@@ -44,6 +44,21 @@ def export_trail(
         Times, UTC, as in the records: verdicts from ``since`` on and before ``until``. Default: all.
     progress
         Called with what is done, the steps so far and all steps.
+
+    Returns
+    -------
+    int
+        Number of rows written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from caveat.serve import open_store
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = open_store(f"{folder}/audit.sqlite")
+    ...     export_trail(store, f"{folder}/verdicts.csv")
+    ...     store.close()
+    0
     """
     target = Path(path)
     writers: dict[str, Callable[[Path], AbstractContextManager[Write]]] = {

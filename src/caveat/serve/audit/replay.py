@@ -133,6 +133,11 @@ def replay_trail(
     progress
         Called with what is done, the steps so far and all steps.
 
+    Returns
+    -------
+    TrailReplay
+        ``sound`` says whether everything agrees; ``rows`` counts the verdicts.
+
     Examples
     --------
     >>> import tempfile

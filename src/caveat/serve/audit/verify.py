@@ -96,6 +96,11 @@ def verify_trail(store: AuditStore, *, head: str | None = None, progress: Progre
     progress
         Called with what is done, the steps so far and all steps.
 
+    Returns
+    -------
+    Verification
+        ``sound`` says whether the chain is whole; ``records`` counts its records.
+
     Examples
     --------
     >>> import tempfile
