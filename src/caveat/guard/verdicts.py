@@ -157,7 +157,18 @@ class Verdicts:
         return replace(self, **parts, sets=sets)
 
     def rows(self, ids: Iterable[str] | None = None) -> list[dict[str, Any]]:
-        """One plain mapping per row, as a service answers; with ``ids`` each begins with the id of its row."""
+        """One plain mapping per row, as a service answers.
+
+        Parameters
+        ----------
+        ids
+            Id of each row, with which its mapping begins; None: no ids.
+
+        Returns
+        -------
+        list of dict
+            ``kind``, ``prediction``, ``score``, ``p_value``, ``conditional_p_value``, ``set`` and ``reason`` of each.
+        """
         none: list[None] = [None] * len(self)
         columns = zip(
             none if ids is None else ids, self.kind.tolist(),

@@ -110,10 +110,12 @@ def knn_scores(
         Which neighbor; at most the number of bank rows.
     out
         A ``.npy`` file for the scores; None: in memory.
-    client, progress
+    client
         As in ``fit``.
     rows_per_task
         Bank rows of a task; default about 64 MiB of them.
+    progress
+        As in ``fit``.
 
     Returns
     -------
