@@ -39,7 +39,8 @@ def extract(
     pool: Literal["mean"] | None = None,
     mc: int = 0,
     transforms: Sequence[Transform] | None = None,
-    labels: bool = True,
+    labels: bool | str = True,
+    keep: Sequence[Literal["logits", "features", "head"]] | None = None,
     device: str | torch.device | None = None,
     dtype: Literal["float16", "float32"] | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -107,7 +108,7 @@ def extract(
     """
     walk = Walk(
         model, head=head, layers=layers, pool=pool, mc=mc, transforms=transforms, labels=labels, device=device,
-        dtype=dtype, rng=rng,
+        dtype=dtype, rng=rng, keep=keep,
     )  # fmt: skip
     with Rows(bound=bound, out=None if out is None else Path(out)) as rows:
         with closing(watched(loader, progress)) as batches, closing(walk.parts(batches)) as parts:  # type: ignore[type-var]
@@ -125,7 +126,8 @@ def stream(
     pool: Literal["mean"] | None = None,
     mc: int = 0,
     transforms: Sequence[Transform] | None = None,
-    labels: bool = True,
+    labels: bool | str = True,
+    keep: Sequence[Literal["logits", "features", "head"]] | None = None,
     device: str | torch.device | None = None,
     rng: Rng | None = None,
     progress: bool | None = None,
@@ -156,8 +158,9 @@ def stream(
     if iter(loader) is loader:
         raise InputError("loader must give its batches more than once: pass a list or a DataLoader, not an iterator.")
     walk = Walk(
-        model, head=head, layers=layers, pool=pool, mc=mc, transforms=transforms, labels=labels, device=device, rng=rng
-    )
+        model, head=head, layers=layers, pool=pool, mc=mc, transforms=transforms, labels=labels, device=device,
+        rng=rng, keep=keep,
+    )  # fmt: skip
     return cast(Outputs, _Stream(walk, loader, progress))
 
 
@@ -168,8 +171,8 @@ class _Stream:
     def __init__(self, walk: Walk, loader: Iterable[Any], progress: bool | None) -> None:
         self._walk, self._loader, self._progress = walk, loader, progress
         first = next(walk.parts(watched(loader, progress=False)))
-        self.head: Head = walk.head_layer()
-        self.n_classes = self.head.n_classes
+        self.head: Head | None = walk.head_layer()
+        self.n_classes = first["logits"].shape[1]
         self._first = as_outputs({key: array[:, :1] if key in PASSES else array[:1] for key, array in first.items()},
                                  self.head)  # fmt: skip
 
