@@ -104,7 +104,7 @@ def _entry(value: Any) -> Any:
     if isinstance(value, (Tensor, bool, int, float)):
         return value
     array = numbers(value)
-    return None if array is None else torch.tensor(array)
+    return None if array is None else torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
 def _tensor(value: Any, batch: Any) -> Tensor:

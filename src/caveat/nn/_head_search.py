@@ -183,7 +183,9 @@ def _why_none(layers: Mapping[str, nn.Module], runs: Mapping[str, Run], logits: 
         raise InputError(f"the model returns probabilities, and {why} before a softmax. Let it return logits, or pass "
                          f"head=<name>; candidates: {', '.join(map(repr, alike)) or 'none'}.")  # fmt: skip
     if are_log_probabilities(logits):
-        why += " and it returns log-probabilities, which the scores that read the size of logits (energy) cannot use"
+        warnings.warn("the model returns log-probabilities, which are stored as logits: scores that read the size of "
+                      "logits (energy, mls) lose what normalization removed. Let the model return logits.",
+                      CaveatWarning, stacklevel=2)  # fmt: skip
     return why
 
 

@@ -57,15 +57,21 @@ def extract(
     Parameters
     ----------
     model
-        Any module that ends in a linear layer.
+        Any module that returns logits (n, C): as a tensor, or called ``logits`` in a mapping or dataclass, as the
+        models of transformers do. Features and head need a last linear layer, see ``head``.
     loader
-        Gives batches: an input tensor, or a tuple whose first element is the input and whose second, if it holds
-        numbers, is the labels: a class number per row, of any number type, or a one-hot row each. Other numbers are
-        refused; what is not numbers (names of files) is ignored.
+        Gives batches: a list, a DataLoader or a generator. A batch is a tensor or array; a mapping, whose entries go to
+        the model by name (``input_ids``, ``attention_mask``), but for text, which is left out; or a tuple that starts
+        with one of these and whose second element, if it holds numbers, is the labels. Labels are a class number per
+        row, of any number type, or a one-hot row each; other numbers are refused. Floats are converted to the type of
+        the model's parameters.
     head
-        Name of the last linear layer as in ``model.named_modules()``; ``"auto"`` takes the linear layer whose output
-        is the model's output, or the one answer (``"logits"`` in a mapping) among what the model returns. Where a
-        named layer gives other logits than the model returns (it divides them by a temperature), a warning says so.
+        Name of the last linear layer as in ``model.named_modules()``; ``"auto"`` takes the linear layer or 1x1
+        convolution whose output is the model's output, also before a softmax, before a mean over positions, or at one
+        position. Its weight and bias must give the model's logits from the features, which the first batch checks.
+        Where no layer does (a functional, cosine or quantized head, TorchScript), a warning says why and the logits are
+        stored alone. Where a named layer gives other logits than the model returns (it divides them by a temperature),
+        a warning says so. A named module that is not linear but gives the model's answer keeps the features.
     layers
         Names of modules whose outputs become ``Outputs.layers``, as the scores gram and mds_ensemble read them: shape
         (n, channels, positions...). Nothing is reduced: a convolution of 64 channels on 28 x 28 takes 200 kB a sample.
@@ -79,14 +85,20 @@ def extract(
         normalization stays at rest. ``F.dropout`` called in a forward method cannot be activated from outside.
     transforms
         Transformations from ``nn.ease``, one for each of L changed copies of the input: their probabilities become
-        ``ease_probs`` (L, n, C). Twenty noisy copies: ``[ease.GaussianNoise(0.05)] * 20``.
+        ``ease_probs`` (L, n, C). Twenty noisy copies: ``[ease.GaussianNoise(0.05)] * 20``. In a mapping they change
+        the model's ``main_input_name``, or the first entry.
     labels
-        False leaves the labels of the loader out: those of outliers number classes that the model does not have.
+        False leaves the labels of the loader out: those of outliers number classes that the model does not have. In a
+        mapping the labels are the entry ``labels``, ``label`` or ``label_ids``; a string names another.
+    keep
+        What to store of ``"logits"``, ``"features"`` and ``"head"``. Default: what the model gives, with a warning
+        where features or head are missing; a list that names what is missing is an error instead.
+        ``keep=["logits"]`` stores the logits alone.
     device
         Device of the model, to which inputs are moved; default: that of its first parameter.
     dtype
         Float type of everything but the logits, which are small and rank samples: ``"float16"`` halves the room of
-        features and layers. Default: as the model gives it.
+        features and layers. Default: as the model gives it, half precision as float32.
     out
         Folder for the rows, written as they come and memory-mapped in the result; ``Outputs.load`` reads it later.
     bound
@@ -97,6 +109,12 @@ def extract(
     progress
         Show a progress bar on standard error; default: if that is a terminal.
 
+    Returns
+    -------
+    Outputs
+        With ``logits``, and ``features``, ``head``, ``labels``, ``layers``, ``mc_logits`` and ``ease_probs`` where the
+        model, the loader and the arguments give them.
+
     Examples
     --------
     >>> model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Dropout(0.5), nn.Linear(3, 2))
@@ -105,6 +123,8 @@ def extract(
     Outputs(n=5, logits 5x2 float32, features 5x3 float32, labels 5, head_weight 2x3 float32, head_bias 2 float32)
     >>> extract(model, batches, mc=50).mc_logits.shape
     (50, 5, 2)
+    >>> extract(model, [{"image": torch.zeros(5, 2, 2), "label": [0, 1, 0, 1, 1]}], keep=["logits"])
+    Outputs(n=5, logits 5x2 float32, labels 5)
     """
     walk = Walk(
         model, head=head, layers=layers, pool=pool, mc=mc, transforms=transforms, labels=labels, device=device,
@@ -141,7 +161,7 @@ def stream(
 
     Parameters
     ----------
-    model, head, layers, pool, mc, transforms, labels, device, rng, progress
+    model, head, layers, pool, mc, transforms, labels, keep, device, rng, progress
         As for :func:`caveat.nn.extract`.
     loader
         As there; it must give the same batches each time, so a list or a loader that does not shuffle.
