@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -166,6 +167,8 @@ def test_a_mean_that_leaves_out_padding_is_not_taken_for_a_plain_mean():
     model, (full, short) = Tokens("kept"), word_batches()
     with pytest.warns(CaveatWarning, match=LOGITS_ONLY):
         extract(model, [short])
+    with pytest.warns(CaveatWarning, match=LOGITS_ONLY):
+        extract(model, [short.flip(0)])  # the first rows have no padding
     with pytest.raises(InputError, match=r"head 'score'.*not in a later one.*keep=\['logits'\]"):
         extract(model, [full, short])  # without padding both means agree
     np.testing.assert_array_equal(
@@ -177,6 +180,48 @@ def test_a_mean_that_leaves_out_padding_is_not_taken_for_a_plain_mean():
 def test_a_named_head_whose_positions_are_not_pooled_is_refused():
     with pytest.raises(InputError, match=r"one feature vector per sample, got \(8, 6, 4, 4\)"):
         extract(Ending(nn.Conv2d(6, 3, 1), nn.ReLU(), POOL, nn.Flatten()), [IMAGES], head="end.0")
+
+
+class LateBranch(nn.Module):
+    """Other layers run after the head, one of them with as many outputs."""
+
+    def __init__(self, depth=1, width=5):
+        super().__init__()
+        self.body = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+        self.head, self.late = nn.Linear(width, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        for layer in self.body:
+            x = layer(x)
+        logits = self.head(x)
+        self.late(logits)
+        return logits
+
+
+def test_a_head_that_is_not_the_last_layer_to_run_keeps_all_its_rows():
+    model, x = LateBranch(), torch.randn(11, 5)
+    outputs = extract(model, [x[:9], x[9:]], mc=0)
+    check_whole(outputs, torch.cat([answer_of(model, x[:9]), answer_of(model, x[9:])]))
+    np.testing.assert_array_equal(outputs.features[:9], answer_of(model.body[0], x[:9]))
+
+
+def test_the_search_does_not_keep_all_rows_of_all_layers():
+    """A vision transformer of twelve blocks would need 100 MB per image."""
+    runs, rows = [], 1000
+    model = LateBranch(depth=30)
+
+    class Counting(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            if func._schema.name == "aten::clone":
+                runs.append(weakref.ref(result))
+                most.append(sum(len(t) for ref in runs if (t := ref()) is not None and t.ndim))
+            return result
+
+    most = []
+    with Counting():
+        extract(model, [torch.randn(rows, 5)], progress=False)
+    assert max(most) < 6 * rows  # input, and input and output of two layers; all of them would be over 60 times
 
 
 # -- a softmax behind the head --------------------------------------------------------------------------------------

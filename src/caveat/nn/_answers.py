@@ -30,14 +30,9 @@ def tensors_in(answer: Any) -> Iterator[Tensor]:
             yield from tensors_in(getattr(answer, field.name))
 
 
-def matrices_in(answer: Any, n: int) -> list[Tensor]:
-    """The tensors (n, C) of floats in what a model returns."""
-    return [t for t in tensors_in(answer) if t.ndim == 2 and len(t) == n and t.is_floating_point()]
-
-
 def logits_in(answer: Any, n: int) -> Tensor:
     """The one matrix (n, C) in what a model returns for n samples."""
-    matrices = matrices_in(answer, n)
+    matrices = [t for t in tensors_in(answer) if t.ndim == 2 and len(t) == n and t.is_floating_point()]
     if len(matrices) == 1:
         return matrices[0]
     shapes = ", ".join(str(tuple(t.shape)) for t in tensors_in(answer)) or f"a {type(answer).__name__}"

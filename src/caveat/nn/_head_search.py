@@ -10,14 +10,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Literal, NamedTuple, final
 
 import torch
 from torch import Tensor, nn
 
 from caveat.errors import CaveatWarning, InputError
-from caveat.nn._answers import are_log_probabilities, are_probabilities, logits_in, matrices_in, tensors_in
+from caveat.nn._answers import are_log_probabilities, are_probabilities, logits_in, tensors_in
 from caveat.nn._heads import linear_map, per_sample, warn_of_another_answer
+
+SEARCHED_ROWS = 4  # a model has many layers, and all rows of all of them would not fit into memory
 
 
 class Run(NamedTuple):
@@ -25,6 +28,10 @@ class Run(NamedTuple):
 
     inputs: Tensor
     output: Tensor
+
+    def first_rows(self) -> Run:
+        """A copy of the first rows: all that the search needs, of layers that are most often not the head."""
+        return Run(self.inputs[:SEARCHED_ROWS].clone(), self.output[:SEARCHED_ROWS].clone())
 
 
 @final
@@ -53,18 +60,40 @@ class HeadSource:
 
 
 def find_head(layers: Mapping[str, nn.Module], runs: Mapping[str, Sequence[Run]], answer: Any, n: int) -> HeadSource:
-    """The layer that gives the model's answer, among those that can be a head, in the order of their last run."""
-    last_runs = {name: layer_runs[-1] for name, layer_runs in runs.items()}
+    """The layer that gives the model's answer, among those that can be a head, in the order of their last run.
+
+    Looks at the first rows, as the runs hold no more; ``confirmed`` looks at all.
+    """
+    last_runs = {name: layer_runs[-1].first_rows() for name, layer_runs in runs.items()}
+    tensors = [tensor[:SEARCHED_ROWS] for tensor in tensors_in(answer) if tensor.ndim and len(tensor) == n]
     for alike in (_is_same, _is_normalized):
-        if (name := _behind(answer, last_runs, alike, n)) is not None:
-            return _checked(HeadSource(name), layers[name], last_runs[name])
+        if (name := _behind(tensors, last_runs, alike)) is not None:
+            return HeadSource(name)
     logits = logits_in(answer, n)
     for name, run in reversed(last_runs.items()):
         if _has_positions(layers[name], run):
             for pooling in ("mean", "position"):
-                if _gives(layers[name], _pooled(layers[name], run, logits, pooling), logits):
+                first = logits[:SEARCHED_ROWS]
+                if _gives(layers[name], _pooled(layers[name], run, first, pooling), first):
                     return HeadSource(name, pooling)
-    return HeadSource(None, linear=False, shortfall=_why_none(layers, last_runs, logits))
+    width = logits.shape[1]
+    return _logits_alone([name for name in runs if _n_outputs(layers[name]) == width], logits)
+
+
+def confirmed(source: HeadSource, layer: nn.Module, run: Run, answer: Any, n: int) -> HeadSource:
+    """The source that was found in the first rows, if its weight gives the logits of all rows; else without its head.
+
+    A cosine head or a quantizer is a layer that is not the linear map of its weight.
+    """
+    if source.pooling != "none":
+        logits = logits_in(answer, n)
+        alike = _gives(layer, _pooled(layer, run, logits, source.pooling), logits)
+        return source if alike else _logits_alone([str(source.name)], logits)
+    if run.inputs.ndim != 2 or _gives(layer, run.inputs, run.output):
+        return source
+    why = (f"head '{source.name}' ({type(layer).__name__}) does not compute weight @ features + bias (it may normalize "
+           "or quantize)")  # fmt: skip
+    return replace(source, linear=False, shortfall=why)
 
 
 def named_head(name: str, layer: nn.Module, run: Run, answer: Any, n: int, candidates: Sequence[str]) -> HeadSource:
@@ -79,7 +108,7 @@ def named_head(name: str, layer: nn.Module, run: Run, answer: Any, n: int, candi
         source = find_head({name: layer}, {name: [run]}, answer, n)
         return HeadSource(name) if source.name is None else source  # whose rows are refused
     warn_of_another_answer(name, run.output, answer)
-    return _checked(HeadSource(name), layer, run)
+    return HeadSource(name)
 
 
 def demand_classifier(model: nn.Module) -> None:
@@ -105,10 +134,10 @@ def report_shortfall(source: HeadSource, keep: Sequence[str] | None, candidates:
                   f"keep={stored} asks for this without a warning.", CaveatWarning, stacklevel=2)  # fmt: skip
 
 
-def _behind(answer: Any, runs: dict[str, Run], alike: Callable[[Tensor, Tensor], bool], n: int) -> str | None:
+def _behind(tensors: Sequence[Tensor], runs: dict[str, Run], alike: Callable[[Tensor, Tensor], bool]) -> str | None:
     """The layer whose output is alike to what the model returns, or to one answer of several."""
     sources: dict[str, Tensor] = {}
-    for tensor in tensors_in(answer):
+    for tensor in tensors:
         name = next((name for name, run in reversed(runs.items()) if alike(run.output, tensor)), None)
         if name is not None:
             sources.setdefault(name, tensor)
@@ -119,24 +148,13 @@ def _behind(answer: Any, runs: dict[str, Run], alike: Callable[[Tensor, Tensor],
                          f"Pass head=<name>; candidates: {', '.join(map(repr, last))}.")  # fmt: skip
     if not last:
         return None
-    name = last[0]
-    for other in matrices_in(answer, n):
-        if other is sources[name]:
-            break
-        if not any(_is_same(other, run.inputs) or _is_same(other, run.output) for run in runs.values()):
-            raise InputError(f"the model returns several matrices, and the first is not from linear layer '{name}', so "
-                             "it is unclear which are the logits. Return them alone or under the key 'logits', or pass "
-                             "head=<name>.")  # fmt: skip
-    return name
-
-
-def _checked(source: HeadSource, layer: nn.Module, run: Run) -> HeadSource:
-    """The source without its head where the layer is not the linear map of its weight: a cosine head, a quantizer."""
-    if run.inputs.ndim != 2 or _gives(layer, run.inputs, run.output):
-        return source
-    why = (f"head '{source.name}' ({type(layer).__name__}) does not compute weight @ features + bias (it may normalize "
-           "or quantize)")  # fmt: skip
-    return replace(source, linear=False, shortfall=why)
+    for other in takewhile(lambda tensor: tensor is not sources[last[0]], tensors):
+        passing = any(_is_same(other, run.inputs) or _is_same(other, run.output) for run in runs.values())
+        if other.ndim == 2 and other.is_floating_point() and not passing:
+            raise InputError("the model returns several matrices, and the first is not from linear layer "
+                             f"'{last[0]}', so it is unclear which are the logits. Return them alone or under the key "
+                             "'logits', or pass head=<name>.")  # fmt: skip
+    return last[0]
 
 
 def _gives(layer: nn.Module, features: Tensor, logits: Tensor) -> bool:
@@ -175,9 +193,8 @@ def _positions(layer: nn.Module, tensor: Tensor) -> Tensor:
     return tensor.flatten(1, -2) if isinstance(layer, nn.Linear) else tensor.flatten(2).transpose(1, 2)
 
 
-def _why_none(layers: Mapping[str, nn.Module], runs: Mapping[str, Run], logits: Tensor) -> str:
-    """Why no layer is the head, for a message; an error where the answer cannot be logits."""
-    alike = [name for name in runs if (mapping := linear_map(layers[name])) and len(mapping[0]) == logits.shape[1]]
+def _logits_alone(alike: Sequence[str], logits: Tensor) -> HeadSource:
+    """The source without a layer, where the answer can be logits; ``alike``: layers with one output per class."""
     why = "no linear layer gives the model's output" + (f" (what '{alike[-1]}' gives is changed)" if alike else "")
     if are_probabilities(logits):
         raise InputError(f"the model returns probabilities, and {why} before a softmax. Let it return logits, or pass "
@@ -186,7 +203,12 @@ def _why_none(layers: Mapping[str, nn.Module], runs: Mapping[str, Run], logits: 
         warnings.warn("the model returns log-probabilities, which are stored as logits: scores that read the size of "
                       "logits (energy, mls) lose what normalization removed. Let the model return logits.",
                       CaveatWarning, stacklevel=2)  # fmt: skip
-    return why
+    return HeadSource(None, linear=False, shortfall=why)
+
+
+def _n_outputs(layer: nn.Module) -> int | None:
+    mapping = linear_map(layer)
+    return None if mapping is None else len(mapping[0])
 
 
 def _is_same(one: Tensor, other: Tensor) -> bool:

@@ -22,7 +22,15 @@ from caveat._internal.params import check_params, choice, count
 from caveat.errors import InputError
 from caveat.nn._answers import logits_in, tensors_in
 from caveat.nn._batches import Batch, input_tensor
-from caveat.nn._head_search import HeadSource, Run, demand_classifier, find_head, named_head, report_shortfall
+from caveat.nn._head_search import (
+    HeadSource,
+    Run,
+    confirmed,
+    demand_classifier,
+    find_head,
+    named_head,
+    report_shortfall,
+)
 from caveat.nn._heads import demand_once, linear_map, named_module, per_sample
 from caveat.nn._modes import at_rest, dropout_awake, seeded
 from caveat.nn._progress import tracked
@@ -154,6 +162,46 @@ class Walk:
 
     def _head_pass(self, batch: Batch) -> tuple[Tensor | None, Tensor]:
         """Features, if any, and logits of one forward pass; the first pass finds where they come from."""
+        if self._source is None:
+            runs, answer = self._find(batch)
+        else:
+            runs, answer = self._run(batch, [] if self._source.name is None else [self._source.name])
+        source = self._source
+        assert source is not None
+        if source.name is None:
+            return None, logits_in(answer, batch.n)
+        return source.rows(self._named[source.name], self._only_run(source.name, runs), answer, batch.n)
+
+    def _find(self, batch: Batch) -> tuple[dict[str, list[Run]], Any]:
+        """Find where logits and features come from, in a pass that is returned; a warning says what is missing."""
+        candidates = [name for name, module in self.model.named_modules() if linear_map(module) is not None]
+        if self.head == "auto":
+            demand_classifier(self.model)
+            runs, answer = self._run(batch, candidates)
+            source = find_head(self._named, runs, answer, batch.n)
+            if source.name is not None and source.name != next(reversed(runs)):  # only its first rows were kept
+                runs, answer = self._run(batch, [source.name])
+        else:
+            runs, answer = self._run(batch, [self.head])
+            run = self._only_run(self.head, runs)
+            source = named_head(self.head, self._named[self.head], run, answer, batch.n, candidates)
+        if source.name is not None and source.linear:
+            run = self._only_run(source.name, runs)
+            source = confirmed(source, self._named[source.name], run, answer, batch.n)
+        report_shortfall(source, self.keep, candidates)
+        self._source = source
+        return runs, answer
+
+    @staticmethod
+    def _only_run(name: str, runs: dict[str, list[Run]]) -> Run:
+        demand_once(f"head '{name}'", len(runs.get(name, ())))
+        return runs[name][0]
+
+    def _run(self, batch: Batch, names: Sequence[str]) -> tuple[dict[str, list[Run]], Any]:
+        """One forward pass: what these layers read and gave, in the order of their last run, and the answer.
+
+        Only the layer that ran last has all rows, which is the head in most models.
+        """
         runs: dict[str, list[Run]] = {}
 
         def catcher(name: str) -> Any:
@@ -162,47 +210,24 @@ class Walk:
                 if not isinstance(inputs, Tensor) or not isinstance(output, Tensor):
                     raise InputError(f"head '{name}' must take and give a tensor, got {type(inputs).__name__} and "
                                      f"{type(output).__name__}.")  # fmt: skip
-                # Copies: later parts of the model may write into these tensors. In the order of the last run.
+                if runs:
+                    before = next(reversed(runs))
+                    runs[before] = [run.first_rows() for run in runs[before]]
+                # Copies: later parts of the model may write into these tensors.
                 runs[name] = [*runs.pop(name, []), Run(inputs.clone(), output.clone())]
 
             return catch
 
-        watched_layers = self._watched_layers()
         with ExitStack() as hooks:
-            for name, module in watched_layers.items():
-                hooks.enter_context(module.register_forward_hook(catcher(name), with_kwargs=True))
+            for name in names:
+                hooks.enter_context(self._named[name].register_forward_hook(catcher(name), with_kwargs=True))
             answer = batch.run(self.model)
-        if self._source is None:
-            self._source = self._find(watched_layers, runs, answer, batch.n)
-        source = self._source
-        if source.name is None:
-            return None, logits_in(answer, batch.n)
-        demand_once(f"head '{source.name}'", len(runs.get(source.name, ())))
-        return source.rows(self._named[source.name], runs[source.name][0], answer, batch.n)
-
-    def _watched_layers(self) -> dict[str, nn.Module]:
-        """The modules that are or may be the head, by name."""
-        name = self._source.name if self._source is not None else self.head
-        if name != "auto":
-            return {} if name is None else {name: self._named[name]}
-        return {name: module for name, module in self.model.named_modules() if linear_map(module) is not None}
-
-    def _find(self, layers: dict[str, nn.Module], runs: dict[str, list[Run]], answer: Any, n: int) -> HeadSource:
-        """Where logits and features come from; a warning says what of them is missing."""
-        candidates = [name for name, module in self._named.items() if isinstance(module, nn.Linear)]
-        if self.head == "auto":
-            demand_classifier(self.model)
-            source = find_head(layers, runs, answer, n)
-        else:
-            demand_once(f"head '{self.head}'", len(runs.get(self.head, ())))
-            source = named_head(self.head, layers[self.head], runs[self.head][0], answer, n, candidates)
-        report_shortfall(source, self.keep, candidates)
-        return source
+        return runs, answer
 
     def _layer_catcher(self, name: str, axis: int | None, inner: dict[str, Array], n: int) -> Any:
         def catch(module: nn.Module, _: Any, output: Any) -> None:
-            maps = next(tensors_in(output), None)
-            per_sample(maps, n, f"layer {name!r} must give one array per sample", most=None)
+            maps = per_sample(next(tensors_in(output), None), n, f"layer {name!r} must give one array per sample",
+                              most=None)  # fmt: skip
             demand_once(f"layer {name!r}", 2 if LAYER + name in inner else 1)
             wide = maps.shape[-1] in self._widths  # a layer of a transformers or timm model, of a class of its own
             last = axis is None and maps.ndim == 3 and (wide or isinstance(module, _CHANNELS_LAST))
