@@ -119,6 +119,8 @@ def test_a_wrong_head_name_is_explained(model, batches, head, message):
 def test_a_head_over_a_sequence_is_refused():
     with pytest.raises(InputError, match=r"one feature vector per sample, got \(2, 5, 4\) for 2 samples"):
         extract(nn.Sequential(nn.Linear(4, 3)), [torch.zeros(2, 5, 4)])
+    with pytest.raises(InputError, match=r"per sample, got \(2, 5, \d\) for 2 samples"):
+        extract(nn.Sequential(nn.Linear(4, 3)), [torch.zeros(2, 5, 4)], keep=["logits"])
 
 
 def test_a_head_that_runs_twice_is_refused():

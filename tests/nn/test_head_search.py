@@ -98,6 +98,23 @@ def test_a_1x1_convolution_is_a_head_on_pooled_maps(end):
     np.testing.assert_array_equal(extract(model, [IMAGES[:5], IMAGES[5:]], head=name).features, outputs.features)
 
 
+def test_dropout_between_a_convolution_and_its_pooling_wakes():
+    outputs = extract(Ending(nn.Conv2d(6, 3, 1), nn.Dropout(0.5), POOL, nn.Flatten()), [IMAGES], mc=300)
+    assert outputs.features.shape == (8, 6)
+    assert outputs.mc_logits.std(axis=0).min() > 0
+    # The mean of 300 passes is the answer at rest, up to its standard error.
+    gap = np.abs(outputs.mc_logits.mean(axis=0) - outputs.logits)
+    assert (gap < 5 * outputs.mc_logits.std(axis=0) / np.sqrt(300)).all()
+
+
+def test_an_answer_that_leaves_the_head_only_in_later_rows_is_warned_of():
+    model = nn.Sequential(nn.Linear(4, 3), nn.Hardtanh(-4.0, 4.0))
+    x = torch.randn(9, 4)
+    x[6] *= 100
+    with pytest.warns(CaveatWarning, match="head '0' are not what the model returns"):
+        extract(model, [x])
+
+
 @pytest.mark.parametrize(
     "end",
     [

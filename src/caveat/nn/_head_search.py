@@ -44,19 +44,26 @@ class HeadSource:
     linear: bool = True  # the weight and bias of the layer give the logits
     shortfall: str = ""  # why features or the head are missing
 
-    def rows(self, layer: nn.Module, run: Run, answer: Any, n: int) -> tuple[Tensor, Tensor]:
-        """Features (n, D) and logits (n, C) of one pass."""
+    def logits(self, run: Run | None, answer: Any, n: int) -> Tensor:
+        """Logits (n, C) of one pass: of the layer where it sees one vector per sample, else of the model."""
+        if run is None or self.pooling != "none":
+            return logits_in(answer, n)
+        return per_sample(run.output, n, f"head '{self.name}' must give one row of logits per sample")
+
+    def vectors(self, run: Run, n: int) -> Tensor:
+        """What the layer read, if that is one vector per sample."""
+        return per_sample(run.inputs, n, f"head '{self.name}' must see one feature vector per sample")
+
+    def features(self, layer: nn.Module, run: Run, logits: Tensor) -> Tensor:
+        """Features (n, D) of one pass without dropout."""
         if self.pooling == "none":
-            must = f"head '{self.name}' must see one feature vector per sample"
-            hint = "keep=['logits'] does without features." if run.output.ndim == 2 else ""
-            return per_sample(run.inputs, n, must, hint=hint), run.output
-        logits = logits_in(answer, n)
+            return self.vectors(run, len(logits))
         features = _pooled(layer, run, logits, self.pooling)
         if not _gives(layer, features, logits):
             raise InputError(f"the vectors that head '{self.name}' reads, pooled by {self.pooling}, give the model's "
                              "logits in the first batch but not in a later one (padding may count). "
                              "Pass keep=['logits'].")  # fmt: skip
-        return features, logits
+        return features
 
 
 def find_head(layers: Mapping[str, nn.Module], runs: Mapping[str, Sequence[Run]], answer: Any, n: int) -> HeadSource:
@@ -89,7 +96,9 @@ def confirmed(source: HeadSource, layer: nn.Module, run: Run, answer: Any, n: in
         logits = logits_in(answer, n)
         alike = _gives(layer, _pooled(layer, run, logits, source.pooling), logits)
         return source if alike else _logits_alone([str(source.name)], logits)
-    if run.inputs.ndim != 2 or _gives(layer, run.inputs, run.output):
+    features = source.vectors(run, n)
+    warn_of_another_answer(str(source.name), run.output, answer)
+    if _gives(layer, features, run.output):
         return source
     why = (f"head '{source.name}' ({type(layer).__name__}) does not compute weight @ features + bias (it may normalize "
            "or quantize)")  # fmt: skip
@@ -102,12 +111,11 @@ def named_head(name: str, layer: nn.Module, run: Run, answer: Any, n: int, candi
         kind = type(layer).__name__
         if not any(_is_same(run.output, tensor) for tensor in tensors_in(answer)):
             raise InputError(f"head '{name}' must name a linear layer or the module that gives the model's answer, but "
-                             f"it is {kind}; candidates: {', '.join(map(repr, candidates)) or 'none'}.")  # fmt: skip
+                             f"it is {kind}; candidates: {_listed(candidates)}.")  # fmt: skip
         return HeadSource(name, linear=False, shortfall=f"head '{name}' is {kind}, not a linear layer")
     if _has_positions(layer, run):
         source = find_head({name: layer}, {name: [run]}, answer, n)
         return HeadSource(name) if source.name is None else source  # whose rows are refused
-    warn_of_another_answer(name, run.output, answer)
     return HeadSource(name)
 
 
@@ -127,7 +135,7 @@ def report_shortfall(source: HeadSource, keep: Sequence[str] | None, candidates:
         return
     hint = ""
     if source.name is None and candidates:
-        hint = f" If a layer reads the features, pass head=<name>; candidates: {', '.join(map(repr, candidates))}."
+        hint = f" If a layer reads the features, pass head=<name>; candidates: {_listed(candidates)}."
     if keep is not None:
         raise InputError(f"keep has {' and '.join(map(repr, missing))}, but {source.shortfall}.{hint}")
     warnings.warn(f"{source.shortfall}, so {' and '.join(stored)} are stored without {' and '.join(missing)}.{hint} "
@@ -198,12 +206,18 @@ def _logits_alone(alike: Sequence[str], logits: Tensor) -> HeadSource:
     why = "no linear layer gives the model's output" + (f" (what '{alike[-1]}' gives is changed)" if alike else "")
     if are_probabilities(logits):
         raise InputError(f"the model returns probabilities, and {why} before a softmax. Let it return logits, or pass "
-                         f"head=<name>; candidates: {', '.join(map(repr, alike)) or 'none'}.")  # fmt: skip
+                         f"head=<name>; candidates: {_listed(alike)}.")  # fmt: skip
     if are_log_probabilities(logits):
         warnings.warn("the model returns log-probabilities, which are stored as logits: scores that read the size of "
                       "logits (energy, mls) lose what normalization removed. Let the model return logits.",
                       CaveatWarning, stacklevel=2)  # fmt: skip
     return HeadSource(None, linear=False, shortfall=why)
+
+
+def _listed(candidates: Sequence[str], most: int = 5) -> str:
+    """The names of the last layers, which come nearest to a head; models have hundreds."""
+    more = "..., " if len(candidates) > most else ""
+    return more + ", ".join(map(repr, candidates[-most:])) if candidates else "none"
 
 
 def _n_outputs(layer: nn.Module) -> int | None:

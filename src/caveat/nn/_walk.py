@@ -20,7 +20,7 @@ from torch.utils.data import Dataset, IterableDataset
 from caveat._internal.checks import Rng, as_kind, as_list, as_rng, check_known
 from caveat._internal.params import check_params, choice, count
 from caveat.errors import InputError
-from caveat.nn._answers import logits_in, tensors_in
+from caveat.nn._answers import tensors_in
 from caveat.nn._batches import Batch, input_tensor
 from caveat.nn._head_search import (
     HeadSource,
@@ -132,7 +132,7 @@ class Walk:
                     part["ease_probs"] = self._transformed(batch, i)
             if self.mc:
                 with dropout_awake(self.model), seeded(_seed(self._mc_seed, i), self._device):
-                    passes = [self._head_pass(batch)[1] for _ in range(self.mc)]
+                    passes = [self._logits(batch) for _ in range(self.mc)]
                 part["mc_logits"] = np.stack([self._array(logits) for logits in passes])
         return part
 
@@ -141,7 +141,7 @@ class Walk:
         generator = torch.Generator().manual_seed(_seed(self._ease_seed, i))
         copies = []
         for transform in as_list(self.transforms, "transforms"):
-            logits = self._head_pass(batch.changed(transform, generator))[1]
+            logits = self._logits(batch.changed(transform, generator))
             copies.append(self._array(torch.softmax(logits.float(), dim=1)))
         return np.stack(copies)
 
@@ -152,25 +152,32 @@ class Walk:
             for name, axis in self._axes.items():
                 catch = self._layer_catcher(name, axis, inner, batch.n)
                 hooks.enter_context(self._named[name].register_forward_hook(catch))
-            features, logits = self._head_pass(batch)
+            runs, answer = self._pass(batch)
         for name in self._axes:
             demand_once(f"layer {name!r}", int(LAYER + name in inner))
+        assert self._source is not None
+        source, run = self._source, self._head_run(runs)
+        logits = source.logits(run, answer, batch.n)
         part = {"logits": _wide(logits)}
-        if features is not None and self._keeps("features"):
-            part["features"] = self._array(features)
+        if run is not None and self._keeps("features"):
+            part["features"] = self._array(source.features(self._named[str(source.name)], run, logits))
         return part | inner
 
-    def _head_pass(self, batch: Batch) -> tuple[Tensor | None, Tensor]:
-        """Features, if any, and logits of one forward pass; the first pass finds where they come from."""
+    def _logits(self, batch: Batch) -> Tensor:
+        """The logits of one forward pass, with dropout where it is awake."""
+        runs, answer = self._pass(batch)
+        assert self._source is not None
+        return self._source.logits(self._head_run(runs), answer, batch.n)
+
+    def _pass(self, batch: Batch) -> tuple[dict[str, list[Run]], Any]:
+        """The run of the head, if any, and the model's answer; the first pass finds the head."""
         if self._source is None:
-            runs, answer = self._find(batch)
-        else:
-            runs, answer = self._run(batch, [] if self._source.name is None else [self._source.name])
-        source = self._source
-        assert source is not None
-        if source.name is None:
-            return None, logits_in(answer, batch.n)
-        return source.rows(self._named[source.name], self._only_run(source.name, runs), answer, batch.n)
+            return self._find(batch)
+        return self._run(batch, [] if self._source.name is None else [self._source.name])
+
+    def _head_run(self, runs: dict[str, list[Run]]) -> Run | None:
+        assert self._source is not None
+        return None if self._source.name is None else self._only_run(self._source.name, runs)
 
     def _find(self, batch: Batch) -> tuple[dict[str, list[Run]], Any]:
         """Find where logits and features come from, in a pass that is returned; a warning says what is missing."""
