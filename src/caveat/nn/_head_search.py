@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn._answers import are_log_probabilities, are_probabilities, logits_in, tensors_in
-from caveat.nn._heads import linear_map, per_sample, warn_of_another_answer
+from caveat.nn._heads import is_answer, linear_map, per_sample, warn_of_another_answer
 
 SEARCHED_ROWS = 4  # a model has many layers, and all rows of all of them would not fit into memory
 
@@ -87,17 +87,21 @@ def find_head(layers: Mapping[str, nn.Module], runs: Mapping[str, Sequence[Run]]
     return _logits_alone([name for name in runs if _n_outputs(layers[name]) == width], logits)
 
 
-def confirmed(source: HeadSource, layer: nn.Module, run: Run, answer: Any, n: int) -> HeadSource:
-    """The source that was found in the first rows, if its weight gives the logits of all rows; else without its head.
+def confirmed(source: HeadSource, layer: nn.Module, run: Run, answer: Any, n: int, *, named: bool) -> HeadSource:
+    """The source if all rows agree with what was found in the first: the layer's answer is the model's, and linear.
 
-    A cosine head or a quantizer is a layer that is not the linear map of its weight.
+    A cosine head or a quantizer is a layer that is not the linear map of its weight. A head that the caller named may
+    give another answer than the model.
     """
     if source.pooling != "none":
         logits = logits_in(answer, n)
-        alike = _gives(layer, _pooled(layer, run, logits, source.pooling), logits)
-        return source if alike else _logits_alone([str(source.name)], logits)
+        agrees = _gives(layer, _pooled(layer, run, logits, source.pooling), logits)
+        return source if agrees else _logits_alone([str(source.name)], logits)
     features = source.vectors(run, n)
-    warn_of_another_answer(str(source.name), run.output, answer)
+    if named:
+        warn_of_another_answer(str(source.name), run.output, answer)
+    elif not is_answer(run.output, answer):
+        return _logits_alone([str(source.name)], logits_in(answer, n))
     if _gives(layer, features, run.output):
         return source
     why = (f"head '{source.name}' ({type(layer).__name__}) does not compute weight @ features + bias (it may normalize "

@@ -79,12 +79,22 @@ def demand_once(part: str, times: int) -> None:
         raise InputError(f"{part} must run once in a forward pass, ran {times} times. Name another module.")
 
 
+def is_answer(logits: Tensor, answer: Any) -> bool:
+    """Whether the model returns these logits, or their softmax, up to rounding."""
+    forms = (logits, logits.softmax(dim=-1), logits.log_softmax(dim=-1))
+    answers = _alike(logits, answer)
+    return any(torch.allclose(form, other, rtol=1e-3, atol=1e-5, equal_nan=True) for other in answers for form in forms)
+
+
 def warn_of_another_answer(name: str, logits: Tensor, answer: Any) -> None:
     """Warn where the model returns neither the logits of the named head nor their softmax."""
-    answers = [tensor.to(logits) for tensor in tensors_in(answer) if tensor.shape == logits.shape]
-    forms = (logits, logits.softmax(dim=-1), logits.log_softmax(dim=-1))
-    if any(torch.allclose(form, other, rtol=1e-3, atol=1e-5, equal_nan=True) for other in answers for form in forms):
+    if is_answer(logits, answer):
         return
-    apart = f" (by up to {min(float((logits - other).abs().max()) for other in answers):.3g})" if answers else ""
+    gaps = [float((logits - other).abs().max()) for other in _alike(logits, answer)]
+    apart = f" (by up to {min(gaps):.3g})" if gaps else ""
     warnings.warn(f"the logits of head '{name}' are not what the model returns{apart}. {OTHER_LOGITS}",
                   CaveatWarning, stacklevel=2)  # fmt: skip
+
+
+def _alike(logits: Tensor, answer: Any) -> list[Tensor]:
+    return [tensor.to(logits) for tensor in tensors_in(answer) if tensor.shape == logits.shape]

@@ -194,7 +194,8 @@ class Walk:
             source = named_head(self.head, self._named[self.head], run, answer, batch.n, candidates)
         if source.name is not None and source.linear:
             run = self._only_run(source.name, runs)
-            source = confirmed(source, self._named[source.name], run, answer, batch.n)
+            named = self.head != "auto"
+            source = confirmed(source, self._named[source.name], run, answer, batch.n, named=named)
         report_shortfall(source, self.keep, candidates)
         self._source = source
         return runs, answer
