@@ -35,10 +35,8 @@ class Batch:
         inputs, truth = first_of(batch)
         if not isinstance(inputs, Mapping):
             return cls(_tensor(inputs, batch), truth)
-        label_keys = (labels,) if isinstance(labels, str) else _LABEL_KEYS
-        if truth is None:
-            truth = next((inputs[key] for key in label_keys if inputs.get(key) is not None), None)
-        entries = {key: _entry(value) for key, value in inputs.items() if key not in label_keys}
+        inputs, truth = split_labels(inputs, truth, labels)
+        entries = {key: _entry(value) for key, value in inputs.items()}
         entries = {key: value for key, value in entries.items() if value is not None}  # text is not for the model
         return cls(*_main(entries, model, batch, truth))
 
@@ -65,6 +63,14 @@ class Batch:
             raise InputError(f"a transformation must keep the shape of the inputs {tuple(self.main.shape)}, "
                              f"got {tuple(main.shape)} from {transform!r}.")  # fmt: skip
         return replace(self, main=main)
+
+
+def split_labels(entries: Mapping[str, Any], truth: Any, labels: bool | str) -> tuple[dict[str, Any], Any]:
+    """The inputs of a mapping, and its labels unless ``truth`` holds them; ``labels`` may name their key."""
+    keys = (labels,) if isinstance(labels, str) else _LABEL_KEYS
+    if truth is None:
+        truth = next((entries[key] for key in keys if entries.get(key) is not None), None)
+    return {key: value for key, value in entries.items() if key not in keys}, truth
 
 
 def _main(

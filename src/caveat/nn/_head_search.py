@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, final
 import torch
 from torch import Tensor, nn
 
+from caveat._internal.checks import as_list, check_known
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn._answers import are_log_probabilities, are_probabilities, logits_in, tensors_in
 from caveat.nn._heads import is_answer, linear_map, per_sample, warn_of_another_answer
@@ -129,6 +130,16 @@ def demand_classifier(model: nn.Module) -> None:
     if callable(get_classifier) and isinstance(get_classifier(), nn.Identity):
         raise InputError("the model has no classifier (get_classifier() is nn.Identity): it returns features, not "
                          "logits. Give it one, as model.reset_classifier(num_classes) does.")  # fmt: skip
+
+
+def checked_parts(keep: Sequence[str] | None) -> list[str] | None:
+    """The parts that a caller asked to keep; None: all that there are."""
+    if keep is None:
+        return None
+    parts = [check_known(part, ("logits", "features", "head"), "part in keep") for part in as_list(keep, "keep")]
+    if "logits" not in parts:
+        raise InputError(f"keep must contain 'logits', which the rest is checked against, got {parts}.")
+    return parts
 
 
 def report_shortfall(source: HeadSource, keep: Sequence[str] | None, candidates: Sequence[str]) -> None:

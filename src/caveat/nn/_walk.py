@@ -25,6 +25,7 @@ from caveat.nn._batches import Batch, input_tensor
 from caveat.nn._head_search import (
     HeadSource,
     Run,
+    checked_parts,
     confirmed,
     demand_classifier,
     find_head,
@@ -42,7 +43,6 @@ Array = NDArray[Any]
 
 _TYPES = {"float16": torch.float16, "float32": torch.float32}
 _HALF = (torch.float16, torch.bfloat16)
-_KEPT = ("logits", "features", "head")
 # Modules whose three-dimensional output is (samples, positions, channels).
 _CHANNELS_LAST = (
     nn.Linear, nn.LayerNorm, nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention, nn.Embedding,
@@ -82,10 +82,7 @@ class Walk:
         if isinstance(self.model, torch.jit.ScriptModule) and (self._axes or self.head != "auto"):
             raise InputError("head and layers need a model whose modules can be watched, got a TorchScript model. Pass "
                              "the Python model that it was made from, or extract its logits alone.")  # fmt: skip
-        if self.keep is not None:
-            self.keep = [check_known(part, _KEPT, "part in keep") for part in as_list(self.keep, "keep")]
-            if "logits" not in self.keep:
-                raise InputError(f"keep must contain 'logits', which the rest is checked against, got {self.keep}.")
+        self.keep = checked_parts(self.keep)
         # Both seeds are always drawn, so that ``mc`` does not change the transformed copies.
         rng = as_rng(0 if self.rng is None else self.rng)
         self._mc_seed, self._ease_seed = rng.integers(2**63, size=2).tolist()
