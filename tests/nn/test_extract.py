@@ -57,6 +57,17 @@ def test_outputs_are_those_of_the_model_at_rest(model, batches):
     assert said.features.shape == (12, 16)
 
 
+def test_the_rows_are_those_of_a_plain_loop_bit_for_bit(model, batches):
+    outputs = extract(model, batches)
+    model.eval()
+    with torch.no_grad():
+        features = [model.body(x) for x, _ in batches]
+        logits = [model(x) for x, _ in batches]
+    np.testing.assert_array_equal(outputs.features, torch.cat(features))
+    np.testing.assert_array_equal(outputs.logits, torch.cat(logits))
+    np.testing.assert_array_equal(outputs.head.weight, model.fc.weight.detach())
+
+
 def test_the_model_is_left_bit_identical_and_in_its_modes(model, batches):
     model.train()
     model.drop.eval()  # a mixed state must survive

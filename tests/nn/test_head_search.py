@@ -7,6 +7,8 @@ import weakref
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from caveat import CaveatWarning, InputError
 from caveat.scores import KNN, Energy
@@ -53,6 +55,16 @@ POOL = nn.AdaptiveAvgPool2d(1)
 IMAGES = torch.randn(8, 1, 6, 6, generator=torch.Generator().manual_seed(1))
 
 
+class Transposed(nn.Module):
+    def forward(self, x):
+        return x.transpose(1, 2)
+
+
+class Mean(nn.Module):
+    def forward(self, x):
+        return x.mean(dim=1)
+
+
 class Cosine(nn.Module):
     """Logits are scaled cosines; the weight is a parameter of its own."""
 
@@ -96,6 +108,45 @@ def test_a_1x1_convolution_is_a_head_on_pooled_maps(end):
     name = next(name for name, module in model.named_modules() if type(module).__name__.startswith("Conv")
                 and name.startswith("end"))  # fmt: skip
     np.testing.assert_array_equal(extract(model, [IMAGES[:5], IMAGES[5:]], head=name).features, outputs.features)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    width=st.integers(1, 6),
+    classes=st.integers(2, 5),
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    side=st.integers(1, 3),
+    bias=st.booleans(),
+    kind=st.sampled_from([torch.float32, torch.float64, torch.bfloat16]),
+    form=st.sampled_from(["linear", "softmax", "conv-pool", "pool-conv", "positions"]),
+)
+def test_any_linear_end_is_found_and_gives_the_logits(seed, width, classes, sizes, side, bias, kind, form):
+    torch.manual_seed(seed)
+    linear, conv = nn.Linear(width, classes, bias=bias), nn.Conv2d(width, classes, 1, bias=bias)
+    end = {
+        "linear": [POOL, nn.Flatten(), linear],
+        "softmax": [POOL, nn.Flatten(), linear, nn.Softmax(dim=1)],
+        "conv-pool": [conv, POOL, nn.Flatten()],
+        "pool-conv": [POOL, conv, nn.Flatten()],
+        "positions": [nn.Flatten(2), Transposed(), linear, Mean()],
+    }[form]
+    model = nn.Sequential(nn.Conv2d(2, width, 1), *end).to(kind)
+    batches = [torch.randn(n, 2, side, side, dtype=kind) for n in sizes]
+    outputs = extract(model, batches)
+    expected = torch.cat([answer_of(model, x) for x in batches]).double()
+    if form == "softmax":
+        np.testing.assert_allclose(outputs.probs, expected, atol=8 * torch.finfo(kind).eps)
+    else:
+        np.testing.assert_array_equal(outputs.logits, expected)
+    terms = np.abs(outputs.features) @ np.abs(outputs.head.weight).T + np.abs(outputs.head.bias)
+    gap = np.abs(outputs.head.logits(outputs.features) - outputs.logits)
+    assert (gap <= 4 * torch.finfo(kind).eps * terms + 1e-6).all()
+
+
+def test_a_pooled_head_is_found_on_another_device(elsewhere):
+    model = Ending(nn.Conv2d(6, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()).to(elsewhere)
+    assert extract(model, [IMAGES]).features.shape == (8, 6)
 
 
 def test_dropout_between_a_convolution_and_its_pooling_wakes():
