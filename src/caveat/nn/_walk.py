@@ -88,9 +88,9 @@ class Walk:
         self._mc_seed, self._ease_seed = rng.integers(2**63, size=2).tolist()
         self._device = place_of(self.model, self.device)
         self._float_type = _float_type_of(self.model)
-        # Channels of the layers of a transformer, as the models of transformers and of timm say them.
-        said_by = self.model if hasattr(self.model, "get_classifier") else getattr(self.model, "config", None)
-        self._widths = {getattr(said_by, name, None) for name in ("hidden_size", "num_features")} - {None}
+        # Channels of the layers of a transformer, as models of transformers and timm declare them.
+        owner = self.model if hasattr(self.model, "get_classifier") else getattr(self.model, "config", None)
+        self._widths = {getattr(owner, name, None) for name in ("hidden_size", "num_features")} - {None}
 
     def head_layer(self) -> Head | None:
         """A copy of the last linear layer, which is found with the first batch; None where there is none."""
