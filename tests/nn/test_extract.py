@@ -57,6 +57,17 @@ def test_outputs_are_those_of_the_model_at_rest(model, batches):
     assert said.features.shape == (12, 16)
 
 
+def test_the_rows_are_those_of_a_plain_loop_bit_for_bit(model, batches):
+    outputs = extract(model, batches)
+    model.eval()
+    with torch.no_grad():
+        features = [model.body(x) for x, _ in batches]
+        logits = [model(x) for x, _ in batches]
+    np.testing.assert_array_equal(outputs.features, torch.cat(features))
+    np.testing.assert_array_equal(outputs.logits, torch.cat(logits))
+    np.testing.assert_array_equal(outputs.head.weight, model.fc.weight.detach())
+
+
 def test_the_model_is_left_bit_identical_and_in_its_modes(model, batches):
     model.train()
     model.drop.eval()  # a mixed state must survive
@@ -107,13 +118,6 @@ def test_a_named_head_that_gives_the_answer_is_not_warned_of(how):
     assert extract(Answering(how), [torch.randn(6, 4)], head="fc").logits.shape == (6, 3)
 
 
-def test_a_model_that_ends_in_a_softmax_gets_the_candidates_named(model, batches):
-    wrapped = nn.Sequential(model, nn.Softmax(dim=1))
-    with pytest.raises(InputError, match=r"Pass head=<name>; candidates: '0.side', '0.fc'"):
-        extract(wrapped, batches)
-    assert extract(wrapped, batches, head="0.fc").logits.shape == (12, 3)
-
-
 @pytest.mark.parametrize(
     ("head", "message"),
     [("nope", "there is no such module; candidates: 'side', 'fc'"), ("drop", "it is Dropout; candidates")],
@@ -126,6 +130,8 @@ def test_a_wrong_head_name_is_explained(model, batches, head, message):
 def test_a_head_over_a_sequence_is_refused():
     with pytest.raises(InputError, match=r"one feature vector per sample, got \(2, 5, 4\) for 2 samples"):
         extract(nn.Sequential(nn.Linear(4, 3)), [torch.zeros(2, 5, 4)])
+    with pytest.raises(InputError, match=r"per sample, got \(2, 5, \d\) for 2 samples"):
+        extract(nn.Sequential(nn.Linear(4, 3)), [torch.zeros(2, 5, 4)], keep=["logits"])
 
 
 def test_a_head_that_runs_twice_is_refused():
@@ -175,13 +181,6 @@ def test_two_answers_are_one_too_many():
     with pytest.raises(InputError, match="several linear layers .* candidates: 'fc', 'other'"):
         extract(model, [torch.randn(6, 4)])
     assert extract(model, [torch.randn(6, 4)], head="fc").logits.shape == (6, 3)
-
-
-def test_logits_that_are_changed_in_place_are_not_those_of_the_head():
-    """As with ``z / 2`` the layer does not give the model's output; its logits would be twice as large."""
-    for how in (lambda z, *_: z.div_(2), lambda z, *_: z / 2):
-        with pytest.raises(InputError, match="no linear layer gives the model's output"):
-            extract(Answering(how), [torch.randn(6, 4)])
 
 
 def test_a_nan_is_found_where_it_is_and_not_in_the_head():
@@ -240,8 +239,6 @@ def test_loaders_without_labels_and_bad_loaders(model):
     assert extract(model, [[torch.randn(3, 1, 8, 8)]]).labels is None
     with pytest.raises(InputError, match="at least one batch"):
         extract(model, [])
-    with pytest.raises(InputError, match="a batch must be a tensor or a tuple that starts with one, got dict"):
-        extract(model, [{"x": 1}])
     with pytest.raises(InputError, match="every batch must have labels, or none"):
         extract(model, [(torch.randn(3, 1, 8, 8), torch.tensor([0, 1, 2])), torch.randn(3, 1, 8, 8)])
 

@@ -156,14 +156,19 @@ def test_what_is_added_along_the_samples_is_no_bias(kind, parts):
     product = node("MatMul", ["x", "w"], "z"), node("Add", ["z", "b"], "y")
     nodes = [node("Gemm", ["x", "w", "b"], "y")] if kind == "Gemm" else list(product)
     content = built(nodes, {"w": weight.T.copy(), "b": bias[:, None]})
-    with pytest.raises(InputError, match="no matrix product with stored weights gives the output"):
-        extract_onnx(content, [np.ones((3, 4), dtype=np.float32)])  # as many samples as classes
+    x = np.ones((3, 4), dtype=np.float32)  # as many samples as classes
+    with pytest.warns(CaveatWarning, match="no matrix product with stored weights gives the output"):
+        said = extract_onnx(content, [x])
+    assert (said.features, said.head) == (None, None)
+    np.testing.assert_allclose(said.logits, x @ weight.T + bias[:, None], rtol=1e-5)
 
 
 def test_a_product_added_to_itself_is_no_linear_layer(parts):
     content = built([node("MatMul", ["x", "w"], "z"), node("Add", ["z", "z"], "y")], {"w": parts[0].T.copy()})
-    with pytest.raises(InputError, match="which comes from Add .* candidates: 'z'"):
-        extract_onnx(content, [np.ones((3, 4), dtype=np.float32)])
+    x = np.ones((3, 4), dtype=np.float32)
+    with pytest.warns(CaveatWarning, match="which comes from Add .* candidates: 'z'"):
+        said = extract_onnx(content, [x])
+    np.testing.assert_allclose(said.logits, 2 * x @ parts[0].T, rtol=1e-5)
 
 
 def test_a_head_can_be_named_and_wrong_names_get_the_candidates(parts):
@@ -179,10 +184,12 @@ def test_a_head_can_be_named_and_wrong_names_get_the_candidates(parts):
             said = extract_onnx(content, [x], head=name)
         np.testing.assert_allclose(said.logits, x @ weight.T + bias, rtol=1e-5)
     np.testing.assert_allclose(said.head.weight, np.eye(3))
-    with pytest.raises(
-        InputError, match=r"which comes from Sin 'wave'.* Pass head=<name>; candidates: 'inner', 'outer'"
-    ):
-        extract_onnx(content, [x])
+    with pytest.warns(CaveatWarning, match=r"Sin 'wave'.*without features.*head=<name>; candidates: 'inner', 'outer'"):
+        said = extract_onnx(content, [x])
+    np.testing.assert_allclose(said.logits, np.sin(x @ weight.T + bias), atol=1e-5)
+    assert set(extract_onnx(content, [x], keep=["logits"]).arrays()) == {"logits"}
+    with pytest.raises(InputError, match="keep has 'features', but no matrix product"):
+        extract_onnx(content, [x], keep=["logits", "features"])
     with pytest.raises(
         InputError, match="head 'no' must name a Gemm or MatMul with stored weights; candidates: 'inner'"
     ):
@@ -210,7 +217,7 @@ def test_bad_files_and_batches_are_explained(cnn, batches, tmp_path):
         extract_onnx(content, [np.zeros((2, 5, 8, 8))])
     with pytest.raises(InputError, match=r"has NaN, first at row 5 \(row 0 of batch 1\)"):
         extract_onnx(content, [batches[0], np.full((2, 1, 8, 8), np.nan)])
-    with pytest.raises(InputError, match="a batch must be an array or a tuple that starts with one, got str"):
+    with pytest.raises(InputError, match="a batch must be an array, .* got str"):
         extract_onnx(content, ["words"])
     with pytest.raises(InputError, match="labels must be between 0 and 2"):
         extract_onnx(content, [(batches[0][0], batches[0][1] + 7)])
@@ -221,3 +228,68 @@ def test_a_head_over_a_sequence_is_refused(parts):
     content = built([node("MatMul", ["x", "w"], "y")], {"w": parts[0].T.copy()}, shape=("n", 5, 4))
     with pytest.raises(InputError, match=r"one feature vector per sample, got shape \(2, 5, 4\) for 2 samples"):
         extract_onnx(content, [np.zeros((2, 5, 4))])
+
+
+def test_several_inputs_come_by_name_and_the_output_called_logits_is_the_answer(parts):
+    weight, bias = parts
+    nodes = [
+        node("Cast", ["mask"], "kept", to=TensorProto.FLOAT), node("Mul", ["x", "kept"], "h"),
+        node("Gemm", ["h", "w", "b"], "logits", transB=1), node("ArgMax", ["logits"], "label", axis=1),
+    ]  # fmt: skip
+    for fixed in ("n", 2):
+        inputs = [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [fixed, 4]),
+            helper.make_tensor_value_info("mask", TensorProto.INT64, [fixed, 4]),
+        ]
+        outputs = [
+            helper.make_tensor_value_info("label", TensorProto.INT64, None),
+            helper.make_tensor_value_info("logits", TensorProto.FLOAT, None),
+        ]
+        stored = [numpy_helper.from_array(value, name) for name, value in {"w": weight, "b": bias}.items()]
+        graph = helper.make_graph(nodes, "test", inputs, outputs, stored)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+        rng = np.random.default_rng(0)
+        x, mask = rng.normal(size=(5, 4)), rng.integers(0, 2, size=(5, 4))
+        batch = {"mask": torch.from_numpy(mask), "labels": [0, 1, 2, 0, 1], "x": x, "text": ["a"] * 5}
+        said = extract_onnx(model, [batch])
+        np.testing.assert_allclose(said.features, x * mask, rtol=1e-6)
+        np.testing.assert_allclose(said.logits, (x * mask) @ weight.T + bias, rtol=1e-4, atol=1e-5)
+        assert said.labels.tolist() == [0, 1, 2, 0, 1]
+        with pytest.raises(InputError, match=r"inputs of the file .x, mask. by name, got x"):
+            extract_onnx(model, [x])
+        with pytest.raises(InputError, match="got x, mask, more"):
+            extract_onnx(model, [{"x": x, "mask": mask, "more": x}])
+
+
+def test_one_input_may_have_any_name_in_a_mapping(cnn, batches):
+    content = exported(cnn, batches[0][0])
+    said = extract_onnx(content, [{"image": x.numpy(), "target": y} for x, y in batches], labels="target")
+    agree(said, extract(cnn, batches))
+    np.testing.assert_array_equal(said.labels, torch.cat([y for _, y in batches]))
+
+
+def test_half_precision_is_stored_as_float32(parts):
+    weight, bias = (part.astype(np.float16) for part in parts)
+    graph = helper.make_graph(
+        [node("Gemm", ["x", "w", "b"], "y", transB=1)], "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT16, ["n", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT16, None)],
+        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    said = extract_onnx(model, [np.ones((2, 4))])
+    assert {str(dtype) for _, dtype in said.stored().values()} == {"float32"}
+    np.testing.assert_allclose(said.logits, said.head.logits(said.features), atol=0.01)
+    assert extract_onnx(model, [np.ones((2, 4))], dtype="float16").features.dtype == np.float16
+
+
+def test_class_numbers_are_not_logits(parts):
+    nodes = [
+        node("MatMul", ["x", "w"], "z"), node("ArgMax", ["z"], "c", axis=1, keepdims=0),
+        node("Cast", ["c"], "y", to=TensorProto.FLOAT),
+    ]  # fmt: skip
+    with (
+        pytest.warns(CaveatWarning, match="comes from ArgMax"),
+        pytest.raises(InputError, match=r"must give logits \(n, C\), got int64 of shape \(3,\)"),
+    ):
+        extract_onnx(built(nodes, {"w": parts[0].T.copy()}), [np.ones((3, 4), dtype=np.float32)])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from caveat.errors import CaveatWarning, InputError
+from caveat.nn._answers import tensors_in
 
 OTHER_LOGITS = (
     "The layer's logits are stored, so scores and sets are about them, not about the model's own answer. If the model "
@@ -21,14 +21,24 @@ def _linear_layers(model: nn.Module) -> dict[str, nn.Linear]:
     return {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
 
 
-def named_linear(model: nn.Module, name: str) -> nn.Linear:
-    """The linear layer of this name, or an error with the candidates."""
-    layer = dict(model.named_modules(remove_duplicate=False)).get(name)
+def linear_map(layer: nn.Module) -> tuple[Tensor, Tensor | None] | None:
+    """Weight (C, D) and bias (C,) or None of a linear layer or a 1x1 convolution; None for any other layer."""
     if isinstance(layer, nn.Linear):
+        return layer.weight, layer.bias
+    if isinstance(layer, (nn.Conv1d, nn.Conv2d, nn.Conv3d)):
+        unpadded = isinstance(layer.padding, str) or not any(layer.padding)
+        if unpadded and layer.groups == 1 and {*layer.kernel_size, *layer.stride} == {1}:
+            return layer.weight.flatten(1), layer.bias
+    return None
+
+
+def named_module(model: nn.Module, name: str) -> nn.Module:
+    """The module of this name, or an error with the candidates for a head."""
+    layer: nn.Module | None = dict(model.named_modules(remove_duplicate=False)).get(name)
+    if layer is not None:
         return layer
     candidates = ", ".join(map(repr, _linear_layers(model))) or "none"
-    what = "there is no such module" if layer is None else f"it is {type(layer).__name__}"
-    raise InputError(f"head '{name}' must name an nn.Linear, but {what}; candidates: {candidates}.")
+    raise InputError(f"head '{name}' must name a module, but there is no such module; candidates: {candidates}.")
 
 
 def head_of(model: nn.Module, n_classes: int | None = None) -> str:
@@ -69,48 +79,22 @@ def demand_once(part: str, times: int) -> None:
         raise InputError(f"{part} must run once in a forward pass, ran {times} times. Name another module.")
 
 
-def name_of_head(answer: Any, runs: Mapping[str, tuple[Tensor, Tensor]]) -> str:
-    """Name of the linear layer that gave the model's answer, which may lie in tuples or mappings.
-
-    ``runs`` holds input and output of each linear layer, in the order in which they ran.
-    """
-    heads: dict[str, None] = {}
-    for tensor in _tensors(answer):
-        for name, (_, output) in reversed(list(runs.items())):
-            if _same(output, tensor):
-                heads[name] = None
-                break
-    # A model may return its features with its logits: the input of another answer's layer is not the answer.
-    last = [name for name in heads if not any(_same(runs[name][1], runs[other][0]) for other in heads if other != name)]
-    if len(last) == 1:
-        return last[0]
-    candidates = ", ".join(map(repr, last or runs)) or "none (the model has no nn.Linear that runs)"
-    what = "several linear layers give what the model returns" if last else "no linear layer gives the model's output"
-    raise InputError(f"{what}, so the head cannot be found by itself. Pass head=<name>; candidates: {candidates}.")
+def is_answer(logits: Tensor, answer: Any) -> bool:
+    """Whether the model returns these logits, or their softmax, up to rounding."""
+    forms = (logits, logits.softmax(dim=-1), logits.log_softmax(dim=-1))
+    answers = _alike(logits, answer)
+    return any(torch.allclose(form, other, rtol=1e-3, atol=1e-5, equal_nan=True) for other in answers for form in forms)
 
 
 def warn_of_another_answer(name: str, logits: Tensor, answer: Any) -> None:
     """Warn where the model returns neither the logits of the named head nor their softmax."""
-    answers = [tensor.to(logits) for tensor in _tensors(answer) if tensor.shape == logits.shape]
-    forms = (logits, logits.softmax(dim=-1), logits.log_softmax(dim=-1))
-    if any(torch.allclose(form, other, rtol=1e-3, atol=1e-5, equal_nan=True) for other in answers for form in forms):
+    if is_answer(logits, answer):
         return
-    apart = f" (by up to {min(float((logits - other).abs().max()) for other in answers):.3g})" if answers else ""
+    gaps = [float((logits - other).abs().max()) for other in _alike(logits, answer)]
+    apart = f" (by up to {min(gaps):.3g})" if gaps else ""
     warnings.warn(f"the logits of head '{name}' are not what the model returns{apart}. {OTHER_LOGITS}",
                   CaveatWarning, stacklevel=2)  # fmt: skip
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    """Equal in shape and values; NaN equals NaN, so that a later check can name its row."""
-    return one.shape == other.shape and bool(((one == other) | (one.isnan() & other.isnan())).all())
-
-
-def _tensors(answer: Any) -> Iterator[Tensor]:
-    if isinstance(answer, Tensor):
-        yield answer
-    elif isinstance(answer, Mapping):
-        logits = answer.get("logits")
-        yield from _tensors(logits if isinstance(logits, Tensor) else list(answer.values()))
-    elif isinstance(answer, (tuple, list)):
-        for value in answer:
-            yield from _tensors(value)
+def _alike(logits: Tensor, answer: Any) -> list[Tensor]:
+    return [tensor.to(logits) for tensor in tensors_in(answer) if tensor.shape == logits.shape]

@@ -23,7 +23,8 @@ def at_rest(model: nn.Module) -> Iterator[None]:
     The flags are set one by one: ``model.eval()`` runs code of the model, which may change more than a flag (adapters
     that merge their weights do).
     """
-    modes = [(module, module.training) for module in model.modules()]
+    # A frozen TorchScript module has no mode.
+    modes = [(module, module.training) for module in model.modules() if hasattr(module, "training")]
     try:
         for module, _ in modes:
             module.training = False

@@ -215,12 +215,12 @@ def first_of(batch: Any) -> tuple[Any, Any]:
 
 def labels_of(truth: Any, n: int, classes: int, *, batch: int) -> NDArray[np.intp] | None:
     """The labels of a batch of n rows, which must be classes that the model has; None where there are no numbers."""
-    if (array := _numbers(truth)) is None:
+    if (array := numbers(truth)) is None:
         return None
     try:
         return class_numbers(array, "labels", n=n, classes=classes)
     except InputError as error:
-        raise InputError(f"batch {batch}: {error} labels=False ignores the second entry of a batch.") from None
+        raise InputError(f"batch {batch}: {error} labels=False ignores the labels of the batches.") from None
 
 
 def class_numbers(value: Any, name: str, *, n: int, classes: int | None = None) -> NDArray[np.intp]:
@@ -229,15 +229,17 @@ def class_numbers(value: Any, name: str, *, n: int, classes: int | None = None) 
     >>> class_numbers([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], "labels", n=2)
     array([1, 0])
     """
-    array = _numbers(value)
+    array = numbers(value)
     if array is None:
         raise InputError(f"{name} must be numbers of classes, got a {type(value).__name__}. Encode names as 0..C-1.")
     if array.shape == (n, 1):
         array = array[:, 0]
     if array.ndim == 2 and len(array) == n:
         if not (np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all()):
+            soft = (array >= 0).all() and np.allclose(array.sum(axis=1), 1, atol=1e-2)
+            what = "soft labels, which name no true class to count errors against" if soft else "other numbers"
             raise InputError(f"{name} must be one class number per row, or one-hot rows with a single 1, got a matrix "
-                             f"{array.shape} of other numbers.")  # fmt: skip
+                             f"{array.shape} of {what}.")  # fmt: skip
         if classes not in (None, array.shape[1]):
             raise InputError(f"{name} must be one-hot rows of {classes} classes, got {array.shape[1]} columns.")
         array = array.argmax(axis=1)
@@ -246,7 +248,7 @@ def class_numbers(value: Any, name: str, *, n: int, classes: int | None = None) 
     return as_labels(array.astype(np.int8) if array.dtype.kind == "b" else array, name, n_classes=classes)
 
 
-def _numbers(value: Any) -> Array | None:
+def numbers(value: Any) -> Array | None:
     """An array of numbers, from a tensor on any device too; None for anything else."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()

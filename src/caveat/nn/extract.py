@@ -39,7 +39,8 @@ def extract(
     pool: Literal["mean"] | None = None,
     mc: int = 0,
     transforms: Sequence[Transform] | None = None,
-    labels: bool = True,
+    labels: bool | str = True,
+    keep: Sequence[Literal["logits", "features", "head"]] | None = None,
     device: str | torch.device | None = None,
     dtype: Literal["float16", "float32"] | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -56,15 +57,21 @@ def extract(
     Parameters
     ----------
     model
-        Any module that ends in a linear layer.
+        Any module that returns logits (n, C): as a tensor, or called ``logits`` in a mapping or dataclass, as the
+        models of transformers do. Features and head need a last linear layer, see ``head``.
     loader
-        Gives batches: an input tensor, or a tuple whose first element is the input and whose second, if it holds
-        numbers, is the labels: a class number per row, of any number type, or a one-hot row each. Other numbers are
-        refused; what is not numbers (names of files) is ignored.
+        Gives batches: a list, a DataLoader or a generator. A batch is a tensor or array; a mapping, whose entries go to
+        the model by name (``input_ids``, ``attention_mask``), but for text, which is left out; or a tuple that starts
+        with one of these and whose second element, if it holds numbers, is the labels. Labels are a class number per
+        row, of any number type, or a one-hot row each; other numbers are refused. Floats are converted to the type of
+        the model's parameters.
     head
-        Name of the last linear layer as in ``model.named_modules()``; ``"auto"`` takes the linear layer whose output
-        is the model's output, or the one answer (``"logits"`` in a mapping) among what the model returns. Where a
-        named layer gives other logits than the model returns (it divides them by a temperature), a warning says so.
+        Name of the last linear layer as in ``model.named_modules()``; ``"auto"`` takes the linear layer or 1x1
+        convolution whose output is the model's output, also before a softmax, before a mean over positions, or at one
+        position. Its weight and bias must give the model's logits from the features, which the first batch checks.
+        Where no layer does (a functional, cosine or quantized head, TorchScript), a warning says why and the logits are
+        stored alone. Where a named layer gives other logits than the model returns (it divides them by a temperature),
+        a warning says so. A named module that is not linear but gives the model's answer keeps the features.
     layers
         Names of modules whose outputs become ``Outputs.layers``, as the scores gram and mds_ensemble read them: shape
         (n, channels, positions...). Nothing is reduced: a convolution of 64 channels on 28 x 28 takes 200 kB a sample.
@@ -78,14 +85,20 @@ def extract(
         normalization stays at rest. ``F.dropout`` called in a forward method cannot be activated from outside.
     transforms
         Transformations from ``nn.ease``, one for each of L changed copies of the input: their probabilities become
-        ``ease_probs`` (L, n, C). Twenty noisy copies: ``[ease.GaussianNoise(0.05)] * 20``.
+        ``ease_probs`` (L, n, C). Twenty noisy copies: ``[ease.GaussianNoise(0.05)] * 20``. In a mapping they change
+        the model's ``main_input_name``, or the first entry.
     labels
-        False leaves the labels of the loader out: those of outliers number classes that the model does not have.
+        False leaves the labels of the loader out: those of outliers number classes that the model does not have. In a
+        mapping the labels are the entry ``labels``, ``label`` or ``label_ids``; a string names another.
+    keep
+        What to store of ``"logits"``, ``"features"`` and ``"head"``. Default: what the model gives, with a warning
+        where features or head are missing; a list that names what is missing is an error instead.
+        ``keep=["logits"]`` stores the logits alone.
     device
         Device of the model, to which inputs are moved; default: that of its first parameter.
     dtype
         Float type of everything but the logits, which are small and rank samples: ``"float16"`` halves the room of
-        features and layers. Default: as the model gives it.
+        features and layers. Default: as the model gives it, half precision as float32.
     out
         Folder for the rows, written as they come and memory-mapped in the result; ``Outputs.load`` reads it later.
     bound
@@ -99,7 +112,8 @@ def extract(
     Returns
     -------
     Outputs
-        ``logits``, ``features``, ``labels`` and ``head``, and what else was asked for.
+        With ``logits``, and ``features``, ``head``, ``labels``, ``layers``, ``mc_logits`` and ``ease_probs`` where the
+        model, the loader and the arguments give them.
 
     Examples
     --------
@@ -109,10 +123,12 @@ def extract(
     Outputs(n=5, logits 5x2 float32, features 5x3 float32, labels 5, head_weight 2x3 float32, head_bias 2 float32)
     >>> extract(model, batches, mc=50).mc_logits.shape
     (50, 5, 2)
+    >>> extract(model, [{"image": torch.zeros(5, 2, 2), "label": [0, 1, 0, 1, 1]}], keep=["logits"])
+    Outputs(n=5, logits 5x2 float32, labels 5)
     """
     walk = Walk(
         model, head=head, layers=layers, pool=pool, mc=mc, transforms=transforms, labels=labels, device=device,
-        dtype=dtype, rng=rng,
+        dtype=dtype, rng=rng, keep=keep,
     )  # fmt: skip
     with Rows(bound=bound, out=None if out is None else Path(out)) as rows:
         with closing(watched(loader, progress)) as batches, closing(walk.parts(batches)) as parts:  # type: ignore[type-var]
@@ -130,7 +146,8 @@ def stream(
     pool: Literal["mean"] | None = None,
     mc: int = 0,
     transforms: Sequence[Transform] | None = None,
-    labels: bool = True,
+    labels: bool | str = True,
+    keep: Sequence[Literal["logits", "features", "head"]] | None = None,
     device: str | torch.device | None = None,
     rng: Rng | None = None,
     progress: bool | None = None,
@@ -148,7 +165,7 @@ def stream(
         As for :func:`caveat.nn.extract`.
     loader
         As there; it must give the same batches each time, so a list or a loader that does not shuffle.
-    head, layers, pool, mc, transforms, labels, device, rng, progress
+    head, layers, pool, mc, transforms, labels, keep, device, rng, progress
         As for :func:`caveat.nn.extract`.
 
     Returns
@@ -168,8 +185,9 @@ def stream(
     if iter(loader) is loader:
         raise InputError("loader must give its batches more than once: pass a list or a DataLoader, not an iterator.")
     walk = Walk(
-        model, head=head, layers=layers, pool=pool, mc=mc, transforms=transforms, labels=labels, device=device, rng=rng
-    )
+        model, head=head, layers=layers, pool=pool, mc=mc, transforms=transforms, labels=labels, device=device,
+        rng=rng, keep=keep,
+    )  # fmt: skip
     return cast(Outputs, _Stream(walk, loader, progress))
 
 
@@ -180,8 +198,8 @@ class _Stream:
     def __init__(self, walk: Walk, loader: Iterable[Any], progress: bool | None) -> None:
         self._walk, self._loader, self._progress = walk, loader, progress
         first = next(walk.parts(watched(loader, progress=False)))
-        self.head: Head = walk.head_layer()
-        self.n_classes = self.head.n_classes
+        self.head: Head | None = walk.head_layer()
+        self.n_classes = first["logits"].shape[1]
         self._first = as_outputs({key: array[:, :1] if key in PASSES else array[:1] for key, array in first.items()},
                                  self.head)  # fmt: skip
 

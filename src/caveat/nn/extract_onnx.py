@@ -2,14 +2,14 @@
 
 The file is read as a graph. From its output the search goes back over nodes that only rename or normalize (softmax,
 reshape) to the last matrix product with stored weights: its input are the features, its output the logits, and its
-weights the head.
+weights the head. Where there is none (quantized weights, another last node), the logits are read alone.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from caveat._internal.checks import as_array, check_known
 from caveat.errors import CaveatWarning, InputError, MissingExtraError
+from caveat.nn._batches import split_labels
+from caveat.nn._head_search import HeadSource, checked_parts, report_shortfall
 from caveat.nn._heads import OTHER_LOGITS
-from caveat.nn._rows import Rows, check_part, first_of, labels_of
+from caveat.nn._rows import Rows, check_part, first_of, labels_of, numbers
 from caveat.nn._walk import watched
 from caveat.outputs import Head, Outputs
 
@@ -39,7 +41,8 @@ def extract_onnx(
     batches: Iterable[Any],
     *,
     head: str = "auto",
-    labels: bool = True,
+    labels: bool | str = True,
+    keep: Sequence[Literal["logits", "features", "head"]] | None = None,
     dtype: Literal["float16", "float32"] | None = None,
     out: str | os.PathLike[str] | None = None,
     bound: float = _GIBIBYTE,
@@ -53,19 +56,20 @@ def extract_onnx(
     Parameters
     ----------
     model
-        Path or content of an ``.onnx`` file with one input.
+        Path or content of an ``.onnx`` file. Its answer is the output ``logits``, or the first.
     batches
-        Arrays (n, ...), or tuples of an array and its labels, as for :func:`caveat.nn.extract`.
+        Arrays (n, ...), mappings whose entries are the inputs of the file by name, or tuples of one of these and its
+        labels, as for :func:`caveat.nn.extract`.
     head
         Name of the node (or of its output) that multiplies features by the last weights, a Gemm or a MatMul; ``"auto"``
-        takes the last one before the output.
-    labels, dtype, out, bound, progress
+        takes the last one before the output. Where there is none, a warning says so and logits are stored alone.
+    labels, keep, dtype, out, bound, progress
         As for :func:`caveat.nn.extract`.
 
     Returns
     -------
     Outputs
-        ``logits``, ``features``, ``head`` and, where the batches have them, ``labels``.
+        With ``logits``, and ``features``, ``head`` and ``labels`` where the file and the batches give them.
 
     Examples
     --------
@@ -85,8 +89,9 @@ def extract_onnx(
         raise MissingExtraError("nn.extract_onnx", extra="torch") from error
     if dtype is not None:
         check_known(dtype, ("float16", "float32"), "dtype")
+    parts = checked_parts(keep)
     graph = _Graph.read(model)
-    layer = graph.head(head)
+    layer = graph.head(head, parts)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # the library never prints
     try:
@@ -96,29 +101,33 @@ def extract_onnx(
     with Rows(bound=bound, out=None if out is None else Path(out)) as rows:
         with closing(watched(batches, progress)) as shown:  # type: ignore[type-var]
             for i, batch in enumerate(shown):
-                inputs, truth = _split(batch)
-                if len(inputs) == 0:
+                inputs, truth = graph.inputs(batch, labels)
+                if len(next(iter(inputs.values()))) == 0:
                     continue
                 features, logits = graph.run(session, inputs, layer)
-                part = {"logits": logits, "features": features if dtype is None else features.astype(dtype)}
+                part = {"logits": _wide(logits)}
+                if features is not None and (parts is None or "features" in parts):
+                    part["features"] = _wide(features) if dtype is None else features.astype(dtype)
                 check_part(part, row=rows.n, batch=i, half=dtype == "float16")
                 if labels and (classes := labels_of(truth, *logits.shape, batch=i)) is not None:
                     part["labels"] = classes
                 rows.add(part)
         if rows.n == 0:
             raise InputError("batches must hold at least one batch, got none.")
-        return rows.finish(Head(layer.weight, layer.bias))
+        if layer.weight is None or not (parts is None or "head" in parts):
+            return rows.finish(None)
+        return rows.finish(Head(_wide(layer.weight), None if layer.bias is None else _wide(layer.bias)))
 
 
 @final
 @dataclass(frozen=True)
 class _Layer:
-    """The head of a graph: names of its input and output, and its weights (C, D) and biases (C,)."""
+    """The head of a graph: names of its output and input, and its weights (C, D) and biases (C,); or logits alone."""
 
-    features: str
     logits: str
-    weight: Array
-    bias: Array | None
+    features: str | None = None
+    weight: Array | None = None
+    bias: Array | None = None
 
 
 @final
@@ -132,12 +141,9 @@ class _Graph:
         self._maker = {name: node for node in proto.graph.node for name in node.output}
         self._stored = {tensor.name: tensor for tensor in proto.graph.initializer}
         self._to_array = numpy_helper.to_array
-        inputs = [value for value in proto.graph.input if value.name not in self._stored]
-        if len(inputs) != 1:
-            raise InputError(
-                f"the file must have one input, has {', '.join(value.name for value in inputs) or 'none'}."
-            )
-        self._input = inputs[0]
+        self._inputs = {value.name: value for value in proto.graph.input if value.name not in self._stored}
+        if not self._inputs:
+            raise InputError("the file must have an input, has none.")
 
     @classmethod
     def read(cls, model: str | os.PathLike[str] | bytes) -> _Graph:
@@ -155,11 +161,12 @@ class _Graph:
             raise InputError(f"{where} is not an ONNX file with an output. Export it again.")
         return cls(proto)
 
-    def head(self, name: str) -> _Layer:
-        """The linear layer of this name, or the one whose output is that of the graph."""
+    def head(self, name: str, keep: Sequence[str] | None) -> _Layer:
+        """The linear layer of this name, or the one whose output is that of the graph, or logits alone."""
         layers = list(self._linear_layers())
         candidates = "candidates: " + (", ".join(repr(names[0]) for names, _ in layers) or "none")
-        answer = self._proto.graph.output[0].name
+        outputs = [value.name for value in self._proto.graph.output]
+        answer = "logits" if "logits" in outputs else outputs[0]
         while (node := self._maker.get(answer)) is not None and node.op_type in _BEHIND:
             answer = node.input[0]
         if name != "auto":
@@ -174,8 +181,9 @@ class _Graph:
             if layer.logits == answer:
                 return layer
         maker = "its input" if node is None else f"{node.op_type} '{node.name}'"
-        raise InputError(f"no matrix product with stored weights gives the output, which comes from {maker}, so the "
-                         f"head cannot be found by itself. Pass head=<name>; {candidates}.")  # fmt: skip
+        why = f"no matrix product with stored weights gives the output, which comes from {maker}"
+        report_shortfall(HeadSource(None, linear=False, shortfall=why), keep, [names[0] for names, _ in layers])
+        return _Layer(answer)
 
     def _linear_layers(self) -> Iterator[tuple[list[str], _Layer]]:
         """Every Gemm, and every MatMul with the Add of its bias, if their weights are stored; with all their names."""
@@ -186,13 +194,13 @@ class _Graph:
             if node.op_type == "MatMul":
                 weight = self._constant(node.input[1])
                 if weight is not None and weight.ndim == 2:
-                    layer = _Layer(node.input[0], node.output[0], weight.T, None)
+                    layer = _Layer(node.output[0], node.input[0], weight.T)
                     for add in nodes:
                         if add.op_type == "Add" and node.output[0] in add.input:
                             other = [name for name in add.input if name != node.output[0]]
                             bias = self._constant(other[0]) if other else None
                             if bias is not None and (wide := _per_class(bias, weight.shape[1])) is not None:
-                                layer = _Layer(node.input[0], add.output[0], weight.T, wide)
+                                layer = _Layer(add.output[0], node.input[0], weight.T, wide)
                                 names += [add.name, *add.output]
             if layer is not None:
                 yield [name for name in names if name], layer
@@ -211,7 +219,7 @@ class _Graph:
             bias = _per_class(stored * stored.dtype.type(settings.get("beta", 1.0)), len(weight))
             if bias is None:
                 return None
-        return _Layer(node.input[0], node.output[0], weight, bias)
+        return _Layer(node.output[0], node.input[0], weight, bias)
 
     def _constant(self, name: str) -> Array | None:
         """A stored tensor, also behind an Identity or a Transpose; None for one that is computed from the input."""
@@ -234,46 +242,78 @@ class _Graph:
 
         changed = onnx.ModelProto()
         changed.CopyFrom(self._proto)
-        there = {value.name for value in changed.graph.output} | {self._input.name}
+        there = {value.name for value in changed.graph.output} | {*self._inputs}
         for name in dict.fromkeys((layer.features, layer.logits)):
-            if name not in there:
+            if name is not None and name not in there:
                 changed.graph.output.append(onnx.ValueInfoProto(name=name))
         return bytes(changed.SerializeToString())
 
-    def run(self, session: Any, inputs: Array, layer: _Layer) -> tuple[Array, Array]:
-        """Features and logits of a batch."""
+    def inputs(self, batch: Any, labels: bool | str) -> tuple[dict[str, Array], Any]:
+        """The arrays of a batch by name of the input, and its labels."""
+        first, truth = first_of(batch)
+        names = list(self._inputs)
+        if isinstance(first, Mapping):
+            entries, truth = split_labels(first, truth, labels)
+            arrays = {key: array for key, value in entries.items() if (array := numbers(value)) is not None}
+            if len(names) == len(arrays) == 1:
+                arrays = dict(zip(names, arrays.values(), strict=True))
+        else:
+            array = as_array(first, "a batch")
+            if array.dtype.kind not in "fiub" or array.ndim == 0:
+                raise InputError("a batch must be an array, a mapping of arrays, or a tuple that starts with one of "
+                                 f"these, got {type(first).__name__}.")  # fmt: skip
+            arrays = {names[0]: array}
+        if set(arrays) != set(names):
+            raise InputError(f"a batch must hold the inputs of the file ({', '.join(names)}) by name, got "
+                             f"{', '.join(map(str, arrays)) or 'none'}.")  # fmt: skip
+        return {name: arrays[name] for name in names}, truth
+
+    def run(self, session: Any, inputs: Mapping[str, Array], layer: _Layer) -> tuple[Array | None, Array]:
+        """Features, if any, and logits of a batch."""
         from onnx.helper import tensor_dtype_to_np_dtype
 
-        kind = self._input.type.tensor_type
-        inputs = inputs.astype(tensor_dtype_to_np_dtype(kind.elem_type), copy=False)
-        fixed = kind.shape.dim[0].dim_value if len(kind.shape.dim) else 0
-        wanted = [name for name in (layer.features, layer.logits) if name != self._input.name]
+        kinds = {name: value.type.tensor_type for name, value in self._inputs.items()}
+        inputs = {
+            name: array.astype(tensor_dtype_to_np_dtype(kinds[name].elem_type), copy=False)
+            for name, array in inputs.items()
+        }
+        main = next(iter(inputs))
+        fixed = kinds[main].shape.dim[0].dim_value if len(kinds[main].shape.dim) else 0
+        wanted = [name for name in (layer.features, layer.logits) if name is not None and name not in inputs]
         parts: list[dict[str, Array]] = []
-        step = fixed or len(inputs)
-        for piece in (inputs[start : start + step] for start in range(0, len(inputs), step)):
-            n = len(piece)
-            fed = np.concatenate([piece, np.repeat(piece[-1:], fixed - n, axis=0)]) if n < fixed else piece
+        n = len(inputs[main])
+        for start in range(0, n, fixed or n):
+            piece = {name: array[start : start + (fixed or n)] for name, array in inputs.items()}
+            rows = len(piece[main])
+            fed = {
+                name: np.concatenate([array, np.repeat(array[-1:], fixed - rows, axis=0)]) if rows < fixed else array
+                for name, array in piece.items()
+            }
             try:
-                arrays = session.run(wanted, {self._input.name: fed})
+                arrays = session.run(wanted, fed)
             except Exception as error:  # as above
-                raise InputError(f"onnxruntime cannot run inputs of shape {piece.shape} ({error}).") from None
-            parts.append({self._input.name: piece} | {k: v[:n] for k, v in zip(wanted, arrays, strict=True)})
-        features, logits = (np.concatenate([p[name] for p in parts]) for name in (layer.features, layer.logits))
-        if features.ndim != 2 or len(features) != len(inputs):
-            raise InputError(f"the head must see one feature vector per sample, got shape {features.shape} for "
-                             f"{len(inputs)} samples.")  # fmt: skip
+                shapes = ", ".join(str(array.shape) for array in piece.values())
+                raise InputError(f"onnxruntime cannot run inputs of shape {shapes} ({error}).") from None
+            parts.append(piece | {k: v[:rows] for k, v in zip(wanted, arrays, strict=True)})
+        logits = np.concatenate([part[layer.logits] for part in parts])
+        if layer.features is None:
+            if logits.ndim != 2 or len(logits) != n or logits.dtype.kind != "f":
+                raise InputError(f"the file must give logits (n, C), got {logits.dtype} of shape {logits.shape} for "
+                                 f"{n} samples.")  # fmt: skip
+            return None, logits
+        features = np.concatenate([part[layer.features] for part in parts])
+        if features.ndim != 2 or len(features) != n:
+            raise InputError(f"the head must see one feature vector per sample, got shape {features.shape} for {n} "
+                             "samples.")  # fmt: skip
         return features, logits
+
+
+def _wide(array: Array) -> Array:
+    """Half precision as float32."""
+    return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
 def _per_class(bias: Array, classes: int) -> Array | None:
     """One bias for each class; None if it is added along the samples instead."""
     fits = bias.size == 1 or (bias.size == classes == bias.shape[-1])
     return np.broadcast_to(bias.ravel(), (classes,)) if fits else None
-
-
-def _split(batch: Any) -> tuple[Array, Any]:
-    first, truth = first_of(batch)
-    inputs = as_array(first, "a batch")
-    if inputs.dtype.kind not in "fiub" or inputs.ndim == 0:
-        raise InputError(f"a batch must be an array or a tuple that starts with one, got {type(first).__name__}.")
-    return inputs, truth
