@@ -692,6 +692,15 @@ def _regressor(
     return model.predict_interval(test)
 
 
+def _cross_classifier(*, x: Any, y: Any, test: Any, rng: Any, seed: Any, **settings: Any) -> Any:
+    model = caveat.wrap(LogisticRegression(), **settings).fit(x, y, rng, seed=seed)
+    return model.predict_set(test, rng), model.predict_p(test, rng)
+
+
+def _cross_regressor(*, x: Any, y: Any, test: Any, seed: Any, **settings: Any) -> Any:
+    return caveat.wrap(LinearRegression(), **settings).fit(x, y, seed=seed).predict_interval(test)
+
+
 _add("Outputs", _outputs, "Outputs", "Head",
      arguments={"logits": np.array(TEST.logits), "features": np.array(TEST.features), "labels": np.array(TEST.labels),
                 "mc_logits": np.array(TEST.mc_logits), "confidence": np.array(TEST.confidence),
@@ -705,6 +714,13 @@ _add("wrap(classifier)", _classifier, "wrap",
      arguments={"estimator": LogisticRegression().fit(X, LABELS), "score": "lac", "alpha": 0.2, "by": None,
                 "delta": None, "x": X, "y": LABELS, "test": X[:9], "rng": RNG},
      infinite=_LOOSE, theirs=("x", "test", "by", "scale"))  # fmt: skip
+_add("wrap(cross classifier)", _cross_classifier, "wrap",
+     arguments={"score": "lac", "alpha": 0.2, "by": None, "nonempty": False, "cv": 3, "x": X, "y": LABELS,
+                "test": X[:9], "rng": RNG, "seed": 0},
+     infinite=_LOOSE, theirs=("x", "y", "test", "by"))  # fmt: skip
+_add("wrap(cross regressor)", _cross_regressor, "wrap",
+     arguments={"scale": None, "alpha": 0.2, "by": None, "cv": 3, "x": X, "y": Y, "test": X[:9], "seed": 0},
+     infinite=_LOOSE, theirs=("x", "y", "test", "by", "scale"))  # fmt: skip
 _add("wrap(regressor)", _regressor, "wrap",
      arguments={"estimator": LinearRegression().fit(X, Y), "scale": None, "alpha": 0.2, "by": None, "delta": None,
                 "x": X, "y": Y, "test": X[:9]}, infinite=_LOOSE, theirs=("x", "test", "by", "scale"))  # fmt: skip

@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from caveat._internal.checks import as_list, as_pair, check_known
+from caveat._internal.checks import as_able, as_list, as_pair, check_known
 from caveat._internal.streams import stream
 from caveat.errors import InputError, NotFittedError
 from caveat.estimators._folds import fold_numbers
@@ -37,6 +37,7 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     estimator: Any
     cv: Any
     guard: Any
+    features: Callable[[Any], ArrayLike] | None
     n_jobs: int | None
     learned: str  # the attribute that holds the calibrated sets or intervals
 
@@ -143,6 +144,12 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_fold(self, target: NDArray[Any], kept: NDArray[np.intp], k: int) -> None:
         """An error where the training rows of fold k cannot train the model."""
+
+    def _check_guard(self) -> None:
+        if self.guard is not None:
+            as_able(self.guard, ("learners", "fit", "calibrate", "decide"), "guard", hint="Pass a caveat.Guard.")
+        if self.features is not None and not callable(self.features):
+            raise InputError("features must be None or a callable on X that gives the features of its rows.")
 
     def _fit_guard(self, x: Any, y: Any, train: Any, seed: int) -> None:
         """Fit and calibrate the guard, so that no row that calibrates it trained its score or the model behind it."""

@@ -165,6 +165,7 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
 
     def _check_settings(self) -> None:
         check_cv(self.cv)
+        self._check_guard()
         if self.by is not None and not isinstance(self.by, (str, LabelRanks, LabelClusters)) and not callable(self.by):
             raise InputError("by must be None, a name or a callable on X. Groups in an array are for SplitSets.")
         if self.cv is None:

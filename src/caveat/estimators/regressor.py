@@ -148,6 +148,7 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
 
     def _check_settings(self) -> None:
         check_cv(self.cv)
+        self._check_guard()
         if self.scale is not None and isinstance(self.estimator, tuple):
             raise InputError("a pair of quantile regressors has its own width. Leave scale out.")
         if self.by is not None and not callable(self.by):
