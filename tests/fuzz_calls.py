@@ -317,6 +317,31 @@ for _score, _values in (
     )  # fmt: skip
 
 
+def _cross_sets(
+    *, score: Any, alpha: Any, by: Any, unseen: Any, nonempty: Any, calibration: Any, folds: Any, test: Any, rng: Any,
+    level: Any,
+) -> Any:  # fmt: skip
+    sets = conformal.CrossSets(score, alpha=alpha, by=by, unseen=unseen, nonempty=nonempty)
+    sets.calibrate(calibration, folds, rng)
+    by_model = [test] * 3
+    return sets.predict(by_model, rng), sets.p_values(by_model, rng), sets.at(level).predict(by_model, rng)
+
+
+def _cross_intervals(*, alpha: Any, y: Any, folds: Any, mean: Any, groups: Any, test: Any, test_groups: Any,
+                     level: Any) -> Any:  # fmt: skip
+    made = conformal.CrossIntervals("absolute", alpha=alpha).calibrate(y, folds, mean=mean, groups=groups)
+    return made.predict(mean=test, groups=test_groups), made.at(level).predict(mean=test, groups=test_groups)
+
+
+_add("conformal.CrossSets", _cross_sets,
+     arguments={"score": "lac", "alpha": 0.2, "by": "label", "unseen": "error", "nonempty": False, "calibration": TRAIN,
+                "folds": np.arange(N) % 3, "test": TEST, "rng": RNG, "level": 0.3},
+     infinite=_LOOSE, fields={"calibration": LOGIT_FIELDS, "test": ("logits",)})  # fmt: skip
+_add("conformal.CrossIntervals", _cross_intervals,
+     arguments={"alpha": 0.2, "y": Y, "folds": np.arange(N) % 3, "mean": MEAN, "groups": np.arange(N) % 2,
+                "test": X[:9, :3], "test_groups": np.arange(9) % 2, "level": 0.3}, infinite=_LOOSE)  # fmt: skip
+
+
 def _full_knn(
     *, measure: Any, k: Any, metric: Any, x: Any, y: Any, test: Any, most: Any, alpha: Any, rng: Any, by: Any
 ) -> Any:
