@@ -19,7 +19,7 @@ def check_cv(cv: Any) -> None:
     """Raise InputError unless ``cv`` is None, a number of folds, ``"jackknife"`` or a splitter."""
     if isinstance(cv, str):
         check_known(cv, ("jackknife",), "value of cv")
-    elif cv is not None and not hasattr(cv, "split"):
+    elif cv is not None and not _is_splitter(cv):
         as_count(cv, "cv", least=2)
 
 
@@ -35,11 +35,15 @@ def fold_numbers(cv: Any, x: Any, y: NDArray[Any], seed: int) -> NDArray[np.intp
         if n < 2:
             raise InputError(f"cv='jackknife' needs at least 2 rows, got n_samples = {n}.")
         return np.arange(n)
-    if hasattr(cv, "split"):
+    if _is_splitter(cv):
         return _of_splitter(cv, x, y, n)
     if n < cv:
         raise InputError(f"cv = {cv} folds need at least {cv} rows, got n_samples = {n}.")
     return np.asarray(stream(seed, "folds").permutation(n) % int(cv))
+
+
+def _is_splitter(cv: Any) -> bool:
+    return hasattr(cv, "split") and hasattr(cv, "get_n_splits")  # bytes have a split of their own
 
 
 def _of_splitter(cv: Any, x: Any, y: NDArray[Any], n: int) -> NDArray[np.intp]:
@@ -50,4 +54,4 @@ def _of_splitter(cv: Any, x: Any, y: NDArray[Any], n: int) -> NDArray[np.intp]:
     if (times != 1).any():
         row = int(np.flatnonzero(times != 1)[0])
         raise InputError(f"cv must hold out every row once, got row {row} held out {times[row]} times. Use KFold.")
-    return fold
+    return np.unique(fold, return_inverse=True)[1]  # a fold may be empty
