@@ -480,12 +480,12 @@ def test_clear_errors_about_weights():
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"score": "aps"}, {"by": "label"}, {"by": "label_rank"}, {"by": np.arange(300) % 2}, {"delta": 0.1}],
-    ids=lambda settings: str(list(settings)),
+    [{}, {"score": "aps"}, {"by": "label"}, {"by": "label_rank"}, {"by": (0, 1) * 150}, {"delta": 0.1}],
+    ids=lambda settings: str(settings)[:30],
 )
 def test_another_alpha_is_the_same_as_calibrating_with_it(settings):
     both = draw(300, np.random.default_rng(18))
-    groups = {"groups": settings["by"]} if isinstance(settings.get("by"), np.ndarray) else {}
+    groups = {"groups": settings["by"]} if isinstance(settings.get("by"), tuple) else {}
     sets = SplitSets(**settings, alpha=0.1).calibrate(both)
     moved, again = sets.at(0.25), SplitSets(**settings, alpha=0.25).calibrate(both)
     here, there = moved.predict(both, **groups), again.predict(both, **groups)
@@ -493,7 +493,7 @@ def test_another_alpha_is_the_same_as_calibrating_with_it(settings):
     assert (here.alpha, here.level, here.caveat, here.delta) == (0.25, there.level, there.caveat, there.delta)
     np.testing.assert_array_equal(moved.p_values(both, **groups), again.p_values(both, **groups))
     assert sets.alpha == 0.1
-    if settings.get("by") != "label_rank":  # there, alpha also decides which ranks are left out
+    if "label_rank" not in settings.values():  # there, alpha also decides which ranks are left out
         assert (sets.predict(both, **groups).member >= here.member).all()
 
 

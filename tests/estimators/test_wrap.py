@@ -128,6 +128,10 @@ def test_clear_errors(digits, diabetes):
         wrap(linear).predict_interval(rows)
     with pytest.raises(InputError, match="Leave scale out"):
         wrap((linear, linear), scale=linear)
+    with pytest.raises(InputError, match="unknown setting 'score'"):
+        wrap(linear, score="lac")
+    with pytest.raises(InputError, match="unknown setting 'nonempt'. Did you mean 'nonempty'"):
+        wrap(fitted, nonempt=True)
     with pytest.raises(InputError, match="quantile regressors must hold two values"):
         wrap((linear, linear, linear))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from copy import copy, deepcopy
-from typing import Any, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -22,7 +22,7 @@ from caveat.errors import InputError, NotFittedError
 from caveat.estimators._folds import fold_numbers
 from caveat.outputs import Outputs
 
-__all__ = ["NotCalibratedError", "UnfittedError", "Wrapper", "alphas_of", "available", "renamed"]
+__all__ = ["NotCalibratedError", "UnfittedError", "Wrapper", "alphas_of", "available"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,16 +39,25 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     guard: Any
     features: Callable[[Any], ArrayLike] | None
     n_jobs: int | None
-    learned: str  # the attribute that holds the calibrated sets or intervals
+    learned: ClassVar[str]  # the attribute that holds the calibrated sets or intervals
+
+    aliases: ClassVar[dict[str, str]] = {}  # other names of settings -> their names in the constructor
 
     # -- scikit-learn's contract --------------------------------------------------------------------------------------
 
+    @classmethod
+    def renamed(cls, params: dict[str, Any]) -> dict[str, Any]:
+        """Settings by the names of the constructor; an error for one that it does not have."""
+        params = {cls.aliases.get(name, name): value for name, value in params.items()}
+        for name in params:
+            check_known(name.partition("__")[0], cls._get_param_names(), "setting")
+        return params
+
     def set_params(self, **params: Any) -> Self:
         """Change settings. What was learned is dropped, because it was made for the earlier ones."""
-        params = renamed(params)
+        params = self.renamed(params)
         settings = self.get_params(deep=False)
         for name in params:
-            check_known(name.partition("__")[0], settings, "setting")
             if "__" in name and self.cv is None and "cv" not in params:
                 raise InputError(
                     f"{name} belongs to the fitted estimator. Set it there, fit again and wrap the result."
@@ -187,11 +196,6 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             raise InputError("there is no guard. Pass guard=caveat.Guard(...) to wrap, and fit or calibrate again.")
         self._learned()
         return self.guard_
-
-
-def renamed(params: dict[str, Any]) -> dict[str, Any]:
-    """Settings by the names of the constructor: ``score`` is a method of every estimator."""
-    return {"nonconformity" if name == "score" else name: value for name, value in params.items()}
 
 
 def alphas_of(alpha: Any) -> tuple[list[Any], bool]:

@@ -71,6 +71,7 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
 
     sets_: SplitSets | CrossSets
     learned = "sets_"
+    aliases = {"score": "nonconformity"}  # noqa: RUF012  score is a method of every estimator
 
     def __init__(
         self,
@@ -123,8 +124,9 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
             probs[held] = class_outputs(model, _safe_indexing(x, held), self.classes_).probs
         sets = self._sets(x)
         assert isinstance(sets, CrossSets)
-        self.sets_ = sets.calibrate(Outputs(probs=probs, labels=labels), fold, rng)
+        sets.calibrate(Outputs(probs=probs, labels=labels), fold, rng)
         self._fit_guard(x, target, None, seed)
+        self.sets_ = sets
         return self
 
     def calibrate(
@@ -151,8 +153,9 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
         labels, sets = class_numbers(y, self.classes_), self._sets(x)
         assert isinstance(sets, SplitSets)
         outputs = class_outputs(self.estimator, x, self.classes_, labels)
-        self.sets_ = sets.calibrate(outputs, rng, clustering=seed)
+        sets.calibrate(outputs, rng, clustering=seed)
         self._fit_guard(x, self.classes_[labels], train, seed)
+        self.sets_ = sets
         return self
 
     def _sets(self, x: Any = None) -> SplitSets | CrossSets:

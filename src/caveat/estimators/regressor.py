@@ -112,8 +112,9 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
                 columns.setdefault(name, np.empty(target.size))[held] = values
         fresh = self._fresh()
         assert isinstance(fresh, CrossIntervals)
-        self.intervals_ = fresh.calibrate(target, fold, **columns, **self._groups(x))
+        fresh.calibrate(target, fold, **columns, **self._groups(x))
         self._fit_guard(x, target, None, seed)
+        self.intervals_ = fresh
         return self
 
     def calibrate(self, x: Any, y: ArrayLike, *, train: tuple[Any, ArrayLike] | None = None, seed: int = 0) -> Self:
@@ -135,8 +136,9 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
         self._check_settings()
         target, intervals = as_vector(one_column(y, "y"), "y"), self._fresh()
         assert isinstance(intervals, SplitIntervals)
-        self.intervals_ = intervals.calibrate(target, **self._predictions(self.estimator, x), **self._groups(x))
+        intervals.calibrate(target, **self._predictions(self.estimator, x), **self._groups(x))
         self._fit_guard(x, target, train, seed)
+        self.intervals_ = intervals
         return self
 
     def _fresh(self) -> SplitIntervals | CrossIntervals:

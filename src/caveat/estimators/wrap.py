@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from caveat._internal.checks import as_able, as_pair
 from caveat.errors import InputError, NotFittedError
-from caveat.estimators._base import UnfittedError, renamed
+from caveat.estimators._base import UnfittedError
 from caveat.estimators.classifier import ConformalClassifier
 from caveat.estimators.regressor import ConformalRegressor
 
@@ -58,7 +58,6 @@ def wrap(estimator: Any, **settings: Any) -> Any:
     >>> float(large.sizes.mean()), float(small.sizes.mean()), round(small.level, 3)
     (1.28, 0.94, 0.733)
     """
-    settings = renamed(settings)
     cross = settings.get("cv") is not None
     for part in estimator if isinstance(estimator, tuple) else (estimator,):
         as_able(part, ("fit", "predict"), "an estimator" if cross else "a fitted estimator")
@@ -70,9 +69,9 @@ def wrap(estimator: Any, **settings: Any) -> Any:
                 f"wrap takes a fitted estimator, but {type(part).__name__} is not. Fit it on training data first, or "
                 "pass cv=5 and call fit(X, y)."
             ) from None
-    model: ConformalClassifier | ConformalRegressor
+    kind: type[ConformalClassifier | ConformalRegressor] = ConformalRegressor
     if isinstance(estimator, tuple):
-        model = ConformalRegressor(as_pair(estimator, "a tuple of quantile regressors"), **settings)
+        as_pair(estimator, "a tuple of quantile regressors")
     elif is_classifier(estimator):
         if not hasattr(estimator, "predict_proba") and not hasattr(estimator, "decision_function"):
             raise InputError(
@@ -82,10 +81,9 @@ def wrap(estimator: Any, **settings: Any) -> Any:
         if isinstance(getattr(estimator, "classes_", None), list):
             raise InputError(f"wrap takes a classifier with one output, got {len(estimator.classes_)}. Wrap one "
                              "estimator for each output.")  # fmt: skip
-        model = ConformalClassifier(estimator, **settings)
-    elif is_regressor(estimator):
-        model = ConformalRegressor(estimator, **settings)
-    else:
+        kind = ConformalClassifier
+    elif not is_regressor(estimator):
         raise InputError(f"wrap takes a classifier or a regressor, got {type(estimator).__name__}.")
+    model = kind(estimator, **kind.renamed(settings))
     model._check_settings()
     return model
