@@ -2,6 +2,6 @@
 
 from caveat.estimators.classifier import ConformalClassifier
 from caveat.estimators.regressor import ConformalRegressor
-from caveat.estimators.wrap import wrap
+from caveat.estimators.wrapping import wrap
 
 __all__ = ["ConformalClassifier", "ConformalRegressor", "wrap"]
