@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from caveat import Outputs
+from caveat import Outputs, wrap
 from caveat.guard import Guard
 from caveat.guard.replay import replay
 
@@ -100,6 +100,13 @@ def main() -> None:
                     "sets": verdicts.sets.member}  # fmt: skip
             same = all(array.tobytes() == there[name].tobytes() for name, array in here.items())
     print(f"\nLoaded by another process: verdicts equal bit for bit: {same}")
+
+    # As one scikit-learn estimator: the same rows train and calibrate the pipeline, and half of them the guard.
+    pixels, rows_seen = digits.data, np.concatenate([rows["train"], rows["calibration"]])
+    guarded = wrap(pipeline, cv=5, alpha=0.05, guard=Guard("mahalanobis", sets=None, false_alarm=0.05))
+    guarded.fit(pixels[rows_seen], digits.target[rows_seen])
+    print(f"wrap with a guard flags {guarded.is_outlier(pixels[rows['test']]).mean():.1%} of the digits and "
+          f"{guarded.is_outlier(inputs['strokes'].reshape(500, -1)).mean():.1%} of the strokes")  # fmt: skip
 
     # A quiet stream of inliers ever raises an alarm with probability 0.01 at most. Then the camera starts to turn.
     watch, angles = guard.watch(alpha=0.01), np.linspace(0, 15, len(images) - 300)

@@ -317,6 +317,31 @@ for _score, _values in (
     )  # fmt: skip
 
 
+def _cross_sets(
+    *, score: Any, alpha: Any, by: Any, unseen: Any, nonempty: Any, calibration: Any, folds: Any, test: Any, rng: Any,
+    level: Any,
+) -> Any:  # fmt: skip
+    sets = conformal.CrossSets(score, alpha=alpha, by=by, unseen=unseen, nonempty=nonempty)
+    sets.calibrate(calibration, folds, rng)
+    by_model = [test] * 3
+    return sets.predict(by_model, rng), sets.p_values(by_model, rng), sets.at(level).predict(by_model, rng)
+
+
+def _cross_intervals(*, alpha: Any, y: Any, folds: Any, mean: Any, groups: Any, test: Any, test_groups: Any,
+                     level: Any) -> Any:  # fmt: skip
+    made = conformal.CrossIntervals("absolute", alpha=alpha).calibrate(y, folds, mean=mean, groups=groups)
+    return made.predict(mean=test, groups=test_groups), made.at(level).predict(mean=test, groups=test_groups)
+
+
+_add("conformal.CrossSets", _cross_sets,
+     arguments={"score": "lac", "alpha": 0.2, "by": "label", "unseen": "error", "nonempty": False, "calibration": TRAIN,
+                "folds": np.arange(N) % 3, "test": TEST, "rng": RNG, "level": 0.3},
+     infinite=_LOOSE, fields={"calibration": LOGIT_FIELDS, "test": ("logits",)})  # fmt: skip
+_add("conformal.CrossIntervals", _cross_intervals,
+     arguments={"alpha": 0.2, "y": Y, "folds": np.arange(N) % 3, "mean": MEAN, "groups": np.arange(N) % 2,
+                "test": X[:9, :3], "test_groups": np.arange(9) % 2, "level": 0.3}, infinite=_LOOSE)  # fmt: skip
+
+
 def _full_knn(
     *, measure: Any, k: Any, metric: Any, x: Any, y: Any, test: Any, most: Any, alpha: Any, rng: Any, by: Any
 ) -> Any:
@@ -692,6 +717,15 @@ def _regressor(
     return model.predict_interval(test)
 
 
+def _cross_classifier(*, x: Any, y: Any, test: Any, rng: Any, seed: Any, **settings: Any) -> Any:
+    model = caveat.wrap(LogisticRegression(), **settings).fit(x, y, rng, seed=seed)
+    return model.predict_set(test, rng), model.predict_p(test, rng)
+
+
+def _cross_regressor(*, x: Any, y: Any, test: Any, seed: Any, **settings: Any) -> Any:
+    return caveat.wrap(LinearRegression(), **settings).fit(x, y, seed=seed).predict_interval(test)
+
+
 _add("Outputs", _outputs, "Outputs", "Head",
      arguments={"logits": np.array(TEST.logits), "features": np.array(TEST.features), "labels": np.array(TEST.labels),
                 "mc_logits": np.array(TEST.mc_logits), "confidence": np.array(TEST.confidence),
@@ -705,6 +739,13 @@ _add("wrap(classifier)", _classifier, "wrap",
      arguments={"estimator": LogisticRegression().fit(X, LABELS), "score": "lac", "alpha": 0.2, "by": None,
                 "delta": None, "x": X, "y": LABELS, "test": X[:9], "rng": RNG},
      infinite=_LOOSE, theirs=("x", "test", "by", "scale"))  # fmt: skip
+_add("wrap(cross classifier)", _cross_classifier, "wrap",
+     arguments={"score": "lac", "alpha": 0.2, "by": None, "nonempty": False, "cv": 3, "x": X, "y": LABELS,
+                "test": X[:9], "rng": RNG, "seed": 0},
+     infinite=_LOOSE, theirs=("x", "y", "test", "by"))  # fmt: skip
+_add("wrap(cross regressor)", _cross_regressor, "wrap",
+     arguments={"scale": None, "alpha": 0.2, "by": None, "cv": 3, "x": X, "y": Y, "test": X[:9], "seed": 0},
+     infinite=_LOOSE, theirs=("x", "y", "test", "by", "scale"))  # fmt: skip
 _add("wrap(regressor)", _regressor, "wrap",
      arguments={"estimator": LinearRegression().fit(X, Y), "scale": None, "alpha": 0.2, "by": None, "delta": None,
                 "x": X, "y": Y, "test": X[:9]}, infinite=_LOOSE, theirs=("x", "test", "by", "scale"))  # fmt: skip

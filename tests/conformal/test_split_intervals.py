@@ -113,3 +113,18 @@ def test_clear_errors():
         DifficultyModel().fit(np.ones((4, 1)), [0, 0, 0, 1])
     with pytest.raises(InputError, match="both to fit and to scale"):
         DifficultyModel().fit(np.arange(40.0)[:, None], np.ones(40)).scale([[1.0]], loss=[1.0])
+
+
+def test_another_alpha_is_the_same_as_calibrating_with_it():
+    rng = np.random.default_rng(7)
+    y, mean, groups = rng.normal(size=80), rng.normal(size=80), np.arange(80) % 2
+    intervals = SplitIntervals(alpha=0.1).calibrate(y, mean=mean, groups=groups)
+    here = intervals.at(0.3).predict(mean=mean, groups=groups)
+    there = SplitIntervals(alpha=0.3).calibrate(y, mean=mean, groups=groups).predict(mean=mean, groups=groups)
+    np.testing.assert_array_equal(here.bounds, there.bounds)
+    assert (here.alpha, here.level, intervals.alpha) == (0.3, there.level, 0.1)
+    assert (intervals.predict(mean=mean, groups=groups).widths > here.widths).all()
+    with pytest.raises(NotFittedError, match="no threshold yet"):
+        SplitIntervals().at(0.2)
+    with pytest.raises(InputError, match="alpha must be"):
+        intervals.at(0)

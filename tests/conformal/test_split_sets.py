@@ -476,3 +476,34 @@ def test_clear_errors_about_weights():
     for settings in ({"by": "label"}, {"delta": 0.1}):
         with pytest.raises(InputError, match="weights need by=None and delta=None"):
             SplitSets(**settings).calibrate(both, weights=np.ones(50))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"score": "aps"}, {"by": "label"}, {"by": "label_rank"}, {"by": (0, 1) * 150}, {"delta": 0.1}],
+    ids=lambda settings: str(settings)[:30],
+)
+def test_another_alpha_is_the_same_as_calibrating_with_it(settings):
+    both = draw(300, np.random.default_rng(18))
+    groups = {"groups": settings["by"]} if isinstance(settings.get("by"), tuple) else {}
+    sets = SplitSets(**settings, alpha=0.1).calibrate(both)
+    moved, again = sets.at(0.25), SplitSets(**settings, alpha=0.25).calibrate(both)
+    here, there = moved.predict(both, **groups), again.predict(both, **groups)
+    np.testing.assert_array_equal(here.member, there.member)
+    assert (here.alpha, here.level, here.caveat, here.delta) == (0.25, there.level, there.caveat, there.delta)
+    np.testing.assert_array_equal(moved.p_values(both, **groups), again.p_values(both, **groups))
+    assert sets.alpha == 0.1
+    if "label_rank" not in settings.values():  # there, alpha also decides which ranks are left out
+        assert (sets.predict(both, **groups).member >= here.member).all()
+
+
+def test_another_alpha_warns_where_rows_are_too_few_and_needs_a_calibration():
+    sets = SplitSets(alpha=0.1).calibrate(draw(20, np.random.default_rng(19)))
+    with pytest.warns(CaveatWarning, match="n = 20 is too small for alpha = 0.01"):
+        assert math.isinf(sets.at(0.01).threshold_)
+    with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
+        sets.at(1)
+    with pytest.raises(NotFittedError, match="no threshold yet"):
+        SplitSets().at(0.2)
+    with pytest.raises(InputError, match="sets with weights have one alpha"):
+        SplitSets().calibrate(draw(20, np.random.default_rng(19)), weights=np.ones(20)).at(0.3)

@@ -52,6 +52,9 @@ def test_sklearn_model():
     widths = re.findall(r"widths from (\d+) to (\d+)", out)
     assert widths[0][0] == widths[0][1]
     assert float(widths[1][0]) < float(widths[1][1])
+    cross = [tuple(map(float, pair)) for pair in re.findall(r"covered ([\d.]+),.* proven ([\d.]+)", out)]
+    assert len(cross) == 5
+    assert all(covered > proven for covered, proven in cross)
     for line in out.splitlines():
         if " flags " in line:
             possible, impossible = shares(line)
@@ -113,6 +116,9 @@ def test_guard_sklearn():
     alone = [shares(line)[3] for line in out.splitlines() if line.startswith(("strokes", "noise"))]
     assert max(alone) < 0.2  # a probability does not notice what is far from every digit
     assert "equal bit for bit: True" in out
+    flagged, strokes = re.search(r"flags ([\d.]+)% of the digits and ([\d.]+)% of the strokes", out).groups()
+    assert float(flagged) < 5 + 100 * 3 * np.sqrt(0.05 * 0.95 / 597)
+    assert float(strokes) > 90
     assert "After 300 digits: Watch(quiet" in out
     assert "15 degrees: Watch(alarm: score" in out
     assert 0 < int(re.search(r"First alarm (\d+) digits later", out)[1]) < 200

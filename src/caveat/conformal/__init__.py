@@ -5,6 +5,8 @@ from caveat.conformal._bag import Euclidean
 from caveat.conformal.betting import mean_bounds
 from caveat.conformal.boundary import boundary
 from caveat.conformal.conditional_p import conditional_p_values, fpr_law
+from caveat.conformal.cross_intervals import CrossIntervals
+from caveat.conformal.cross_sets import CrossSets
 from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_ease, regression_ease
 from caveat.conformal.difficulty_model import DifficultyModel
 from caveat.conformal.difficulty_sets import DifficultyIntervals, DifficultySets
@@ -36,6 +38,8 @@ __all__ = [
     "LAC",
     "RAPS",
     "SAPS",
+    "CrossIntervals",
+    "CrossSets",
     "DifficultyIntervals",
     "DifficultyModel",
     "DifficultySets",

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._internal.checks import as_array
 from caveat.errors import InputError
 
-__all__ = ["GroupedScores", "as_groups"]
+__all__ = ["GroupedScores", "as_groups", "count_above", "count_at_least"]
 
 
 def as_groups(value: ArrayLike, name: str, n: int) -> NDArray[Any]:
@@ -110,12 +110,21 @@ class GroupedScores:
         return np.column_stack(columns)
 
 
+def count_at_least(calibration: NDArray[Any], test: NDArray[Any]) -> NDArray[np.intp]:
+    """How many of the ascending calibration scores are at least as large as each test score."""
+    return np.asarray(calibration.size - np.searchsorted(calibration, test, side="left"))
+
+
+def count_above(calibration: NDArray[Any], test: NDArray[Any]) -> NDArray[np.intp]:
+    """How many of the ascending calibration scores are larger than each test score."""
+    return np.asarray(calibration.size - np.searchsorted(calibration, test, side="right"))
+
+
 def _p_values(calibration: NDArray[Any], test: NDArray[Any], tau: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    n = calibration.size
-    at_least = n - np.searchsorted(calibration, test, side="left")
+    n, at_least = calibration.size, count_at_least(calibration, test)
     if tau is None:
         return np.asarray((at_least + 1) / (n + 1))
-    above = n - np.searchsorted(calibration, test, side="right")
+    above = count_above(calibration, test)
     shared = tau.reshape(-1, *(1,) * (test.ndim - 1))
     return np.asarray((above + shared * (1 + at_least - above)) / (n + 1))
 

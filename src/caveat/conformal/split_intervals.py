@@ -13,6 +13,7 @@ PAC one; with ``groups`` there is one threshold per group.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, Self, final
@@ -33,6 +34,7 @@ __all__ = ["SplitIntervals"]
 Floats = NDArray[np.float64]
 
 _NEEDS = {"absolute": ("mean",), "normalised": ("mean", "scale"), "cqr": ("lower", "upper")}
+_NO_THRESHOLD = "SplitIntervals has no threshold yet. Call calibrate(y, ...) before predict(...)."
 
 
 @final
@@ -97,19 +99,33 @@ class SplitIntervals:
             Group of each row, for a threshold in each group; None: one threshold.
         """
         true = as_vector(y, "y")
-        model = self._columns(true.size, mean=mean, scale=scale, lower=lower, upper=upper)
-        if self.score == "cqr":
-            scores = np.maximum(model["lower"] - true, true - model["upper"])
-        else:
-            scores = np.abs(model["mean"] - true) / model.get("scale", 1.0)
+        scores = self.nonconformity(true, mean=mean, scale=scale, lower=lower, upper=upper)
         named = None if groups is None else as_groups(groups, "groups", true.size)
         self.by_group_ = named is not None
         self.grouped_ = GroupedScores.of(scores, named)
+        return self._set_thresholds()
+
+    def at(self, alpha: float) -> Self:
+        """The intervals of the same calibration rows with another allowed error; smaller alpha, wider intervals."""
+        if not hasattr(self, "grouped_"):
+            raise NotFittedError(_NO_THRESHOLD)
+        other = copy.copy(self)
+        other.alpha = Promise(alpha).alpha
+        return other._set_thresholds()
+
+    def nonconformity(self, true: Floats, **columns: Any) -> Floats:
+        """How far each target is from its predictions, shape (n,)."""
+        model = self._columns(true.size, **columns)
+        if self.score == "cqr":
+            return np.maximum(model["lower"] - true, true - model["upper"])
+        return np.asarray(np.abs(model["mean"] - true) / model.get("scale", 1.0))
+
+    def _set_thresholds(self) -> Self:
         promise = Promise(self.alpha, self.delta, self.joint)
         self.thresholds_ = self.grouped_.thresholds(promise.among(self.grouped_).rank)
         self.level_, too_few = promise.among(self.grouped_).kept_by(self.grouped_, by_group=self.by_group_)
         if too_few:
-            warnings.warn(too_few, CaveatWarning, stacklevel=2)
+            warnings.warn(too_few, CaveatWarning, stacklevel=3)
         self.caveat_ = " ".join(filter(None, (too_few, promise.scope(self.grouped_.names.size))))
         return self
 
@@ -139,7 +155,7 @@ class SplitIntervals:
             ``lower`` and ``upper``, each of shape (n,).
         """
         if not hasattr(self, "grouped_"):
-            raise NotFittedError("SplitIntervals has no threshold yet. Call calibrate(y, ...) before predict(...).")
+            raise NotFittedError(_NO_THRESHOLD)
         model = self._columns(None, mean=mean, scale=scale, lower=lower, upper=upper)
         reach = self._threshold_of_rows(next(iter(model.values())).size, groups)
         # mean + (y - mean) can round to less than y: without two units in the last place, every y that ties with the
@@ -151,6 +167,15 @@ class SplitIntervals:
             half = reach * model.get("scale", 1.0)
             low, high = model["mean"] - half, model["mean"] + half
         return Intervals(low, high, alpha=self.alpha, level=self.level_, delta=self.delta, caveat=self.caveat_)
+
+    def check_columns(self, **columns: Any) -> tuple[str, ...]:
+        """The names of the arrays that the score needs; an error where one is missing, or another is not None."""
+        needs = _NEEDS[self.score]
+        for name, value in columns.items():
+            if (value is None) == (name in needs):
+                raise InputError(f"score '{self.score}' needs {' and '.join(needs)}; {name} is "
+                                 f"{'None' if value is None else 'given but not used'}.")  # fmt: skip
+        return needs
 
     def _threshold_of_rows(self, n: int, groups: ArrayLike | None) -> Floats:
         if (groups is not None) != self.by_group_:
@@ -165,11 +190,7 @@ class SplitIntervals:
 
     def _columns(self, n: int | None, **columns: Any) -> dict[str, Floats]:
         """The arrays that the score needs, checked; one that it does not use is an error."""
-        needs = _NEEDS[self.score]
-        for name, value in columns.items():
-            if (value is None) == (name in needs):
-                raise InputError(f"score '{self.score}' needs {' and '.join(needs)}; {name} is "
-                                 f"{'None' if value is None else 'given but not used'}.")  # fmt: skip
+        needs = self.check_columns(**columns)
         vectors = {name: as_vector(columns[name], name) for name in needs}
         same_length(**vectors, **({} if n is None else {"y": range(n)}))
         if "scale" in vectors:

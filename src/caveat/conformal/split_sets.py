@@ -10,9 +10,10 @@ Lindsay, Nouretdinov and Gammerman, "Mondrian Confidence Machine", 2003; cluster
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, final
 
 import numpy as np
@@ -35,6 +36,8 @@ from caveat.outputs.outputs import demand
 from caveat.results.sets import PredictionSets, stack_rows
 
 __all__ = ["SplitSets"]
+
+_NO_THRESHOLD = "SplitSets has no threshold yet. Call calibrate(outputs) before predict(...)."
 
 
 @final
@@ -176,6 +179,22 @@ class SplitSets:
         self._weighted, self._ranked, self._column_group = None, None, None
         self.grouped_ = GroupedScores.of(as_vector(scores, "scores", allow_infinite=True))
         return self._set_thresholds()
+
+    def at(self, alpha: float) -> Self:
+        """The sets of the same calibration rows with another allowed error.
+
+        A smaller alpha gives larger sets, except with ``by="label_rank"``, where alpha decides how far down the ranking
+        a label may be. Each promise holds by itself, for an alpha that the rows did not choose.
+        """
+        if not hasattr(self, "grouped_"):
+            raise NotFittedError(_NO_THRESHOLD)
+        if self._weighted is not None:
+            raise InputError("sets with weights have one alpha. Calibrate them again with the other.")
+        other = copy.copy(self)
+        other.alpha = Promise(alpha).alpha
+        if self._ranked is not None:
+            other._ranked = replace(self._ranked, alpha=other.alpha)
+        return other._set_thresholds()
 
     def _set_thresholds(self) -> Self:
         rule, promise = self.nonconformity.fine, Promise(self.alpha, self.delta, self.joint)
@@ -384,7 +403,7 @@ class SplitSets:
     ) -> tuple[NDArray[np.float64], NDArray[np.intp] | None, NDArray[np.float64] | None]:
         """Random number, group number and weight of each row; an error where these sets cannot judge the rows."""
         if not hasattr(self, "grouped_"):
-            raise NotFittedError("SplitSets has no threshold yet. Call calibrate(outputs) before predict(...).")
+            raise NotFittedError(_NO_THRESHOLD)
         demand(outputs, who="SplitSets")
         if self._source is None and outputs.has("probs") and outputs.n_classes != self.n_classes_:
             raise InputError(f"outputs must have {self.n_classes_} classes as in calibration, got {outputs.n_classes}.")

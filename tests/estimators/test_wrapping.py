@@ -128,6 +128,10 @@ def test_clear_errors(digits, diabetes):
         wrap(linear).predict_interval(rows)
     with pytest.raises(InputError, match="Leave scale out"):
         wrap((linear, linear), scale=linear)
+    with pytest.raises(InputError, match="unknown setting 'score'"):
+        wrap(linear, score="lac")
+    with pytest.raises(InputError, match="unknown setting 'nonempt'. Did you mean 'nonempty'"):
+        wrap(fitted, nonempt=True)
     with pytest.raises(InputError, match="quantile regressors must hold two values"):
         wrap((linear, linear, linear))
 
@@ -250,9 +254,9 @@ def test_settings_and_clones_follow_scikit_learn(flowers, diabetes):
         assert model.set_params(alpha=0.3) is model
         with pytest.raises(NotFittedError, match="not calibrated"):  # the threshold was for another alpha
             getattr(model, ask)(data[0])
-        with pytest.raises(InputError, match="alpha must be"):
-            model.set_params(alpha=7)
-        assert model.alpha == 0.3
+        with pytest.raises(InputError, match="alpha must be"):  # as in scikit-learn, settings are checked when used
+            model.set_params(alpha=7).calibrate(*data)
+        model.set_params(alpha=0.3)
         with pytest.raises(InputError, match="unknown setting 'alhpa'. Did you mean 'alpha'"):
             model.set_params(alhpa=0.1)
         with pytest.raises(InputError, match="belongs to the fitted estimator"):
@@ -263,5 +267,15 @@ def test_settings_and_clones_follow_scikit_learn(flowers, diabetes):
 def test_a_seed_may_stand_for_a_generator(flowers):
     x, y = flowers
     model = wrap(LogisticRegression(max_iter=500).fit(x[:50], y[:50]), score="aps").calibrate(x[50:100], y[50:100], 0)
-    expected = model.predict_p(x[100:], np.random.default_rng(1))
+    expected = model.sets_.p_values(model.outputs(x[100:]), 1)
     np.testing.assert_array_equal(model.predict_p(x[100:], 1), expected)
+
+
+def test_one_seed_gives_calibration_and_prediction_draws_of_their_own(flowers):
+    # With the same generator behind both, u of calibration row i and of test row i would be equal.
+    x, y = flowers
+    fitted = LogisticRegression(max_iter=500).fit(x[:50], y[:50])
+    seeded = wrap(fitted, score="aps").calibrate(x[50:], y[50:], 0)
+    generated = wrap(fitted, score="aps").calibrate(x[50:], y[50:], np.random.default_rng(0))
+    assert (seeded.sets_.calibration_ != generated.sets_.calibration_).any()
+    assert (seeded.predict_p(x, 0) != seeded.predict_p(x, np.random.default_rng(0))).any()
