@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
@@ -12,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from caveat import CaveatWarning, Guard, InputError, NotFittedError, wrap
+from caveat.scores import Mahalanobis
 
 PIPELINE = make_pipeline(StandardScaler(), LogisticRegression(C=0.01))
 
@@ -77,6 +79,22 @@ def test_false_alarms_of_many_models_are_what_was_promised():
     assert broken / trials > 0  # the bound is exact, not loose
 
 
+@pytest.mark.parametrize("guard", [True, "mahalanobis", Mahalanobis(), ["mahalanobis"]], ids=str)
+def test_a_score_stands_for_a_guard_with_it(guard, digits, noise):
+    x, y = digits
+    model = wrap(PIPELINE, cv=3, guard=guard).fit(x[:1000], y[:1000])
+    expected = wrap(PIPELINE, cv=3, guard=Guard("mahalanobis", sets=None)).fit(x[:1000], y[:1000])
+    for rows in (x[1000:], noise):
+        np.testing.assert_array_equal(model.verdicts(rows).kind, expected.verdicts(rows).kind)
+    assert clone(model).guard is not None
+
+
+def test_no_guard_by_false(digits):
+    x, y = digits
+    with pytest.raises(InputError, match="there is no guard"):
+        wrap(PIPELINE, cv=3, guard=False).fit(x[:300], y[:300]).is_outlier(x)
+
+
 def test_verdicts_have_the_sets_of_the_wrapper(digits, noise):
     x, y = digits
     model = wrap(PIPELINE, cv=3, alpha=0.2, guard=Guard("mahalanobis", sets=None)).fit(x[:1000], y[:1000])
@@ -139,8 +157,8 @@ def test_a_regressor_has_a_flag_too(how):
 
 def test_clear_errors(digits):
     x, y = digits
-    with pytest.raises(InputError, match=r"guard must have .* got .*energ.*Pass a caveat\.Guard"):
-        wrap(PIPELINE, cv=3, guard="energy")
+    with pytest.raises(InputError, match="mahalanobi.*Did you mean 'mahalanobis'"):
+        wrap(PIPELINE, cv=3, guard="mahalanobi")
     model = wrap(PIPELINE, cv=3).fit(x[:300], y[:300])
     with pytest.raises(InputError, match="there is no guard"):
         model.is_outlier(x)

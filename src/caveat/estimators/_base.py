@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy, deepcopy
 from typing import Any, ClassVar, Self, TypeVar, cast
 
@@ -16,14 +16,17 @@ from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from caveat._internal.checks import as_able, as_list, as_pair, check_known
+from caveat._internal.checks import as_list, as_pair, check_known
 from caveat._internal.streams import stream
 from caveat.errors import InputError, NotFittedError
 from caveat.estimators._folds import fold_numbers
+from caveat.guard import Guard
 from caveat.outputs import Outputs
+from caveat.scores import Score
 
 __all__ = ["NotCalibratedError", "UnfittedError", "Wrapper", "alphas_of", "available"]
 
+_DEFAULT_SCORE = "mahalanobis"  # of guard=True: it reads features, and their scale does not matter
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -36,7 +39,7 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     estimator: Any
     cv: Any
-    guard: Any
+    guard: bool | str | Score | Sequence[str | Score] | Guard | None
     features: Callable[[Any], ArrayLike] | None
     n_jobs: int | None
     learned: ClassVar[str]  # the attribute that holds the calibrated sets or intervals
@@ -154,17 +157,24 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _check_fold(self, target: NDArray[Any], kept: NDArray[np.intp], k: int) -> None:
         """An error where the training rows of fold k cannot train the model."""
 
+    def _made_guard(self) -> Guard | None:
+        """A guard that is not fitted: made from the name of a score, or a copy of the one that was given."""
+        if self.guard is None or self.guard is False:
+            return None
+        if isinstance(self.guard, Guard):
+            return deepcopy(self.guard)
+        return Guard(_DEFAULT_SCORE if self.guard is True else self.guard, sets=None)
+
     def _check_guard(self) -> None:
-        if self.guard is not None:
-            as_able(self.guard, ("learners", "fit", "calibrate", "decide"), "guard", hint="Pass a caveat.Guard.")
+        self._made_guard()
         if self.features is not None and not callable(self.features):
             raise InputError("features must be None or a callable on X that gives the features of its rows.")
 
     def _fit_guard(self, x: Any, y: Any, train: Any, seed: int) -> None:
         """Fit and calibrate the guard, so that no row that calibrates it trained its score or the model behind it."""
-        if self.guard is None:
+        guard = self._made_guard()
+        if guard is None:
             return
-        guard = deepcopy(self.guard)
         learns = any(score.fits_on for score in guard.learners())
         (x,) = indexable(x)
         n, model = len(y), self._predictor
@@ -191,11 +201,14 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         guard = self._calibrated_guard()
         return np.asarray(guard(self._guard_outputs(self.guard_estimator_, x)).outliers)
 
-    def _calibrated_guard(self) -> Any:
-        if self.guard is None:
-            raise InputError("there is no guard. Pass guard=caveat.Guard(...) to wrap, and fit or calibrate again.")
+    def _calibrated_guard(self) -> Guard:
+        if self._made_guard() is None:
+            raise InputError(
+                "there is no guard. Pass guard=True, a score or a caveat.Guard to wrap, and fit or calibrate again."
+            )
         self._learned()
-        return self.guard_
+        guard: Guard = self.guard_
+        return guard
 
 
 def alphas_of(alpha: Any) -> tuple[list[Any], bool]:

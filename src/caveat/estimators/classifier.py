@@ -18,8 +18,10 @@ from caveat.errors import InputError
 from caveat.estimators._base import Wrapper, alphas_of, available
 from caveat.estimators._folds import check_cv
 from caveat.estimators._outputs import class_numbers, class_outputs, features_of
+from caveat.guard import Guard, Verdicts
 from caveat.outputs import Outputs
 from caveat.results import PredictionSets
+from caveat.scores import Score
 
 __all__ = ["ConformalClassifier"]
 
@@ -53,7 +55,8 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
         probability 0 there. Folds that a splitter makes from y, as ``StratifiedKFold``, are not drawn without a look at
         the rows: what is promised then holds within each class (``by="label"``), and about over all.
     guard
-        None, or a ``caveat.Guard``, which is copied: ``is_outlier`` and ``verdicts`` are its answers.
+        None, True (``mahalanobis`` on the features), an OOD score or several, or a ``caveat.Guard`` with its own
+        settings, which is copied: ``is_outlier`` and ``verdicts`` are its answers.
     features
         Callable on X that gives the features (n, D) for the guard. None: what the last step of a pipeline reads, else X
         itself, if these are finite numbers.
@@ -85,7 +88,7 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
         unseen: Literal["error", "all"] = "error",
         nonempty: bool = False,
         cv: Any = None,
-        guard: Any = None,
+        guard: bool | str | Score | Sequence[str | Score] | Guard | None = None,
         features: Callable[[Any], ArrayLike] | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -250,8 +253,8 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
         """
         return self._guard_outputs(self._predictor, x, y)
 
-    def verdicts(self, x: Any, rng: Rng | None = None) -> Any:
-        """What the guard says about each row: ``caveat.guard.Verdicts``.
+    def verdicts(self, x: Any, rng: Rng | None = None) -> Verdicts:
+        """What the guard says about each row: ``Verdicts``.
 
         A guard with ``sets=None`` and ``risk=None`` gets the sets of ``predict_set``, and abstains where one is empty.
         """

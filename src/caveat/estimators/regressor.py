@@ -16,7 +16,9 @@ from caveat.errors import InputError
 from caveat.estimators._base import Wrapper, alphas_of
 from caveat.estimators._folds import check_cv
 from caveat.estimators._outputs import features_of, one_column
+from caveat.guard import Guard, Verdicts
 from caveat.outputs import Outputs
+from caveat.scores import Score
 
 __all__ = ["ConformalRegressor"]
 
@@ -48,8 +50,9 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
         None: the estimator is fitted. A number of folds (CV+), ``"jackknife"`` (jackknife+) or a splitter of
         scikit-learn that holds out every row once.
     guard
-        None, or a ``caveat.Guard`` with ``sets=None``, which is copied: ``is_outlier`` and ``verdicts`` are its
-        answers. All rows are one class, so that a score that learns classes learns one.
+        None, True (``mahalanobis`` on the features), an OOD score or several, or a ``caveat.Guard`` with ``sets=None``,
+        which is copied: ``is_outlier`` and ``verdicts`` are its answers. All rows are one class, so that a score that
+        learns classes learns one.
     features
         Callable on X that gives the features (n, D) for the guard. None: what the last step of a pipeline reads, else X
         itself, if these are finite numbers.
@@ -79,7 +82,7 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
         joint: bool = False,
         unseen: Literal["error", "all"] = "error",
         cv: Any = None,
-        guard: Any = None,
+        guard: bool | str | Score | Sequence[str | Score] | Guard | None = None,
         features: Callable[[Any], ArrayLike] | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -198,8 +201,8 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
         """Features of rows as outputs, for the guard; a regressor has no classes, and ``y`` is not read."""
         return self._guard_outputs(self._first, x)
 
-    def verdicts(self, x: Any) -> Any:
-        """What the guard says about each row: ``caveat.guard.Verdicts``."""
+    def verdicts(self, x: Any) -> Verdicts:
+        """What the guard says about each row: ``Verdicts``."""
         guard = self._calibrated_guard()
         return guard(self._guard_outputs(self.guard_estimator_, x))
 
