@@ -108,7 +108,8 @@ def test_small_blocks_change_nothing(monkeypatch):
 
 @pytest.mark.parametrize(("arrays", "what"), [
     ({"weight": [[1.0]]}, "not the part of a layer"),
-    ({"0.gelu.args": []}, "not the part of a layer"),
+    ({"0.softmax.args": []}, "not the part of a layer"),
+    ({"0.gelu.args": []}, "args of 1 numbers, got 0"),
     ({"1.relu.args": []}, "without a gap"),
     ({}, "without a gap"),
     ({"0.dense.weight": [[1.0]]}, "lacks bias"),

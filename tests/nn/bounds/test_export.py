@@ -46,7 +46,7 @@ def test_functions_in_forward_are_seen():
 
 
 @pytest.mark.parametrize(("layer", "what"), [
-    (nn.GELU(), "layer '1' of type GELU"), (nn.MaxPool2d(2, ceil_mode=True), "layer '1' of type MaxPool2d"),
+    (nn.Softmax(1), "layer '1' of type Softmax"), (nn.MaxPool2d(2, ceil_mode=True), "layer '1' of type MaxPool2d"),
     (nn.AvgPool2d(2, padding=1, count_include_pad=False), "AvgPool2d"), (nn.AdaptiveAvgPool2d(2), "AdaptiveAvgPool2d"),
     (nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular"), "Conv2d"), (nn.Flatten(2), "Flatten"),
 ])  # fmt: skip

@@ -115,17 +115,17 @@ def _blocks(model: nn.Module, box: Box, elide: bool, slack: bool) -> Iterator[tu
     if head is None:  # bounds of each logit alone: looser
         logits, size = box.centre, box.radius
     else:
-        box = box.widened(head.in_features) if slack else box
+        box = box.widened(head.weight.shape[1]) if slack else box
         logits, size = F.linear(box.centre, head.weight, head.bias), None
         if slack:  # the difference of two logits is off by the rounding of both, however close their rows are
             bias = None if head.bias is None else head.bias.abs()
             size = F.linear(box.centre.abs() + box.radius, head.weight.abs(), bias)
-            size = size * rounding(head.in_features, size.dtype)
+            size = size * rounding(head.weight.shape[1], size.dtype)
     if logits.ndim != 2:
         raise InputError(f"the model must return logits (n, K) to have a bound, got {logits.ndim} axes.")
     n, classes = logits.shape
     numbers = torch.arange(classes, device=logits.device)
-    step = max(1, _BLOCK // (classes * max(n, 1 if head is None else head.in_features)))
+    step = max(1, _BLOCK // (classes * max(n, 1 if head is None else head.weight.shape[1])))
     room = None if head is None or torch.is_grad_enabled() else head.weight.new_empty(step, *head.weight.shape)
     for first in range(0, classes, step):
         k = slice(first, first + step)
