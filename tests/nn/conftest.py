@@ -81,3 +81,20 @@ def elsewhere():
     """A device that is not the CPU."""
     with _Mode():
         yield PLACE
+
+
+class _LargestTensor(TorchDispatchMode):
+    """Inside, the number of entries of the largest tensor that is made."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **kwargs or {})
+        for part in result if isinstance(result, (tuple, list)) else [result]:
+            self.entries = max(self.entries, part.numel() if isinstance(part, Tensor) else 0)
+        return result
+
+
+@pytest.fixture(scope="session")
+def largest_tensor():
+    return _LargestTensor
