@@ -88,6 +88,10 @@ class _LargestTensor(TorchDispatchMode):
 
     entries = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # else newer torch imports its compiler, which takes seconds
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **kwargs or {})
         for part in result if isinstance(result, (tuple, list)) else [result]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -39,26 +40,31 @@ class LayerNorm(Layer):
         center, radius = box
         size = center.shape[-1]
         # Rounding of mean and variance is of the size of the largest entry.
-        radius = radius + rounding(size + 4) * (np.abs(center) + radius).max(axis=-1, keepdims=True)
+        off = rounding(size + 4) * (np.abs(center) + radius).max(axis=-1, keepdims=True)
+        radius = radius + off
         moves = np.sqrt(np.square(radius).mean(axis=-1, keepdims=True))
         spread = radius * (1 - 2 / size) + radius.mean(axis=-1, keepdims=True)
         centered = center - center.mean(axis=-1, keepdims=True)
-        upper, lower = (self._upper(side, spread, moves) for side in (centered, -centered))
+        deviation = np.sqrt(np.square(centered).mean(axis=-1, keepdims=True))
+        ends = np.maximum(deviation - moves, 0), deviation + moves
+        upper, lower = (self._upper(side, spread, ends) for side in (centered, -centered))
         middle = (upper - lower) / 2
-        center, radius = widened((middle, upper - middle), size)
+        least = np.sqrt(np.square(ends[0]) + self.e)
+        with np.errstate(divide="ignore"):  # infinite: no bound, which is an error later
+            off = np.divide(off * (1 + math.sqrt(size - 1)), least, out=np.zeros_like(off), where=off > 0)
+        center, radius = widened((middle, upper - middle + off), size)
         radius = radius * np.abs(self.weight) + rounding(0) * np.abs(self.bias)
         return widened((center * self.weight + self.bias, radius), 4)
 
-    def _upper(self, center: Array, radius: Array, moves: Array) -> Array:
+    def _upper(self, center: Array, radius: Array, ends: Box) -> Array:
         """The most that a centered entry divided by the deviation can be."""
         top, size = center + radius, center.shape[-1]
         square, lost = np.square(top), rounding(size)
-        deviation = np.sqrt(np.square(center).mean(axis=-1, keepdims=True))
         near, far = np.square(np.maximum(np.abs(center) - radius, 0)), np.square(np.abs(center) + radius)
         nearest, farthest = near.sum(axis=-1, keepdims=True), far.sum(axis=-1, keepdims=True)
         least_rest = np.maximum(nearest - near - lost * nearest, 0)
         most_rest = farthest - far + lost * farthest
-        least = np.maximum((square + least_rest) / size, np.square(np.maximum(deviation - moves, 0)))
+        least = np.maximum((square + least_rest) / size, np.square(ends[0]))
         least = np.maximum(least, square / max(size - 1, 1))
-        most = np.minimum((square + most_rest) / size, np.square(deviation + moves))
+        most = np.minimum((square + most_rest) / size, np.square(ends[1]))
         return np.asarray(top / np.sqrt(np.maximum(np.where(top > 0, least, most) + self.e, _TINY)))

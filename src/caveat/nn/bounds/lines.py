@@ -22,7 +22,7 @@ from caveat.nn.bounds.activations import Activation
 __all__ = ["Lines", "enclosing_lines"]
 
 _PARTS = 48  # of the grid
-_SLOPES = 9
+_SLOPES = 17
 _ROOM = 1e-13  # of the numbers that make an intercept: their rounding, and how far f is from straight in its tails
 
 
@@ -82,7 +82,7 @@ def _of_curve(activation: Activation, curvature: float, lower: Tensor, upper: Te
         room = bulge + _ROOM * (slope.abs() + activation.steepest) * sizes
         return torch.stack([rest.amin(dim=0) - room, rest.amax(dim=0) + room])
 
-    slopes = _slopes(activation, lower, middle, upper)
+    slopes = _slopes(activation, lower, upper)
     best = slopes[:1].expand(2, *lower.shape), line(slopes[0])
     for slope in slopes[1:]:
         intercept = line(slope)
@@ -92,18 +92,16 @@ def _of_curve(activation: Activation, curvature: float, lower: Tensor, upper: Te
     return Lines(best[0][0], best[1][0], best[0][1], best[1][1])
 
 
-def _slopes(activation: Activation, lower: Tensor, middle: Tensor, upper: Tensor) -> Tensor:
-    """Slopes to try, (S, ...): of the chord, and evenly from the smallest to the largest that f has."""
+def _slopes(activation: Activation, lower: Tensor, upper: Tensor) -> Tensor:
+    """Slopes to try, (S, ...): of the chord, and evenly from the smallest to the largest tangent at some points."""
+    share = torch.linspace(0, 1, _SLOPES, dtype=lower.dtype, device=lower.device).reshape(-1, *[1] * lower.ndim)
+    width = upper - lower
     with torch.enable_grad():
-        points = torch.stack([lower, middle, upper]).requires_grad_()
+        points = (lower + width * share).requires_grad_()
         values = activation.function(points)
         (tangents,) = torch.autograd.grad(values.sum(), points)
-    values, width = values.detach(), upper - lower
-    chord = torch.where(
-        width > 0, (values[2] - values[0]) / width.clamp_min(torch.finfo(width.dtype).tiny), tangents[1]
-    )
+    ends = values.detach()[[0, -1]]
+    chord = (ends[1] - ends[0]) / width.clamp_min(torch.finfo(width.dtype).tiny)
     chord = chord.clamp(-activation.steepest, activation.steepest)  # rounding makes it large on tiny intervals
-    candidates = torch.cat([tangents, chord[None]])
-    least, most = candidates.amin(dim=0), candidates.amax(dim=0)
-    share = torch.linspace(0, 1, _SLOPES, dtype=lower.dtype, device=lower.device).reshape(-1, *[1] * lower.ndim)
+    least, most = tangents.amin(dim=0), tangents.amax(dim=0)
     return torch.cat([chord[None], least + (most - least) * share])

@@ -103,7 +103,7 @@ def certified_count(n: int, quantile: float) -> int:
 def quantile_loss(largest: Tensor, logits: Tensor, quantile: float) -> Tensor:
     """Eq. (10) without kappa: the mean over a batch of outliers. Lower is better; 0 is uniform everywhere.
 
-    ``largest`` (M,) are the largest difference bounds over the ball, ``logits`` (M, K) those of the outliers themselves.
+    ``largest`` (M,) are the largest difference bounds over the ball, ``logits`` (M, K) are of the outliers themselves.
 
     >>> quantile_loss(torch.tensor([4.0, 2.0]), torch.zeros(2, 2), 0.5)  # 2.0 is the easier one: (log 3 + log 1) / 2
     tensor(0.5493)
