@@ -67,7 +67,7 @@ def confidence_bounds(
         Range of inputs; an attacker cannot leave it. None: no range.
     method
         ``"ibp"``: interval bounds, one pass. ``"crown"``: linear bounds for every sample, tighter and much slower
-        (a quarter of a second each for a small network), for chains of linear layers, convolutions and ReLUs.
+        (a quarter of a second each for a small network), for chains of linear layers, convolutions and activations.
     refine
         At most this many samples get linear bounds after interval bounds left them open: those on one side of the
         threshold whose bound is on the other, the nearest first.
