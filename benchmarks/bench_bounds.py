@@ -17,11 +17,12 @@ from torch import nn
 from caveat.nn.attacks import Ball, apgd, climber
 from caveat.nn.bounds import (
     confidence_bounds,
-    confidence_loss,
     difference_bounds,
     export_network,
+    largest_difference_bound,
     log_confidence,
     log_confidence_upper,
+    spread_loss,
 )
 from caveat.robust import Network
 from caveat.robust.density_ratio import DensityRatio
@@ -53,7 +54,7 @@ def main() -> None:
 
     def step() -> None:
         net.zero_grad()
-        confidence_loss(difference_bounds(net, x, EPSILON)).mean().backward()
+        spread_loss(largest_difference_bound(net, x, EPSILON)).mean().backward()
 
     def plain_step() -> None:
         net.zero_grad()

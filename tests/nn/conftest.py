@@ -81,3 +81,24 @@ def elsewhere():
     """A device that is not the CPU."""
     with _Mode():
         yield PLACE
+
+
+class _LargestTensor(TorchDispatchMode):
+    """Inside, the number of entries of the largest tensor that is made."""
+
+    entries = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # else newer torch imports its compiler, which takes seconds
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **kwargs or {})
+        for part in result if isinstance(result, (tuple, list)) else [result]:
+            self.entries = max(self.entries, part.numel() if isinstance(part, Tensor) else 0)
+        return result
+
+
+@pytest.fixture(scope="session")
+def largest_tensor():
+    return _LargestTensor

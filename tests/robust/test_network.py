@@ -45,10 +45,11 @@ def test_no_point_of_a_dense_grid_passes_the_bounds():
         assert values.min() >= bounds.lower[0]
 
 
-@pytest.mark.parametrize("kind", ["dense", "conv", "pools"])
+@pytest.mark.parametrize("kind", ["dense", "conv", "pools", "activations", "sequence", "parametrized"])
 def test_agrees_with_torch_to_rounding(kind, tmp_path):
     torch = pytest.importorskip("torch")
     from torch import nn
+    from torch.nn.utils import parametrizations as norms
 
     from caveat.nn import confidence_bounds
     from caveat.nn.bounds import export_network
@@ -64,12 +65,25 @@ def test_agrees_with_torch_to_rounding(kind, tmp_path):
             nn.Conv2d(1, 4, 3), nn.MaxPool2d(3, 2, 1), nn.AvgPool2d(2, 1, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
             nn.Flatten(), nn.Identity(), nn.Linear(4, 4),
         ),
+        "activations": lambda: nn.Sequential(
+            nn.Flatten(), nn.Linear(64, 9), nn.GELU(), nn.Linear(9, 9), nn.GELU(approximate="tanh"), nn.LayerNorm(9),
+            nn.Linear(9, 9), nn.SiLU(), nn.Linear(9, 9), nn.Sigmoid(), nn.LeakyReLU(-0.3), nn.Tanh(), nn.Linear(9, 4),
+        ),
+        "sequence": lambda: nn.Sequential(
+            nn.Conv1d(1, 4, 5, stride=2, padding=3), nn.BatchNorm1d(4), nn.SiLU(), nn.MaxPool1d(3, 2, 1),
+            nn.Conv1d(4, 4, 3, dilation=2, groups=2), nn.AvgPool1d(2, padding=1), nn.Tanh(), nn.AdaptiveAvgPool1d(1),
+            nn.Flatten(), nn.Linear(4, 4),
+        ),
+        "parametrized": lambda: nn.Sequential(
+            norms.weight_norm(nn.Conv2d(1, 3, 3)), nn.ReLU(), nn.Flatten(), norms.spectral_norm(nn.Linear(108, 6)),
+            nn.GELU(), norms.weight_norm(nn.Linear(6, 4)),
+        ).double(),
     }[kind]().eval()  # fmt: skip
     for part in model.modules():
         if isinstance(part, nn.BatchNorm2d):
             part.running_mean.normal_()
             part.running_var.uniform_(0.5, 2)
-    x = torch.rand(7, 1, 8, 8)
+    x = torch.rand(7, 1, 64) if kind == "sequence" else torch.rand(7, 1, 8, 8)
     np.savez(tmp_path / "net.npz", **export_network(model))
     net = Network.load(tmp_path / "net.npz")
     np.testing.assert_allclose(net.logits(x.numpy()), model.double()(x.double()).detach().numpy(), atol=1e-12)
@@ -108,7 +122,8 @@ def test_small_blocks_change_nothing(monkeypatch):
 
 @pytest.mark.parametrize(("arrays", "what"), [
     ({"weight": [[1.0]]}, "not the part of a layer"),
-    ({"0.gelu.args": []}, "not the part of a layer"),
+    ({"0.softmax.args": []}, "not the part of a layer"),
+    ({"0.gelu.args": []}, "args of 1 numbers, got 0"),
     ({"1.relu.args": []}, "without a gap"),
     ({}, "without a gap"),
     ({"0.dense.weight": [[1.0]]}, "lacks bias"),

@@ -88,7 +88,10 @@ class Dense(Layer):
 @final
 @dataclass(frozen=True, eq=False)
 class Conv(Layer):
-    """Convolution of images with zero padding, weight (out, in / groups, height, width), as one matrix product."""
+    """Convolution with zero padding, weight (out, in / groups, height, width), as one matrix product.
+
+    Of images, or of sequences (n, C, length), which are images of height 1.
+    """
 
     weight: Array
     bias: Array
@@ -102,15 +105,20 @@ class Conv(Layer):
         return int(math.prod(self.weight.shape[1:]))
 
     def point(self, x: Array) -> Array:
-        return np.asarray(self._apply(x, self.weight) + self.bias[:, None, None])
+        return np.asarray(self._apply(x, self.weight) + self._shift(x))
 
     def box(self, box: Box) -> Box:
-        return affine_box(box, self.terms, self.point, self.size, self.bias[:, None, None])
+        return affine_box(box, self.terms, self.point, self.size, self._shift(box[0]))
 
     def size(self, r: Array) -> Array:
         return self._apply(r, np.abs(self.weight))
 
+    def _shift(self, x: Array) -> Array:
+        return self.bias.reshape(-1, *[1] * (x.ndim - 2))
+
     def _apply(self, x: Array, weight: Array) -> Array:
+        if x.ndim == 3:
+            return self._apply(x[:, :, None], weight)[:, :, 0]
         parts = zip(np.split(x, self.groups, axis=1), np.split(weight, self.groups), strict=True)
         return np.concatenate([self._one(a, w) for a, w in parts], axis=1)
 
@@ -154,6 +162,8 @@ class AveragePool(Layer):
     padding: Pair
 
     def point(self, x: Array) -> Array:
+        if x.ndim == 3:
+            return self.point(x[:, :, None])[:, :, 0]
         return np.asarray(_windows(_padded(x, self.padding), self.window, self.stride, (1, 1)).mean(axis=(4, 5)))
 
     def box(self, box: Box) -> Box:
@@ -163,10 +173,10 @@ class AveragePool(Layer):
 @final
 @dataclass(frozen=True, eq=False)
 class GlobalAverage(Layer):
-    """Mean over the whole image, shape (n, C, 1, 1)."""
+    """Mean over the whole image or sequence, shape (n, C, 1, 1) or (n, C, 1)."""
 
     def point(self, x: Array) -> Array:
-        return np.asarray(x.mean(axis=(2, 3), keepdims=True))
+        return np.asarray(x.mean(axis=tuple(range(2, x.ndim)), keepdims=True))
 
     def box(self, box: Box) -> Box:
         return affine_box(box, math.prod(box[0].shape[2:]), self.point, self.point)
@@ -182,6 +192,8 @@ class MaxPool(Layer):
     padding: Pair
 
     def point(self, x: Array) -> Array:
+        if x.ndim == 3:
+            return self.point(x[:, :, None])[:, :, 0]
         padded = _padded(x, self.padding, value=-np.inf)
         return np.asarray(_windows(padded, self.window, self.stride, (1, 1)).max(axis=(4, 5)))
 

@@ -2,8 +2,10 @@
 
 ``nn.export_network(model)`` gives the arrays, and any ``.npz`` or ``.safetensors`` file of them will do. Names
 say what and where: ``<number>.<kind>.<field>``, with kinds dense (weight, bias), conv (weight, bias, args = strides,
-paddings, dilations, groups), affine (scale, shift), relu, flatten, max_pool and avg_pool (args = window, strides,
-paddings), global_avg_pool; a layer without arrays has an empty ``args``.
+paddings, dilations, groups), affine (scale, shift), layer_norm (weight, bias, args = epsilon), relu, leaky_relu (args =
+slope), gelu (args = 0, or 1 for the tanh form), silu, sigmoid, tanh, flatten, max_pool and avg_pool (args = window,
+strides, paddings), global_avg_pool; a layer without arrays has an empty ``args``. Sequences (n, C, length) pass conv
+and pools as images of height 1.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from caveat._internal.checks import as_kind, as_number, as_real_array, check_fin
 from caveat._internal.files import read_bytes, read_npz
 from caveat.errors import InputError, MissingExtraError
 from caveat.results import ScoreBounds
+from caveat.robust.activations import gelu, leaky_relu, sigmoid, silu, tanh
+from caveat.robust.layer_norm import LayerNorm
 from caveat.robust.layers import (
     Affine,
     AveragePool,
@@ -47,13 +51,19 @@ _KINDS: Mapping[str, tuple[Callable[..., Layer], tuple[str, ...], int]] = {  # t
     "dense": (Dense, ("weight", "bias"), 0),
     "conv": (Conv, ("weight", "bias"), 7),
     "affine": (Affine, ("scale", "shift"), 0),
+    "layer_norm": (LayerNorm, ("weight", "bias"), 1),
     "relu": (ReLU, (), 0),
+    "leaky_relu": (leaky_relu, (), 1),
+    "gelu": (gelu, (), 1),
+    "silu": (silu, (), 0),
+    "sigmoid": (sigmoid, (), 0),
+    "tanh": (tanh, (), 0),
     "flatten": (Flatten, (), 0),
     "max_pool": (MaxPool, (), 6),
     "avg_pool": (AveragePool, (), 6),
     "global_avg_pool": (GlobalAverage, (), 0),
 }
-_AXES = {"dense": 2, "conv": 4, "affine": 1}  # of the first array
+_AXES = {"dense": 2, "conv": 4, "affine": 1, "layer_norm": 1}  # of the first array
 
 
 @final
@@ -252,10 +262,13 @@ def _layer(place: int, kind: str, fields: Mapping[str, Array]) -> Layer:
     if names and (arrays[0].ndim != _AXES[kind] or arrays[1].shape != arrays[0].shape[:1] or not arrays[0].size):
         raise InputError(f"layer {place} ({kind}) needs {names[0]} of {_AXES[kind]} axes and {names[1]} as long as its "
                          f"first, got shapes {arrays[0].shape} and {arrays[1].shape}.")  # fmt: skip
-    args = [int(value) for value in np.ravel(fields["args"])] if count else []
+    args = np.ravel(fields["args"]).tolist() if count else []
     if len(args) != count:
-        raise InputError(f"a layer '{kind}' needs args of {count} whole numbers, got {len(args)}.")
-    return make(*arrays, *zip(args[0:6:2], args[1:6:2], strict=True), *args[6:])
+        raise InputError(f"a layer '{kind}' needs args of {count} numbers, got {len(args)}.")
+    if count == 1:
+        return make(*arrays, *args)
+    whole = [int(value) for value in args]
+    return make(*arrays, *zip(whole[0:6:2], whole[1:6:2], strict=True), *whole[6:])
 
 
 def _inputs(x: ArrayLike, clip: Clip) -> Array:

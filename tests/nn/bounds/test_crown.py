@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat.nn.bounds import difference_bounds, input_box  # noqa: E402
-from caveat.nn.bounds.crown import crown_differences  # noqa: E402
+from caveat.nn.bounds.crown import crown_by_sample, crown_differences  # noqa: E402
 
 
 @settings(max_examples=25)
@@ -68,6 +68,64 @@ def test_rows_in_blocks_change_nothing(make_net, monkeypatch):
     whole = crown_differences(net, input_box(x, 0.3))
     monkeypatch.setattr("caveat.nn.bounds.crown._ROWS", 2)
     torch.testing.assert_close(crown_differences(net, input_box(x, 0.3)), whole)
+
+
+ACTIVATIONS = [
+    nn.LeakyReLU(0.1), nn.LeakyReLU(1.5), nn.LeakyReLU(-0.5), nn.GELU(), nn.GELU(approximate="tanh"), nn.SiLU(),
+    nn.Sigmoid(), nn.Tanh(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.5])
+def test_nothing_on_the_box_leaves_the_bounds_of_other_activations(everywhere, activation, epsilon):
+    for seed in range(6):
+        torch.manual_seed(seed)
+        net = nn.Sequential(nn.Flatten(), nn.Linear(4, 6), activation, nn.Linear(6, 5), activation, nn.Linear(5, 3))
+        net = net.double()
+        for weight in net.parameters():
+            weight.data.mul_(2)
+        x = torch.rand(1, 1, 2, 2, dtype=torch.float64)
+        with torch.no_grad():
+            logits = net(everywhere(x[0], epsilon, steps=7))
+            largest = (logits[:, :, None] - logits[:, None, :]).amax(dim=0)
+        assert (largest <= crown_differences(net, input_box(x, epsilon).widened(1))[0]).all()
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_other_activations_are_bounded_more_tightly_than_by_boxes(activation):
+    torch.manual_seed(0)
+    parts = [part for _ in range(3) for part in (nn.Linear(8, 8), activation)]
+    net, x = nn.Sequential(*parts, nn.Linear(8, 3)).double(), torch.rand(10, 8, dtype=torch.float64)
+    box, lines = difference_bounds(net, x, 0.05), crown_differences(net, input_box(x, 0.05))
+    off = ~torch.eye(3, dtype=torch.bool)
+    gain = lines[:, off] + lines.transpose(1, 2)[:, off], box[:, off] + box.transpose(1, 2)[:, off]
+    assert gain[0].mean() < 0.8 * gain[1].mean()  # the width of each difference, u_kl + u_lk
+
+
+def test_sequences_and_parametrized_layers_are_bounded():
+    torch.manual_seed(0)
+    norm = nn.utils.parametrizations.weight_norm
+    net = nn.Sequential(nn.Conv1d(2, 3, 3, padding=1), nn.SiLU(), nn.AvgPool1d(2), nn.Flatten(), norm(nn.Linear(9, 4)))
+    net, x = net.double().eval(), torch.rand(2, 2, 6, dtype=torch.float64)
+    upper = crown_differences(net, input_box(x, 0.1))
+    assert (upper <= difference_bounds(net, x, 0.1, slack=True) + 1e-9).all()
+    share = 2 * torch.rand(500, *x.shape, dtype=torch.float64) - 1
+    points = (x + 0.1 * share.sign()).clamp(0, 1)
+    with torch.no_grad():
+        logits = net(points.flatten(0, 1)).reshape(500, 2, 4)
+    assert (logits[..., :, None] - logits[..., None, :] <= upper).all()
+
+
+def test_many_classes_are_carried_back_some_at_a_time(largest_tensor, monkeypatch):
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 30)).double(), torch.rand(4, 3).double()
+    whole = crown_differences(net, input_box(x, 0.1))
+    monkeypatch.setattr("caveat.nn.bounds.crown._ROWS", 30)
+    with largest_tensor() as largest:
+        rows = list(crown_by_sample(net, input_box(x, 0.1)))
+    torch.testing.assert_close(torch.stack(rows), whole)
+    assert largest.entries <= 30 * 30
 
 
 @pytest.mark.parametrize(("layer", "what"), [(nn.MaxPool2d(2, stride=1), "does not know 'MaxPool2d'")])

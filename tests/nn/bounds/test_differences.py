@@ -8,15 +8,18 @@ from caveat import InputError
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from caveat.nn.bounds import (  # noqa: E402
+    Box,
     difference_bounds,
     differences,
     largest_difference,
+    largest_difference_bound,
     log_probability_lower,
     log_probability_upper,
+    register_rule,
 )
+from caveat.nn.bounds.rules import MODULE_RULES, linear  # noqa: E402
 
 
 @settings(max_examples=25)
@@ -64,13 +67,13 @@ def test_many_classes_go_in_blocks(make_net, monkeypatch):
     torch.testing.assert_close(difference_bounds(net, x, 0.2), whole)
 
 
-def test_bounds_of_probabilities_never_hold_all_pairs_of_classes(monkeypatch):
+def test_bounds_of_probabilities_never_hold_all_pairs_of_classes(monkeypatch, largest_tensor):
     torch.manual_seed(0)
     n, classes = 16, 300
     net, x = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, classes)).double(), torch.rand(n, 4).double()
     whole = difference_bounds(net, x, 0.1, slack=True)
     monkeypatch.setattr(differences, "_BLOCK", 2**14)
-    with Largest() as largest, torch.no_grad():
+    with largest_tensor() as largest, torch.no_grad():
         lower, upper = differences.log_probability_bounds(net, x, 0.1)
         apart = differences.log_probability_bounds(net, x, 0.1, elide=False)
     assert largest.entries <= 2**14 < n * classes * classes / 50
@@ -79,16 +82,72 @@ def test_bounds_of_probabilities_never_hold_all_pairs_of_classes(monkeypatch):
     torch.testing.assert_close(apart[1], log_probability_upper(difference_bounds(net, x, 0.1, elide=False, slack=True)))
 
 
-class Largest(TorchDispatchMode):
-    """The size of the largest tensor that is made."""
+@pytest.mark.parametrize("elide", [True, False])
+@pytest.mark.parametrize("block", [2**20, 1])  # all classes at once, and one at a time
+@pytest.mark.parametrize("kind", ["dense", "conv", "residual"])
+def test_the_largest_bound_and_its_gradient_are_those_of_all_pairs(make_net, monkeypatch, kind, block, elide):
+    monkeypatch.setattr(differences, "_BLOCK", block)
+    pairs = set()
+    for seed in range(6):
+        net, x = make_net(kind, seed), torch.rand(7, 1, 2, 2, dtype=torch.float64)
+        weights, share = list(net.parameters()), torch.arange(1.0, 8).double()
+        largest, every = (call(net, x, 0.2, elide=elide) for call in (largest_difference_bound, difference_bounds))
+        pairs |= set(every.flatten(1).argmax(dim=1).tolist())
+        torch.testing.assert_close(largest, largest_difference(every))
+        for got, want in zip(
+            torch.autograd.grad(largest @ share, weights, allow_unused=True),
+            torch.autograd.grad(largest_difference(every) @ share, weights, allow_unused=True), strict=True,
+        ):  # fmt: skip
+            torch.testing.assert_close(got, want)
+    assert len(pairs) >= 3  # else a search that looks at one class only would pass
 
-    entries = 0
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **kwargs or {})
-        for part in result if isinstance(result, (tuple, list)) else [result]:
-            self.entries = max(self.entries, part.numel() if isinstance(part, torch.Tensor) else 0)
-        return result
+def test_a_network_without_differences_has_a_largest_of_zero():
+    net = nn.Linear(2, 3, bias=False)
+    net.weight.data.zero_()
+    largest = largest_difference_bound(net, torch.rand(4, 2), 0.1)
+    assert largest.tolist() == [0.0] * 4
+    largest.sum().backward()
+    assert net.weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("norm", [nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm])
+def test_a_parametrized_head_is_elided_with_the_weights_that_it_gives(norm):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), norm(nn.Linear(6, 3))).double().eval()
+    plain = nn.Sequential(net[0], net[1], nn.Linear(6, 3)).double().eval()
+    plain[2].weight.data, plain[2].bias.data = net[2].weight.detach().clone(), net[2].bias.detach().clone()
+    x = torch.rand(5, 4, dtype=torch.float64)
+    torch.testing.assert_close(difference_bounds(net, x, 0.2), difference_bounds(plain, x, 0.2))
+
+
+def test_a_head_with_weights_from_the_input_is_not_elided():
+    class Net(nn.Module):
+        def forward(self, x):
+            return nn.functional.linear(x, x)
+
+    with pytest.raises(InputError, match="weight depends on the input"):
+        difference_bounds(Net(), torch.rand(2, 2), 0.1)
+
+
+def test_a_subclass_of_linear_with_a_rule_is_not_taken_for_linear():
+    class Tripled(nn.Linear):
+        def forward(self, x):
+            return 3 * super().forward(x)
+
+    @register_rule(Tripled)
+    def tripled(module, box, slack):
+        box = linear(box, module.weight, module.bias, slack)
+        return Box(3 * box.centre, 3 * box.radius)
+
+    head, x = Tripled(2, 2, bias=False).double(), torch.rand(3, 2).double()
+    try:
+        found = difference_bounds(head, x, 0.1)
+    finally:
+        del MODULE_RULES[Tripled]
+    logits = head(x)
+    assert (found[:, 0, 1] >= logits[:, 0] - logits[:, 1]).all()
+    assert (found[:, 1, 0] >= logits[:, 1] - logits[:, 0]).all()
 
 
 @pytest.mark.parametrize("epsilon", [0.2, torch.linspace(0, 0.5, 7, dtype=torch.float64)])

@@ -7,7 +7,8 @@ from caveat import InputError
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds import export_network  # noqa: E402
+from caveat.nn.bounds import Box, export_network, register_rule  # noqa: E402
+from caveat.nn.bounds.rules import MODULE_RULES  # noqa: E402
 
 
 def test_names_and_settings():
@@ -45,8 +46,42 @@ def test_functions_in_forward_are_seen():
     ]
 
 
+def test_activations_and_their_settings():
+    model = nn.Sequential(nn.Linear(3, 3), nn.LeakyReLU(0.2), nn.GELU(), nn.GELU(approximate="tanh"), nn.SiLU(),
+                          nn.Sigmoid(), nn.Tanh(), nn.LayerNorm(3, bias=False), nn.Linear(3, 2))  # fmt: skip
+    arrays = export_network(model)
+    kinds = ["dense", "leaky_relu", "gelu", "gelu", "silu", "sigmoid", "tanh", "layer_norm", "dense"]
+    assert list(dict.fromkeys(key.rsplit(".", 1)[0] for key in arrays)) == [f"{i}.{k}" for i, k in enumerate(kinds)]
+    assert [arrays[key].tolist() for key in ("1.leaky_relu.args", "2.gelu.args", "3.gelu.args")] == [[0.2], [0], [1]]
+    assert arrays["7.layer_norm.bias"].tolist() == [0, 0, 0]
+
+
+def test_a_parametrized_layer_is_exported_with_its_weights_at_rest():
+    torch.manual_seed(0)
+    layer = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3))
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), layer)
+    vectors = {name: value.clone() for name, value in model.state_dict().items()}
+    arrays = export_network(model)  # in training mode, where a pass would change the vectors
+    assert all(torch.equal(vectors[name], value) for name, value in model.state_dict().items())
+    assert (arrays["2.dense.weight"] == layer.eval().weight.detach().numpy()).all()
+
+
+def test_a_subclass_with_a_rule_is_not_exported_as_its_base():
+    class Tripled(nn.Linear):
+        def forward(self, x):
+            return 3 * super().forward(x)
+
+    register_rule(Tripled)(lambda module, box, slack: Box(3 * box.centre, 3 * box.radius))
+    try:
+        with pytest.raises(InputError, match="type Tripled"):
+            export_network(nn.Sequential(nn.Linear(2, 2), Tripled(2, 2)))
+    finally:
+        del MODULE_RULES[Tripled]
+
+
 @pytest.mark.parametrize(("layer", "what"), [
-    (nn.GELU(), "layer '1' of type GELU"), (nn.MaxPool2d(2, ceil_mode=True), "layer '1' of type MaxPool2d"),
+    (nn.LayerNorm((1, 1)), "layer '1' of type LayerNorm"), (nn.AvgPool2d(2, divisor_override=3), "AvgPool2d"),
+    (nn.Softmax(1), "layer '1' of type Softmax"), (nn.MaxPool2d(2, ceil_mode=True), "layer '1' of type MaxPool2d"),
     (nn.AvgPool2d(2, padding=1, count_include_pad=False), "AvgPool2d"), (nn.AdaptiveAvgPool2d(2), "AdaptiveAvgPool2d"),
     (nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular"), "Conv2d"), (nn.Flatten(2), "Flatten"),
 ])  # fmt: skip

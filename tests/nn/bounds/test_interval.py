@@ -55,7 +55,11 @@ def test_the_last_linear_layer_is_found_behind_dropout_and_beside_a_side_head():
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.body, self.side, self.head = nn.Linear(3, 4), nn.GELU(), nn.Sequential(nn.Linear(4, 2), nn.Dropout())
+            self.body, self.side, self.head = (
+                nn.Linear(3, 4),
+                nn.Softmax(1),
+                nn.Sequential(nn.Linear(4, 2), nn.Dropout()),
+            )
 
         def forward(self, x):
             h = self.body(x).relu()
@@ -64,7 +68,8 @@ def test_the_last_linear_layer_is_found_behind_dropout_and_beside_a_side_head():
 
     net = Net()
     box, head = before_head(net, input_box(torch.rand(2, 3), 0.1))
-    assert head is net.head[0]
+    assert head.weight is net.head[0].weight
+    assert head.bias is net.head[0].bias
     assert box.shape == (2, 4)
 
 

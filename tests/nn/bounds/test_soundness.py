@@ -186,6 +186,11 @@ def split_written_to(net, h):
     return h
 
 
+def parts_added(net, h):
+    one, other = h.split(3, dim=1)
+    return torch.cat([one + other, one - 2 * other], dim=1).relu()
+
+
 # chance, state, values, batches
 
 
@@ -339,6 +344,21 @@ READABLE = {
     "patched model": patched(""),
     "subclass of a layer": exchanged(LoudLinear),
     "own call": CallsTwice,
+    "leaky relu": between(lambda net, h: F.leaky_relu(h, 0.2)),
+    "leaky relu with a negative slope": between(lambda net, h: F.leaky_relu(h, -1.5)),
+    "gelu": between(lambda net, h: F.gelu(h)),
+    "gelu by tanh": between(lambda net, h: F.gelu(h, approximate="tanh")),
+    "silu": between(lambda net, h: F.silu(h)),
+    "silu in place": between(lambda net, h: F.silu(h, inplace=True)),
+    "sigmoid": between(lambda net, h: 3 * h.sigmoid()),
+    "tanh": between(lambda net, h: 3 * torch.tanh(h)),
+    "layer norm": between(lambda net, h: F.layer_norm(h, (6,))),
+    "negated": between(lambda net, h: torch.relu(-h)),
+    "parts swapped": between(lambda net, h: torch.cat(h.chunk(2, dim=1)[::-1], dim=1).relu()),
+    "parts added": between(parts_added),
+    "spectral norm inside": lambda net: nn.utils.parametrizations.spectral_norm(net.second) and net,
+    "weight norm of the head": lambda net: nn.utils.parametrizations.weight_norm(net.head) and net,
+    "orthogonal": lambda net: nn.utils.parametrizations.orthogonal(net.second) and net,
 }
 
 TWISTS = {
@@ -359,6 +379,8 @@ TWISTS = {
     "view written to": start(view_written_to),
     "slice written to": between(slice_written_to),
     "old name": between(old_name),
+    "parts of an alias": between(lambda net, h: torch.cat([h.chunk(2, dim=1)[0], h.mul_(2).chunk(2, dim=1)[1]], 1)),
+    "tanh in place and read again": between(lambda net, h: h + 3 * torch.tanh_(h)),
     "set item": between(set_item),
     "through data": between(through_data),
     "through detach": between(through_detach),

@@ -7,9 +7,9 @@ from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
 from caveat.nn import fit_classifier  # noqa: E402
-from caveat.nn.bounds import confidence_loss, difference_bounds  # noqa: E402
+from caveat.nn.bounds import confidence_loss, difference_bounds, largest_difference  # noqa: E402
 from caveat.nn.training import ACET, Joint  # noqa: E402
-from caveat.nn.training.good import GOOD, certified_count, interval_init_, point_differences, quantile_loss  # noqa: E402
+from caveat.nn.training.good import GOOD, certified_count, interval_init_, quantile_loss  # noqa: E402
 from caveat.nn.training.paradigm import Batch  # noqa: E402
 
 
@@ -63,9 +63,8 @@ def test_good_80_joins_ball_and_point():
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     x, y, out = torch.rand(6, 4), torch.tensor([0, 1, 2, 0, 1, 2]), torch.rand(10, 4)
     loss, _ = GOOD(quantile=0.8).loss(net, Batch(x, y, out))
-    expected = nn.functional.cross_entropy(net(x), y) + 0.3 * quantile_loss(
-        difference_bounds(net, out, 0.3), net(out), 0.8
-    )
+    largest = largest_difference(difference_bounds(net, out, 0.3))
+    expected = nn.functional.cross_entropy(net(x), y) + 0.3 * quantile_loss(largest, net(out), 0.8)
     torch.testing.assert_close(loss, expected)
 
 
@@ -143,14 +142,6 @@ def test_outliers_outside_the_range_are_refused(paradigm):
         fit_classifier(net, (x, y), paradigm, outliers=3 * torch.randn(50, 4), epochs=3)
 
 
-def bounds(*largest):
-    """Bounds of two classes whose largest difference is as given; the other direction is certainly negative."""
-    found = torch.zeros(len(largest), 2, 2)
-    found[:, 0, 1] = torch.tensor(largest)
-    found[:, 1, 0] = -1.0
-    return found
-
-
 def logits(*spread):
     return torch.tensor([[value, 0.0] for value in spread])
 
@@ -161,33 +152,68 @@ def test_the_count_of_the_appendix():
     assert [certified_count(10, q) for q in (0, 0.8, 1)] == [0, 8, 10]
 
 
-def test_point_differences_are_bounds_of_a_ball_without_radius():
+@pytest.mark.parametrize("quantile", [0, 0.6, 1])
+def test_loss_and_gradients_are_those_of_the_formula_on_all_pairs(quantile):
+    # The literal formula: every u_kl in one array, the largest of it, and log(1 + largest^2 / 2).
     torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3))
-    x = torch.rand(5, 4)
-    torch.testing.assert_close(point_differences(net(x)), difference_bounds(net, x, 0.0), atol=1e-6, rtol=1e-5)
+    net = nn.Sequential(nn.Linear(5, 16), nn.GELU(), nn.Linear(16, 12)).double()
+    x, y, out = torch.rand(8, 5).double(), torch.arange(8), torch.rand(10, 5).double()
+    loss, _ = GOOD(quantile=quantile, epsilon=0.1).loss(net, Batch(x, y, out))
+    ball, point = (confidence_loss(difference_bounds(net, out, epsilon)) for epsilon in (0.1, 0.0))
+    easy = ball.argsort()[: certified_count(10, quantile)]
+    certified = torch.zeros(10, dtype=torch.bool)
+    certified[easy] = True
+    literal = nn.functional.cross_entropy(net(x), y) + 0.3 * torch.where(certified, ball, point).mean()
+    torch.testing.assert_close(loss, literal)
+    pairs = zip(*(torch.autograd.grad(value, list(net.parameters())) for value in (loss, literal)), strict=True)
+    for got, want in pairs:
+        torch.testing.assert_close(got, want, atol=1e-12, rtol=1e-9)
+
+
+@pytest.mark.parametrize("quantile", [0, 0.8, 1])
+def test_a_step_never_holds_all_pairs_of_classes(quantile, largest_tensor):
+    torch.manual_seed(0)
+    n, classes = 128, 1000
+    net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, classes))
+    batch = Batch(torch.rand(n, 4), torch.arange(n), torch.rand(n, 4))
+    with largest_tensor() as largest:
+        loss, _ = GOOD(quantile=quantile).loss(net, batch)
+        loss.backward()
+    assert largest.entries <= 2**20 < n * classes**2 / 100
+    assert net[2].weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("norm", [nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm])
+def test_a_parametrized_network_learns(norm):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.SiLU(), norm(nn.Linear(8, 3)))
+    loss, _ = GOOD().loss(net, Batch(torch.rand(6, 4), torch.arange(6) % 3, torch.rand(6, 4)))
+    loss.backward()
+    for name, weight in net.named_parameters():
+        assert weight.grad is not None, name
+        assert weight.grad.isfinite().all(), name
 
 
 def test_the_easy_share_is_certified_and_the_hard_rest_is_not_dropped():
     # Sorted by the ball: 1, 2, 4, 6. q = 0.5 certifies 1 and 2; the points of 4 and 6 are 0.5 and 3.
     # L_CUB(m) = log(1 + m^2 / 2).
-    loss = quantile_loss(bounds(4.0, 1.0, 6.0, 2.0), logits(0.5, 0.25, 3.0, 1.5), 0.5)
+    loss = quantile_loss(torch.tensor([4.0, 1.0, 6.0, 2.0]), logits(0.5, 0.25, 3.0, 1.5), 0.5)
     expected = (math.log(1 + 1 / 2) + math.log(1 + 4 / 2) + math.log(1 + 0.25 / 2) + math.log(1 + 9 / 2)) / 4
     assert loss.item() == pytest.approx(expected)
 
 
 def test_the_ends_of_the_quantile():
-    ball, point = bounds(4.0, 1.0), logits(2.0, 1.0)
+    ball, point = torch.tensor([4.0, 1.0]), logits(2.0, 1.0)
     assert quantile_loss(ball, point, 1).item() == pytest.approx((math.log(9) + math.log(1.5)) / 2)
     assert quantile_loss(ball, point, 0).item() == pytest.approx((math.log(3) + math.log(1.5)) / 2)
 
 
 def test_the_gradient_goes_to_the_ball_of_the_easy_and_to_the_point_of_the_hard():
     # d/dm log(1 + m^2/2) = m / (1 + m^2/2): 1/1.5 at 1 and 2/3 at 2; each counts one half of the mean.
-    ball = bounds(4.0, 1.0).requires_grad_()
+    ball = torch.tensor([4.0, 1.0], requires_grad=True)
     point = logits(2.0, 0.5).requires_grad_()
     quantile_loss(ball, point, 0.5).backward()
-    assert ball.grad[:, 0, 1].tolist() == pytest.approx([0.0, 1 / 1.5 / 2])
+    assert ball.grad.tolist() == pytest.approx([0.0, 1 / 1.5 / 2])
     assert point.grad[:, 0].tolist() == pytest.approx([2 / 3 / 2, 0.0])
 
 
@@ -215,6 +241,12 @@ def test_the_radius_keeps_its_size_through_layers():
         radii[start] = radius.mean().item()
     assert 0.05 < radii["interval"] < 0.2
     assert radii["torch"] > 10
+
+
+def test_a_parametrized_layer_is_drawn_anew_too():
+    layer = nn.utils.parametrizations.weight_norm(nn.Conv1d(16, 64, 25))
+    interval_init_(layer, generator=torch.Generator().manual_seed(0))
+    assert layer.weight.std().item() == pytest.approx(math.sqrt(2 * math.pi) / (16 * 25), rel=0.02)
 
 
 def test_the_last_layer_can_be_left():

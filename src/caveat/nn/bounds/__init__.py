@@ -13,9 +13,10 @@ from caveat.nn.bounds.confidence import (
     log_confidence_upper,
     log_probability_lower,
     log_probability_upper,
+    spread_loss,
     spread_upper,
 )
-from caveat.nn.bounds.differences import difference_bounds
+from caveat.nn.bounds.differences import difference_bounds, largest_difference_bound
 from caveat.nn.bounds.export import export_network
 from caveat.nn.bounds.interval import propagate
 from caveat.nn.bounds.rules import register_rule
@@ -33,6 +34,7 @@ __all__ = [
     "joint_log_probabilities",
     "label_bounds",
     "largest_difference",
+    "largest_difference_bound",
     "log_confidence",
     "log_confidence_lower",
     "log_confidence_upper",
@@ -40,5 +42,6 @@ __all__ = [
     "log_probability_upper",
     "propagate",
     "register_rule",
+    "spread_loss",
     "spread_upper",
 ]

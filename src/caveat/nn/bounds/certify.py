@@ -5,7 +5,6 @@ Computed in float64 and widened by the possible rounding. A number that is not f
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -23,9 +22,9 @@ from caveat.nn._heads import per_sample
 from caveat.nn._walk import place_of, to_numpy
 from caveat.nn.bounds.box import check_range, input_box
 from caveat.nn.bounds.confidence import log_confidence, log_confidence_lower, log_confidence_upper, log_one_plus
-from caveat.nn.bounds.crown import crown_differences
+from caveat.nn.bounds.crown import crown_by_sample
 from caveat.nn.bounds.differences import log_probability_bounds
-from caveat.nn.bounds.tracing import does_more, first_line, state_of
+from caveat.nn.bounds.tracing import copied, does_more, first_line, state_of
 from caveat.results import ScoreBounds
 
 __all__ = ["as_double", "certifiable", "checked_inputs", "confidence_bounds", "device_of", "epsilon_star", "in_batches",
@@ -68,7 +67,7 @@ def confidence_bounds(
         Range of inputs; an attacker cannot leave it. None: no range.
     method
         ``"ibp"``: interval bounds, one pass. ``"crown"``: linear bounds for every sample, tighter and much slower
-        (a quarter of a second each for a small network), for chains of linear layers, convolutions and ReLUs.
+        (a quarter of a second each for a small network), for chains of linear layers, convolutions and activations.
     refine
         At most this many samples get linear bounds after interval bounds left them open: those on one side of the
         threshold whose bound is on the other, the nearest first.
@@ -255,9 +254,12 @@ def _open(value: Tensor, lower: Tensor, upper: Tensor, threshold: float) -> Tens
 def _linear(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip) -> Pair:
     if hasattr(net, "log_confidence_bounds"):
         raise InputError(f"{type(net).__name__} brings its own bounds, which CROWN cannot refine. Use method 'ibp'.")
-    differences = crown_differences(net, input_box(inputs, reach, clip).widened(1))
-    _demand_finite(differences)
-    return log_confidence_lower(differences) * (1 + _LAST), log_confidence_upper(differences) * (1 - _LAST)
+    lower, upper = torch.empty_like(reach), torch.empty_like(reach)
+    box = input_box(inputs, reach, clip).widened(1)
+    for row, differences in enumerate(crown_by_sample(net, box)):
+        _demand_finite(differences)
+        lower[row], upper[row] = log_confidence_lower(differences[None]), log_confidence_upper(differences[None])
+    return lower * (1 + _LAST), upper * (1 - _LAST)
 
 
 def _reach(epsilon: float, inputs: Tensor) -> Tensor:
@@ -327,9 +329,10 @@ def _unchanged(net: nn.Module) -> Iterator[None]:
 def certifiable(model: nn.Module) -> nn.Module:
     """A copy of the model in float64 and at rest, on the device of the model."""
     name = type(model).__name__
+    net = copied(model)
     try:
-        net = copy.deepcopy(model).to(device_of(model)).double().eval()
-    except Exception as error:  # a copy runs code of the model's parts
+        net = net.to(device_of(model)).double().eval()
+    except Exception as error:  # a change of type may run code of the model too
         raise InputError(f"{name} cannot be copied in float64 ({first_line(error)}).") from error
     awake = [part or name for part, module in net.named_modules() if module.training]
     if awake:

@@ -41,6 +41,7 @@ __all__ = [
     "log_one_plus",
     "log_probability_lower",
     "log_probability_upper",
+    "spread_loss",
     "spread_upper",
 ]
 
@@ -225,7 +226,16 @@ def confidence_loss(differences: Tensor) -> Tensor:
     >>> round(confidence_loss(torch.tensor([[[0.0, 2.0], [1.0, 0.0]]])).item(), 4)  # log(1 + 4/2)
     1.0986
     """
-    return torch.log1p(largest_difference(differences).square() / 2)
+    return spread_loss(largest_difference(differences))
+
+
+def spread_loss(largest: Tensor) -> Tensor:
+    """Eq. (8), L_CUB, shape (n,), of the largest difference bounds (n,), such as ``largest_difference_bound`` gives.
+
+    >>> spread_loss(torch.tensor([0.0, 2.0]))  # log(1 + 4/2)
+    tensor([0.0000, 1.0986])
+    """
+    return torch.log1p(largest.square() / 2)
 
 
 def joint_log_probabilities(class_logits: Tensor, gate: Tensor) -> Tensor:

@@ -4,31 +4,35 @@ A ReLU whose input lies in [l, u] with l < 0 < u is enclosed by two lines:
 
 $$ \alpha z \le \max(z, 0) \le \frac{u}{u - l}(z - l), \qquad \alpha = 1 \text{ if } u > -l \text{ else } 0 $$
 
+Other activations have lines of their own (``caveat.nn.bounds.lines``).
 An upper bound of a linear function of the outputs then goes back layer by layer as a linear function, until it is one
 of the input, where a box is exact. The bounds l, u of inner layers are made in the same way, for the units that can
 switch. Zhang, Weng, Chen, Hsieh and Daniel, "Efficient Neural Network Robustness Certification with General Activation
-Functions", NeurIPS 2018, arXiv:1811.00866. One sample at a time: meant for the few a box leaves open.
+Functions", NeurIPS 2018, arXiv:1811.00866. One sample at a time: meant for the few a box leaves open. For K classes
+there are K (K - 1) functions to carry back, some at a time; all of them are held for one sample only.
 """
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Iterator
+from typing import final
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from caveat.errors import InputError
+from caveat.nn.bounds.activations import ACTIVATIONS, Activation, activation_box
 from caveat.nn.bounds.agreement import demand_agreement
 from caveat.nn.bounds.box import Box
-from caveat.nn.bounds.rules import module_rule, relu
+from caveat.nn.bounds.lines import Lines, enclosing_lines
+from caveat.nn.bounds.rules import module_rule
 from caveat.nn.bounds.tracing import traced
 
-__all__ = ["crown_differences"]
+__all__ = ["crown_by_sample", "crown_differences"]
 
-_AFFINE = (nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Flatten,
-           nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d)  # fmt: skip
-_RELU: tuple[Any, ...] = (F.relu, torch.relu, torch.relu_, "relu")
+_AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, nn.AvgPool1d, nn.AvgPool2d,
+           nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.Flatten, nn.Identity, nn.Dropout, nn.Dropout1d,
+           nn.Dropout2d)  # fmt: skip
 _ROWS = 512  # linear functions carried back at once
 _SLACK = 1e-10  # of all that was added up; float64 rounding is ten thousand times smaller
 _LOST = 1e-12  # of what was added up before it cancelled, here or in the network; rounding of some thousand terms
@@ -36,10 +40,11 @@ _LOST = 1e-12  # of what was added up before it cancelled, here or in the networ
 
 @final
 class _Chain:
-    """Affine modules one after the other."""
+    """Affine layers one after the other, and the activation that follows; None after the last."""
 
-    def __init__(self, parts: list[nn.Module]) -> None:
-        self.parts = parts
+    def __init__(self) -> None:
+        self.parts: list[nn.Module] = []
+        self.activation: Activation | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
         for part in self.parts:
@@ -63,7 +68,7 @@ def crown_differences(net: nn.Module, box: Box) -> Tensor:
     """Upper bounds (n, K, K) of all logit differences for each input box (n, ...) of the batch.
 
     The network is in float64, at rest, a chain of linear layers, convolutions, batch normalizations, average pools and
-    ReLUs.
+    activations.
 
     >>> net = nn.Sequential(nn.Linear(1, 2, bias=False), nn.ReLU(), nn.Linear(2, 2, bias=False)).double()
     >>> net[0].weight.data[:], net[2].weight.data[:] = torch.tensor([[1.0], [1.0]]), torch.tensor([[1.0, -1.0], [0, 0]])
@@ -71,50 +76,65 @@ def crown_differences(net: nn.Module, box: Box) -> Tensor:
     >>> crown_differences(net, Box(one, one / 2))[0, 0, 1].item() < 1e-8  # relu(z) - relu(z) = 0; a box says 1
     True
     """
-    blocks = _blocks(net, box.centre)
+    return torch.stack(list(crown_by_sample(net, box)))
+
+
+def crown_by_sample(net: nn.Module, box: Box) -> Iterator[Tensor]:
+    """``crown_differences``, (K, K) for one sample after the other."""
     with torch.no_grad():
-        rows = zip(torch.split(box.centre, 1), torch.split(box.radius, 1), strict=True)
-        return torch.stack([_differences(blocks, Box(*row)) for row in rows])
+        blocks = _blocks(net, box.centre)
+        for row in zip(torch.split(box.centre, 1), torch.split(box.radius, 1), strict=True):
+            yield _differences(blocks, Box(*row))
 
 
 def _differences(blocks: list[_Chain], box: Box) -> Tensor:
     starts = [box]  # before each affine block
-    inner: list[Box] = []  # before each ReLU
+    inner: list[Lines] = []  # of each activation
     size = box.centre.abs() + box.radius
     for block in blocks[:-1]:
+        assert block.activation is not None
         size = block.size(size)
-        inner.append(_tightened(blocks, starts, inner, block.box(starts[-1]), size))
-        starts.append(relu(inner[-1], slack=True))
-    logits = blocks[-1](starts[-1].centre)
-    classes = logits.shape[1]
-    eye = torch.eye(classes, dtype=logits.dtype, device=logits.device)
-    pairs = (eye[:, None] - eye).flatten(0, 1)
-    upper = _carried_back(blocks, starts, inner, pairs, blocks[-1].size(size)).reshape(classes, classes)
-    return upper * (1 - eye)
+        before = _tightened(blocks, starts, inner, block.box(starts[-1]), size)
+        inner.append(enclosing_lines(block.activation, before.lower, before.upper))
+        starts.append(activation_box(block.activation, before, slack=True))
+        # Values and rounding errors of the activation: |f(z)| <= |f(0)| + L |z|.
+        size = block.activation.steepest * size + block.activation.function(torch.zeros_like(size)).abs()
+    classes = blocks[-1](starts[-1].centre).shape[1]
+    eye = torch.eye(classes, dtype=size.dtype, device=size.device)
+    last = blocks[-1].size(size)
+    rows = max(1, _ROWS // classes)  # classes k at once
+    upper = [
+        _carried_back(blocks, starts, inner, (some[:, None] - eye).flatten(0, 1), last).reshape(-1, classes)
+        for some in torch.split(eye, rows)
+    ]
+    return torch.cat(upper).fill_diagonal_(0.0)
 
 
-def _tightened(blocks: list[_Chain], starts: list[Box], inner: list[Box], before: Box, size: Tensor) -> Box:
-    """The box before a ReLU, made tighter by linear bounds for the units that can be on or off."""
+def _tightened(blocks: list[_Chain], starts: list[Box], inner: list[Lines], before: Box, size: Tensor) -> Box:
+    """The box before an activation, made tighter by linear bounds for the units where that is not a straight line."""
     lower, upper = before.lower.flatten(), before.upper.flatten()
-    open_ = ((lower < 0) & (upper > 0)).nonzero()[:, 0]
+    activation = blocks[len(inner)].activation
+    assert activation is not None
+    bent = (lower < 0) & (upper > 0) if activation.curvature is None else lower < upper
+    open_ = bent.nonzero()[:, 0]
     if not inner or not open_.numel():  # the first layer's box is exact
         return before
-    unit = torch.zeros(open_.numel(), lower.numel(), dtype=lower.dtype, device=lower.device)
-    unit.scatter_(1, open_[:, None], 1.0)
-    unit = unit.reshape(-1, *before.shape[1:])
     depth = blocks[: len(inner) + 1]
-    upper[open_] = torch.minimum(upper[open_], _carried_back(depth, starts, inner, unit, size))
-    lower[open_] = torch.maximum(lower[open_], -_carried_back(depth, starts, inner, -unit, size))
+    for some in torch.split(open_, _ROWS):
+        unit = torch.zeros(some.numel(), lower.numel(), dtype=lower.dtype, device=lower.device)
+        unit = unit.scatter_(1, some[:, None], 1.0).reshape(-1, *before.shape[1:])
+        upper[some] = torch.minimum(upper[some], _carried_back(depth, starts, inner, unit, size))
+        lower[some] = torch.maximum(lower[some], -_carried_back(depth, starts, inner, -unit, size))
     return Box.between(lower.reshape(before.shape), upper.reshape(before.shape)).widened(1)
 
 
-def _carried_back(blocks: list[_Chain], starts: list[Box], inner: list[Box], rows: Tensor, size: Tensor) -> Tensor:
+def _carried_back(blocks: list[_Chain], starts: list[Box], inner: list[Lines], rows: Tensor, size: Tensor) -> Tensor:
     """Upper bounds (S,) of linear functions, rows (S, ...), of what the last block gives, which adds up to ``size``."""
     upper = torch.cat([_carry(blocks, starts, inner, part) for part in torch.split(rows, _ROWS)])
     return upper + _LOST * (rows.flatten(1).abs() @ size.flatten())
 
 
-def _carry(blocks: list[_Chain], starts: list[Box], inner: list[Box], rows: Tensor) -> Tensor:
+def _carry(blocks: list[_Chain], starts: list[Box], inner: list[Lines], rows: Tensor) -> Tensor:
     constant = rows.new_zeros(rows.shape[0])
     size = torch.zeros_like(constant)
     for depth in range(len(blocks) - 1, -1, -1):
@@ -122,15 +142,12 @@ def _carry(blocks: list[_Chain], starts: list[Box], inner: list[Box], rows: Tens
         constant, size = constant + offset, size + offset.abs()
         if depth == 0:
             break
-        lower, upper = inner[depth - 1].lower, inner[depth - 1].upper
-        crossing = (lower < 0) & (upper > 0)
-        on = (lower >= 0).to(rows.dtype)
-        slope = torch.where(crossing, upper / (upper - lower), on)
-        intercept = torch.where(crossing, -lower * slope, torch.zeros_like(lower))
-        floor = torch.where(crossing, (upper > -lower).to(rows.dtype), on)
-        lift = (rows.clamp(min=0) * intercept).flatten(1).sum(dim=1)
-        constant, size = constant + lift, size + lift
-        rows = torch.where(rows > 0, rows * slope, rows * floor)
+        lines = inner[depth - 1]
+        up, down = rows.clamp(min=0), rows.clamp(max=0)
+        for part, intercept in ((up, lines.upper_intercept), (down, lines.lower_intercept)):
+            constant = constant + (part * intercept).flatten(1).sum(dim=1)
+            size = size + (part * intercept).flatten(1).abs().sum(dim=1)
+        rows = up * lines.upper_slope + down * lines.lower_slope
     flat, box = rows.flatten(1), starts[0]
     centre, radius = box.centre.flatten(), box.radius.flatten()
     size = size + flat.abs() @ (centre.abs() + radius)
@@ -147,18 +164,16 @@ def _pull(block: _Chain, shape: torch.Size, rows: Tensor) -> tuple[Tensor, Tenso
 
 
 def _blocks(net: nn.Module, like: Tensor) -> list[_Chain]:
-    """The network as affine blocks with a ReLU between each two."""
-    reading, blocks = traced(net), [_Chain([])]
+    """The network as affine blocks with an activation between each two."""
+    reading, blocks = traced(net), [_Chain()]
     demand_agreement(net, reading, like)
-    for node in reading.chain("CROWN"):
-        module = reading.module(net, node)
-        if isinstance(module, nn.ReLU) or node.target in _RELU:
-            blocks.append(_Chain([]))
-        elif isinstance(module, _AFFINE):
-            blocks[-1].parts.append(module)
-        elif node.target in (torch.flatten, "flatten"):
-            blocks[-1].parts.append(nn.Flatten(*node.args[1:], **node.kwargs))
+    for node, layer in reading.layers(net, "CROWN"):
+        if layer is not None and type(layer) in ACTIVATIONS:
+            blocks[-1].activation = ACTIVATIONS[type(layer)](layer)
+            blocks.append(_Chain())
+        elif layer is not None and type(layer) in _AFFINE:
+            blocks[-1].parts.append(layer)
         else:
-            what = type(module).__name__ if module is not None else getattr(node.target, "__name__", node.target)
+            what = type(layer).__name__ if layer is not None else getattr(node.target, "__name__", node.target)
             raise InputError(f"CROWN does not know '{what}' (node '{node.name}'). Use method 'ibp'.")
     return blocks

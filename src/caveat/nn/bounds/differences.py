@@ -10,6 +10,8 @@ Bitterwolf, Meinke and Hein, NeurIPS 2020, eqs. (4)-(5) (elision of the last lay
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +22,7 @@ from caveat.nn.bounds.box import Box, input_box, per_sample, rounding
 from caveat.nn.bounds.confidence import log_one_plus
 from caveat.nn.bounds.interval import before_head, propagate
 
-__all__ = ["difference_bounds", "log_probability_bounds"]
+__all__ = ["difference_bounds", "largest_difference_bound", "log_probability_bounds"]
 
 _BLOCK = 2**20  # entries of |W_k - W_l| held at once: they stay in the cache
 _ROWS = 128  # samples in one go: the many light steps of a box are made while it is still in the cache
@@ -38,6 +40,9 @@ def difference_bounds(
     slack: bool = False,
 ) -> Tensor:
     """Upper bounds (n, K, K) of f_k - f_l over the ball around each input. Differentiable; in the model's float type.
+
+    For many classes use ``confidence_bounds``, ``label_bounds`` or ``largest_difference_bound``, which hold no array of
+    all pairs of classes.
 
     Parameters
     ----------
@@ -91,7 +96,7 @@ def log_probability_bounds(
     sides = list[Pair]()
     with torch.no_grad():
         for part, reach in _row_parts(x, epsilon):
-            for k, gap, spread, own in _blocks(model, input_box(part, reach, clip), elide, True):
+            for k, gap, spread, own in _blocks(_last_layer(model, input_box(part, reach, clip), elide, True)):
                 if k.start == 0:  # one room for all: small results between large blocks would keep theirs from reuse
                     sides.append((gap.new_empty(gap.shape[::2]), gap.new_empty(gap.shape[::2])))
                 lower, upper = sides[-1]
@@ -101,46 +106,106 @@ def log_probability_bounds(
     return least, most
 
 
+def largest_difference_bound(
+    model: nn.Module, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0), *, elide: bool = True
+) -> Tensor:
+    r"""The largest of all difference bounds, max_kl u_kl, shape (n,): what GOOD trains. Differentiable.
+
+    As ``largest_difference`` of ``difference_bounds`` with the same parameters, but without an array of all pairs of
+    classes: the largest pair is searched in blocks, and gradients go through that pair alone. Of several largest pairs
+    the first is taken, where ``largest_difference`` divides the gradient between them; both are subgradients.
+
+    >>> head = nn.Linear(1, 2, bias=False)
+    >>> _ = head.weight.data.copy_(torch.tensor([[2.0], [1.0]]))
+    >>> largest_difference_bound(head, torch.tensor([[0.5]]), 0.5)  # f_0 - f_1 = x, at most 1
+    tensor([1.], grad_fn=<CatBackward0>)
+    """
+    boxes = (input_box(part, reach, clip) for part, reach in _row_parts(x, epsilon))
+    return torch.cat([_largest(_last_layer(model, box, elide, False)) for box in boxes])
+
+
 def _row_parts(x: Tensor, epsilon: float | Tensor) -> Iterator[Pair]:
     reach = per_sample(epsilon, x).flatten().expand(x.shape[0])
     return zip(torch.split(x, _ROWS), torch.split(reach, _ROWS), strict=True)
 
 
 def _differences(model: nn.Module, box: Box, elide: bool, slack: bool) -> Tensor:
-    blocks = _blocks(model, box, elide, slack)
+    blocks = _blocks(_last_layer(model, box, elide, slack))
     return torch.cat([(gap + spread).masked_fill(own, 0.0) for _, gap, spread, own in blocks], dim=1)
 
 
-def _blocks(model: nn.Module, box: Box, elide: bool, slack: bool) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+@final
+@dataclass(frozen=True, eq=False)
+class _LastLayer:
+    """Logits z (n, K) at the center of the box, and how far a difference z_k - z_l can be from there.
+
+    That is |W_k - W_l| . radius, with the radius (n, H) of the box before a linear layer W (K, H), plus what k and l
+    add each (n, K): the radius of a logit if the last layer is not linear, rounding if it is. Either part may be None.
+    """
+
+    logits: Tensor
+    own: Tensor | None
+    weight: Tensor | None
+    radius: Tensor | None
+
+    def detached(self) -> _LastLayer:
+        parts = (self.logits, self.own, self.weight, self.radius)
+        return _LastLayer(*(None if part is None else part.detach() for part in parts))  # type: ignore[arg-type]
+
+
+def _last_layer(model: nn.Module, box: Box, elide: bool, slack: bool) -> _LastLayer:
+    box, head = before_head(model, box, slack=slack) if elide else (propagate(model, box, slack=slack), None)
+    if head is None:  # bounds of each logit alone: looser
+        last = _LastLayer(box.centre, box.radius, None, None)
+    else:
+        terms, own = head.weight.shape[1], None
+        box = box.widened(terms) if slack else box
+        if slack:  # the difference of two logits is off by the rounding of both, however close their rows are
+            bias = None if head.bias is None else head.bias.abs()
+            own = F.linear(box.centre.abs() + box.radius, head.weight.abs(), bias) * rounding(terms, box.centre.dtype)
+        last = _LastLayer(F.linear(box.centre, head.weight, head.bias), own, head.weight, box.radius)
+    if last.logits.ndim != 2:
+        raise InputError(f"the model must return logits (n, K) to have a bound, got {last.logits.ndim} axes.")
+    return last
+
+
+def _blocks(last: _LastLayer) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
     """Some classes k, z_k - z_l (n, some k, K), the most that it can change by, and where k = l (some k, K).
 
     u_kl is the sum of the first two arrays, u_lk the second less the first.
     """
-    box, head = before_head(model, box, slack=slack) if elide else (propagate(model, box, slack=slack), None)
-    if head is None:  # bounds of each logit alone: looser
-        logits, size = box.centre, box.radius
-    else:
-        box = box.widened(head.in_features) if slack else box
-        logits, size = F.linear(box.centre, head.weight, head.bias), None
-        if slack:  # the difference of two logits is off by the rounding of both, however close their rows are
-            bias = None if head.bias is None else head.bias.abs()
-            size = F.linear(box.centre.abs() + box.radius, head.weight.abs(), bias)
-            size = size * rounding(head.in_features, size.dtype)
-    if logits.ndim != 2:
-        raise InputError(f"the model must return logits (n, K) to have a bound, got {logits.ndim} axes.")
+    logits, own, weight = last.logits, last.own, last.weight
     n, classes = logits.shape
     numbers = torch.arange(classes, device=logits.device)
-    step = max(1, _BLOCK // (classes * max(n, 1 if head is None else head.in_features)))
-    room = None if head is None or torch.is_grad_enabled() else head.weight.new_empty(step, *head.weight.shape)
+    step = max(1, _BLOCK // (classes * max(n, 1 if weight is None else weight.shape[1])))
+    room = None if weight is None or torch.is_grad_enabled() else weight.new_empty(step, *weight.shape)
     for first in range(0, classes, step):
         k = slice(first, first + step)
-        own = numbers[k, None] == numbers
-        spread = None if size is None else size[:, k, None] + size[:, None, :]
-        if head is not None:
-            some = head.weight[k, None]
-            rows = some - head.weight if room is None else torch.sub(some, head.weight, out=room[: len(some)])
+        spread = None if own is None else own[:, k, None] + own[:, None, :]
+        if weight is not None and last.radius is not None:
+            some = weight[k, None]
+            rows = some - weight if room is None else torch.sub(some, weight, out=room[: len(some)])
             rows = rows.abs() if room is None else rows.abs_()
-            apart = F.linear(box.radius, rows.flatten(0, 1)).reshape(n, -1, classes)
+            apart = F.linear(last.radius, rows.flatten(0, 1)).reshape(n, -1, classes)
             spread = apart if spread is None else spread.add_(apart)
         assert spread is not None
-        yield k, logits[:, k, None] - logits[:, None, :], spread, own
+        yield k, logits[:, k, None] - logits[:, None, :], spread, numbers[k, None] == numbers
+
+
+def _largest(last: _LastLayer) -> Tensor:
+    """max_kl u_kl (n,), with gradients through the largest pair."""
+    n, classes = last.logits.shape
+    best, pair = last.logits.new_full((n,), -torch.inf), torch.zeros(n, dtype=torch.long, device=last.logits.device)
+    with torch.no_grad():
+        for k, gap, spread, own in _blocks(last.detached()):
+            largest, place = gap.add_(spread).masked_fill_(own, 0.0).flatten(1).max(dim=1)
+            pair = torch.where(largest > best, place + k.start * classes, pair)
+            best = torch.maximum(largest, best)
+    first, second, rows = pair // classes, pair % classes, torch.arange(n, device=pair.device)
+    largest = last.logits[rows, first] - last.logits[rows, second]
+    if last.own is not None:
+        largest = largest + last.own[rows, first] + last.own[rows, second]
+    if last.weight is not None and last.radius is not None:
+        apart = (last.weight[first] - last.weight[second]).abs()
+        largest = largest + (apart * last.radius).sum(dim=1)
+    return torch.where(first == second, torch.zeros_like(largest), largest)

@@ -7,16 +7,19 @@ arXiv:1810.12715. Sound: whatever the network can give on the box lies between t
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, final
 
-from torch import fx, nn
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
 from torch.utils._pytree import tree_leaves
 
 from caveat.errors import InputError
 from caveat.nn.bounds.agreement import demand_agreement
 from caveat.nn.bounds.box import Box
 from caveat.nn.bounds.rules import FUNCTION_RULES, METHOD_RULES, module_rule
-from caveat.nn.bounds.tracing import Reading, traced
+from caveat.nn.bounds.tracing import Reading, reaching, traced
 
 __all__ = ["before_head", "propagate"]
 
@@ -27,8 +30,10 @@ def propagate(model: nn.Module, box: Box, *, slack: bool = False) -> Box:
     Parameters
     ----------
     model
-        Linear, Conv2d, ReLU, Flatten, AvgPool2d, AdaptiveAvgPool2d, MaxPool2d, batch normalization with its running
-        statistics, dropout as at rest, residual additions; a module of another type is an error that names it.
+        Linear, Conv1d, Conv2d, ReLU, LeakyReLU, GELU, SiLU, Sigmoid, Tanh, LayerNorm, Flatten, average and max pools
+        of one and two axes, batch normalization with its running statistics, dropout as at rest; the functions of the
+        same names, additions of parts, arithmetic with constants, cat, chunk and split. Layers may have
+        parametrizations. A module of another type is an error that names it.
     box
         Inputs, in the float type of the model.
     slack
@@ -52,16 +57,42 @@ def propagate(model: nn.Module, box: Box, *, slack: bool = False) -> Box:
     return _boxed(model, reading, box, slack, reading.output)
 
 
-def before_head(model: nn.Module, box: Box, *, slack: bool = False) -> tuple[Box, nn.Linear | None]:
-    """The box of what the last linear layer sees, and that layer; the box of outputs and None if it is not linear."""
+@final
+@dataclass(frozen=True, eq=False)
+class LinearHead:
+    """The weights of the last layer: (K, H), and (K,) or None."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+
+def before_head(model: nn.Module, box: Box, *, slack: bool = False) -> tuple[Box, LinearHead | None]:
+    """The box of what the last linear layer sees, and its weights; the box of outputs and None if it is not linear."""
     reading = traced(model)
     last = reading.output
-    while isinstance(reading.module(model, last), (nn.Identity, nn.Dropout)):
+    while type(reading.module(model, last)) in (nn.Identity, nn.Dropout):
         last = last.all_input_nodes[0]
     head = reading.module(model, last)
-    if not isinstance(head, nn.Linear):
-        return propagate(model, box, slack=slack), None
-    return _boxed(model, reading, box, slack, last.all_input_nodes[0]), head
+    if head is not None and type(head) is nn.Linear:  # a subclass may do something else with its weights
+        return _boxed(model, reading, box, slack, last.all_input_nodes[0]), LinearHead(head.weight, head.bias)
+    if last.target is F.linear and isinstance(last.args[0], fx.Node):  # a function, or a layer with a parametrization
+        weights = _constants(model, reading, last)
+        if weights is not None:
+            return _boxed(model, reading, box, slack, last.args[0]), weights
+    return propagate(model, box, slack=slack), None
+
+
+def _constants(model: nn.Module, reading: Reading, node: fx.Node) -> LinearHead | None:
+    """The weights of a call of ``F.linear``; None if they depend on the input."""
+    parts = dict(zip(("weight", "bias"), node.args[1:], strict=False)) | dict(node.kwargs)
+    values = dict[str, Any]()
+    for name, part in parts.items():
+        values[name] = part
+        if isinstance(part, fx.Node):
+            if any(used.op == "placeholder" for used in reaching(part)):
+                return None
+            values[name] = reading.run(model, None, partial(reading.constant, model), part)
+    return LinearHead(values["weight"], values.get("bias"))
 
 
 def _boxed(model: nn.Module, reading: Reading, box: Box, slack: bool, last: fx.Node) -> Box:
@@ -69,9 +100,10 @@ def _boxed(model: nn.Module, reading: Reading, box: Box, slack: bool, last: fx.N
 
     def step(node: fx.Node, args: Any, kwargs: Any) -> Any:
         result = _step(model, reading, node, args, kwargs, slack)
-        if isinstance(result, Box) and (result.shape[:1] != box.shape[:1] or result.centre.dtype != box.centre.dtype):
-            raise InputError(f"no bound is known for '{node.name}', which mixes the samples of a batch or changes "
-                             "their float type.")  # fmt: skip
+        for part in result if isinstance(result, list) else [result]:
+            if isinstance(part, Box) and (part.shape[:1] != box.shape[:1] or part.centre.dtype != box.centre.dtype):
+                raise InputError(f"no bound is known for '{node.name}', which mixes the samples of a batch or changes "
+                                 "their float type.")  # fmt: skip
         return result
 
     # A box between two ends has a rounded centre.
@@ -87,9 +119,7 @@ def _step(model: nn.Module, reading: Reading, node: fx.Node, args: Any, kwargs: 
     module = reading.module(model, node)
     rules: Any = FUNCTION_RULES if node.op == "call_function" else METHOD_RULES
     if not any(isinstance(value, Box) for value in tree_leaves([args, kwargs])):
-        if module is not None:
-            return module(*args, **kwargs)
-        return target(*args, **kwargs) if node.op == "call_function" else getattr(args[0], target)(*args[1:], **kwargs)
+        return reading.constant(model, node, args, kwargs)
     what = reading.name(node) if module is not None else getattr(target, "__name__", target)
     rule: Any = None if module is None else module_rule(module, what)
     if rule is None and target not in rules:

@@ -16,7 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from caveat.errors import InputError
+from caveat.nn.bounds.activations import ACTIVATIONS, activation_box
 from caveat.nn.bounds.box import Box, rounding
+from caveat.nn.bounds.calls import LAYER_CALLS, LAYER_METHODS
+from caveat.nn.bounds.layer_norm import layer_norm_box
 
 __all__ = ["FUNCTION_RULES", "METHOD_RULES", "MODULE_RULES", "has_rule", "module_rule", "register_rule"]
 
@@ -117,15 +120,18 @@ def linear(box: Box, weight: Tensor, bias: Tensor | None, slack: bool) -> Box:
     )  # fmt: skip
 
 
-def _conv2d(module: nn.Conv2d, box: Box, slack: bool) -> Box:
+def _conv(module: Any, box: Box, slack: bool) -> Box:
     if module.padding_mode != "zeros":
-        raise InputError(f"a Conv2d must pad with zeros to have a bound, got padding_mode {module.padding_mode!r}.")
+        raise InputError(f"a {type(module).__name__} must pad with zeros to have a bound, got padding_mode "
+                         f"{module.padding_mode!r}.")  # fmt: skip
     weight: Tensor = module.weight
-    how: Any = (module.stride, module.padding, module.dilation, module.groups)
+    _demand_samples_apart(f"a {type(module).__name__}", box.centre.ndim != weight.ndim)  # then samples are channels
+    function: Any = F.conv1d if isinstance(module, nn.Conv1d) else F.conv2d
+    how = (module.stride, module.padding, module.dilation, module.groups)
     return affine(
         box, weight[0].numel(), slack,
-        lambda c: F.conv2d(c, weight, module.bias, *how), lambda r: F.conv2d(r, weight.abs(), None, *how),
-        None if module.bias is None else module.bias[:, None, None],
+        lambda c: function(c, weight, module.bias, *how), lambda r: function(r, weight.abs(), None, *how),
+        None if module.bias is None else module.bias.reshape(-1, *[1] * (weight.ndim - 2)),
     )  # fmt: skip
 
 
@@ -146,20 +152,30 @@ def _batch_norm(module: nn.BatchNorm2d, box: Box, slack: bool) -> Box:
     return affine(box, 4, slack, lambda c: c * scale + shift, lambda r: r * scale.abs())
 
 
+def _layer_norm(module: nn.LayerNorm, box: Box, slack: bool) -> Box:
+    _demand_samples_apart("a LayerNorm", len(module.normalized_shape) >= box.centre.ndim)
+    return layer_norm_box(module, box, slack)
+
+
 def _identity(module: nn.Module, box: Box, slack: bool) -> Box:
     return box
 
 
-def _max_pool(module: nn.MaxPool2d, box: Box, slack: bool) -> Box:
+def _max_pool(module: nn.MaxPool1d | nn.MaxPool2d, box: Box, slack: bool) -> Box:
     if slack:
         box = box.widened(1)
     box = Box.between(module(box.lower), module(box.upper))
     return box.widened(1) if slack else box
 
 
-def _avg_pool(module: nn.AvgPool2d, box: Box, slack: bool) -> Box:
+def _avg_pool(module: nn.AvgPool1d | nn.AvgPool2d, box: Box, slack: bool) -> Box:
     size = module.kernel_size
-    return affine(box, size * size if isinstance(size, int) else math.prod(size), slack, module, module)
+    terms = size * size if isinstance(size, int) else math.prod(size)
+    return affine(box, terms, slack, module, lambda r: module(r).abs())  # divisor_override may be negative
+
+
+def _adaptive_avg_pool(module: nn.Module, box: Box, slack: bool) -> Box:
+    return affine(box, math.prod(box.shape[-2:]), slack, module, module)
 
 
 def _reshaped(how: Callable[[Tensor], Tensor], box: Box) -> Box:
@@ -210,7 +226,9 @@ def _pad(box: Box, pad: Any, mode: str = "constant", value: float | None = None,
     return Box(F.pad(box.centre, pad, value=value), F.pad(box.radius, pad))
 
 
-def _item(box: Box, index: Any, slack: bool) -> Box:
+def _item(box: Any, index: Any, slack: bool) -> Any:
+    if not isinstance(box, Box):  # one of the parts that chunk or split gave
+        return box[index]
     first, *rest = index if isinstance(index, tuple) else (index,)
     left = first is Ellipsis and sum(part is not None for part in rest) < box.centre.ndim
     _demand_samples_apart("an index", not (left or (isinstance(first, slice) and first == slice(None))))
@@ -243,49 +261,91 @@ def _shape_only(name: str) -> Callable[..., Box]:
     return lambda box, *args, slack, **kwargs: _reshaped(lambda t: getattr(t, name)(*args, **kwargs), box)
 
 
-def _functional(kind: type[nn.Module]) -> Callable[..., Box]:
-    """The rule of a module type for the function of the same arguments."""
-    return lambda box, *args, slack, **kwargs: MODULE_RULES[kind](kind(*args, **kwargs), box, slack)
+def _as_layer(make: Callable[..., nn.Module]) -> Callable[..., Box]:
+    """The rule of the layer that a call stands for."""
+
+    def rule(input: Any, *args: Any, slack: bool, **kwargs: Any) -> Box:  # torch's name, so that a call may use it
+        if not isinstance(input, Box):
+            raise InputError("no bound is known for a layer whose weight depends on the input.")
+        layer = make(*args, **kwargs)
+        return MODULE_RULES[type(layer)](layer, input, slack)
+
+    return rule
+
+
+def _activation(kind: type[nn.Module]) -> Rule:
+    return lambda module, box, slack: activation_box(ACTIVATIONS[kind](module), box, slack)
+
+
+def _negate(box: Box, slack: bool) -> Box:
+    return Box(-box.centre, box.radius)
+
+
+def _cat(tensors: Any, dim: int = 0, *, slack: bool) -> Box:
+    like = next(part.centre for part in tensors if isinstance(part, Box))
+    _demand_samples_apart("torch.cat", dim % like.ndim == 0)
+    parts = [part if isinstance(part, Box) else Box(part, torch.zeros_like(part)) for part in tensors]
+    return Box(torch.cat([part.centre for part in parts], dim), torch.cat([part.radius for part in parts], dim))
+
+
+def _parts(cut: Callable[..., Any]) -> Callable[..., list[Box]]:
+    """Chunk or split: a list of boxes."""
+
+    def rule(box: Box, *args: Any, slack: bool, **kwargs: Any) -> list[Box]:
+        axis = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+        _demand_samples_apart(cut.__name__, axis % box.centre.ndim == 0)
+        sides = (cut(side, *args, **kwargs) for side in (box.centre, box.radius))
+        return [Box(*part) for part in zip(*sides, strict=True)]
+
+    return rule
 
 
 MODULE_RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: lambda module, box, slack: linear(box, module.weight, module.bias, slack),
-    nn.Conv2d: _conv2d,
+    nn.Conv1d: _conv,
+    nn.Conv2d: _conv,
     nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm,
+    nn.LayerNorm: _layer_norm,
+    **{kind: _activation(kind) for kind in ACTIVATIONS},
     nn.ReLU: lambda module, box, slack: relu(box, slack),
     nn.Flatten: lambda module, box, slack: _reshaped(module, box),
     nn.Identity: _identity,
     nn.Dropout: _identity,
     nn.Dropout1d: _identity,
     nn.Dropout2d: _identity,
+    nn.AvgPool1d: _avg_pool,
     nn.AvgPool2d: _avg_pool,
-    nn.AdaptiveAvgPool2d: lambda module, box, slack: affine(box, math.prod(box.shape[-2:]), slack, module, module),
+    nn.AdaptiveAvgPool1d: _adaptive_avg_pool,
+    nn.AdaptiveAvgPool2d: _adaptive_avg_pool,
+    nn.MaxPool1d: _max_pool,
     nn.MaxPool2d: _max_pool,
 }
 
 METHOD_RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("add", "add_"), _add), **dict.fromkeys(("sub", "sub_"), _subtract),
     **dict.fromkeys(("mul", "mul_"), _scale), **dict.fromkeys(("div", "div_"), _divide),
-    **dict.fromkeys(("relu", "relu_"), relu),
+    **dict.fromkeys(("neg", "neg_"), _negate),
     "mean": _mean,
+    "chunk": _parts(Tensor.chunk),
+    "split": _parts(Tensor.split),
     "size": lambda box, *args, slack: box.centre.size(*args),
     "dim": lambda box, slack: box.centre.dim(),
+    **{name: _as_layer(make) for name, make in LAYER_METHODS.items()},
     **{name: _shape_only(name) for name in ("flatten", "view", "reshape", "contiguous", "squeeze", "unsqueeze")},
 }  # fmt: skip
 
 FUNCTION_RULES: dict[Callable[..., Any], Callable[..., Any]] = {
+    **{call: _as_layer(make) for call, make in LAYER_CALLS.items()},
     **dict.fromkeys((operator.add, operator.iadd, torch.add), _add),
     **dict.fromkeys((operator.sub, operator.isub, torch.sub), _subtract),
     **dict.fromkeys((operator.mul, operator.imul, torch.mul), _scale),
     **dict.fromkeys((operator.truediv, operator.itruediv, torch.div), _divide),
-    **dict.fromkeys((F.relu, torch.relu, torch.relu_), lambda box, inplace=False, *, slack: relu(box, slack)),
+    **dict.fromkeys((operator.neg, torch.neg, torch.negative), _negate),
     **dict.fromkeys((F.dropout, F.dropout1d, F.dropout2d), _dropout),
-    F.linear: lambda box, weight, bias=None, *, slack: linear(box, weight, bias, slack),
-    F.avg_pool2d: _functional(nn.AvgPool2d),
-    F.adaptive_avg_pool2d: _functional(nn.AdaptiveAvgPool2d),
-    F.max_pool2d: _functional(nn.MaxPool2d),
-    torch.flatten: _shape_only("flatten"),
+    **dict.fromkeys((torch.cat, torch.concat, torch.concatenate), _cat),
+    torch.chunk: _parts(torch.chunk),
+    torch.split: _parts(torch.split),
     torch.mean: _mean,
     F.pad: _pad,
     operator.getitem: _item,

@@ -7,6 +7,7 @@ trained. ``caveat.nn.bounds.agreement`` checks that it covers all that the netwo
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,12 +16,14 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor, fx, nn
 from torch.nn.modules import module as torch_module
+from torch.utils._pytree import tree_leaves
 
 from caveat.errors import InputError
 from caveat.nn._modes import at_rest
+from caveat.nn.bounds.calls import layer_of_call
 from caveat.nn.bounds.rules import has_rule
 
-__all__ = ["Reading", "does_more", "first_line", "state_of", "traced"]
+__all__ = ["Reading", "copied", "does_more", "first_line", "reaching", "state_of", "traced"]
 
 _ROOT = "model"
 _PLAIN = (bool, int, float, str, type(None))
@@ -59,15 +62,32 @@ class Reading:
     state: tuple[Any, ...]  # ``state_of`` the model when it was read
     agreed: set[Any] = field(default_factory=set)  # shapes and types of inputs for which it was compared with the model
 
-    def chain(self, who: str) -> Iterator[Any]:
-        """The nodes between input and output; each must read only the one before it."""
+    def layers(self, model: nn.Module, who: str) -> Iterator[tuple[fx.Node, nn.Module | None]]:
+        """The nodes between input and output with the layer each one calls or stands for, None if it is none.
+
+        Each may depend on the input only through the one before it. What does not depend on the input, such as the
+        weight of a parametrized layer, is computed on the way.
+        """
+        constants: dict[fx.Node, Any] = {}
         before: fx.Node | None = None
         for node in self.graph.nodes:
-            if node.op != "placeholder" and node.all_input_nodes != [before]:
+            varying = [part for part in node.all_input_nodes if part not in constants]
+            if node.op == "placeholder":
+                before = node
+            elif node.op == "get_attr":
+                constants[node] = self.attribute(model, node)
+            elif not varying and node.op != "output":
+                constants[node] = self.constant(model, node, *_filled(node, constants))
+            elif varying != [before]:
                 raise InputError(f"{who} needs a chain of layers, but '{node.name}' joins or branches.")
-            before = node
-            if node.op not in ("placeholder", "output"):
-                yield node
+            elif node.op != "output":
+                args, kwargs = _filled(node, constants)
+                first_only = bool(args) and args[0] is before and before not in tree_leaves([args[1:], kwargs])
+                layer = self.module(model, node)
+                if layer is None and first_only:
+                    layer = layer_of_call(node.target, args[1:], kwargs)
+                yield node, layer
+                before = node
 
     @property
     def output(self) -> fx.Node:
@@ -79,6 +99,19 @@ class Reading:
     def module(self, model: nn.Module, node: fx.Node) -> nn.Module | None:
         """The layer that a node calls; None if it is not a layer."""
         return model.get_submodule(self.name(node)) if node.op == "call_module" else None
+
+    def attribute(self, model: nn.Module, node: fx.Node) -> Any:
+        """The parameter, buffer or constant that a node reads."""
+        own = str(node.target) not in self.constants
+        return operator.attrgetter(self.name(node))(model) if own else self.constants[str(node.target)]
+
+    def constant(self, model: nn.Module, node: fx.Node, args: Any, kwargs: Any) -> Any:
+        """What a node gives that does not depend on the input, at rest."""
+        target: Any = node.target
+        if (module := self.module(model, node)) is not None:
+            with at_rest(module):  # spectral normalization changes its vectors while it is being trained
+                return module(*args, **kwargs)
+        return target(*args, **kwargs) if node.op == "call_function" else getattr(args[0], target)(*args[1:], **kwargs)
 
     @staticmethod
     def name(node: fx.Node) -> str:
@@ -96,8 +129,7 @@ class Reading:
             if node.op == "placeholder":
                 values[node] = first
             elif node.op == "get_attr":
-                own = str(node.target) not in self.constants
-                values[node] = operator.attrgetter(self.name(node))(model) if own else self.constants[str(node.target)]
+                values[node] = self.attribute(model, node)
             else:
                 args, kwargs = (fx.map_arg(part, values.__getitem__) for part in (node.args, node.kwargs))
                 values[node] = step(node, args, kwargs)
@@ -129,6 +161,14 @@ def traced(model: nn.Module) -> Reading:
     return reading
 
 
+def copied(model: nn.Module) -> nn.Module:
+    """A copy of a model: hooks and forward passes of their own may keep what they see."""
+    try:
+        return copy.deepcopy(model)
+    except Exception as error:  # a copy runs code of the model's parts
+        raise InputError(f"{type(model).__name__} cannot be copied ({first_line(error)}).") from error
+
+
 def does_more(module: nn.Module) -> bool:
     """Whether a call of the module does more than the forward pass of its type."""
     hooked = module._forward_hooks or module._forward_pre_hooks
@@ -145,6 +185,12 @@ def state_of(model: nn.Module) -> tuple[Any, ...]:
                                               if name != "training" and isinstance(value, _PLAIN)))
           for module in model.modules()),
     )  # fmt: skip
+
+
+def _filled(node: fx.Node, values: dict[fx.Node, Any]) -> tuple[Any, Any]:
+    """The arguments of a node with the values of those nodes that have one."""
+    args, kwargs = (fx.map_arg(part, lambda used: values.get(used, used)) for part in (node.args, node.kwargs))
+    return args, kwargs
 
 
 def reaching(last: fx.Node) -> set[fx.Node]:

@@ -18,14 +18,15 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.parametrize import is_parametrized
 
 from caveat._internal.params import number
 from caveat.errors import InputError
-from caveat.nn.bounds import confidence_loss, difference_bounds, largest_difference
+from caveat.nn.bounds import largest_difference_bound, spread_loss
 from caveat.nn.training.paradigm import Batch, Loss, Paradigm
 from caveat.nn.training.schedule import Share
 
-__all__ = ["GOOD", "certified_count", "interval_init_", "point_differences", "quantile_loss"]
+__all__ = ["GOOD", "certified_count", "interval_init_", "quantile_loss"]
 
 
 @final
@@ -78,14 +79,14 @@ class GOOD(Paradigm):
         if not kappa or (certified and self.quantile == 1):
             inside, outside = F.cross_entropy(net(batch.inputs), batch.labels), batch.inputs.new_zeros(())
             if kappa:
-                outside = confidence_loss(difference_bounds(net, batch.outliers, epsilon)).mean()
+                outside = spread_loss(largest_difference_bound(net, batch.outliers, epsilon)).mean()
         else:  # the logits of the outliers are needed too: one pass for both
             inlier, outlier = batch.both(net)
             inside = F.cross_entropy(inlier, batch.labels)
             if certified:
-                outside = quantile_loss(difference_bounds(net, batch.outliers, epsilon), outlier, self.quantile)
+                outside = quantile_loss(largest_difference_bound(net, batch.outliers, epsilon), outlier, self.quantile)
             else:
-                outside = confidence_loss(point_differences(outlier)).mean()
+                outside = spread_loss(_spread(outlier)).mean()
         parts = {"in": inside.item(), "out": outside.item(), "kappa": kappa, "epsilon": epsilon}
         return inside + kappa * outside, parts
 
@@ -99,25 +100,22 @@ def certified_count(n: int, quantile: float) -> int:
     return math.floor(round(quantile * n, 9))
 
 
-def point_differences(logits: Tensor) -> Tensor:
-    """All logit differences (n, K, K) at the inputs themselves: bounds at epsilon 0, for one plain forward pass."""
-    return logits[:, :, None] - logits[:, None, :]
-
-
-def quantile_loss(differences: Tensor, logits: Tensor, quantile: float) -> Tensor:
+def quantile_loss(largest: Tensor, logits: Tensor, quantile: float) -> Tensor:
     """Eq. (10) without kappa: the mean over a batch of outliers. Lower is better; 0 is uniform everywhere.
 
-    ``differences`` (M, K, K) are upper bounds over the ball, ``logits`` (M, K) those of the outliers themselves.
+    ``largest`` (M,) are the largest difference bounds over the ball, ``logits`` (M, K) are of the outliers themselves.
 
-    >>> differences = torch.zeros(2, 2, 2)
-    >>> differences[:, 0, 1] = torch.tensor([4.0, 2.0])
-    >>> quantile_loss(differences, torch.zeros(2, 2), 0.5)  # 2.0 is the easier one: (log 3 + log 1) / 2
+    >>> quantile_loss(torch.tensor([4.0, 2.0]), torch.zeros(2, 2), 0.5)  # 2.0 is the easier one: (log 3 + log 1) / 2
     tensor(0.5493)
     """
-    order = largest_difference(differences.detach()).argsort(stable=True)
+    order = largest.detach().argsort(stable=True)
     easy, hard = order.tensor_split([certified_count(len(order), quantile)])
-    losses = confidence_loss(differences[easy]).sum() + confidence_loss(point_differences(logits[hard])).sum()
-    return losses / len(order)
+    return (spread_loss(largest[easy]).sum() + spread_loss(_spread(logits[hard])).sum()) / len(order)
+
+
+def _spread(logits: Tensor) -> Tensor:
+    """Largest minus smallest logit (n,): the largest difference bound at epsilon 0, for one plain forward pass."""
+    return logits.amax(dim=1) - logits.amin(dim=1)
 
 
 def interval_init_(model: nn.Module, *, last: bool = True, generator: torch.Generator | None = None) -> nn.Module:
@@ -136,13 +134,17 @@ def interval_init_(model: nn.Module, *, last: bool = True, generator: torch.Gene
     >>> round(layer.weight.std().item() * 400 / math.sqrt(2 * math.pi), 2)
     1.0
     """
-    layers = [module for module in model.modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
+    layers = [module for module in model.modules() if isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d))]
     if not layers:
         raise InputError("the model must have a linear or convolutional layer, got none.")
     with torch.no_grad():
         for layer in layers if last else layers[:-1]:
             fan_in = layer.weight[0].numel()
-            layer.weight.normal_(0, math.sqrt(2 * math.pi) / fan_in, generator=generator)
+            weight = torch.empty_like(layer.weight).normal_(0, math.sqrt(2 * math.pi) / fan_in, generator=generator)
+            if is_parametrized(layer, "weight"):
+                layer.weight = weight  # what the parametrization makes of it
+            else:
+                layer.weight.copy_(weight)
             if layer.bias is not None:
                 layer.bias.zero_()
     return model
