@@ -32,6 +32,10 @@ def save_outputs(outputs: Outputs, target: Path) -> None:
         layer_key(key.removeprefix(LAYER)) if key.startswith(LAYER) else key: array
         for key, array in outputs.arrays().items()
     }
+    from caveat.outputs.reading import READ_ONLY
+
+    if target.suffix.lower() in READ_ONLY:
+        raise InputError(f"outputs are written as .npz or as a folder, not as {target.suffix}. Choose another name.")
     if target.suffix == ".npz":
         with replacing_file(target) as temporary, temporary.open("wb") as stream:
             np.savez(stream, **arrays)  # type: ignore[arg-type]
@@ -69,4 +73,3 @@ def stored_arrays(source: Path, wanted: Callable[[str], bool]) -> tuple[dict[str
     if (source / FOLDER.page).exists():
         return FOLDER.reading(source, read)
     return read({}, plain_files(source))  # made by hand
-

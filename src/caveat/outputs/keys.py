@@ -1,7 +1,8 @@
 """Which arrays or columns of a file are which field of ``Outputs``, and which rows are read.
 
-Plans (``keys``, ``rows``), the command line (``--key``, ``--rows``) and ``Outputs.load`` use the same words. A key is the
-name of an array or a column; of a table also ``prefix*`` or a list ``a,b,c`` of columns. An empty key leaves a field out.
+Plans (``keys``, ``rows``), the command line (``--key``, ``--rows``) and ``Outputs.load`` use the same words. A key is
+the name of an array or a column; of a table also ``prefix*`` or a list ``a,b,c`` of columns. An empty key leaves a
+field out.
 """
 
 from __future__ import annotations
@@ -182,7 +183,6 @@ def _without_gaps(columns: list[tuple[int, str]], what: str) -> tuple[str, ...]:
         if number < expected:
             raise InputError(f"{what} must have different numbers, got {number} twice (column '{name}').")
         if number > expected:
-            raise InputError(f"{what} must be numbered from 0 or 1 without gaps, got '{name}' and no number {expected}. "
-                             "Name them one by one: a,b,c.")  # fmt: skip
+            raise InputError(f"{what} must be numbered from 0 or 1 without gaps, got '{name}' but no number "
+                             f"{expected}. Name them one by one: a,b,c.")  # fmt: skip
     return tuple(name for _, name in columns)
-

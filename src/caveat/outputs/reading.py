@@ -31,7 +31,7 @@ from caveat.outputs.tables import ARROW, PARQUET, ArrowTable, ParquetTable, Tabl
 from caveat.outputs.tensor_files import SAFETENSORS, TORCH, read_safetensors, read_torch
 from caveat.outputs.text_tables import TEXT, TextTable
 
-__all__ = ["ArrayFile", "StoredFile", "TableFile", "load_outputs", "made_outputs", "open_file"]
+__all__ = ["ArrayFile", "StoredFile", "TableFile", "load_head", "load_outputs", "made_outputs", "open_file"]
 
 Array = NDArray[Any]
 Fields = dict[str, tuple[str, ...]]  # field -> its columns, or its array
@@ -40,6 +40,7 @@ _TABLES: dict[str, Callable[[Path], Table]] = {
     **dict.fromkeys(PARQUET, ParquetTable), **dict.fromkeys(ARROW, ArrowTable), **dict.fromkeys(TEXT, TextTable),
 }  # fmt: skip
 _TENSORS = {**dict.fromkeys(SAFETENSORS, read_safetensors), **dict.fromkeys(TORCH, read_torch)}
+READ_ONLY = (*_TABLES, *_TENSORS)  # suffixes that Caveat reads and does not write
 _MOST_NAMED = 10  # names in a warning
 
 
@@ -162,7 +163,8 @@ def load_outputs(
     fields = file.fields(keys, optional)
     if not fields:
         raise InputError(f"{source} holds none of the keys {', '.join(FIELDS)}; found "
-                         f"{_listed(list(file.names)) or 'nothing'}. Name its arrays: --key logits=NAME.")  # fmt: skip
+                         f"{_listed(list(file.names)) or 'nothing'}. Rename its arrays, or name them: "
+                         "keys={'logits': NAME}, --key logits=NAME.")  # fmt: skip
     used = {column for columns in fields.values() for column in columns}
     if not keys and (unknown := sorted(name for name in file.names if name not in used)):
         warnings.warn(f"{source}: ignored unknown keys {_listed(unknown)}.", CaveatWarning, stacklevel=3)
@@ -174,6 +176,26 @@ def load_outputs(
     if not part.n:
         raise InputError(f"rows '{rows}' of {source} keep none of its {outputs.n} samples. Choose others.")
     return part
+
+
+def load_head(path: Path, keys: Mapping[str, str] | None = None) -> Head:
+    """The last linear layer in a file, which may hold anything else: outputs, or the weights of a whole network.
+
+    ``load_head(Path("model.safetensors"), {"head_weight": "fc.weight", "head_bias": "fc.bias"})``
+    """
+    file, keys = open_file(path), keys or {}
+    names = {name: keys.get(name, name) for name in ("head_weight", "head_bias")}
+    wanted: Fields = {
+        name: (key,) for name, key in names.items() if key in file.names or name in keys or name == "head_weight"
+    }
+    for key in (columns[0] for columns in wanted.values()):
+        if key not in file.names:
+            raise InputError(f"{path} has no array '{key}'. It has {_listed(sorted(file.names)) or 'none'}.")
+    stored, _ = file.read(wanted, slice(None))
+    try:
+        return Head(stored["head_weight"], stored.get("head_bias"))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def made_outputs(arrays: Mapping[str, Array], source: Path, *, check: bool = True) -> Outputs:
@@ -203,9 +225,9 @@ def _with_class_names(arrays: dict[str, Array], columns: tuple[str, ...]) -> dic
     if set(names.tolist()) <= set(columns):
         names = np.array(columns)
     elif columns and len(columns) > 1 and names.size != len(columns):
-        raise InputError(f"labels hold {names.size} class names ({_listed(names.tolist())}) and there are {len(columns)} "
-                         "classes, so that it is unclear which column is which class. Store class numbers, or end the "
-                         "names of the columns with those of the classes.")  # fmt: skip
+        raise InputError(f"labels hold {names.size} class names ({_listed(names.tolist())}) and there are "
+                         f"{len(columns)} classes, so that it is unclear which column is which class. Store class "
+                         "numbers, or end the names of the columns with those of the classes.")  # fmt: skip
     numbers = {name: number for number, name in enumerate(names.tolist())}
     return arrays | {"labels": np.array([numbers[text] for text in texts.tolist()])}
 

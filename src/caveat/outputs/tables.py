@@ -7,6 +7,7 @@ blocks straight into its array, so that no value is in memory twice.
 from __future__ import annotations
 
 import importlib
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -76,10 +77,11 @@ class Table(ABC):
         types = {field: _common_type([self.dtype(name) for name in names]) for field, names in fields.items()}
         for field, columns in fields.items():
             for name in columns:
-                if field not in VECTORS and self.dtype(name) == object:
+                if field not in VECTORS and self.dtype(name).kind == "O":
                     raise self._not_numbers(name, rows)
         room = sum(len(rows) * int(np.prod(shape[1:], initial=8)) for shape in shapes.values())
-        check_room(room, self.path, "Read fewer rows, or store a folder of .npy files, which is read in parts.")
+        check_room(room, self.path, "Read fewer rows, or read it "
+                   "by row ranges: caveat.scale, --workers 1.")  # fmt: skip
         for field, columns in fields.items():
             arrays[field] = self._field(columns, (len(rows), *shapes[field][1:]), types[field], rows)
         return arrays
@@ -107,7 +109,9 @@ class Table(ABC):
 
     def _not_numbers(self, name: str, rows: range) -> InputError:
         _, block = next(self.blocks([name], rows, 1))
-        return InputError(f"{self.path}: column '{name}' must hold numbers, got {block[name][0]!r} at row {rows.start}.")
+        return InputError(
+            f"{self.path}: column '{name}' must hold numbers, got {block[name][0]!r} at row {rows.start}."
+        )
 
 
 def _kept(rows: range, start: int, count: int) -> tuple[slice, slice]:
@@ -158,7 +162,8 @@ class _ArrowColumns(Table):
         if types.is_dictionary(kind):
             kind = kind.value_type
         if types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind):
-            return np.dtype(kind.to_pandas_dtype())
+            plain: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+            return plain
         return np.dtype(np.float64 if types.is_decimal(kind) or types.is_null(kind) else object)
 
     def blocks(self, names: Sequence[str], rows: range, size: int) -> Iterator[tuple[int, Mapping[str, Array]]]:
@@ -210,15 +215,15 @@ class ParquetTable(_ArrowColumns):
         return int(self._starts[-1])
 
     def _batches(self, names: Sequence[str], rows: range, size: int) -> Iterator[tuple[int, Any]]:
-        for group, start in enumerate(self._starts[:-1].tolist()):
-            stop = int(self._starts[group + 1])
+        for group, (start, stop) in enumerate(itertools.pairwise(self._starts.tolist())):
             if stop <= rows.start or start > rows[-1] or start == stop:
                 continue
+            done = start
             for batch in self._file.iter_batches(size, row_groups=[group], columns=list(names), use_threads=False):
-                yield start, batch.select(list(names))
-                start += batch.num_rows
-            if start != stop:
-                raise ValueError(f"row group {group} has {stop - start} rows less than it says")
+                yield done, batch.select(list(names))
+                done += batch.num_rows
+            if done != stop:
+                raise ValueError(f"row group {group} has {stop - done} rows less than it says")
 
 
 @final
@@ -245,7 +250,7 @@ class ArrowTable(_ArrowColumns):
         self.names = different(self.schema.names, path)
 
     @cached_property
-    def n(self) -> int:  # type: ignore[override]
+    def n(self) -> int:
         with damage_errors(self.path, self.what):
             return sum(batch.num_rows for batch in self._each(self.names[:1]))
 

@@ -1,7 +1,7 @@
 """Files of tensors as outputs: ``.safetensors``, memory-mapped and without any package, and ``.pt`` by torch.
 
-The layout of a ``.safetensors`` file: 8 bytes with the length of a JSON header, the header with type, shape and place of
-each tensor, the values (https://huggingface.co/docs/safetensors).
+The layout of a ``.safetensors`` file: 8 bytes with the length of a JSON header, the header with type, shape and place
+of each tensor, the values (https://huggingface.co/docs/safetensors).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ Array = NDArray[Any]
 
 SAFETENSORS, TORCH = (".safetensors",), (".pt", ".pth")
 _SINGLE = "tensor"  # name of the tensor in a file that holds one without a name
+_REMEDY = "torch.save({'logits': logits, 'labels': labels}, path)"
 _HEADER = 100_000_000  # bytes; the bound of the format
 _TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -69,7 +70,6 @@ def read_torch(path: Path) -> dict[str, Array]:
     ``torch.load(weights_only=True)`` reads it: code in the file never runs, and a file that holds more than tensors and
     plain values is an InputError.
     """
-    path.stat() if path.exists() else None
     try:
         import torch
     except ImportError:
@@ -81,13 +81,13 @@ def read_torch(path: Path) -> dict[str, Array]:
         except pickle.UnpicklingError as error:
             if "weights_only" not in str(error).lower() and "unsupported" not in str(error).lower():
                 raise
-            raise InputError(f"{path} holds more than tensors and plain values, and objects that can run code are never "
-                             "read. Save tensors: torch.save({'logits': logits, 'labels': labels}, path).") from None  # fmt: skip
+            raise InputError(f"{path} holds objects that can run code, which are never read. Save tensors alone: "
+                             f"{_REMEDY}.") from None  # fmt: skip
         if isinstance(content, torch.Tensor):
             content = {_SINGLE: content}
         if not isinstance(content, Mapping):
             raise InputError(f"{path} must hold a dict of tensors, got {type(content).__name__}. "
-                             "Save torch.save({'logits': logits, 'labels': labels}, path).")  # fmt: skip
+                             f"Save one: {_REMEDY}.")  # fmt: skip
         tensors = {str(name): value for name, value in content.items() if isinstance(value, torch.Tensor)}
         if not tensors:
             raise InputError(f"{path} holds no tensors, only {', '.join(map(str, list(content)[:10])) or 'nothing'}.")

@@ -1,6 +1,7 @@
 """CSV and TSV files as tables of outputs: with pyarrow where it is installed, else with the standard library.
 
-pyarrow is only the faster of two readers. Whatever it refuses is read again by the plain one, which names row and column.
+pyarrow is only the faster of two readers. Whatever it refuses is read again by the plain one, which names row and
+column.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class TextTable(Table):
         self.names = different(header, path)
 
     @cached_property
-    def n(self) -> int:  # type: ignore[override]
+    def n(self) -> int:
         if (count := _plain_lines(self.path)) is not None:
             return count - 1
         with self._lines() as lines:
@@ -73,7 +74,9 @@ class TextTable(Table):
         for field, columns in words.items():
             self.shape(field, columns)
             blocks = [block[columns[0]] for _, block in self._texts(columns, range(self.n))]
-            arrays[field] = self._classes(np.concatenate(blocks)[rows.start : rows[-1] + 1 : rows.step], columns[0], rows)
+            arrays[field] = self._classes(
+                np.concatenate(blocks)[rows.start : rows[-1] + 1 : rows.step], columns[0], rows
+            )
         return {field: arrays[field] for field in fields}
 
     def _by_pyarrow(self, reader: Any, names: Sequence[str], rows: range) -> Iterator[tuple[int, dict[str, Array]]]:
@@ -108,8 +111,8 @@ class TextTable(Table):
                     return
                 for row, line in enumerate(block, start):
                     if len(line) != len(self.names):
-                        raise InputError(f"{self.path} has {len(self.names)} columns, but row {row} (without the header) "
-                                         f"has {len(line)} values.")  # fmt: skip
+                        raise InputError(f"{self.path} has {len(self.names)} columns, but row {row} has {len(line)} "
+                                         "values (counted from 0 below the header).")  # fmt: skip
                 yield start, {name: np.array([line[place] for line in block], dtype=object)
                               for name, place in zip(names, places, strict=True)}  # fmt: skip
 

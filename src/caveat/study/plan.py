@@ -77,9 +77,9 @@ class SetFile:
     Parameters
     ----------
     path
-        A file that ``Outputs.load`` reads (``.npz``, ``.csv``, ``.parquet``, ...) or a folder of ``.npy`` files, relative
-        to the plan; ``${NAME}`` is an environment variable and ``{seed}`` the seed. Empty for an outlier set that a task
-        makes.
+        A file that ``Outputs.load`` reads (``.npz``, ``.csv``, ``.parquet``, ...) or a folder of ``.npy`` files,
+        relative to the plan; ``${NAME}`` is an environment variable and ``{seed}`` the seed. Empty for an outlier set
+        that a task makes.
     keys
         Field of ``Outputs`` -> name in the file, where they differ; in a table also ``prefix*`` or ``a,b,c``. Other
         fields are read under their own names, except from a file of arrays that holds a renamed field under its own

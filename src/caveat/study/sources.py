@@ -19,9 +19,9 @@ from caveat._internal.files import is_folder, read_json, sync, write_json
 from caveat._internal.folders import staging
 from caveat.errors import InputError
 from caveat.evaluation.parts import Parts
-from caveat.outputs import Head, Outputs
+from caveat.outputs import Outputs
 from caveat.outputs.keys import FIELDS, as_slice
-from caveat.outputs.reading import StoredFile, load_outputs, made_outputs, open_file
+from caveat.outputs.reading import load_head, load_outputs, made_outputs, open_file
 from caveat.study.cells import Cell, canonical_json
 from caveat.study.loading import naming
 from caveat.study.store import Store
@@ -47,11 +47,13 @@ def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Pat
     """
     file = open_file(path)
     arrays: dict[str, Any] = {
-        name: np.broadcast_to(np.zeros((), dtype=np.intp if name == "labels" else np.float64), file.shape(name, columns))
+        name: np.broadcast_to(
+            np.zeros((), dtype=np.intp if name in ("labels", "predictions") else np.float64), file.shape(name, columns)
+        )
         for name, columns in file.fields(keys).items()
     }
     if head_path is not None and "head_weight" not in arrays:
-        arrays["head_weight"] = np.zeros(_head_file(head_path).shapes["head_weight"])
+        arrays["head_weight"] = load_head(head_path).weight
     if not arrays:
         raise InputError(f"{path} holds none of the keys {', '.join(FIELDS)}; found {', '.join(sorted(file.names))}.")
     outputs = made_outputs(arrays, path, check=False)
@@ -61,14 +63,6 @@ def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Pat
     if not kept.n:
         raise InputError(f"rows '{rows}' of {path} keep none of its {outputs.n} samples. Choose others.")
     return kept
-
-
-def _head_file(path: Path) -> StoredFile:
-    """The file with the head of a source."""
-    file = open_file(path)
-    if "head_weight" not in file.names:
-        raise InputError(f"{path} has no array 'head_weight'. It has {', '.join(sorted(file.names)) or 'none'}.")
-    return file
 
 
 def load_source(cell: Cell, store: Store) -> Parts:
@@ -175,10 +169,8 @@ def _read_set(path: Path, keys: Mapping[str, str], rows: str, head_path: str) ->
 
 
 def _with_head(outputs: Outputs, path: Path) -> Outputs:
-    file = _head_file(path)
-    stored, _ = file.read({name: (name,) for name in ("head_weight", "head_bias") if name in file.names}, slice(None))
-    head = Head(stored["head_weight"], stored.get("head_bias"))
     fields = [name for name in outputs.stored() if not name.startswith((_LAYER, "head_"))]
     arrays = {name: getattr(outputs, name) for name in fields}
+    head = load_head(path)
     with naming(path):
         return Outputs(**arrays, layers=dict(outputs.layers), head=head, check=False)
