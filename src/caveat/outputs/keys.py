@@ -59,6 +59,7 @@ def columns_of_fields(
     table: bool,
     where: object = "the file",
     optional: Collection[str] = (),
+    lists: Collection[str] = (),
 ) -> dict[str, tuple[str, ...]]:
     """Field -> the columns it is made of (of a file of arrays: one array), in their order.
 
@@ -78,6 +79,8 @@ def columns_of_fields(
         The file, for error messages.
     optional
         Fields whose key may be missing.
+    lists
+        Columns with several numbers per row: each is a whole field, also where its name ends in a number.
 
     Examples
     --------
@@ -98,7 +101,7 @@ def columns_of_fields(
         return renamed
     used = {column for columns in renamed.values() for column in columns}
     rest = [name for name in names if name not in used]
-    own = _own_columns(rest, where) if table else {name: (name,) for name in rest if is_field(name)}
+    own = _own_columns(rest, lists, where) if table else {name: (name,) for name in rest if is_field(name)}
     return renamed | {field: columns for field, columns in own.items() if field not in keys}
 
 
@@ -136,13 +139,13 @@ def _listed(names: list[str], most: int = 20) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _own_columns(names: Collection[str], where: object) -> dict[str, tuple[str, ...]]:
+def _own_columns(names: Collection[str], lists: Collection[str], where: object) -> dict[str, tuple[str, ...]]:
     """Fields under their own names in a table: one column, or numbered ones."""
     fields: dict[str, tuple[str, ...]] = {}
     numbered: dict[str, list[tuple[int, str]]] = {}
     for name in names:
-        match = _NUMBERED.fullmatch(name)
-        if field := _field(name):
+        match = None if name in lists else _NUMBERED.fullmatch(name)
+        if (field := _field(name)) and not (match and name.startswith(LAYER)):
             if field in fields:
                 raise InputError(f"{where} has two columns for {field}, '{fields[field][0]}' and '{name}'. Choose one: "
                                  f"{field}={name}.")  # fmt: skip

@@ -128,7 +128,10 @@ class TableFile:
         return self.table.shapes
 
     def fields(self, keys: Mapping[str, str] | None = None, optional: Collection[str] = ()) -> Fields:
-        fields = columns_of_fields(self.table.names, keys, table=True, where=self.path, optional=optional)
+        lists = {name for name in self.table.names if self.table.width(name) is not None}
+        fields = columns_of_fields(
+            self.table.names, keys, table=True, where=self.path, optional=optional, lists=lists
+        )  # fmt: skip
         for field in {"logits", "probs"} & set(fields):
             self._classes = class_columns((keys or {}).get(field, f"{field}*"), fields[field])
         return fields

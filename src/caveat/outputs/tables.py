@@ -34,6 +34,7 @@ class Table(ABC):
 
     path: Path
     names: tuple[str, ...]
+    in_parts = "store a folder of .npy files, which is read in parts"  # what to do where memory is too small
 
     @property
     @abstractmethod
@@ -80,8 +81,7 @@ class Table(ABC):
                 if field not in VECTORS and self.dtype(name).kind == "O":
                     raise self._not_numbers(name, rows)
         room = sum(len(rows) * int(np.prod(shape[1:], initial=8)) for shape in shapes.values())
-        check_room(room, self.path, "Read fewer rows, or read it "
-                   "by row ranges: caveat.scale, --workers 1.")  # fmt: skip
+        check_room(room, self.path, f"Read fewer rows, or {self.in_parts}.")
         for field, columns in fields.items():
             arrays[field] = self._field(columns, (len(rows), *shapes[field][1:]), types[field], rows)
         return arrays
@@ -140,7 +140,8 @@ class _ArrowColumns(Table):
 
     @cached_property
     def _widths(self) -> dict[str, int | None]:
-        return {name: self._width(name) for name in self.names}
+        with damage_errors(self.path, self.what):
+            return {name: self._width(name) for name in self.names}
 
     def width(self, name: str) -> int | None:
         return self._widths[name]
@@ -199,6 +200,7 @@ class ParquetTable(_ArrowColumns):
     """One Parquet file; only the wanted columns of the wanted row groups are decoded."""
 
     what = "a Parquet file"
+    in_parts = "read columns of lists by row ranges: caveat.scale, --workers 1"
 
     def __init__(self, path: Path) -> None:
         parquet = _pyarrow("pyarrow.parquet")
@@ -208,7 +210,7 @@ class ParquetTable(_ArrowColumns):
             self.schema = self._file.schema_arrow
             self._starts = np.cumsum([0, *(self._file.metadata.row_group(i).num_rows
                                            for i in range(self._file.metadata.num_row_groups))])  # fmt: skip
-        self.names = different(self.schema.names, path)
+            self.names = different(self.schema.names, path)
 
     @property
     def n(self) -> int:
@@ -247,12 +249,15 @@ class ArrowTable(_ArrowColumns):
             self._is_file = start == b"ARROW1"
             with pa.memory_map(str(path)) as source:
                 self.schema = self._open(source).schema
-        self.names = different(self.schema.names, path)
+            self.names = different(self.schema.names, path)
 
     @cached_property
     def n(self) -> int:
-        with damage_errors(self.path, self.what):
-            return sum(batch.num_rows for batch in self._each(self.names[:1]))
+        pa = _pyarrow()
+        with damage_errors(self.path, self.what), pa.memory_map(str(self.path)) as source:
+            source.seek(8 if self._is_file else 0)  # a file is a stream between two marks
+            messages = pa.ipc.MessageReader.open_stream(source)
+            return sum(_rows_of(memoryview(message.metadata)) for message in messages if message.type == "record batch")
 
     def _each(self, names: Sequence[str]) -> Iterator[Any]:
         pa = _pyarrow()
@@ -261,7 +266,7 @@ class ArrowTable(_ArrowColumns):
             reader = self._open(source, options=wanted)
             batches = map(reader.get_batch, range(reader.num_record_batches)) if self._is_file else reader
             for batch in batches:
-                batch.validate()
+                batch.validate(full=True)
                 yield batch
 
     def _batches(self, names: Sequence[str], rows: range, size: int) -> Iterator[tuple[int, Any]]:
@@ -272,6 +277,28 @@ class ArrowTable(_ArrowColumns):
             if start + batch.num_rows > rows.start and batch.num_rows:
                 yield start, batch
             start += batch.num_rows
+
+
+def _rows_of(message: memoryview) -> int:
+    """Rows of a record batch, from its description alone: nothing is unpacked, however much it would be.
+
+    The description is a FlatBuffers table (format/Message.fbs of Arrow): its third field is the batch, whose first field
+    is the number of rows.
+    """
+    batch = _field_place(message, int.from_bytes(message[:4], "little"), 2)
+    batch += int.from_bytes(message[batch : batch + 4], "little")
+    length = _field_place(message, batch, 0)
+    rows = int.from_bytes(message[length : length + 8], "little", signed=True)
+    if rows < 0:
+        raise ValueError("a batch has less than no rows")
+    return rows
+
+
+def _field_place(message: memoryview, table: int, field: int) -> int:
+    """Where a field of a FlatBuffers table stands."""
+    fields = table - int.from_bytes(message[table : table + 4], "little", signed=True)
+    place = fields + 4 + 2 * field
+    return table + int.from_bytes(message[place : place + 2], "little")
 
 
 def _first_null(column: Any) -> int:

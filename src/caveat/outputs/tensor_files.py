@@ -78,11 +78,9 @@ def read_torch(path: Path) -> dict[str, Array]:
         _check_archive(path)
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError as error:
-            if "weights_only" not in str(error).lower() and "unsupported" not in str(error).lower():
-                raise
-            raise InputError(f"{path} holds objects that can run code, which are never read. Save tensors alone: "
-                             f"{_REMEDY}.") from None  # fmt: skip
+        except pickle.UnpicklingError:
+            raise InputError(f"{path} is damaged or holds more than tensors: objects can run code and are never read. "
+                             f"Save tensors alone: {_REMEDY}.") from None  # fmt: skip
         if isinstance(content, torch.Tensor):
             content = {_SINGLE: content}
         if not isinstance(content, Mapping):
