@@ -15,7 +15,12 @@ def fields(names, keys=None, **options):
     return columns_of_fields(names, keys, **({"table": True} | options))
 
 
-@given(count=st.integers(1, 130), first=st.sampled_from([0, 1]), mark=st.sampled_from(["_", ".", ""]), seed=st.integers(0, 99))
+@given(
+    count=st.integers(1, 130),
+    first=st.sampled_from([0, 1]),
+    mark=st.sampled_from(["_", ".", ""]),
+    seed=st.integers(0, 99),
+)
 def test_numbered_columns_come_in_the_order_of_their_numbers(count, first, mark, seed):
     names = [f"logits{mark}{i}" for i in range(first, first + count)]
     shuffled = np.random.default_rng(seed).permutation(names).tolist()
@@ -88,7 +93,9 @@ def test_an_optional_field_may_be_missing():
         fields(["logits_0"], {"labels": "y"})
 
 
-@given(start=st.none() | st.integers(-30, 30), stop=st.none() | st.integers(-30, 30), step=st.none() | st.integers(1, 9))
+@given(
+    start=st.none() | st.integers(-30, 30), stop=st.none() | st.integers(-30, 30), step=st.none() | st.integers(1, 9)
+)
 def test_slices_are_those_of_python(start, stop, step):
     text = f"{'' if start is None else start}:{'' if stop is None else stop}" + ("" if step is None else f":{step}")
     assert range(20)[as_slice(text, "rows")] == range(20)[start:stop:step]

@@ -109,6 +109,17 @@ def test_every_format_gives_the_same_outputs(tmp_path, name, seed, n, classes, w
             assert back.dtype == dtype
 
 
+def _complaint(path):
+    """What is said of a damaged file; None where the damage changes only a value or a name."""
+    try:
+        Outputs.load(path)
+    except CaveatError as error:
+        return str(error)
+    except CaveatWarning:
+        pass
+    return None
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_damage_anywhere_is_one_sentence(tmp_path, name):
     path = tmp_path / name
@@ -121,13 +132,8 @@ def test_damage_anywhere_is_one_sentence(tmp_path, name):
         damaged.append(bytes(flipped))
     for content in (*damaged, b"", b"\0" * 50, b"\xff\xfe" * 20):
         path.write_bytes(content)
-        try:
-            Outputs.load(path)
-        except CaveatError as error:
-            assert "\n" not in str(error)
-            assert str(path) in str(error)
-        except CaveatWarning:  # a name that changed into another
-            pass
+        message = _complaint(path)
+        assert message is None or (str(path) in message and "\n" not in message)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".arrow", ".feather", ".pt", ".safetensors"])
@@ -143,7 +149,13 @@ def test_a_path_that_is_not_there_or_a_pickle(tmp_path, suffix):
 
 def test_keys_rename_fields_and_leave_fields_out(tmp_path):
     logits = np.random.default_rng(0).normal(size=(6, 3))
-    table = {"z_10": logits[:, 2], "z_9": logits[:, 1], "z_8": logits[:, 0], "y": [0, 1, 2, 0, 1, 2], "confidence": np.ones(6)}
+    table = {
+        "z_10": logits[:, 2],
+        "z_9": logits[:, 1],
+        "z_8": logits[:, 0],
+        "y": [0, 1, 2, 0, 1, 2],
+        "confidence": np.ones(6),
+    }
     write_text({name: np.asarray(column) for name, column in table.items()}, tmp_path / "a.csv")
     keys = {"logits": "z_8,z_9,z_10", "labels": "y", "confidence": ""}
     outputs = Outputs.load(tmp_path / "a.csv", keys=keys, rows="2:")

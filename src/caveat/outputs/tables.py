@@ -35,6 +35,7 @@ class Table(ABC):
     path: Path
     names: tuple[str, ...]
     in_parts = "store a folder of .npy files, which is read in parts"  # what to do where memory is too small
+    columns_at_once: int | None = None  # that are decoded together; None: all of a field
 
     @property
     @abstractmethod
@@ -90,17 +91,19 @@ class Table(ABC):
         array = np.empty(shape, dtype=dtype)
         flat = array.reshape(len(rows), -1)
         size = max(1, _BLOCK // (8 * max(1, flat.shape[1])))
-        last = 0
-        for start, block in self.blocks(columns, rows, size):
-            place = 0
-            for name in columns:
-                values = block[name].reshape(len(block[name]), -1)
-                kept = _kept(rows, start, len(values))
-                flat[kept[0], place : place + values.shape[1]] = values[kept[1]]
-                place += values.shape[1]
-            last = start + len(values)
-        if last <= rows[-1]:
-            raise InputError(f"{self.path} is damaged: it ends after row {last}. Write it again.")
+        at_once, place = self.columns_at_once or len(columns), 0
+        for part in (columns[i : i + at_once] for i in range(0, len(columns), at_once)):
+            last, first = 0, place
+            for start, block in self.blocks(part, rows, size):
+                place = first
+                for name in part:
+                    values = block[name].reshape(len(block[name]), -1)
+                    kept = _kept(rows, start, len(values))
+                    flat[kept[0], place : place + values.shape[1]] = values[kept[1]]
+                    place += values.shape[1]
+                last = start + len(values)
+            if last <= rows[-1]:
+                raise InputError(f"{self.path} is damaged: it ends after row {last}. Write it again.")
         return array
 
     def missing(self, name: str, row: int) -> InputError:
@@ -201,6 +204,7 @@ class ParquetTable(_ArrowColumns):
 
     what = "a Parquet file"
     in_parts = "read columns of lists by row ranges: caveat.scale, --workers 1"
+    columns_at_once = 8  # a reader holds pages of each of its columns, 2 MB or more
 
     def __init__(self, path: Path) -> None:
         parquet = _pyarrow("pyarrow.parquet")
@@ -282,8 +286,8 @@ class ArrowTable(_ArrowColumns):
 def _rows_of(message: memoryview) -> int:
     """Rows of a record batch, from its description alone: nothing is unpacked, however much it would be.
 
-    The description is a FlatBuffers table (format/Message.fbs of Arrow): its third field is the batch, whose first field
-    is the number of rows.
+    The description is a FlatBuffers table (format/Message.fbs of Arrow): its third field is the batch, whose first
+    field is the number of rows.
     """
     batch = _field_place(message, int.from_bytes(message[:4], "little"), 2)
     batch += int.from_bytes(message[batch : batch + 4], "little")
