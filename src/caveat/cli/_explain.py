@@ -40,8 +40,8 @@ def explain(path: Path, reading: Reading) -> None:
         say(f"No outputs yet: {error}")
         return
     stored = [(key, " x ".join(map(str, shape)), str(dtype)) for key, (shape, dtype) in outputs.stored().items()]
-    title = f"{path}: {outputs.n} samples, {outputs.n_classes or 'unknown'} classes"
-    show_table(("key", "shape", "type"), stored, title)
+    say(f"{path}: {outputs.n} samples, {outputs.n_classes or 'unknown'} classes")
+    show_table(("key", "shape", "type"), stored)
     for sentence in _facts(outputs):
         say(sentence)
     can, cannot = applicable(outputs, outputs)
@@ -57,7 +57,8 @@ def _show_columns(file: StoredFile) -> None:
         shape, count = file.shapes[names[0]], f" ({len(names)} columns)" if len(names) > 1 else ""
         lines.append((key + count, " x ".join(map(str, shape)) or "one number"))
     what = "column" if file.is_table else "array"
-    show_table((what, "shape"), lines, f"{file.path}: {len(file.names)} {what}s")
+    say(f"{file.path}: {len(file.names)} {what}s")
+    show_table((what, "shape"), lines)
     if len(groups) > _MOST:
         say(f"The first {_MOST} of {len(groups)}.")
 
