@@ -58,7 +58,7 @@ class TextTable(Table):
 
     def blocks(self, names: Sequence[str], rows: range, size: int) -> Iterator[tuple[int, Mapping[str, Array]]]:
         try:
-            yield from self._by_pyarrow(importlib.import_module("pyarrow.csv"), names, rows)
+            yield from self._by_pyarrow(names, rows, "float64")
         except MemoryError:
             raise
         except Exception:  # not installed, or a value that it refuses: the plain reader says which
@@ -73,27 +73,35 @@ class TextTable(Table):
         rows = range(self.n) if rows is None else rows
         for field, columns in words.items():
             self.shape(field, columns)
-            blocks = [block[columns[0]] for _, block in self._texts(columns, range(self.n))]
-            arrays[field] = self._classes(
-                np.concatenate(blocks)[rows.start : rows[-1] + 1 : rows.step], columns[0], rows
-            )
+            cells = self._cells(columns[0], rows)[rows.start : rows[-1] + 1 : rows.step]
+            arrays[field] = self._classes(cells, columns[0], rows)
         return {field: arrays[field] for field in fields}
 
-    def _by_pyarrow(self, reader: Any, names: Sequence[str], rows: range) -> Iterator[tuple[int, dict[str, Array]]]:
-        pa = importlib.import_module("pyarrow")
+    def _cells(self, name: str, rows: range) -> Array:
+        """A column as text, up to the last of the rows."""
+        try:
+            blocks = [block[name] for _, block in self._by_pyarrow([name], rows, "string")]
+        except MemoryError:
+            raise
+        except Exception:  # as in blocks
+            blocks = [block[name] for _, block in self._texts([name], rows)]
+        return np.concatenate(blocks)
+
+    def _by_pyarrow(self, names: Sequence[str], rows: range, kind: str) -> Iterator[tuple[int, dict[str, Array]]]:
+        reader = importlib.import_module("pyarrow.csv")
         batches = reader.open_csv(
             str(self.path),
             read_options=reader.ReadOptions(use_threads=False, block_size=8 * _CHUNK),
             parse_options=reader.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=reader.ConvertOptions(
-                include_columns=list(names), column_types=dict.fromkeys(names, pa.float64()), null_values=[""]
+                include_columns=list(names), column_types=dict.fromkeys(names, kind), null_values=[""]
             ),
         )
         start = 0
         for batch in batches:
             if any(column.null_count for column in batch.columns):
                 raise ValueError("a value is missing")
-            yield start, {name: batch.column(name).to_numpy() for name in names}
+            yield start, {name: batch.column(name).to_numpy(zero_copy_only=False) for name in names}
             start += batch.num_rows
             if start > rows[-1]:
                 return
