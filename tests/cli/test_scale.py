@@ -59,11 +59,15 @@ def test_guard_predict_reads_parquet(run, folders, tmp_path):
     logits = pa.FixedSizeListArray.from_arrays(pa.array(far.logits.ravel()), far.logits.shape[1])
     pq.write_table(pa.table({"logits": logits}), tmp_path / "far.parquet")
     assert run("guard", "fit", tmp_path / "guard", "--calibration", folders / "test.npz")[0] == 0
-    code, _, err = run("guard", "predict", tmp_path / "guard", tmp_path / "far.parquet")
+    code, whole, _ = run("guard", "predict", tmp_path / "guard", tmp_path / "far.parquet")
+    assert code == 0
+    ranges = ["guard", "predict", tmp_path / "guard", tmp_path / "far.parquet", "--workers", "1"]
+    code, _, err = run(*ranges)
     assert code == 2
     assert "folder of .npy columns" in err
-    code, out, _ = run("guard", "predict", tmp_path / "guard", tmp_path / "far.parquet", "--out", tmp_path / "v")
+    code, out, _ = run(*ranges, "--out", tmp_path / "v")
     assert (code, out.splitlines()[-1]) == (0, f"Verdicts: {tmp_path / 'v'}")
+    assert out.splitlines()[0] == whole.splitlines()[0]
 
 
 def test_a_bad_address_and_two_places_are_one_sentence(run, folders):

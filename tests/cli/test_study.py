@@ -39,6 +39,32 @@ def test_a_study_that_succeeds_exits_with_0_and_goes_on_where_it_stopped(run, pl
     assert [row["value"] for row in StudyResults.read(tmp_path / "r").rows()] == [1, 1 / 2, 1 / 3]
 
 
+def test_a_study_writes_its_long_table_as_csv_and_parquet(run, plan, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    _, out, _ = run("study", plan, "--out", tmp_path / "r")
+    assert f"Table: {tmp_path / 'r' / 'results.csv'}" in out
+    assert (tmp_path / "r" / "results.csv").read_text() == "k,value\n1,1.0\n2,0.5\n"
+    assert parquet.read_table(tmp_path / "r" / "results.parquet").to_pylist() == [
+        {"k": 1, "value": 1.0}, {"k": 2, "value": 0.5},
+    ]  # fmt: skip
+
+
+def test_a_plan_reads_tables_by_their_columns(run, tmp_path, inlier, outlier):
+    for name, outputs in (("test", inlier), ("far", outlier)):
+        lines = [",".join(f"z_{i}" for i in range(outputs.logits.shape[1])) + ",y"]
+        lines += [",".join(map(repr, row)) + f",{i % 2}" for i, row in enumerate(outputs.logits.tolist())]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "p.toml").write_text(
+        'resamples = 10\nscores = ["msp"]\n[sources.net]\n'
+        'inlier = {path = "test.csv", keys = {logits = "z_*", labels = "y"}, rows = ":100"}\n'
+        '[sources.net.outliers]\nfar = {path = "far.csv", keys = {logits = "z_*"}}\n'
+    )
+    code, _, err = run("study", tmp_path / "p.toml", "--out", tmp_path / "r")
+    assert code == 0, err
+    rows = list(StudyResults.read(tmp_path / "r").rows())
+    assert {row["outlier"] for row in rows} >= {"far"}
+
+
 def test_a_dry_run_lists_the_cells_and_computes_nothing(run, plan, tmp_path):
     code, out, _ = run("study", plan, "--out", tmp_path / "r", "--dry-run")
     assert code == 0

@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 from caveat import InputError
+from caveat.outputs.keys import as_slice
 from caveat.study import Plan
-from caveat.study.plan import METRICS, SetFile, as_slice, locate
+from caveat.study.plan import METRICS, SetFile, locate
 
 SOURCE = '[sources.a]\ninlier = "a.npz"\n'
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.errors import InputError
+from caveat.errors import CaveatError, InputError
 
 _TEMPORARY = re.compile(r"\.caveat-[0-9a-f]{16}(\..+)?")
 _DEEPEST = 100  # tables within tables of a JSON or TOML file
@@ -222,6 +222,27 @@ def npz_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 @contextmanager
+def damage_errors(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever a damaged file makes its reader raise into an InputError; ``what`` names the format."""
+    try:
+        yield
+    except CaveatError:
+        raise
+    except MemoryError as error:
+        raise InputError(f"{path} needs more memory than there is ({_reason(error)}). Read fewer rows.") from None
+    except Exception as error:  # readers written in C++ raise errors of a dozen kinds
+        try:
+            path.open("rb").close()
+        except (OSError, ValueError) as failure:
+            raise _no_file(path, failure) from None
+        raise InputError(f"{path} is damaged or not {what} ({_reason(error)}). Write it again.") from None
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0][:200].rstrip(".") if str(error) else type(error).__name__
+
+
+@contextmanager
 def _opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
@@ -248,6 +269,12 @@ def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[tuple[in
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(member) as stream:
         return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def check_room(needed: int, path: Path, remedy: str) -> None:
+    """Raise InputError where arrays of so many bytes do not fit into memory: said before they are read."""
+    if needed > _free_memory():
+        raise InputError(f"{path} needs more memory than there is (its arrays have {needed / 2**30:.3g} GiB). {remedy}")
 
 
 def _free_memory() -> float:
@@ -281,7 +308,7 @@ def _unreadable(path: Path, error: Exception) -> InputError:
             start = stream.read(6)
     except (OSError, ValueError) as failure:
         return _no_file(path, failure)
-    reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+    reason = _reason(error)
     single = path.suffix == ".npy"
     if "Object arrays" in reason or "Python objects" in reason or start[:1] == b"\x80":
         return InputError(f"{path} holds pickled objects, which can run code and are never read. "

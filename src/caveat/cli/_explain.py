@@ -1,28 +1,66 @@
-"""What a file of outputs holds, and which scores that allows."""
+"""What a file of outputs holds, which options read it, and which scores that allows."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 
 from caveat.cli._console import say, show_table
+from caveat.cli._files import Reading
+from caveat.errors import CaveatWarning, InputError
 from caveat.metrics import accuracy
 from caveat.outputs import Outputs
+from caveat.outputs.reading import StoredFile, open_file
+from caveat.outputs.suggestions import column_groups, suggested_keys
 from caveat.scores import applicable
 
+_MOST = 40  # names in a table
 
-def explain(path: Path) -> None:
+
+def explain(path: Path, reading: Reading) -> None:
     """Print the arrays of a file, what can be derived from them, and the scores they allow or lack something for."""
-    outputs = Outputs.load(path)
+    file = open_file(path)
+    if file.is_table:
+        _show_columns(file)
+    keys, _ = reading.of_file()
+    proposed = {field: name for field, name in suggested_keys(file).items() if field not in keys}
+    if proposed:
+        options = [f"--key {quote(f'{field}={name}')}" for field, name in proposed.items()]
+        say(f"Try: {' '.join(options)}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CaveatWarning)  # the names that are not read are in the table
+            outputs = reading.load(path)
+    except InputError as error:
+        if not file.is_table:
+            _show_columns(file)
+        say(f"No outputs yet: {error}")
+        return
     stored = [(key, " x ".join(map(str, shape)), str(dtype)) for key, (shape, dtype) in outputs.stored().items()]
-    title = f"{path}: {outputs.n} samples, {outputs.n_classes or 'unknown'} classes"
-    show_table(("key", "shape", "type"), stored, title)
+    say(f"{path}: {outputs.n} samples, {outputs.n_classes or 'unknown'} classes")
+    show_table(("key", "shape", "type"), stored)
     for sentence in _facts(outputs):
         say(sentence)
     can, cannot = applicable(outputs, outputs)
     verdicts = [*((name, "yes") for name in can), *((name, f"no: {why}") for name, why in cannot.items())]
     show_table(("score", "can be computed"), verdicts, "Scores, if all files are like this one")
+
+
+def _show_columns(file: StoredFile) -> None:
+    """Names in the file, numbered columns in one line."""
+    groups = column_groups(file)
+    lines = []
+    for key, names in list(groups.items())[:_MOST]:
+        shape, count = file.shapes[names[0]], f" ({len(names)} columns)" if len(names) > 1 else ""
+        lines.append((key + count, " x ".join(map(str, shape)) or "one number"))
+    what = "column" if file.is_table else "array"
+    say(f"{file.path}: {len(file.names)} {what}s")
+    show_table((what, "shape"), lines)
+    if len(groups) > _MOST:
+        say(f"The first {_MOST} of {len(groups)}.")
 
 
 def _facts(outputs: Outputs) -> list[str]:

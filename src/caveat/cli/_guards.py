@@ -11,6 +11,7 @@ from caveat.cli._console import progress_bar
 from caveat.errors import InputError
 
 if TYPE_CHECKING:
+    from caveat.cli._files import Reading
     from caveat.cli._scale import Workplace
     from caveat.guard import Guard
 
@@ -22,12 +23,14 @@ def fitted_guard(
     train: Path | None,
     seed: int = 0,
     place: Workplace | None = None,
+    reading: Reading | None = None,
     **settings: Any,
 ) -> Guard:
     """A calibrated guard from files; a score that learns from training rows asks for ``--train``."""
+    from caveat.cli._files import Reading
     from caveat.guard import Guard
-    from caveat.outputs import Outputs
 
+    reading = Reading() if reading is None else reading
     guard = Guard(scores[0] if len(scores) == 1 else list(scores), **settings)
     used = (*guard.scores_, *((guard.confidence_,) if guard.risk is not None else ()))
     learning = [score.name for score in used if score.fits_on and not score.held_out]
@@ -35,13 +38,13 @@ def fitted_guard(
         raise InputError(f"{learning[0]} learns from training rows. Give them: --train train.npz.")
     with progress_bar() as tell:
         tell("reading the files", 0, 3)
-        held = Outputs.load(calibration)
+        held = reading.load(calibration, "calibration")
         if train is not None and place is not None and place.by_ranges:
             from caveat import scale
 
-            scale.fit(guard, train, client=place.client, progress=tell)
+            scale.fit(guard, reading.source(train, "train"), client=place.client, progress=tell)
         elif train is not None:
-            rows = Outputs.load(train)
+            rows = reading.load(train, "train")
             tell("fitting", 1, 3)
             guard.fit(rows)
         tell("calibrating", 2, 3)

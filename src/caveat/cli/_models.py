@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from caveat.cli._console import console, say
+from caveat.cli._files import Reading
 from caveat.cli._named import check_folder, named_paths
 from caveat.errors import InputError
-from caveat.outputs import Outputs
 from caveat.report import comparison_latex, comparison_markdown
 
 if TYPE_CHECKING:
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["compare_files"]
 
 
-def compare_files(files: Sequence[str], *, score: str, outlier: Sequence[str], alpha: float, out: Path | None) -> None:
+def compare_files(
+    files: Sequence[str],
+    *,
+    score: str,
+    outlier: Sequence[str],
+    alpha: float,
+    out: Path | None,
+    key: list[str] | None = None,
+    rows: list[str] | None = None,
+) -> None:
     """Print the comparison of two models, or the ranking of more; with ``out``, write it as files too."""
     from caveat.stats import compare_models, rank_models
 
@@ -28,8 +37,9 @@ def compare_files(files: Sequence[str], *, score: str, outlier: Sequence[str], a
     outside = named_paths(list(outlier), what="outlier")
     if outside and set(outside) != set(paths):
         raise InputError(f"--outlier must be model=path for each of {', '.join(paths)}, got {', '.join(outside)}.")
-    models = {name: Outputs.load(path) for name, path in paths.items()}
-    outliers = {name: Outputs.load(outside[name]) for name in paths} if outside else None
+    reading = Reading.of(key, rows, [*paths, *(["outlier"] if outside else [])])
+    models = {name: reading.load(path, name) for name, path in paths.items()}
+    outliers = {name: reading.load(outside[name], "outlier", name) for name in paths} if outside else None
     if len(models) == 2:
         a, b = models
         pair = compare_models(

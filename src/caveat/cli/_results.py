@@ -13,14 +13,14 @@ from caveat.cli._json import json_text
 from caveat.evaluation import Evaluation
 from caveat.report import write_report
 from caveat.report.words import listing, number, share
-from caveat.study.tables import write_table
+from caveat.study.tables import write_tables
 
 _SHOWN = 5  # of the ranking on the terminal; table and report hold all of it
 
 
 def write(evaluation: Evaluation, folder: Path) -> tuple[Path, Path]:
-    """Write the table and the report into ``folder``; returns their paths."""
-    table = write_table(evaluation.rows(), folder)
+    """Write results.csv, results.parquet with pyarrow, and the report; returns the paths of CSV file and page."""
+    table = write_tables(evaluation.rows(), folder)
     return table, write_report(evaluation, folder).html
 
 

@@ -32,17 +32,17 @@ class Workplace:
 
     @classmethod
     def of(cls, scheduler: str | None, workers: int | None, paths: Iterable[Path | None]) -> Workplace:
-        """From the options; Parquet and Zarr are always read by ranges."""
+        """From the options; Zarr and folders of Parquet files are always read by ranges."""
         if scheduler is not None and workers is not None:
             raise InputError("give --scheduler or --workers, not both.")
         from caveat._internal.cluster import check_address
 
         client = workers if scheduler is None else check_address(scheduler)
-        tables = any(_is_table(path) for path in paths if path is not None)
-        return cls(client is not None or tables, client)
+        stores = any(_is_store(path) for path in paths if path is not None)
+        return cls(client is not None or stores, client)
 
 
-def _is_table(path: Path) -> bool:
-    return path.suffix in (".parquet", ".zarr") or (
+def _is_store(path: Path) -> bool:
+    return path.suffix == ".zarr" or (
         path.is_dir() and ((path / "zarr.json").exists() or (path / ".zgroup").exists() or any(path.glob("*.parquet")))
     )

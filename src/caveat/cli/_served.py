@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from caveat import Head
     from caveat.guard import Guard
+    from caveat.outputs import Head
     from caveat.serve import Model
 
 __all__ = ["ModelFile", "ModelOutput", "served_model"]

@@ -11,6 +11,7 @@ import typer
 
 from caveat import __version__
 from caveat.cli._console import help_of
+from caveat.cli._required import demanding
 from caveat.cli.audit import audit
 from caveat.cli.certify import certify
 from caveat.cli.compare import compare
@@ -56,7 +57,7 @@ def _root(
 
 for _command in (certify, compare, demo, evaluate, proximity, report, reproduce, scores, serve, study,
                  threshold, train):  # fmt: skip
-    app.command(help=help_of(_command))(_command)
+    app.command(help=help_of(_command))(demanding(_command))
 app.add_typer(audit, name="audit")
 app.add_typer(data, name="data")
 app.add_typer(guard, name="guard")

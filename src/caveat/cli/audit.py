@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from caveat.cli._console import help_of, progress_bar, say, say_error
+from caveat.cli._files import HeadKeys, head_of
+from caveat.cli._required import demanding
 from caveat.cli._served import ModelFile, ModelOutput, served_model
 from caveat.errors import InputError
 
@@ -57,10 +59,11 @@ def replay(
     folder: Folder,
     place: Place,
     head: Annotated[
-        Path | None, typer.Option(help="Outputs file with head_weight and head_bias, if the service was given one.")
+        Path | None, typer.Option(help="File with head_weight and head_bias, if the service was given one.")
     ] = None,
     model: ModelFile = None,
     model_output: ModelOutput = None,
+    head_key: HeadKeys = None,
     chain: Chain = "main",
 ) -> None:
     """Compute verdicts and drift evidence of an audit trail again, and compare them bit for bit.
@@ -71,13 +74,12 @@ def replay(
     Exit code 0: all equal. 3: something differs, or the chain is broken. 2: bad input.
     """
     from caveat.guard import Guard
-    from caveat.outputs import Outputs
     from caveat.serve import open_store
     from caveat.serve.audit.replay import replay_trail
     from caveat.serve.audit.store import Damaged
 
     guard = Guard.load(folder)
-    layer = None if head is None else Outputs.load(head).head
+    layer = head_of(head, head_key)
     network = served_model(model, model_output, guard, layer)
     try:
         with closing(open_store(place, read_only=True, chain=chain)) as store, progress_bar() as tell:
@@ -167,4 +169,4 @@ def _moment(text: str, option: str) -> str:
 
 audit = typer.Typer(no_args_is_help=True, help="The audit trail of caveat serve: verify, replay, export, prune.")
 for _command in (verify, replay, export, prune):
-    audit.command(help=help_of(_command))(_command)
+    audit.command(help=help_of(_command))(demanding(_command))

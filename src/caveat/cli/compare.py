@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from caveat.cli._console import console, say
+from caveat.cli._files import Keys, Rows
 from caveat.cli._named import check_folder
 from caveat.errors import InputError, MissingExtraError
 
@@ -25,8 +26,8 @@ def compare(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="One table of results (.csv, .tsv, .parquet); or two or more outputs of models on the same rows (.npz "
-            "or folder), each a path or name=path."
+            help="One table of results (.csv, .tsv, .parquet); or two or more outputs of models on the same rows "
+            "(files or folders), each a path or name=path."
         ),
     ],
     block: Annotated[
@@ -54,6 +55,8 @@ def compare(
     outlier: Annotated[
         list[str] | None, typer.Option(help="Models: outputs on the same outliers, model=path for every model.")
     ] = None,
+    key: Keys = None,
+    rows: Rows = None,
 ) -> None:
     """Rank methods of a table over blocks, or compare models on the same rows.
 
@@ -72,8 +75,11 @@ def compare(
                 raise InputError(f"{option} is for a table of results, and these files are outputs of models.")
         from caveat.cli._models import compare_files
 
-        compare_files(files, score=score, outlier=outlier or [], alpha=alpha, out=out)
+        compare_files(files, score=score, outlier=outlier or [], alpha=alpha, out=out, key=key, rows=rows)
         return
+    for option, setting in (("--key", key), ("--rows", rows), ("--outlier", outlier)):
+        if setting:
+            raise InputError(f"{option} is for outputs of two or more models, and {files[0]} is a table of results.")
     from caveat._internal.checks import check_known
     from caveat.stats import compare as run
     from caveat.stats.posthoc import POSTHOC
@@ -106,7 +112,7 @@ def compare(
 
 
 def _is_table(file: str) -> bool:
-    return not (file.endswith(".npz") or Path(file).is_dir())
+    return not (Path(file).suffix.lower() in (".npz", ".safetensors", ".pt", ".pth") or Path(file).is_dir())
 
 
 def _metric_name(columns: Mapping[str, NDArray[Any]], value: str | None) -> str:

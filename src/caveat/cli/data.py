@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from caveat.cli._console import console, say, show_table
+from caveat.cli._required import demanding
 
 __all__ = ["data"]
 
@@ -49,6 +50,7 @@ def _shown(path: Path, folders: tuple[Path, ...]) -> str:
 
 
 @data.command()
+@demanding
 def show(
     name: Annotated[str, typer.Argument(help="A set of images from the list.")],
     split: Annotated[str | None, typer.Option(help="Which part; needed where there are several.")] = None,

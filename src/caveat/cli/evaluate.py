@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from caveat.cli._console import progress_bar, say
+from caveat.cli._files import Keys, Reading, Rows
 from caveat.cli._named import check_folder, named_paths
 from caveat.cli._scale import Scheduler, Workers, Workplace
 from caveat.errors import InputError
@@ -21,7 +22,7 @@ __all__ = ["evaluate"]
 
 
 def evaluate(
-    test: Annotated[Path | None, typer.Option(help="Outputs on held-out inliers (.npz or folder).")] = None,
+    test: Annotated[Path | None, typer.Option(help="Outputs on held-out inliers: a file or a folder.")] = None,
     outlier: Annotated[
         list[str] | None, typer.Option(help="Outputs on outliers: a path, or name=path. May be repeated.")
     ] = None,
@@ -33,9 +34,11 @@ def evaluate(
         list[str] | None, typer.Option(help="Other outliers, to confirm the decision: a path, or name=path.")
     ] = None,
     regime: Annotated[list[str] | None, typer.Option(help="Regime of an outlier set: name=near, mid or far.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results.parquet (or .csv), the report and its tables.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for results.csv (.parquet too), the report and its tables.")] = Path(
         "caveat-results"
     ),
+    key: Keys = None,
+    rows: Rows = None,
     scores: Annotated[str | None, typer.Option(help="Names, separated by commas; default: all that apply.")] = None,
     title: Annotated[str, typer.Option(help="Title of the report.")] = "Evaluation",
     false_alarm: Annotated[float, typer.Option(help="Allowed share of rejected inliers.")] = 0.05,
@@ -54,14 +57,16 @@ def evaluate(
 
     Training, calibration, test and outlier files must not share rows: more than half of the smaller file is an error.
 
-    A file is an .npz archive (or a folder of .npy files) with any of the keys [bold]logits[/] or [bold]probs[/] (n, C),
-    [bold]features[/] (n, D), [bold]labels[/] (n,), [bold]head_weight[/] (C, D), [bold]head_bias[/] (C,),
-    [bold]confidence[/] (n,), [bold]mc_logits[/] (T, n, C), [bold]embeddings[/] (n, E), [bold]layer.NAME[/].
+    A file holds any of the arrays [bold]logits[/] or [bold]probs[/] (n, C), [bold]features[/] (n, D), [bold]labels[/]
+    (n,), [bold]head_weight[/] (C, D), [bold]head_bias[/] (C,), [bold]confidence[/] (n,), [bold]mc_logits[/] (T, n, C),
+    [bold]embeddings[/] (n, E), [bold]layer.NAME[/]: .npz, a folder of .npy files, .safetensors or .pt. Or it is a table
+    with one row per sample (.csv, .tsv, .parquet, .arrow, .feather) and columns [bold]logits_0[/], [bold]logits_1[/],
+    ..., [bold]labels[/]. Other names: --key; --explain FILE proposes them.
     """
     if explain is not None:
         from caveat.cli._explain import explain as explain_file
 
-        explain_file(explain)
+        explain_file(explain, Reading.of(key, rows))
         return
     if test is None:
         raise InputError("caveat evaluate needs --test. Try: caveat evaluate --train t.npz --test v.npz.")
@@ -71,15 +76,17 @@ def evaluate(
     paths, others = named_paths(outlier or [], what="outlier"), named_paths(confirm or [], what="confirm")
     regimes = _regimes(regime or [], list(paths))
     place = Workplace.of(scheduler, workers, [test, train, calibration, *paths.values(), *others.values()])
-    read, run = _evaluation(place)
+    roles = {"test": test, "train": train, "calibration": calibration, "outlier": paths, "confirm": others}
+    reading = Reading.of(key, rows, [*(role for role, file in roles.items() if file), *paths, *others])
+    read, run = _evaluation(place, reading)
     with progress_bar() as tell:
         tell("reading the files", 0, 1)
         evaluation = run(
-            inlier=read(test),
-            outliers={name: read(path) for name, path in paths.items()},
-            train=None if train is None else read(train),
-            calibration=None if calibration is None else read(calibration),
-            confirm={name: read(path) for name, path in others.items()},
+            inlier=read(test, "test"),
+            outliers={name: read(path, "outlier", name) for name, path in paths.items()},
+            train=None if train is None else read(train, "train"),
+            calibration=None if calibration is None else read(calibration, "calibration"),
+            confirm={name: read(path, "confirm", name) for name, path in others.items()},
             scores=None if scores is None else [name.strip() for name in scores.split(",")],
             false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, seed=seed, regimes=regimes, title=title,
             progress=tell,
@@ -94,17 +101,16 @@ def evaluate(
     say(f"Report: {report}")
 
 
-def _evaluation(place: Workplace) -> tuple[Callable[[Path], Any], Callable[..., Evaluation]]:
+def _evaluation(place: Workplace, reading: Reading) -> tuple[Callable[..., Any], Callable[..., Evaluation]]:
     """How a file is read, and what evaluates it."""
     if place.by_ranges:
         from caveat.scale import evaluate as by_ranges
         from caveat.scale import open_source
 
-        return open_source, partial(by_ranges, client=place.client)
+        return lambda *file: open_source(reading.source(*file)), partial(by_ranges, client=place.client)
     from caveat.evaluation import evaluate as in_memory
-    from caveat.outputs import Outputs
 
-    return Outputs.load, in_memory
+    return reading.load, in_memory
 
 
 def _regimes(items: list[str], outliers: list[str]) -> dict[str, str]:

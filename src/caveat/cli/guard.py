@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from caveat.cli._console import help_of, progress_bar, say, show_table
+from caveat.cli._files import Keys, Reading, Rows
 from caveat.cli._guards import fitted_guard, rules
 from caveat.cli._json import json_text
 from caveat.cli._named import check_folder
+from caveat.cli._required import demanding
 from caveat.cli._scale import Scheduler, Workers, Workplace
-from caveat.errors import InputError, MissingExtraError
+from caveat.errors import InputError
 
 if TYPE_CHECKING:
     from caveat.guard import Guard, Verdicts
     from caveat.guard.replay import Replay
+    from caveat.outputs import Outputs
 
 __all__ = ["guard"]
 
@@ -27,7 +30,7 @@ _SHOWN = 10  # verdicts on the terminal
 _BLOCK = 4096  # rows between two steps of the progress bar
 
 Folder = Annotated[Path, typer.Argument(metavar="GUARD", help="Folder that caveat guard fit wrote.")]
-File = Annotated[Path, typer.Argument(metavar="OUTPUTS", help="Outputs of the model (.npz or folder).")]
+File = Annotated[Path, typer.Argument(metavar="OUTPUTS", help="Outputs of the model: a file or a folder.")]
 
 
 def fit(
@@ -50,6 +53,8 @@ def fit(
     combine: Annotated[
         str, typer.Option(help="How several scores become one: fisher (mean of -log p) or min (smallest p).")
     ] = "fisher",
+    key: Keys = None,
+    rows: Rows = None,
     seed: Annotated[int, typer.Option(min=0, help="Splits the calibration rows where scores are combined.")] = 0,
     scheduler: Scheduler = None,
     workers: Workers = None,
@@ -63,6 +68,7 @@ def fit(
     check_folder(out)
     made = fitted_guard(
         score or ["energy"], calibration=calibration, train=train, seed=seed,
+        reading=Reading.of(key, rows, ["calibration", *(["train"] if train else [])]),
         place=Workplace.of(scheduler, workers, [train]), sets=None if sets == "none" else sets,
         false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, confidence=confidence, combine=combine,
     )  # fmt: skip
@@ -99,53 +105,59 @@ def info(
 def predict(
     folder: Folder,
     outputs: File,
-    out: Annotated[Path | None, typer.Option(help="File for all verdicts: .csv, .parquet or .json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File for all verdicts: .csv, .parquet or .json. The .csv is always written.")
+    ] = None,
     fdr: Annotated[
         float | None,
         typer.Option(help="Select the outliers of this batch at this false discovery rate, not by the threshold."),
     ] = None,
+    key: Keys = None,
+    rows: Rows = None,
     scheduler: Scheduler = None,
     workers: Workers = None,
 ) -> None:
     """Give a verdict on each row: accept, abstain or outlier, with p-values, prediction set and reason.
 
-    Read by row ranges (--scheduler, --workers, Parquet, Zarr), --out is a folder of .npy columns.
+    A .csv file is always written: --out verdicts.parquet also writes verdicts.csv. Read by row ranges (--scheduler,
+    --workers, Zarr, a folder of Parquet files), --out is a folder of .npy columns.
     """
     from caveat.guard import Guard
     from caveat.guard.verdicts import KINDS
-    from caveat.outputs import Outputs
 
-    place = Workplace.of(scheduler, workers, [outputs])
+    place, reading = Workplace.of(scheduler, workers, [outputs]), Reading.of(key, rows)
     if place.by_ranges:
-        _predict_by_ranges(Guard.load(folder), outputs, out, fdr, place)
+        _predict_by_ranges(Guard.load(folder), reading.source(outputs), out, fdr, place)
         return
     if out is not None and out.suffix not in _FORMATS:
         raise InputError(f"--out must end in {', '.join(_FORMATS)}, got {out.name}.")
     with progress_bar() as tell:
         tell("reading guard and rows", 0, 1)
-        made, rows = Guard.load(folder), Outputs.load(outputs)
-        size = _BLOCK if fdr is None else rows.n  # a false discovery rate is of the whole batch
+        made, batch = Guard.load(folder), reading.load(outputs)
+        size = _BLOCK if fdr is None else batch.n  # a false discovery rate is of the whole batch
         parts = []
-        for start in range(0, rows.n, size):
-            parts.append(made(rows[start : start + size], fdr=fdr))
-            tell("verdicts", start + len(parts[-1]), rows.n)
+        for start in range(0, batch.n, size):
+            parts.append(made(batch[start : start + size], fdr=fdr))
+            tell("verdicts", start + len(parts[-1]), batch.n)
         if out is not None:
             tell("writing verdicts", 0, 1)
             _write(parts, out)
     counts = {kind: sum(part.counts[kind] for part in parts) for kind in KINDS}
-    say(f"{rows.n:,} rows: {', '.join(f'{n:,} {kind}' for kind, n in counts.items())}.")
+    say(f"{batch.n:,} rows: {', '.join(f'{n:,} {kind}' for kind, n in counts.items())}.")
     if out is not None:
         say(f"Verdicts: {out}")
         return
     first = parts[0]
     lines = [(str(i), str(first.kind[i]), f"{first.p_values[i]:.3g}", first.reason(i))
-             for i in range(min(_SHOWN, rows.n))]  # fmt: skip
+             for i in range(min(_SHOWN, batch.n))]  # fmt: skip
     show_table(("row", "verdict", "p-value", "reason"), lines, right=("row", "p-value"), unbroken=("verdict",))
-    if rows.n > _SHOWN:
+    if batch.n > _SHOWN:
         say(f"The first {_SHOWN} rows; all of them: --out verdicts.csv.")
 
 
-def _predict_by_ranges(made: Guard, outputs: Path, out: Path | None, fdr: float | None, place: Workplace) -> None:
+def _predict_by_ranges(
+    made: Guard, outputs: Path | Outputs, out: Path | None, fdr: float | None, place: Workplace
+) -> None:
     from caveat.scale import predict as predict_source
 
     if out is None or out.suffix in _FORMATS:
@@ -170,6 +182,8 @@ def check(
         Path | None,
         typer.Option(help="Folder of the watch: it goes on from there if it exists, and is saved there afterwards."),
     ] = None,
+    key: Keys = None,
+    rows: Rows = None,
     batch: Annotated[int, typer.Option(min=1, help="Rows at a time; it changes no result.")] = 256,
 ) -> None:
     """Replay a file as a stream, oldest row first: do the promises hold, has anything drifted?
@@ -183,13 +197,13 @@ def check(
     from caveat._internal.files import is_folder
     from caveat.guard import Guard, Watch
     from caveat.guard.replay import replay
-    from caveat.outputs import Outputs
     from caveat.report import write_report
 
+    reading = Reading.of(key, rows)
     check_folder(out)
     with progress_bar() as tell:
         tell("reading guard and rows", 0, 1)
-        made, rows = Guard.load(folder), Outputs.load(outputs)
+        made, streamed = Guard.load(folder), reading.load(outputs)
         if state is not None and is_folder(state):
             watch = Watch.load(made, state)
             if alpha is not None and alpha != watch.alpha:
@@ -197,7 +211,7 @@ def check(
                                  "Leave --alpha out, or begin a new one in another folder.")  # fmt: skip
         else:
             watch = made.watch(alpha=0.01 if alpha is None else alpha)
-        result = replay(made, rows, watch, batch=batch, title=f"Check of a guard on {outputs.name}", progress=tell)
+        result = replay(made, streamed, watch, batch=batch, title=f"Check of a guard on {outputs.name}", progress=tell)
         page = write_report(result, out, progress=tell).html
     if state is not None:
         watch.save(state)
@@ -252,27 +266,20 @@ def _show_check(result: Replay) -> None:
 
 def _write(parts: Sequence[Verdicts], path: Path) -> None:
     from caveat._internal.files import replacing_file
+    from caveat.study.tables import write_csv, write_parquet
 
     rows = [{"row": i} | row for i, row in enumerate(row for part in parts for row in part.rows())]
-    if path.suffix == ".json":
+    if path.suffix == ".parquet":
+        write_parquet(rows, path)
+    elif path.suffix == ".json":
         with replacing_file(path) as temporary:
             temporary.write_text(json_text(rows), encoding="utf-8", newline="\n")
-    elif path.suffix == ".csv":
-        from caveat.study.tables import write_csv
-
-        write_csv([row | {"set": "" if row["set"] is None else " ".join(map(str, row["set"]))} for row in rows], path)
-    else:
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError:
-            raise MissingExtraError("a .parquet file (.csv and .json need nothing more)", extra="stats") from None
-        with replacing_file(path) as temporary:
-            pq.write_table(pa.Table.from_pylist(rows), temporary)
+    flat = [row | {"set": "" if row["set"] is None else " ".join(map(str, row["set"]))} for row in rows]
+    write_csv(flat, path.with_suffix(".csv"))
 
 
 guard = typer.Typer(
     no_args_is_help=True, help="A guard: the decision of an evaluation that is saved, used and checked for drift."
 )
 for _command in (fit, info, predict, check, export):
-    guard.command(help=help_of(_command))(_command)
+    guard.command(help=help_of(_command))(demanding(_command))

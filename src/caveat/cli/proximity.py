@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from caveat.cli._console import progress_bar, say, show_table
+from caveat.cli._files import Keys, Reading, Rows
 from caveat.cli._named import named_paths
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ def proximity(
     inlier: Annotated[Path, typer.Option(help="Outputs with embeddings (or features) of the training data.")],
     outlier: Annotated[list[str], typer.Option(help="The same of another data set: a path, or name=path. Repeat it.")],
     text: Annotated[Path | None, typer.Option(help="Text prototypes, one row per class (.npy).")] = None,
+    key: Keys = None,
+    rows: Rows = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the grouping.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Table of the distances (.csv).")] = None,
 ) -> None:
@@ -30,25 +33,26 @@ def proximity(
     from caveat._internal.files import read_npy
     from caveat.geometry import buckets
     from caveat.geometry import proximities as run
-    from caveat.outputs import Outputs
     from caveat.study.tables import write_csv
 
+    paths = named_paths(outlier, what="outlier")
+    reading = Reading.of(key, rows, ["inlier", "outlier", *paths])
     with progress_bar() as tell:
         tell("reading the files", 0, 2)
-        embedded = Outputs.load(inlier)
+        embedded = reading.load(inlier, "inlier")
         words = None if text is None else read_npy(text)
-        outliers = {name: Outputs.load(path) for name, path in named_paths(outlier, what="outlier").items()}
+        outliers = {name: reading.load(path, "outlier", name) for name, path in paths.items()}
         tell("measuring distances", 1, 2)
         distances = run(inlier=embedded, outliers=outliers, text=words)
     groups = buckets(distances, seed=seed) if len(distances) >= 3 else dict.fromkeys(distances, "")
     _show(distances, groups)
     if out is not None:
-        rows = [
+        lines = [
             {"set": name, "frechet": near.frechet, "mmd": near.mmd, "centroid": near.centroid, "text": near.text,
              "n": near.n_outlier, "bucket": groups[name]}
             for name, near in distances.items()
         ]  # fmt: skip
-        write_csv(rows, out)
+        write_csv(lines, out)
         say(f"Table: {out}")
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from caveat.cli._console import say
+from caveat.cli._files import HeadKeys, head_of
 from caveat.cli._served import ModelFile, ModelOutput, served_model
 
 __all__ = ["serve"]
@@ -31,8 +32,9 @@ def serve(
     ] = None,
     head: Annotated[
         Path | None,
-        typer.Option(help="Outputs file with head_weight and head_bias: clients then send features alone."),
+        typer.Option(help="File with head_weight and head_bias: clients then send features alone."),
     ] = None,
+    head_key: HeadKeys = None,
     model: ModelFile = None,
     model_output: ModelOutput = None,
     key_file: Annotated[
@@ -73,7 +75,6 @@ def serve(
     Open the printed address in a browser. Stop with Ctrl-C or SIGTERM: requests that are being answered are finished.
     """
     from caveat.guard import Guard
-    from caveat.outputs import Outputs
     from caveat.serve import Engine, Limits, create_app, open_store, run
     from caveat.serve.logs import set_up_logs
     from caveat.serve.run import listen
@@ -81,7 +82,7 @@ def serve(
 
     set_up_logs(verbose=verbose, as_json=log_json)
     made, key = Guard.load(folder), read_key(key_file)
-    layer = None if head is None else Outputs.load(head).head
+    layer = head_of(head, head_key)
     limits = Limits(
         body_bytes=round(body_mb * 2**20), json_bytes=round(json_mb * 2**20), reading_bytes=round(bodies_mb * 2**20),
         rows=rows, connections=connections, body_seconds=body_seconds, header_seconds=header_seconds,

@@ -27,7 +27,7 @@ def study(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and their state, and stop.")] = False,
 ) -> None:
-    """Run a plan. Finished cells are kept; rerun the command to resume.
+    """Run a plan. Finished cells are kept; rerun the command to resume. The folder gets results.csv and .parquet.
 
     Exit code 0: every cell succeeded. 1: some cells failed; they are listed. 2: the plan or the store is not usable.
     130: stopped by Ctrl-C.
@@ -44,6 +44,7 @@ def study(
         say(note)
     name_failures(results.failures, folder)
     say(f"{len(results.finished)} of {len(results.cells)} cells done, {len(results.failures)} failed.")
+    say(f"Table: {results.save_tables()}")
     say(f"Store: {folder}")
     if results.missing:
         raise typer.Exit(1)

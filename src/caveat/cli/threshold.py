@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from caveat.cli._console import say
+from caveat.cli._files import Keys, Reading, Rows
 from caveat.cli._guards import fitted_guard, rules
 from caveat.cli._json import json_text
 
@@ -16,7 +17,7 @@ __all__ = ["threshold"]
 
 
 def threshold(
-    calibration: Annotated[Path, typer.Argument(help="Outputs on held-out inliers (.npz or folder).")],
+    calibration: Annotated[Path, typer.Argument(help="Outputs on held-out inliers: a file or a folder.")],
     score: Annotated[str, typer.Option(help="OOD score; caveat scores lists them.")] = "energy",
     false_alarm: Annotated[float, typer.Option(help="Allowed share of inliers that are called outliers.")] = 0.05,
     delta: Annotated[float, typer.Option(help="Allowed failure of each promise.")] = 0.05,
@@ -25,6 +26,8 @@ def threshold(
     ] = None,
     confidence: Annotated[str, typer.Option(help="Score that decides whether to abstain, with --risk.")] = "msp",
     train: Annotated[Path | None, typer.Option(help="Outputs on training data, for scores that learn.")] = None,
+    key: Keys = None,
+    rows: Rows = None,
     seed: Annotated[int, typer.Option(min=0, help="Splits the rows for a score that learns from held-out rows.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -33,8 +36,9 @@ def threshold(
     An input is called an outlier when its score is the threshold or more. The calibration rows must neither have
     trained the model nor chosen the score. A threshold "never" means that there are too few rows for the promise.
     """
-    guard = fitted_guard([score], calibration=calibration, train=train, seed=seed, sets=None, false_alarm=false_alarm,
-                         risk=risk, delta=delta, confidence=confidence)  # fmt: skip
+    reading = Reading.of(key, rows, ["calibration", *(["train"] if train else [])])
+    guard = fitted_guard([score], calibration=calibration, train=train, seed=seed, reading=reading, sets=None,
+                         false_alarm=false_alarm, risk=risk, delta=delta, confidence=confidence)  # fmt: skip
     if json:
         content = {
             "score": guard.scores_[0].name,

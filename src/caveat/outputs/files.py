@@ -1,8 +1,7 @@
-"""Outputs as files: one ``.npz``, or a folder of ``.npy`` files that stay memory-mapped."""
+"""Outputs as files of Caveat: one ``.npz``, or a folder of ``.npy`` files that stay memory-mapped."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,17 @@ from numpy.typing import NDArray
 
 from caveat._internal.files import is_folder, npz_names, read_npy, read_npz, replacing_file, write_json
 from caveat._internal.folders import ArrayFolder, plain_files
-from caveat.errors import CaveatWarning, InputError
-from caveat.outputs.head import Head
-from caveat.outputs.outputs import LAYER, SAMPLE_AXIS, Outputs
+from caveat.errors import InputError
+from caveat.outputs.keys import FIELDS, is_field
+from caveat.outputs.outputs import LAYER, Outputs
 
-__all__ = ["FIELDS", "FOLDER", "layer_key", "load_outputs", "save_outputs", "stored_arrays", "write_page"]
+__all__ = ["FIELDS", "FOLDER", "layer_key", "save_outputs", "stored_arrays", "write_page"]
 
 Array = NDArray[Any]
 
-FIELDS = (*SAMPLE_AXIS, "head_weight", "head_bias")
 FOLDER = ArrayFolder(
     page="caveat.json", format="caveat-outputs", version=2, what="Caveat outputs",
-    owned=lambda _, name: _is_field(unquote(name.removesuffix(".npy"))),
+    owned=lambda _, name: is_field(unquote(name.removesuffix(".npy"))),
 )  # fmt: skip
 
 
@@ -34,6 +32,10 @@ def save_outputs(outputs: Outputs, target: Path) -> None:
         layer_key(key.removeprefix(LAYER)) if key.startswith(LAYER) else key: array
         for key, array in outputs.arrays().items()
     }
+    from caveat.outputs.reading import READ_ONLY
+
+    if target.suffix.lower() in READ_ONLY:
+        raise InputError(f"outputs are written as .npz or as a folder, not as {target.suffix}. Choose another name.")
     if target.suffix == ".npz":
         with replacing_file(target) as temporary, temporary.open("wb") as stream:
             np.savez(stream, **arrays)  # type: ignore[arg-type]
@@ -42,25 +44,6 @@ def save_outputs(outputs: Outputs, target: Path) -> None:
         for key, array in arrays.items():
             np.save(folder / f"{key}.npy", array, allow_pickle=False)
         write_page(folder, outputs.n)
-
-
-def load_outputs(source: Path, *, check: bool = True) -> Outputs:
-    """Read an ``.npz`` file or a folder: :meth:`Outputs.load`."""
-    arrays, unknown = stored_arrays(source, _is_field)
-    if not arrays:
-        raise InputError(f"{source} holds none of the keys {', '.join(FIELDS)}; "
-                         f"found {', '.join(unknown) or 'nothing'}. Rename its arrays.")  # fmt: skip
-    if unknown:
-        warnings.warn(f"{source}: ignored unknown keys {', '.join(unknown)}.", CaveatWarning, stacklevel=3)
-    if "head_bias" in arrays and "head_weight" not in arrays:
-        raise InputError(f"{source} has head_bias but no head_weight. Store both, or neither.")
-    layers = {key.removeprefix(LAYER): arrays.pop(key) for key in list(arrays) if key.startswith(LAYER)}
-    weight, bias = arrays.pop("head_weight", None), arrays.pop("head_bias", None)
-    try:
-        head = None if weight is None else Head(weight, bias)
-        return Outputs(**arrays, head=head, layers=layers, check=check)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
 
 
 def layer_key(name: str) -> str:
@@ -90,7 +73,3 @@ def stored_arrays(source: Path, wanted: Callable[[str], bool]) -> tuple[dict[str
     if (source / FOLDER.page).exists():
         return FOLDER.reading(source, read)
     return read({}, plain_files(source))  # made by hand
-
-
-def _is_field(key: str) -> bool:
-    return key in FIELDS or key.startswith(LAYER)

@@ -345,29 +345,44 @@ class Outputs:
         save_outputs(self, Path(path))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, check: bool = True) -> Outputs:
-        """Read an ``.npz`` file, or a folder of ``.npy`` files, which stays memory-mapped.
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        keys: Mapping[str, str] | None = None,
+        rows: str = "",
+        check: bool = True,
+    ) -> Outputs:
+        """Read a file or a folder of ``.npy`` files, which stays memory-mapped.
 
-        Keys: ``logits`` or ``probs``, ``features``, ``labels``, ``head_weight``, ``head_bias``, ``confidence``,
-        ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Other keys are skipped with a
-        warning.
+        Files of arrays: ``.npz``, ``.safetensors``, ``.pt`` (read as data, never as code). Tables with one row per
+        sample: ``.csv``, ``.tsv``, ``.parquet``, ``.arrow``, ``.feather``; the columns of a field are numbered
+        (``logits_0``, ``logits_1``, ...), or one column of lists.
+
+        Names: ``logits`` or ``probs``, ``features``, ``labels``, ``head_weight``, ``head_bias``, ``confidence``,
+        ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Others are skipped with a warning.
 
         Parameters
         ----------
         path
-            File or folder to read.
+            The file or folder.
+        keys
+            Field -> name in the file, where they differ: ``{"labels": "y"}``. In a table also ``"prefix*"`` or
+            ``"a,b,c"``. An empty name leaves the field out.
+        rows
+            Which rows, as Python writes a slice: ``"0:5000"``, ``"::2"``. Default all.
         check
-            False checks shapes but no values (NaN, labels, sums of probabilities): for a folder that was checked before
-            and is too large to read twice.
+            Whether values are checked (NaN, labels, sums of probabilities); shapes always are. False is for a folder
+            that was checked before and is too large to read twice.
 
         Returns
         -------
         Outputs
-            The outputs.
+            Of the rows that were asked for.
         """
-        from caveat.outputs.files import load_outputs
+        from caveat.outputs.reading import load_outputs
 
-        return load_outputs(Path(path), check=check)
+        return load_outputs(Path(path), keys=keys, rows=rows, check=check)
 
 
 _HOW_TO_GET = {

@@ -14,13 +14,14 @@ from caveat.errors import InputError
 from caveat.evaluation.measure import MODEL_METRICS, cannot
 from caveat.evaluation.parts import Parts
 from caveat.evaluation.records import Method
+from caveat.outputs.keys import check_fields
 from caveat.scores import catalogue, projections_of
 from caveat.study.cells import Cell, canonical_json
 from caveat.study.fingerprints import fingerprint
 from caveat.study.functions import find_function, function_file
 from caveat.study.loading import naming
 from caveat.study.plan import Plan, ScoreGrid, Source, TaskPlan, locate
-from caveat.study.sources import check_fields, parts_of, stand_in
+from caveat.study.sources import parts_of, stand_in
 from caveat.study.tasks import ModelParams, OutputsParams, ScoreParams, SourceParams, build_score
 
 __all__ = ["expand"]

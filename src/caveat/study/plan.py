@@ -23,31 +23,18 @@ from caveat.conformal.nonconformity import NONCONFORMITY
 from caveat.errors import InputError
 from caveat.evaluation.measure import METRICS
 from caveat.evaluation.records import REGIMES
+from caveat.outputs.keys import as_slice
 from caveat.scores import make
 from caveat.study.loading import load, naming, typed
 
-__all__ = ["Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "as_slice", "locate"]
+__all__ = ["Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "locate"]
 
 _PROJECTIONS = ("none", "global", "class", "class_pred", "class_avg")
 _RENAMED = {"conformal_auroc": "auroc_guaranteed"}  # until 0.4
-_SLICE = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(\d*)\s*)?")
 
 
 def _checked(default: Any, check: Callable[[Any, str], Any]) -> Any:
     return field(default=default, metadata={"check": check})
-
-
-def as_slice(text: str, path: str) -> slice:
-    """Rows as Python writes a slice.
-
-    >>> as_slice("0:500", "rows"), as_slice("::2", "rows")
-    (slice(0, 500, None), slice(None, None, 2))
-    """
-    match = _SLICE.fullmatch(text)
-    if not match or match[3] == "0":
-        raise InputError(f"{path} must be a slice such as '0:5000' or '::2', got {text!r}.")
-    start, stop, step = (int(part) if part else None for part in match.groups())
-    return slice(start, stop, step)
 
 
 def _rows(text: str, path: str) -> str:
@@ -90,10 +77,13 @@ class SetFile:
     Parameters
     ----------
     path
-        An ``.npz`` file or a folder of ``.npy`` files, relative to the plan; ``${NAME}`` is an environment variable and
-        ``{seed}`` the seed. Empty for an outlier set that a task makes.
+        A file that ``Outputs.load`` reads (``.npz``, ``.csv``, ``.parquet``, ...) or a folder of ``.npy`` files,
+        relative to the plan; ``${NAME}`` is an environment variable and ``{seed}`` the seed. Empty for an outlier set
+        that a task makes.
     keys
-        Field of ``Outputs`` -> key in the file, where they differ. Only the named fields are then read.
+        Field of ``Outputs`` -> name in the file, where they differ; in a table also ``prefix*`` or ``a,b,c``. Other
+        fields are read under their own names, except from a file of arrays that holds a renamed field under its own
+        name too.
     rows
         Which rows, as Python writes a slice: ``"0:5000"``, ``"::2"``. Empty: all.
     regime

@@ -7,27 +7,27 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import numpy as np
 
-from caveat._internal.checks import as_kind, check_known
-from caveat._internal.files import is_folder, npz_shapes, read_json, sync, write_json
+from caveat._internal.checks import as_kind
+from caveat._internal.files import is_folder, read_json, sync, write_json
 from caveat._internal.folders import staging
 from caveat.errors import InputError
 from caveat.evaluation.parts import Parts
-from caveat.outputs import Head, Outputs
-from caveat.outputs.files import FIELDS, stored_arrays
+from caveat.outputs import Outputs
+from caveat.outputs.keys import FIELDS, as_slice
+from caveat.outputs.reading import load_head, load_outputs, made_outputs, open_file
 from caveat.study.cells import Cell, canonical_json
 from caveat.study.loading import naming
-from caveat.study.plan import as_slice
 from caveat.study.store import Store
 
 __all__ = [
-    "FIELDS", "SourceOutputs", "check_fields", "load_source", "made_outputs_are_sound", "parts_of", "save_source",
+    "SourceOutputs", "load_source", "made_outputs_are_sound", "parts_of", "save_source",
     "stand_in",
 ]  # fmt: skip
 
@@ -39,61 +39,30 @@ _kept: dict[str, Any] = {"source": None, "files": {}, "apart": set()}
 SourceOutputs = Parts  # what a task that makes outputs returns
 
 
-def check_fields(keys: Mapping[str, str], path: str) -> None:
-    """Raise InputError unless each renamed field exists."""
-    for name in keys:
-        if not name.startswith(_LAYER):
-            check_known(name, FIELDS, f"field in {path}")
-
-
 def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Path | None = None) -> Outputs:
     """Outputs of the shapes in a file and without content, to ask which scores could be computed from it.
 
-    Only headers are read, and the arrays take no room: one zero stands for all of their elements.
+    Only headers are read (of a text table: how many rows it has), and the arrays take no room: one zero stands for all
+    of their elements.
     """
-    shapes = _shapes(path)
-    _demand_arrays(path, keys.values(), shapes)
-    there = {name: shapes[key] for name, key in keys.items()} if keys else shapes
-    arrays = {
-        name: np.broadcast_to(np.zeros((), dtype=np.intp if name == "labels" else np.float64), shape)
-        for name, shape in there.items()
-        if name in FIELDS or name.startswith(_LAYER)
+    file = open_file(path)
+    arrays: dict[str, Any] = {
+        name: np.broadcast_to(
+            np.zeros((), dtype=np.intp if name in ("labels", "predictions") else np.float64), file.shape(name, columns)
+        )
+        for name, columns in file.fields(keys).items()
     }
     if head_path is not None and "head_weight" not in arrays:
-        stored = _shapes(head_path)
-        _demand_arrays(head_path, ["head_weight"], stored)
-        arrays["head_weight"] = np.zeros(stored["head_weight"])
+        arrays["head_weight"] = load_head(head_path).weight
     if not arrays:
-        raise InputError(f"{path} holds none of the keys {', '.join(FIELDS)}; found {', '.join(sorted(shapes))}.")
-    outputs = _assemble(arrays, path, check=False)
+        raise InputError(f"{path} holds none of the keys {', '.join(FIELDS)}; found {', '.join(sorted(file.names))}.")
+    outputs = made_outputs(arrays, path, check=False)
     if not rows:
         return outputs
     kept = outputs[as_slice(rows, "rows")]
     if not kept.n:
         raise InputError(f"rows '{rows}' of {path} keep none of its {outputs.n} samples. Choose others.")
     return kept
-
-
-def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    if is_folder(path):
-        return {key: array.shape for key, array in stored_arrays(path, lambda _: True)[0].items()}
-    return {unquote(name): shape for name, shape in npz_shapes(path).items()}
-
-
-def _assemble(arrays: dict[str, Any], path: Path, *, check: bool) -> Outputs:
-    """Outputs from arrays by their key in a file."""
-    layers = {name.removeprefix(_LAYER): arrays.pop(name) for name in list(arrays) if name.startswith(_LAYER)}
-    weight, bias = arrays.pop("head_weight", None), arrays.pop("head_bias", None)
-    with naming(path):
-        head = None if weight is None else Head(weight, bias)
-        return Outputs(**arrays, layers=layers, head=head, check=check)
-
-
-def _demand_arrays(path: Path, keys: Iterable[str], there: Collection[str]) -> None:
-    """Raise InputError naming the first array that a file does not hold."""
-    for key in keys:
-        if key not in there:
-            raise InputError(f"{path} has no array '{key}'. It has {', '.join(sorted(there)) or 'none'}.")
 
 
 def load_source(cell: Cell, store: Store) -> Parts:
@@ -195,23 +164,13 @@ def _read_files(cell: Cell, kept: dict[str, Outputs]) -> dict[str, Outputs]:
 
 
 def _read_set(path: Path, keys: Mapping[str, str], rows: str, head_path: str) -> Outputs:
-    if not keys:
-        outputs = Outputs.load(path)
-    else:
-        stored, others = stored_arrays(path, set(keys.values()).__contains__)
-        _demand_arrays(path, keys.values(), [*stored, *others])
-        arrays = {name: stored[key] for name, key in keys.items()}
-        outputs = _assemble(arrays, path, check=True)
-    if head_path and outputs.head is None:
-        outputs = _with_head(outputs, Path(head_path))
-    return outputs[as_slice(rows, "rows")] if rows else outputs
+    outputs = load_outputs(path, keys=keys, rows=rows)
+    return _with_head(outputs, Path(head_path)) if head_path and outputs.head is None else outputs
 
 
 def _with_head(outputs: Outputs, path: Path) -> Outputs:
-    stored, _ = stored_arrays(path, ("head_weight", "head_bias").__contains__)
-    _demand_arrays(path, ["head_weight"], stored)
-    head = Head(stored["head_weight"], stored.get("head_bias"))
     fields = [name for name in outputs.stored() if not name.startswith((_LAYER, "head_"))]
     arrays = {name: getattr(outputs, name) for name in fields}
+    head = load_head(path)
     with naming(path):
         return Outputs(**arrays, layers=dict(outputs.layers), head=head, check=False)

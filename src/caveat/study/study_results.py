@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -19,7 +17,7 @@ from caveat.evaluation.records import Answers, Left, Proximity, Record, Scores, 
 from caveat.study.plan import Plan
 from caveat.study.records_table import Row, is_record_table, records_in
 from caveat.study.store import Failure, Store
-from caveat.study.tables import write_csv
+from caveat.study.tables import plain_cell, write_csv, write_tables
 
 __all__ = ["StudyResults"]
 
@@ -189,9 +187,23 @@ class StudyResults:
         Path
             The file.
         """
-        rows = [{name: _plain(value) for name, value in row.items()} for row in self.rows()]
+        rows = [{name: plain_cell(value) for name, value in row.items()} for row in self.rows()]
         write_csv(rows, Path(path))
         return Path(path)
+
+    def save_tables(self) -> Path:
+        """Write the long table into the store: ``results.csv``, and ``results.parquet`` with the same rows and columns.
+
+        Returns
+        -------
+        Path
+            Of the CSV file; its folder has nothing new where no cell has a result.
+        """
+        rows = list(self.rows())
+        if not rows:
+            return self.store.folder / "results.csv"
+        with self.store.writing():
+            return write_tables(rows, self.store.folder)
 
     @cached_property
     def regimes(self) -> dict[tuple[str, int, str], str]:
@@ -287,12 +299,6 @@ def _cell_facts(facts: Mapping[str, Any]) -> CellFacts:
         str(facts["key"]), str(facts.get("label") or facts["key"]), float(facts.get("seconds") or 0.0),
         dict(facts.get("versions") or {}), dict(facts.get("fingerprints") or {}),
     )  # fmt: skip
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bool):
-        return json.dumps(value)
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _text(path: Path) -> str:

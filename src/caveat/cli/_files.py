@@ -1,0 +1,113 @@
+"""The options ``--key`` and ``--rows``: how files of outputs are read, the same in every command that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, final
+
+import typer
+
+from caveat.errors import InputError
+
+if TYPE_CHECKING:
+    from caveat.outputs import Head, Outputs
+
+__all__ = ["HeadKeys", "Keys", "Reading", "Rows", "head_of"]
+
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key",
+        metavar="FIELD=NAME",
+        help="Name of a field in the files, where it differs: labels=y; of a table also logits=p_* or logits=a,b,c. "
+        "labels= leaves it out. For some files: test:labels=y with the option or the name of the set. May be repeated.",
+    ),
+]
+Rows = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rows",
+        metavar="SLICE",
+        help="Rows to read: 0:5000 or ::2. For some files: test=0:5000, as in --key. May be repeated.",
+    ),
+]
+HeadKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--head-key",
+        metavar="FIELD=NAME",
+        help="Name of head_weight or head_bias in the file of --head, where it differs: head_weight=fc.weight. May be "
+        "repeated.",
+    ),
+]
+_UNLABELED = ("outlier", "confirm")  # a key without a role may name labels that these lack
+
+
+@final
+@dataclass(frozen=True)
+class Reading:
+    """How each file of a command is read. A set's name counts before its role, and its role before all files."""
+
+    keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # role or set, "" for all -> field -> name
+    rows: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, keys: list[str] | None, rows: list[str] | None, roles: Iterable[str] = ()) -> Reading:
+        """From the options; ``roles`` are the roles and the names of the sets that the command got files for."""
+        from caveat._internal.checks import check_known
+        from caveat.outputs.keys import as_slice, check_fields
+
+        names: dict[str, dict[str, str]] = {}
+        for item in keys or ():
+            what, equals, name = item.partition("=")
+            role, _, field_name = ("", "", what) if what.startswith("layer.") else what.rpartition(":")
+            if not equals or not field_name:
+                raise InputError(f"--key must be FIELD=NAME, such as labels=y or test:labels=y, got {item!r}.")
+            if role:
+                check_known(role, roles, "role in --key")
+            check_fields([field_name], "--key")
+            if field_name in names.setdefault(role, {}):
+                raise InputError(f"--key has {what} twice. Give it once.")
+            names[role][field_name] = name
+        parts: dict[str, str] = {}
+        for item in rows or ():
+            role, _, part = item.rpartition("=")
+            if role:
+                check_known(role, roles, "role in --rows")
+            as_slice(part, "--rows")
+            if role in parts:
+                raise InputError(f"--rows has two slices for {role or 'all files'}. Give one.")
+            parts[role] = part
+        return cls(names, parts)
+
+    def of_file(self, role: str = "", name: str = "") -> tuple[dict[str, str], str]:
+        """Keys and rows of the file of a role; ``name`` is that of its set."""
+        keys = dict(self.keys.get("", {}))
+        for place in (role, name):
+            keys |= self.keys.get(place, {}) if place else {}
+        return keys, self.rows.get(name) or self.rows.get(role) or self.rows.get("", "")
+
+    def load(self, path: Path, role: str = "", name: str = "") -> Outputs:
+        """The outputs in a file."""
+        from caveat.outputs.reading import load_outputs
+
+        keys, rows = self.of_file(role, name)
+        unlabeled = role in _UNLABELED and not any("labels" in self.keys.get(place, {}) for place in (role, name))
+        return load_outputs(path, keys=keys, rows=rows, optional=("labels",) if unlabeled else ())
+
+    def source(self, path: Path, role: str = "", name: str = "") -> Outputs | Path:
+        """What ``caveat.scale`` reads by row ranges: the path, or rows in memory where fields or rows are chosen."""
+        return self.load(path, role, name) if any(self.of_file(role, name)) else path
+
+
+def head_of(path: Path | None, keys: list[str] | None) -> Head | None:
+    """The last linear layer in the file of ``--head``; None without one."""
+    if path is None:
+        if keys:
+            raise InputError("--head-key names arrays of a file. Give the file: --head.")
+        return None
+    from caveat.outputs.reading import load_head
+
+    return load_head(path, Reading.of(keys, None).keys.get("", {}))

@@ -1,0 +1,98 @@
+"""Keys that a file probably needs: proposals for a person who looks at it, never used unasked."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from caveat.errors import InputError
+from caveat.outputs.keys import FIELDS, is_field
+from caveat.outputs.reading import StoredFile
+
+__all__ = ["column_groups", "suggested_keys"]
+
+_PREFIX = re.compile(r"(?P<prefix>.*?)\d+", re.DOTALL)
+_WORDS = {
+    "labels": {
+        "y", "target", "targets", "class", "true", "y_true", "true_label", "gt", "ground_truth", "truth", "category",
+    },
+    "confidence": {"conf", "confidences", "max_prob", "certainty"},
+    "predictions": {"pred", "preds", "y_pred", "predicted", "predicted_class", "answer"},
+}  # fmt: skip
+_FEATURES = re.compile(r"feat|hidden|penult|activation|repr", re.IGNORECASE)
+_EMBEDDINGS = re.compile(r"emb|clip|dino", re.IGNORECASE)
+_SAMPLE = 100  # rows that are looked at
+
+
+def column_groups(file: StoredFile) -> dict[str, tuple[str, ...]]:
+    """Names of a file in its order, numbered columns of a table together under ``prefix*``.
+
+    Parameters
+    ----------
+    file
+        An open file.
+
+    Returns
+    -------
+    dict
+        Name or ``prefix*`` -> names.
+    """
+    groups: dict[str, list[str]] = {}
+    for name in file.names:
+        match = _PREFIX.fullmatch(name) if file.is_table else None
+        groups.setdefault(f"{match['prefix']}*" if match else name, []).append(name)
+    return {key if len(names) > 1 else names[0]: tuple(names) for key, names in groups.items()}
+
+
+def suggested_keys(file: StoredFile) -> dict[str, str]:
+    """Field -> name, for names that are no fields but look like one.
+
+    Parameters
+    ----------
+    file
+        An open file.
+
+    Returns
+    -------
+    dict
+        At most one proposal for each field that the file does not hold under its own name.
+    """
+    try:
+        own = set(file.fields())
+    except InputError:  # such as two columns for one field
+        own = set()
+    keys: dict[str, str] = {}
+    for key, names in column_groups(file).items():
+        if is_field(key) or own & {"logits", "probs"} & {key.rstrip("*").rstrip("._")}:
+            continue
+        wide = len(names) > 1 or len(file.shapes[names[0]]) > 1
+        field = _wide_field(file, key, names) if wide else _vector_field(key)
+        if field in FIELDS and field not in own and field not in keys and _new_classes(field, own | set(keys)):
+            keys[field] = key
+    return keys
+
+
+def _new_classes(field: str, there: set[str]) -> bool:
+    """Logits and probabilities exclude each other."""
+    return not (field in ("logits", "probs") and there & {"logits", "probs"})
+
+
+def _vector_field(name: str) -> str:
+    plain = name.lower().replace("-", "_").replace(" ", "_")
+    return next((field for field, words in _WORDS.items() if plain in words), "")
+
+
+def _wide_field(file: StoredFile, key: str, names: tuple[str, ...]) -> str:
+    if _EMBEDDINGS.search(key):
+        return "embeddings"
+    if _FEATURES.search(key):
+        return "features"
+    if len(file.shapes[names[0]]) > 2 or key.endswith(("weight", "bias")):
+        return ""
+    try:
+        sample = file.read({"logits": names}, slice(0, _SAMPLE))[0]["logits"][:_SAMPLE]
+        rows = np.asarray(sample, dtype=np.float64)
+    except (InputError, ValueError, TypeError):  # text among the numbers
+        return ""
+    return "probs" if rows.size and (rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1) <= 1e-2).all() else "logits"
