@@ -56,7 +56,8 @@ def test_absent_fields_are_none():
     [
         ({}, "outputs need at least one array"),
         ({"logits": np.zeros((0, 3))}, r"logits must be a non-empty matrix .* got shape \(0, 3\)"),
-        ({"logits": [1.0, 2.0]}, r"logits must be a non-empty matrix .* got shape \(2,\)"),
+        ({"logits": 1.0}, r"logits must be a non-empty matrix .* got shape \(\)"),
+        ({"features": [1.0, 2.0]}, r"features must be a non-empty matrix .* got shape \(2,\)"),
         ({"logits": [[1.0, np.nan]]}, "logits has NaN, first at row 0"),
         ({"features": [[1.0], [np.inf]]}, "features has an infinite value, first at row 1"),
         ({"logits": [[1.0, 2.0]], "labels": [2]}, "labels must be between 0 and 1, got 2 at row 0"),

@@ -22,6 +22,7 @@ __all__ = ["FIELDS", "FOLDER", "layer_key", "load_outputs", "save_outputs", "sto
 Array = NDArray[Any]
 
 FIELDS = (*SAMPLE_AXIS, "head_weight", "head_bias")
+NAMES = "class_names"  # a vector of text, not an array of the model
 FOLDER = ArrayFolder(
     page="caveat.json", format="caveat-outputs", version=2, what="Caveat outputs",
     owned=lambda _, name: _is_field(unquote(name.removesuffix(".npy"))),
@@ -34,6 +35,8 @@ def save_outputs(outputs: Outputs, target: Path) -> None:
         layer_key(key.removeprefix(LAYER)) if key.startswith(LAYER) else key: array
         for key, array in outputs.arrays().items()
     }
+    if outputs.class_names is not None:
+        arrays[NAMES] = np.array(outputs.class_names)
     if target.suffix == ".npz":
         with replacing_file(target) as temporary, temporary.open("wb") as stream:
             np.savez(stream, **arrays)  # type: ignore[arg-type]
@@ -93,4 +96,4 @@ def stored_arrays(source: Path, wanted: Callable[[str], bool]) -> tuple[dict[str
 
 
 def _is_field(key: str) -> bool:
-    return key in FIELDS or key.startswith(LAYER)
+    return key in FIELDS or key == NAMES or key.startswith(LAYER)

@@ -106,7 +106,7 @@ def load_source(cell: Cell, store: Store) -> Parts:
             outputs = _read_made(store.outputs(cell.needs), _kept["files"])
         else:
             outputs = _read_files(cell, _kept["files"])
-        parts = parts_of(outputs)
+        parts = parts_of(outputs).with_one_order()
         if (roles := frozenset(outputs)) not in _kept["apart"]:
             parts.check_apart(warn=False)  # the cell about the model, which reads all roles, warns of a few shared rows
             _kept["apart"].add(roles)
@@ -214,4 +214,4 @@ def _with_head(outputs: Outputs, path: Path) -> Outputs:
     fields = [name for name in outputs.stored() if not name.startswith((_LAYER, "head_"))]
     arrays = {name: getattr(outputs, name) for name in fields}
     with naming(path):
-        return Outputs(**arrays, layers=dict(outputs.layers), head=head, check=False)
+        return Outputs(**arrays, layers=dict(outputs.layers), head=head, class_names=outputs.class_names, check=False)
