@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from caveat._internal.streams import stream
 from caveat.errors import InputError
 from caveat.outputs import Outputs
-from caveat.outputs.names import agreed_names
+from caveat._internal.classes import agreed_names
 from caveat.outputs.roles import check_roles
 
 __all__ = ["Parts", "tuning_rows"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -52,6 +53,8 @@ class Verdicts:
         None, or the false discovery rate at which the outliers of this batch were selected.
     confidence
         Name of the score of the abstain gate.
+    class_names
+        Names of the classes, in the order of their numbers; None where classes have numbers alone.
     """
 
     kind: NDArray[np.str_]
@@ -65,6 +68,7 @@ class Verdicts:
     accept_below: float | None = None
     selected_at: float | None = None
     confidence: str = "msp"
+    class_names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return int(self.kind.size)
@@ -108,7 +112,7 @@ class Verdicts:
             return "No class fits: the prediction set is empty."
         if labels is None:
             return "Like the calibration data."
-        shown = ", ".join(map(str, labels[:_LISTED])) + (", ..." if len(labels) > _LISTED else "")
+        shown = ", ".join(self.names_of(labels[:_LISTED])) + (", ..." if len(labels) > _LISTED else "")
         return f"Like the calibration data. Possible classes: {shown}."
 
     def _not_sure(self, doubt: float, limit: float) -> str:
@@ -117,6 +121,10 @@ class Verdicts:
         if self.confidence == "msp":  # the score is minus the probability
             return f"Not sure enough: the answer has probability {-doubt:.4g}; more than {-limit:.4g} is needed."
         return f"Not sure enough: {self.confidence} is {doubt:.4g}; less than {limit:.4g} is needed."
+
+    def names_of(self, classes: Sequence[int]) -> list[str]:
+        """The names of class numbers; the numbers as text where classes have no names."""
+        return [str(c) if self.class_names is None else self.class_names[c] for c in classes]
 
     def label_lists(self) -> list[list[int]]:
         """The classes of each prediction set; needs ``sets``."""
@@ -127,7 +135,7 @@ class Verdicts:
         return [classes[start:end] for start, end in itertools.pairwise(ends)]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One plain mapping per row, as a service answers."""
+        """One plain mapping per row, as a service answers; with class names also ``prediction_name``, ``set_names``."""
         none: list[None] = [None] * len(self)
         columns = zip(
             self.kind.tolist(), none if self.predictions is None else self.predictions.tolist(), self.score.tolist(),
@@ -135,7 +143,7 @@ class Verdicts:
             none if self.doubt is None else self.doubt.tolist(), none if self.sets is None else self.label_lists(),
             strict=True,
         )  # fmt: skip
-        return [
+        rows = [
             {
                 "kind": kind,
                 "prediction": prediction,
@@ -147,6 +155,12 @@ class Verdicts:
             }
             for kind, prediction, score, p_value, conditional, doubt, labels in columns
         ]
+        if self.class_names is not None:
+            for row in rows:
+                prediction, labels = row["prediction"], row["set"]
+                row["prediction_name"] = None if prediction is None else self.class_names[prediction]
+                row["set_names"] = None if labels is None else self.names_of(labels)
+        return rows
 
     def to_frame(self) -> pd.DataFrame:
         """One row per verdict, as a pandas table (extra ``stats``)."""

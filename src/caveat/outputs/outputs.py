@@ -33,7 +33,7 @@ from caveat._internal.checks import (
 from caveat.errors import CaveatWarning, InputError
 from caveat.outputs.binary import PROBABILITIES, two_columns
 from caveat.outputs.head import Head
-from caveat.outputs.names import as_class_names, listed, read_classes
+from caveat._internal.classes import as_class_names, listed, read_classes
 
 __all__ = ["LAYER", "SAMPLE_AXIS", "Outputs", "demand"]
 

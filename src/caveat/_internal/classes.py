@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._internal.checks import as_array, as_labels, as_list, check_each, check_shape
 from caveat.errors import InputError
 
-__all__ = ["ClassNames", "agreed_names", "as_class_names", "read_classes"]
+__all__ = ["ClassNames", "agreed_names", "as_class_names", "in_order", "listed", "read_classes"]
 
 Array = NDArray[Any]
 _LISTED = 5  # names in a sentence
@@ -159,13 +159,43 @@ def agreed_names(sets: Mapping[str, Any]) -> tuple[str, ...] | None:
     if every != set(names):
         names = tuple(sorted(every))
     for role, outputs in sets.items():
-        numbered = getattr(outputs, "class_names", None) is None and bool(
-            {"labels", "predictions"} & set(outputs.stored())
-        )
-        if numbered and (not wide or names == tuple(map(str, range(1, len(names) + 1)))):
-            raise InputError(f"{role} has class numbers, and {first} has class names ({listed(names)}), so that it is "
-                             "unclear which number is which class. Pass class_names to both.")  # fmt: skip
+        _check_numbered(outputs, role, names, first, unordered=not wide)
     return names
+
+
+def in_order(outputs: Any, names: tuple[str, ...] | None, *, name: str, of: str) -> Any:
+    """Outputs with their classes in the order of ``names``; as they are where either has no names.
+
+    Parameters
+    ----------
+    outputs
+        Outputs of the model.
+    names
+        Class names in the wanted order, or None.
+    name, of
+        What a message calls the outputs, and where the wanted names come from.
+    """
+    own = getattr(outputs, "class_names", None)
+    if names is None or own == names:
+        return outputs
+    if own is None:
+        _check_numbered(outputs, name, names, of)
+        return outputs
+    if surplus := sorted(set(own) - set(names)):
+        raise _other_classes(of, name, surplus)
+    if outputs.has_class_columns and (lacking := sorted(set(names) - set(own))):
+        raise _other_classes(name, of, lacking)
+    return outputs.with_class_names(names)
+
+
+def _check_numbered(outputs: Any, role: str, names: tuple[str, ...], other: str, *, unordered: bool = False) -> None:
+    """Raise InputError where class numbers stand next to names of another set, and may not count as its columns do."""
+    from_one = names == tuple(map(str, range(1, len(names) + 1)))
+    if getattr(outputs, "class_names", None) is not None or not (unordered or from_one):
+        return
+    if {"labels", "predictions"} & set(outputs.stored()):
+        raise InputError(f"{role} has class numbers, and {other} has class names ({listed(names)}), so that it is "
+                         "unclear which number is which class. Pass class_names to both.")  # fmt: skip
 
 
 def _other_classes(role: str, other: str, names: list[str]) -> InputError:
