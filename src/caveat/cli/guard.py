@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -260,7 +260,7 @@ def _write(parts: Sequence[Verdicts], path: Path) -> None:
     elif path.suffix == ".csv":
         from caveat.study.tables import write_csv
 
-        write_csv([row | {"set": "" if row["set"] is None else " ".join(map(str, row["set"]))} for row in rows], path)
+        write_csv([_flat(row) for row in rows], path)
     else:
         try:
             import pyarrow as pa
@@ -269,6 +269,14 @@ def _write(parts: Sequence[Verdicts], path: Path) -> None:
             raise MissingExtraError("a .parquet file (.csv and .json need nothing more)", extra="stats") from None
         with replacing_file(path) as temporary:
             pq.write_table(pa.Table.from_pylist(rows), temporary)
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A verdict with its set as text: class numbers with spaces, class names, which may hold spaces, with semicolons."""
+    texts = {"set": " ".join(map(str, row["set"] or ()))}
+    if "set_names" in row:
+        texts["set_names"] = "; ".join(row["set_names"] or ())
+    return row | texts
 
 
 guard = typer.Typer(

@@ -120,6 +120,8 @@ class Verdicts:
             return "The calibration rows carry no promise about errors, so nothing is accepted."
         if self.confidence == "msp":  # the score is minus the probability
             return f"Not sure enough: the answer has probability {-doubt:.4g}; more than {-limit:.4g} is needed."
+        if self.confidence == "confidence":  # the score is minus the confidence
+            return f"Not sure enough: the confidence is {-doubt:.4g}; more than {-limit:.4g} is needed."
         return f"Not sure enough: {self.confidence} is {doubt:.4g}; less than {limit:.4g} is needed."
 
     def names_of(self, classes: Sequence[int]) -> list[str]:

@@ -103,7 +103,7 @@ class Fields:
         try:
             outputs = Outputs(**fields, head=self.head, layers=layers)
             for name, columns in self.widths.items():
-                if name in kept and columns is not None and kept[name].shape[-1] != columns:
+                if name in kept and columns is not None and getattr(outputs, name).shape[-1] != columns:
                     raise InputError(f"{name} must have {columns} columns, got {kept[name].shape[-1]}.")
             return outputs
         except (InputError, OverflowError) as error:
