@@ -6,7 +6,7 @@ labels                        what they mean
 text                          names; their order is that of ``class_names``, or alphabetical as in scikit-learn
 booleans                      two classes, ``False`` and ``True``
 whole numbers                 class numbers 0..C-1; or names, where ``class_names`` holds numbers
-whole numbers 1..C            counted from 1, if C is known, C occurs and 0 does not; the names are ``"1"`` .. ``"C"``
+whole numbers 1..C            counted from 1, if C is classes, C occurs and 0 does not; the names are ``"1"`` .. ``"C"``
 ============================  =====================================================================================
 
 Labels from 1 to C - 1 could be either, so they are class numbers. Give ``class_names=range(1, C + 1)`` where they are
@@ -15,6 +15,7 @@ not.
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -54,9 +55,9 @@ class ClassNames:
         keys = self.names if self.values is None or labels.dtype.kind == "U" else self.values
         places = {key: i for i, key in enumerate(keys)}
         distinct, which = np.unique(labels, return_inverse=True)
-        found = np.array([places.get(value, -1) for value in distinct.tolist()], dtype=np.intp)[which.ravel()]
-        check_each(labels, found >= 0, name, f"be one of the class names {listed(self.names)}")
-        return found
+        classes = np.array([places.get(value, -1) for value in distinct.tolist()], dtype=np.intp)[which.ravel()]
+        check_each(labels, classes >= 0, name, f"be one of the class names {listed(self.names)}")
+        return classes
 
 
 def as_class_names(value: Iterable[Any], name: str = "class_names") -> ClassNames:
@@ -70,7 +71,7 @@ def as_class_names(value: Iterable[Any], name: str = "class_names") -> ClassName
     items = [value] if isinstance(value, str) else as_list(value, name)
     items = [item.item() if isinstance(item, np.generic) else item for item in items]
     for item in items:
-        if not isinstance(item, (str, numbers.Real)) or item == "" or item != item:
+        if not isinstance(item, (str, numbers.Real)) or item == "" or _is_nan(item):
             raise InputError(f"{name} must be texts or numbers, got {item!r}.")
     whole = [int(item) if isinstance(item, float) and item.is_integer() else item for item in items]
     names = tuple(map(str, whole))
@@ -78,7 +79,7 @@ def as_class_names(value: Iterable[Any], name: str = "class_names") -> ClassName
         twice = next(text for i, text in enumerate(names) if text in names[:i])
         raise InputError(f"{name} must hold each class once, got '{twice}' twice.")
     counted = all(isinstance(item, numbers.Real) and not isinstance(item, bool) for item in whole)
-    return ClassNames(names, tuple(whole) if counted else None)
+    return ClassNames(names, tuple(map(float, whole)) if counted else None)
 
 
 def read_classes(
@@ -109,19 +110,19 @@ def read_classes(
     ({'labels': array([2, 0, 1])}, ('1', '2', '3'))
     """
     arrays = {name: _plain_labels(value, name) for name, value in columns.items()}
-    known = None if class_names is None else as_class_names(class_names)
-    if known is None:
-        known = _names_in(arrays, n_classes)
-    if known is not None and n_classes not in (None, len(known.names)):
-        raise InputError(f"there must be one class name for each of {n_classes} classes, got {len(known.names)} "
-                         f"({listed(known.names)}). Pass class_names in the order of the columns.")  # fmt: skip
-    most = n_classes if known is None else len(known.names)
-    shift = 1 if check and (known is None or known.values is None) and _from_one(arrays, most) else 0
+    classes = None if class_names is None else as_class_names(class_names)
+    if classes is None:
+        classes = _names_in(arrays, n_classes)
+    if classes is not None and n_classes not in (None, len(classes.names)):
+        raise InputError(f"there must be one class name for each of {n_classes} classes, got {len(classes.names)} "
+                         f"({listed(classes.names)}). Pass class_names in the order of the columns.")  # fmt: skip
+    most = n_classes if classes is None else len(classes.names)
+    shift = 1 if check and (classes is None or classes.values is None) and _from_one(arrays, most) else 0
     numbered = {}
     for name, array in arrays.items():
-        if array.dtype.kind == "U" or (known is not None and known.values is not None and array.dtype.kind != "b"):
-            assert known is not None
-            numbered[name] = known.numbers(array, name)
+        if array.dtype.kind == "U" or (classes is not None and classes.values is not None and array.dtype.kind != "b"):
+            assert classes is not None
+            numbered[name] = classes.numbers(array, name)
         elif array.dtype.kind == "b":
             if most not in (None, 2):
                 raise InputError(f"{name} are True and False, which are two classes, and there are {most} classes. "
@@ -129,9 +130,9 @@ def read_classes(
             numbered[name] = array.astype(np.intp)
         else:
             numbered[name] = as_labels(array - shift if shift else array, name, n_classes=most, check=check)
-    if shift and known is None:
-        known = ClassNames(tuple(map(str, range(1, (most or 0) + 1))))
-    return numbered, None if known is None else known.names
+    if shift and classes is None:
+        classes = ClassNames(tuple(map(str, range(1, (most or 0) + 1))))
+    return numbered, None if classes is None else classes.names
 
 
 def agreed_names(sets: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -149,7 +150,8 @@ def agreed_names(sets: Mapping[str, Any]) -> tuple[str, ...] | None:
     if not named:
         return None
     wide = {role: outputs for role, outputs in named.items() if outputs.has_class_columns}
-    first, names = next((role, outputs.class_names) for role, outputs in (wide or named).items())
+    first = next(iter(wide or named))
+    names: tuple[str, ...] = named[first].class_names
     every = set(names) if wide else set().union(*(outputs.class_names for outputs in named.values()))
     for role, outputs in named.items():
         if surplus := set(outputs.class_names) - every:
@@ -223,12 +225,16 @@ def _plain_labels(value: ArrayLike, name: str) -> Array:
         return array
     items = array.tolist()
     for kinds in ((str,), (bool, np.bool_), (numbers.Real,)):
-        if all(isinstance(item, kinds) and item == item for item in items):
+        if all(isinstance(item, kinds) and not _is_nan(item) for item in items):
             return np.array(items)
     kind = str if isinstance(items[0], str) else numbers.Real
-    row = next((i for i, item in enumerate(items) if not isinstance(item, kind) or item != item), 0)
+    row = next((i for i, item in enumerate(items) if not isinstance(item, kind) or _is_nan(item)), 0)
     raise InputError(f"{name} must be class numbers, or class names that are all text, got {items[row]!r} at row "
                      f"{row}.")  # fmt: skip
+
+
+def _is_nan(item: Any) -> bool:
+    return isinstance(item, float) and math.isnan(item)
 
 
 def _names_in(arrays: Mapping[str, Array], n_classes: int | None) -> ClassNames | None:

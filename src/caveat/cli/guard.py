@@ -272,7 +272,7 @@ def _write(parts: Sequence[Verdicts], path: Path) -> None:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """A verdict with its set as text: class numbers with spaces, class names, which may hold spaces, with semicolons."""
+    """A verdict with its set as text: class numbers with spaces between them, class names with semicolons."""
     texts = {"set": " ".join(map(str, row["set"] or ()))}
     if "set_names" in row:
         texts["set_names"] = "; ".join(row["set_names"] or ())

@@ -311,10 +311,12 @@ def _by_class(
     """Right answers, and sets that hold the true class, among the samples of each class."""
     classes = int(inlier.n_classes or 0)
     names = inlier.class_names or tuple(map(str, range(classes)))
-    n, right = (np.bincount(inlier.labels, weights=weights, minlength=classes).astype(np.float64)
-                for weights in (None, inlier.correct))  # fmt: skip
-    held = None if covered is None else np.bincount(inlier.labels, weights=covered, minlength=classes)
-    return ClassFacts(block, names, n, right, settings.delta, sets, held)
+
+    def among(rows: NDArray[np.bool_]) -> Floats:
+        return np.bincount(inlier.labels[rows], minlength=classes).astype(np.float64)
+
+    return ClassFacts(block, names, among(np.ones(inlier.n, dtype=np.bool_)), among(inlier.correct), settings.delta,
+                      sets, None if covered is None else among(covered))  # fmt: skip
 
 
 def _sizes(sets: PredictionSets, block: Block, name: str) -> SetFacts:

@@ -20,10 +20,10 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.classes import agreed_names
 from caveat._internal.streams import stream
 from caveat.errors import InputError
 from caveat.outputs import Outputs
-from caveat._internal.classes import agreed_names
 from caveat.outputs.roles import check_roles
 
 __all__ = ["Parts", "tuning_rows"]
@@ -109,10 +109,10 @@ class Parts:
             own = getattr(outputs, "class_names", None)
             return outputs if names is None or own in (None, names) else outputs.with_class_names(names)
 
-        own = {role: ordered(getattr(self, role)) for role in ("train", "calibration", "inlier")
-               if getattr(self, role) is not None}  # fmt: skip
+        train, calibration, inlier = (None if outputs is None else ordered(outputs)
+                                      for outputs in (self.train, self.calibration, self.inlier))  # fmt: skip
         outliers, confirm = ({k: ordered(v) for k, v in some.items()} for some in (self.outliers, self.confirm))
-        return replace(self, **own, outliers=outliers, confirm=confirm)
+        return replace(self, train=train, calibration=calibration, inlier=inlier, outliers=outliers, confirm=confirm)
 
     def with_calibration(self, seed: int) -> Parts:
         """These parts with calibration rows: those given, or a random half of the inliers, drawn by its own stream."""

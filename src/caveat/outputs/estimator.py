@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import as_able, as_array, check_each
+from caveat._internal.classes import as_class_names
 from caveat.errors import InputError
 from caveat.outputs.outputs import Outputs
 
@@ -51,7 +52,7 @@ def class_names_of(classes: NDArray[Any]) -> tuple[str, ...] | None:
     (('1', '2'), None)
     """
     numbered = classes.dtype.kind in "iuf" and np.array_equal(classes, np.arange(classes.size))
-    return None if numbered else tuple(map(str, classes.tolist()))
+    return None if numbered else as_class_names(classes.tolist(), "classes_").names
 
 
 def class_numbers(classes: NDArray[Any], y: ArrayLike) -> NDArray[np.intp]:

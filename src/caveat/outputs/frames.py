@@ -93,9 +93,9 @@ def _literal(pattern: str) -> str:
 
 def _part(pattern: str, name: str) -> str:
     """What the first * of a pattern stands for in a name."""
-    found = re.fullmatch("(.*)".join(map(re.escape, pattern.split("*"))), name, re.DOTALL)
-    assert found is not None
-    return found[1]
+    match = re.fullmatch("(.*)".join(map(re.escape, pattern.split("*"))), name, re.DOTALL)
+    assert match is not None
+    return match[1]
 
 
 def _names(frame: Any) -> list[str]:

@@ -30,10 +30,10 @@ from caveat._internal.checks import (
     check_same,
     check_shape,
 )
+from caveat._internal.classes import as_class_names, listed, read_classes
 from caveat.errors import CaveatWarning, InputError
 from caveat.outputs.binary import PROBABILITIES, two_columns
 from caveat.outputs.head import Head
-from caveat._internal.classes import as_class_names, listed, read_classes
 
 __all__ = ["LAYER", "SAMPLE_AXIS", "Outputs", "demand"]
 
@@ -146,7 +146,9 @@ class Outputs:
             {name: column for name, column in answers.items() if column is not None}, class_names,
             _agree_on_classes(arrays, head), check=check,
         )  # fmt: skip
-        if predictions is not None and ({"logits", "probs"} & set(arrays) or (head is not None and "features" in arrays)):
+        if predictions is not None and (
+            {"logits", "probs"} & set(arrays) or (head is not None and "features" in arrays)
+        ):
             raise InputError("predictions follow from logits and probs. Leave them out, or give them with a confidence "
                              "alone.")  # fmt: skip
         arrays |= numbers
@@ -258,7 +260,7 @@ class Outputs:
             if name in ("labels", "predictions"):
                 arrays[name] = place[arrays[name]]
             elif name in CLASS_COLUMNS:
-                arrays[name] = arrays[name][..., order]
+                arrays[name] = np.ascontiguousarray(arrays[name][..., order])  # sums depend on the layout
         if head is not None:
             head = Head(head.weight[order], head.bias[order])
         return _unchecked(arrays, self._layers, head, names.names, self._n)
@@ -468,9 +470,10 @@ class Outputs:
         """Read an ``.npz`` file, or a folder of ``.npy`` files, which stays memory-mapped.
 
         Keys: ``logits`` or ``probs``, ``features``, ``labels``, ``predictions``, ``class_names``, ``head_weight``,
-        ``head_bias``, ``confidence``, ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Other
-        keys are skipped with a warning. ``check=False`` checks shapes but no values (NaN, labels, sums of probabilities): for a folder that was
-        checked before and is too large to read twice.
+        ``head_bias``, ``confidence``, ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset.
+        Other keys are skipped with a warning. ``check=False`` checks shapes but no values (NaN, labels, sums of
+        probabilities), and takes whole numbers as class numbers: for a folder that was checked before and is too large
+        to read twice.
         """
         from caveat.outputs.files import load_outputs
 
@@ -555,9 +558,7 @@ def _as_layer(value: ArrayLike, name: str, *, check: bool) -> Array:
 
 
 def _agree_on_classes(arrays: Mapping[str, Array], head: Head | None) -> int | None:
-    columns = {
-        name: int(arrays[name].shape[-1]) for name in CLASS_COLUMNS if name in arrays
-    }
+    columns = {name: int(arrays[name].shape[-1]) for name in CLASS_COLUMNS if name in arrays}
     if head is not None:
         columns["head.weight"] = head.n_classes
     return check_same("number of classes", **columns) if columns else None

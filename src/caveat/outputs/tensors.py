@@ -22,9 +22,7 @@ def outputs_from_tensors(fields: Mapping[str, Any]) -> Outputs:
         bias = getattr(head, "bias", None)
         plain["head"] = Head(as_plain_array(head.weight, "head.weight"), as_plain_array(bias, "head.bias"))
     if isinstance(plain.get("layers"), Mapping):
-        plain["layers"] = {
-            name: as_plain_array(value, f"layers[{name!r}]") for name, value in plain["layers"].items()
-        }
+        plain["layers"] = {name: as_plain_array(value, f"layers[{name!r}]") for name, value in plain["layers"].items()}
     return Outputs(**plain)
 
 

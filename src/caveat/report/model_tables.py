@@ -12,9 +12,9 @@ from caveat.report.view import View, mean_of, regime_place
 from caveat.results import Estimate, Promise
 
 __all__ = [
-    "caught_table", "class_table", "collapse_table", "data_table", "decision_table", "failure_table", "fingerprint_table",
-    "left_out_table", "model_rank_table", "model_table", "outlier_set_table", "proximity_table", "reliability_table",
-    "set_table",
+    "caught_table", "class_table", "collapse_table", "data_table", "decision_table", "failure_table",
+    "fingerprint_table", "left_out_table", "model_rank_table", "model_table", "outlier_set_table", "proximity_table",
+    "reliability_table", "set_table",
 ]  # fmt: skip
 
 _QUESTIONS = {

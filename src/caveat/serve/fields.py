@@ -76,7 +76,9 @@ class Fields:
     @property
     def predicts(self) -> bool:
         """Whether verdicts say which class was predicted."""
-        return bool({"logits", "predictions"} & set(self.widths)) or (self.head is not None and "features" in self.widths)
+        return bool({"logits", "predictions"} & set(self.widths)) or (
+            self.head is not None and "features" in self.widths
+        )
 
     def reads(self, name: str) -> bool:
         """Whether an array of this name is used, alone or in place of another."""
