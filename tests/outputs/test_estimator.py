@@ -54,7 +54,7 @@ def test_pairwise_columns_are_refused_with_exactly_three_classes_too():
 @pytest.mark.parametrize(
     ("model", "y", "message"),
     [
-        (LogisticRegression(max_iter=500).fit(X, NAMES[NUMBERS]), ["rose"] * 150, "estimator knows, got 'rose' at row 0"),
+        (LogisticRegression(max_iter=500).fit(X, NAMES[NUMBERS]), ["rose"] * 150, "knows, got 'rose' at row 0"),
         (LogisticRegression(max_iter=500).fit(X, NAMES[NUMBERS]), [["rose", "lily"]] * 150, "one value per row"),
         (LinearRegression().fit(X, NUMBERS), None, "fitted classifier with classes_, got LinearRegression"),
         (LogisticRegression(), None, "fitted classifier with classes_"),

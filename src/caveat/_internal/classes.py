@@ -195,7 +195,7 @@ def _check_numbered(outputs: Any, role: str, names: tuple[str, ...], other: str,
     from_one = names == tuple(map(str, range(1, len(names) + 1)))
     if getattr(outputs, "class_names", None) is not None or not (unordered or from_one):
         return
-    if {"labels", "predictions"} & set(outputs.stored()):
+    if {"labels", "predictions"} & set(getattr(outputs, "stored", dict)()):  # a stream of nn has none
         raise InputError(f"{role} has class numbers, and {other} has class names ({listed(names)}), so that it is "
                          "unclear which number is which class. Pass class_names to both.")  # fmt: skip
 
