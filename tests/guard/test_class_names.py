@@ -146,3 +146,10 @@ def test_sets_in_a_file_of_verdicts_show_names(calibration, stream, tmp_path):
     with (tmp_path / "verdicts.csv").open(encoding="utf-8", newline="") as file:
         texts = [row["set_names"] for row in csv.DictReader(file)]
     assert texts == ["; ".join(guard(stream).sets.names(i)) for i in range(stream.n)]
+
+
+def test_an_exported_guard_carries_its_names(calibration, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    Guard("energy").calibrate(named(calibration)).export_onnx(tmp_path / "guard.onnx")
+    properties = {entry.key: entry.value for entry in onnx.load(tmp_path / "guard.onnx").metadata_props}
+    assert json.loads(properties["caveat.class_names"]) == list(NAMES)
