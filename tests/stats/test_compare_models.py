@@ -276,6 +276,6 @@ def test_models_that_name_their_classes_in_other_orders_answered_the_same_rows()
     assert one.labels.tolist() != other.labels.tolist()  # ant comes first
     result = compare_models(one, other, score="confidence")
     assert result.n == 40
+    others = Outputs(predictions=labels, confidence=np.ones(40), labels=["cat", "cat", "bee", "cat"] * 10)
     with pytest.raises(InputError, match="row 0"):
-        compare_models(one, Outputs(predictions=labels, confidence=np.ones(40), labels=["cat", "cat", "bee", "cat"] * 10),
-                       score="confidence")  # fmt: skip
+        compare_models(one, others, score="confidence")
