@@ -109,6 +109,8 @@ def read_classes(
     >>> read_classes({"labels": [3, 1, 2]}, None, 3)
     ({'labels': array([2, 0, 1])}, ('1', '2', '3'))
     """
+    if not columns and class_names is None:  # as with each request to a service
+        return {}, None
     arrays = {name: _plain_labels(value, name) for name, value in columns.items()}
     classes = None if class_names is None else as_class_names(class_names)
     if classes is None:
