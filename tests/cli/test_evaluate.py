@@ -104,7 +104,7 @@ def broken(kind, files):
         arrays["features"] = arrays["features"].copy()
         arrays["features"][3, 0] = np.inf
     elif kind == "shape":
-        arrays["logits"] = arrays["logits"][0]
+        arrays["logits"] = arrays["logits"][:, :, None]
     elif kind == "rows":
         arrays["labels"] = arrays["labels"][:-1]
     elif kind == "labels":
@@ -131,7 +131,7 @@ def broken(kind, files):
     [
         ("nan", "logits has NaN, first at row 7. Drop or impute"),
         ("inf", "features has an infinite value, first at row 3"),
-        ("shape", "logits must be a non-empty matrix (rows are samples), got shape (4,)"),
+        ("shape", "logits must be a non-empty matrix (rows are samples), got shape ("),
         ("rows", "same number of rows"),
         ("labels", "labels must be between 0 and 3, got 4 at row 5"),
         ("empty", "must be a non-empty"),

@@ -56,7 +56,8 @@ def test_absent_fields_are_none():
     [
         ({}, "outputs need at least one array"),
         ({"logits": np.zeros((0, 3))}, r"logits must be a non-empty matrix .* got shape \(0, 3\)"),
-        ({"logits": [1.0, 2.0]}, r"logits must be a non-empty matrix .* got shape \(2,\)"),
+        ({"logits": 1.0}, r"logits must be a non-empty matrix .* got shape \(\)"),
+        ({"features": [1.0, 2.0]}, r"features must be a non-empty matrix .* got shape \(2,\)"),
         ({"logits": [[1.0, np.nan]]}, "logits has NaN, first at row 0"),
         ({"features": [[1.0], [np.inf]]}, "features has an infinite value, first at row 1"),
         ({"logits": [[1.0, 2.0]], "labels": [2]}, "labels must be between 0 and 1, got 2 at row 0"),
@@ -275,3 +276,87 @@ def test_logits_are_not_taken_for_probabilities():
     last = probs.copy()
     last[-1, 0] += 1  # one row is enough
     Outputs(logits=last)
+
+
+# -- class names and given predictions --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def named():
+    logits = np.random.default_rng(0).normal(size=(6, 3))
+    return Outputs(logits=logits, labels=["dog", "cat", "bee", "cat", "dog", "bee"], class_names=["cat", "dog", "bee"],
+                   features=np.ones((6, 2)), head=Head([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [1.0, 2.0, 3.0]),
+                   mc_logits=logits[None], layers={"conv": np.ones((6, 1))})  # fmt: skip
+
+
+@pytest.mark.parametrize("file", ["rows.npz", "rows"])
+def test_names_and_predictions_go_through_files(named, file, tmp_path):
+    answers = Outputs(predictions=["b", "a"], confidence=[0.5, 0.9], labels=["a", "a"])
+    for outputs in (named, answers):
+        outputs.save(tmp_path / file)
+        back = Outputs.load(tmp_path / file)
+        assert back.class_names == outputs.class_names
+        np.testing.assert_array_equal(back.labels, outputs.labels)
+        np.testing.assert_array_equal(back.predictions, outputs.predictions)
+        assert repr(back) == repr(outputs)
+
+
+def test_text_in_a_file_is_read_as_names(tmp_path):
+    np.savez(tmp_path / "rows.npz", probs=[0.9, 0.2], labels=["spam", "ham"])
+    assert Outputs.load(tmp_path / "rows.npz").correct.tolist() == [True, True]
+
+
+def test_names_stay_with_rows_blocks_and_copies(named):
+    assert named[1:3].class_names == named[[0, 5]].class_names == ("cat", "dog", "bee")
+    assert {block.class_names for block in named.blocks(("logits",))} == {("cat", "dog", "bee")}
+    assert pickle.loads(pickle.dumps(named)).class_names == ("cat", "dog", "bee")
+    assert named.has("class_names")
+    assert "classes cat, dog, bee" in repr(named)
+
+
+def test_classes_in_another_order_are_the_same_classes(named):
+    turned = named.with_class_names(["bee", "cat", "dog"])
+    np.testing.assert_array_equal(turned.logits, named.logits[:, [2, 0, 1]])
+    np.testing.assert_array_equal(turned.mc_logits, named.mc_logits[..., [2, 0, 1]])
+    np.testing.assert_array_equal(turned.head.weight, named.head.weight[[2, 0, 1]])
+    np.testing.assert_array_equal(turned.head.bias, [3, 1, 2])
+    assert turned.labels.tolist() == [2, 1, 0, 1, 2, 0]
+    np.testing.assert_array_equal(turned.correct, named.correct)
+    back = turned.with_class_names(named.class_names)
+    np.testing.assert_array_equal(back.logits, named.logits)
+    with pytest.raises(InputError, match="class_names must name these 3 classes"):
+        named.with_class_names(["bee", "cat"])
+    with pytest.raises(InputError, match="class_names must name these 3 classes"):
+        named.with_class_names(["bee", "cat", "cow"])
+
+
+def test_unnamed_classes_get_names_and_labels_alone_may_know_some():
+    assert Outputs(logits=[[1.0, 0.0]]).with_class_names(["a", "b"]).class_names == ("a", "b")
+    some = Outputs(labels=["c", "a"]).with_class_names(["a", "b", "c"])
+    assert (some.labels.tolist(), some.n_classes) == ([2, 0], 3)
+    with pytest.raises(InputError, match="must name these 2 classes"):
+        Outputs(logits=[[1.0, 0.0]]).with_class_names(["a", "b", "c"])
+
+
+def test_given_predictions_answer_where_there_are_no_logits():
+    answers = Outputs(predictions=[2, 0, 1], confidence=[0.5, 0.9, 0.7], labels=[2, 1, 1])
+    assert answers.predictions.tolist() == [2, 0, 1]
+    assert answers.correct.tolist() == [True, False, True]
+    assert answers[1:].correct.tolist() == [False, True]
+    assert (answers.n_classes, answers.has("probs"), answers.has("logits")) == (3, False, False)
+    for fields in ({"logits": np.eye(3)}, {"probs": np.eye(3)}, {"features": np.eye(3), "head": Head(np.eye(3))}):
+        with pytest.raises(InputError, match="predictions follow from logits"):
+            Outputs(predictions=[0, 1, 2], **fields)
+    with pytest.raises(InputError, match="Energy needs outputs.logits.*'confidence' reads the confidence"):
+        Energy().score(answers)
+
+
+def test_one_number_that_two_sets_share_is_no_shared_row(recwarn):
+    from caveat.outputs.roles import check_roles
+
+    rounded = np.random.default_rng(0).random(600).round(3)
+    check_roles({"calibration": Outputs(confidence=rounded[:300]), "inlier": Outputs(confidence=rounded[300:])})
+    assert not recwarn.list
+    same = Outputs(confidence=np.arange(300.0), predictions=np.zeros(300, int))
+    with pytest.raises(InputError, match="the same 300 rows"):
+        check_roles({"calibration": same, "inlier": same})

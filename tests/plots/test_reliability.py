@@ -53,3 +53,13 @@ def test_labels_are_needed_once(said):
         plots.reliability(Outputs(probs=probs))
     with pytest.raises(InputError, match="labels must be left out"):
         plots.reliability(Outputs(probs=probs, labels=labels), labels)
+
+
+def test_a_confidence_alone_draws_the_same_diagram(legend):
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet(np.ones(3), size=200), rng.integers(3, size=200)
+    whole = Outputs(probs=probs, labels=labels)
+    alone = Outputs(predictions=whole.predictions, confidence=probs.max(axis=1), labels=labels)
+    assert legend(plots.reliability(alone)) == legend(plots.reliability(whole))
+    with pytest.raises(InputError, match="reliability needs outputs.confidence"):
+        plots.reliability(Outputs(predictions=whole.predictions, labels=labels))

@@ -42,3 +42,14 @@ def test_intervals_by_hand():
     assert "1 infinite, 1 empty; coverage promised 0.800 with confidence 0.95" in str(intervals)
     with pytest.raises(InputError, match=r"intervals and y must have the same length, got 3 and 2"):
         intervals.covers([0.0, 1.0])
+
+
+def test_sets_show_the_names_of_their_classes():
+    member = np.array([[True, False, True], [False, False, False]])
+    for content in (member, csr_array(member)):
+        sets = PredictionSets(content, alpha=0.1, level=0.9, class_names=("cat", "dog", "bee"))
+        assert (sets.names(0), sets.names(1)) == (["cat", "bee"], [])
+        assert sets.covers(["bee", "dog"]).tolist() == sets.covers([2, 1]).tolist() == [True, False]
+        with pytest.raises(InputError, match="one of the class names cat, dog, bee, got 'cow'"):
+            sets.covers(["cow", "dog"])
+    assert PredictionSets(member, alpha=0.1, level=0.9).names(0) == ["0", "2"]

@@ -146,10 +146,10 @@ def test_neighbours_that_are_close_together_are_told_apart_in_float32(apart):
         x / np.linalg.norm(x, axis=1, keepdims=True) for x in (bank.astype(np.float64), queries.astype(np.float64))
     )
     gaps = np.sort(np.linalg.norm(unit_queries[:, None] - unit_bank, axis=2), axis=1)
-    train = Outputs(features=bank, logits=np.ones((600, 1)))
+    train = Outputs(features=bank, logits=np.ones((600, 1)))  # one column: every row is of the positive class
     np.testing.assert_allclose(KNN(k=50).fit(train).score(Outputs(features=queries)), gaps[:, 49], rtol=1e-5)
     found = KNN(k=1).fit(train).class_scores(Outputs(features=queries))
-    np.testing.assert_allclose(found, gaps[:, :1], rtol=1e-5)
+    np.testing.assert_allclose(found[:, 1], gaps[:, 0], rtol=1e-5)
 
 
 def test_rows_too_short_for_float32_are_not_divided_by():

@@ -95,3 +95,24 @@ def test_logits_of_a_head_are_those_of_outputs(logit_guard):
     same = Outputs(features=rows.features, head=HEAD)
     assert np.array_equal(outputs.logits, same.logits)
     assert logit_guard(outputs).rows() == logit_guard(same).rows()
+
+
+def test_one_logit_of_a_binary_guard_is_understood():
+    rng = np.random.default_rng(0)
+    z = 3 * rng.normal(size=400)
+    guard = Guard("energy").calibrate(Outputs(logits=z, labels=rng.random(400) < 1 / (1 + np.exp(-z))))
+    fields = Fields(guard)
+    assert fields.widths == {"logits": 2}
+    assert fields.outputs({"logits": np.array([[1.5]])}).logits.tolist() == [[0.0, 1.5]]
+    refused(fields, "logits must have 2 columns, got 3", logits=np.zeros((1, 3)))
+
+
+def test_a_guard_of_a_confidence_alone_asks_for_no_logits():
+    rng = np.random.default_rng(0)
+    rows = Outputs(predictions=rng.integers(3, size=400), confidence=rng.random(400), labels=rng.integers(3, size=400))
+    fields = Fields(Guard("confidence", sets=None, confidence="confidence").calibrate(rows))
+    assert fields.widths == {"predictions": None, "confidence": None}
+    assert fields.predicts
+    outputs = fields.outputs({"predictions": np.array([2, 0]), "confidence": np.array([0.5, 0.75])})
+    assert (outputs.predictions.tolist(), outputs.confidence.tolist()) == ([2, 0], [0.5, 0.75])
+    refused(fields, "the guard needs predictions, confidence, got confidence", confidence=[0.5])

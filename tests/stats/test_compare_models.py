@@ -267,3 +267,15 @@ def test_a_bad_call_is_one_sentence(change, message):
     a, b = two_models(np.random.default_rng(13), 20)
     with pytest.raises(InputError, match=message):
         compare_models(**{"a": a, "b": b} | change)
+
+
+def test_models_that_name_their_classes_in_other_orders_answered_the_same_rows():
+    labels = ["bee", "cat", "bee", "cat"] * 10
+    one = Outputs(predictions=["bee", "cat", "cat", "cat"] * 10, confidence=np.linspace(0.1, 1, 40), labels=labels)
+    other = Outputs(predictions=["ant", "cat", "bee", "cat"] * 10, confidence=np.linspace(1, 0.1, 40), labels=labels)
+    assert one.labels.tolist() != other.labels.tolist()  # ant comes first
+    result = compare_models(one, other, score="confidence")
+    assert result.n == 40
+    others = Outputs(predictions=labels, confidence=np.ones(40), labels=["cat", "cat", "bee", "cat"] * 10)
+    with pytest.raises(InputError, match="row 0"):
+        compare_models(one, others, score="confidence")

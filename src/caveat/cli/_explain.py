@@ -8,6 +8,7 @@ from shlex import quote
 
 import numpy as np
 
+from caveat._internal.classes import listed
 from caveat.cli._console import say, show_table
 from caveat.cli._files import Reading
 from caveat.errors import CaveatWarning, InputError
@@ -66,6 +67,8 @@ def _show_columns(file: StoredFile) -> None:
 def _facts(outputs: Outputs) -> list[str]:
     sentences = []
     stored = outputs.stored()
+    if outputs.class_names is not None:
+        sentences.append(f"Classes: {listed(outputs.class_names)}.")
     if "logits" not in stored and outputs.has("logits"):
         sentences.append("Logits are computed from features and head.")
     if {"logits", "features", "head_weight"} <= set(stored):
@@ -84,7 +87,6 @@ def _facts(outputs: Outputs) -> list[str]:
     if outputs.has("labels") and outputs.n_classes:
         empty = np.flatnonzero(np.bincount(outputs.labels, minlength=outputs.n_classes) == 0)
         if empty.size:
-            sentences.append(
-                f"Classes without a sample: {', '.join(map(str, empty[:10]))}{' ...' if empty.size > 10 else ''}."
-            )
+            names = [str(c) if outputs.class_names is None else outputs.class_names[c] for c in empty[:10].tolist()]
+            sentences.append(f"Classes without a sample: {', '.join(names)}{' ...' if empty.size > 10 else ''}.")
     return sentences

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -274,8 +274,15 @@ def _write(parts: Sequence[Verdicts], path: Path) -> None:
     elif path.suffix == ".json":
         with replacing_file(path) as temporary:
             temporary.write_text(json_text(rows), encoding="utf-8", newline="\n")
-    flat = [row | {"set": "" if row["set"] is None else " ".join(map(str, row["set"]))} for row in rows]
-    write_csv(flat, path.with_suffix(".csv"))
+    write_csv([_flat(row) for row in rows], path.with_suffix(".csv"))
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A verdict with its set as text: class numbers with spaces between them, class names with semicolons."""
+    texts = {"set": " ".join(map(str, row["set"] or ()))}
+    if "set_names" in row:
+        texts["set_names"] = "; ".join(row["set_names"] or ())
+    return row | texts
 
 
 guard = typer.Typer(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import Rng, as_able, as_count, as_flag, as_labels, as_vector, check_known, check_same
+from caveat._internal.classes import listed
 from caveat._internal.streams import draws_for
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._ranked import label_ranks
@@ -142,6 +143,7 @@ class SplitSets:
         demand(outputs, "labels", who="SplitSets.calibrate")
         draws = None if rng is None else draws_for(rng, "calibrate")
         scores, ranks, labels, self.n_classes_ = self._true_scores(outputs, draws)
+        self.class_names_ = getattr(outputs, "class_names", None)
         rule, by = self.nonconformity.fine, self._by
         self.randomised_ = rng is not None and rule.randomised
         self._weighted: WeightedScores | None = None
@@ -175,7 +177,7 @@ class SplitSets:
         """
         if self.by is not None:
             raise InputError("sets by group cannot be restored from scores alone. Calibrate them again.")
-        self.n_classes_, self.randomised_ = as_count(n_classes, "n_classes"), False
+        self.n_classes_, self.randomised_, self.class_names_ = as_count(n_classes, "n_classes"), False, None
         self._weighted, self._ranked, self._column_group = None, None, None
         self.grouped_ = GroupedScores.of(as_vector(scores, "scores", allow_infinite=True))
         return self._set_thresholds()
@@ -264,8 +266,9 @@ class SplitSets:
                 member[empty, np.argmax(probs[empty], axis=1)] = True
             parts.append(member)
         return PredictionSets(
-            stack_rows(parts, sparse=sparse), alpha=self.alpha, level=self.level_, delta=self.delta, caveat=self.caveat_
-        )
+            stack_rows(parts, sparse=sparse), alpha=self.alpha, level=self.level_, delta=self.delta,
+            caveat=self.caveat_, class_names=getattr(outputs, "class_names", None) or self.class_names_,
+        )  # fmt: skip
 
     def p_values(
         self,
@@ -407,6 +410,10 @@ class SplitSets:
         demand(outputs, who="SplitSets")
         if self._source is None and outputs.has("probs") and outputs.n_classes != self.n_classes_:
             raise InputError(f"outputs must have {self.n_classes_} classes as in calibration, got {outputs.n_classes}.")
+        names = getattr(outputs, "class_names", None)
+        if names is not None and self.class_names_ not in (None, names):
+            raise InputError(f"outputs must have the classes {listed(self.class_names_)} in this order as in "
+                             f"calibration, got {listed(names)}. Use outputs.with_class_names(names).")  # fmt: skip
         draws = rng if self.randomised_ or not smoothing else None  # without u, rng can only mean tau
         if self.nonconformity.randomised and self.randomised_ != (draws is not None):
             had, has = ("with", "without") if self.randomised_ else ("without", "with")

@@ -264,6 +264,8 @@ def _choose(
             lead = "It is" if name == best else f"It cannot be told apart from the best ({best}) and is"
             return name, f"{lead} the cheapest of {len(tied)} tied scores of {len(comparison.methods)} {what}."
     default = next((name for name in _BY_DEFAULT if name in able), able[0])
+    if len(able) == 1:
+        return default, "It is the only score that was computed; no outliers were given."
     return default, "No outliers and no labels were given: this is the default for these outputs."
 
 

@@ -280,7 +280,7 @@ def evaluate(
     check_regime(regime, regimes)
     sources = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
     sources.check()
-    parts = sources.with_calibration(seed)
+    parts = sources.with_one_order().with_calibration(seed)
     chosen, left = choose_scores(parts, scores)
     tell = progress or (lambda what, done, total: None)
     tell("fitting scores", 0, 2 + len(chosen))

@@ -24,10 +24,12 @@ from caveat.evaluation.parts import Parts, tuning_rows
 from caveat.evaluation.records import (
     Answers,
     Block,
+    ClassFacts,
     Curve,
     Data,
     Detection,
     Histogram,
+    Left,
     Method,
     ModelFacts,
     Record,
@@ -252,12 +254,23 @@ def _data(parts: Parts, block: Block) -> Iterator[Data]:
 def _quality(inlier: Outputs, block: Block, settings: Settings) -> Iterator[Record]:
     wanted, delta = settings.metrics, settings.delta
     estimates = {"accuracy": accuracy(inlier, delta=delta, name=block.model)} if "accuracy" in wanted else {}
-    if {"ece", "brier", "nll"} & set(wanted):
+    proper = {"ece", "brier", "nll"} & set(wanted)
+    reason = _uncalibrated(inlier)
+    if proper and not reason:
         rng = stream(settings.seed, "bootstrap", "calibration")
         quality = calibration(inlier, rng=rng, delta=delta, resamples=settings.resamples)
-        estimates |= {name: getattr(quality, name) for name in ("ece", "brier", "nll") if name in wanted}
+        numbers = {name: getattr(quality, name) for name in ("ece", "brier", "nll") if name in wanted}
+        estimates |= {name: number for name, number in numbers.items() if number is not None}
     yield ModelFacts(block, **estimates)
-    bins = reliability(probs=inlier.probs, labels=inlier.labels)
+    for name in ("ece", "brier", "nll"):
+        if name in proper and name not in estimates:
+            yield Left(block, Method(name), reason if name == "ece" else "needs probs")
+    if reason:
+        return
+    if inlier.has("probs"):
+        bins = reliability(probs=inlier.probs, labels=inlier.labels)
+    else:
+        bins = reliability(confidence=inlier.confidence, correct=inlier.correct)
     shares = [
         proportion_interval(round(share * count), int(count), delta=delta)
         for share, count in zip(bins.accuracy, bins.count, strict=True)
@@ -265,9 +278,25 @@ def _quality(inlier: Outputs, block: Block, settings: Settings) -> Iterator[Reco
     yield Curve(block, "model", "reliability", bins.confidence, *_ends(shares))
 
 
+def _uncalibrated(inlier: Outputs) -> str:
+    """Why the model gives no probability of its answer, as a phrase; empty if it does."""
+    if inlier.has("probs"):
+        return ""
+    if not inlier.has("confidence"):
+        return "needs probs, or a confidence in the prediction"
+    inside = bool(((inlier.confidence >= 0) & (inlier.confidence <= 1)).all())
+    return "" if inside else "needs a confidence between 0 and 1"
+
+
 def _sets(parts: Parts, block: Block, settings: Settings) -> Iterator[Record]:
     inlier, held = parts.held_out, parts.calibration
-    if held is None or not held.has("correct"):
+    if not inlier.has("probs"):
+        if settings.sets:
+            yield Left(block, Method("prediction sets"), "needs probs")
+        yield _by_class(inlier, block, settings)
+        return
+    if held is None or not held.has("correct") or not settings.sets:
+        yield _by_class(inlier, block, settings)
         return
     ease, how = _ease(inlier, settings.seed)
     for name in settings.sets:
@@ -279,6 +308,8 @@ def _sets(parts: Parts, block: Block, settings: Settings) -> Iterator[Record]:
         sets = method.predict(inlier, rng=next(rngs))
         covered = sets.covers(inlier.labels)
         hits = int(covered.sum())
+        if name == next(iter(settings.sets)):
+            yield _by_class(inlier, block, settings, name, covered)
         facts = _sizes(sets, block, name)
         facts = replace(
             facts, promised=sets.level, coverage=proportion_interval(hits, inlier.n, delta=settings.delta),
@@ -293,6 +324,20 @@ def _sets(parts: Parts, block: Block, settings: Settings) -> Iterator[Record]:
             if outputs.has("probs"):
                 rng = stream(settings.seed, "sets", name, "outlier", outlier)
                 yield _sizes(method.predict(outputs, rng=rng), replace(block, outlier=outlier), name)
+
+
+def _by_class(
+    inlier: Outputs, block: Block, settings: Settings, sets: str = "", covered: NDArray[np.bool_] | None = None
+) -> ClassFacts:
+    """Right answers, and sets that hold the true class, among the samples of each class."""
+    classes = int(inlier.n_classes or 0)
+    names = inlier.class_names or tuple(map(str, range(classes)))
+
+    def among(rows: NDArray[np.bool_]) -> Floats:
+        return np.bincount(inlier.labels[rows], minlength=classes).astype(np.float64)
+
+    return ClassFacts(block, names, among(np.ones(inlier.n, dtype=np.bool_)), among(inlier.correct), settings.delta,
+                      sets, None if covered is None else among(covered))  # fmt: skip
 
 
 def _sizes(sets: PredictionSets, block: Block, name: str) -> SetFacts:

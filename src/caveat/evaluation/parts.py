@@ -20,6 +20,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.classes import agreed_names
 from caveat._internal.streams import stream
 from caveat.errors import InputError
 from caveat.outputs import Outputs
@@ -101,7 +102,7 @@ class Parts:
                 raise InputError(f"an outlier set cannot be called '{name}'. Give it another name.")
         seen: dict[str, tuple[str, int]] = {}
         for role, outputs in self.roles().items():
-            counts = {"classes": outputs.n_classes if outputs.has("predictions") else None}
+            counts = {"classes": outputs.n_classes if outputs.has("probs") else None}
             for name in ("features", "embeddings"):
                 counts[f"columns of {name}"] = getattr(outputs, name).shape[1] if outputs.has(name) else None
             for what, count in counts.items():
@@ -111,6 +112,19 @@ class Parts:
                 if count != expected:
                     raise InputError(f"all parts must come from one model, got {expected} {what} in {first} and "
                                      f"{count} in {role}. Check the files.")  # fmt: skip
+
+    def with_one_order(self) -> Parts:
+        """These parts with class names in one order; an InputError names classes that only some of them have."""
+        names = agreed_names(self.roles())
+
+        def ordered(outputs: Outputs) -> Outputs:
+            own = getattr(outputs, "class_names", None)
+            return outputs if names is None or own in (None, names) else outputs.with_class_names(names)
+
+        train, calibration, inlier = (None if outputs is None else ordered(outputs)
+                                      for outputs in (self.train, self.calibration, self.inlier))  # fmt: skip
+        outliers, confirm = ({k: ordered(v) for k, v in some.items()} for some in (self.outliers, self.confirm))
+        return replace(self, train=train, calibration=calibration, inlier=inlier, outliers=outliers, confirm=confirm)
 
     def with_calibration(self, seed: int) -> Parts:
         """These parts with calibration rows: those given, or a random half of the inliers, drawn by its own stream.

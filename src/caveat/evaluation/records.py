@@ -12,7 +12,7 @@ from typing import Any, Literal, final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.results import Estimate
+from caveat.results import Estimate, proportion_interval
 
 __all__ = [
     "RECORDS",
@@ -20,6 +20,7 @@ __all__ = [
     "Answers",
     "Block",
     "Certificate",
+    "ClassFacts",
     "Collapse",
     "Curve",
     "Data",
@@ -125,6 +126,32 @@ class SetFacts:
     def empty(self) -> float:
         """Share of empty sets."""
         return float(self.sizes[0])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ClassFacts:
+    """The inliers class by class: how often the model is right, and how often the prediction set holds the class."""
+
+    block: Block
+    names: tuple[str, ...]  # class names, or class numbers as text
+    n: Floats  # samples of each class
+    right: Floats  # of which the answer is right
+    delta: float = 0.05  # allowed failure of each interval
+    set_method: str = ""
+    covered: Floats | None = None  # of which the prediction set holds the class; None without sets
+
+    def shares(self) -> Iterator[tuple[str, str, Estimate]]:
+        """Class, metric and share with its exact interval, for classes that have samples.
+
+        >>> facts = ClassFacts(Block("net"), ("cat", "dog"), np.array([4.0, 0.0]), np.array([3.0, 0.0]))
+        >>> [(name, metric, share.value) for name, metric, share in facts.shares()]
+        [('cat', 'class_accuracy', 0.75)]
+        """
+        for i, name in enumerate(self.names):
+            for metric, hits in (("class_accuracy", self.right), ("class_coverage", self.covered)):
+                if hits is not None and self.n[i]:
+                    yield name, metric, proportion_interval(int(hits[i]), int(self.n[i]), delta=self.delta)
 
 
 @final
@@ -271,7 +298,7 @@ class Left:
 
 Record = (
     Data | ModelFacts | SetFacts | Detection | Selective | Curve | Histogram | Scores | Answers | Collapse | Proximity
-    | Certificate | Left
+    | Certificate | Left | ClassFacts
 )  # fmt: skip
 RECORDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Record)}
 
@@ -295,16 +322,24 @@ def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
         if isinstance(record, Collapse):
             yield _row(common | {"method": record.projection}, record.quantity, record.value, record.n)
             continue
+        if isinstance(record, ClassFacts):
+            for name, metric, share in record.shares():
+                yield _estimate_row(common | {"method": name}, metric, share)
+            continue
         for field in fields(record):
             value = getattr(record, field.name)
             if isinstance(value, Estimate):
-                yield common | {
-                    "metric": field.name, "value": value.value, "lower": value.lower, "upper": value.upper,
-                    "level": value.level, "n": value.n, "interval": value.method, "caveat": value.caveat,
-                }  # fmt: skip
+                yield _estimate_row(common, field.name, value)
             elif type(value) is float and not np.isnan(value):
                 attacked = field.name in ("aauc", "zero_gradients")
                 yield _row(common, field.name, value, getattr(record, "n_attacked" if attacked else "n", 0))
+
+
+def _estimate_row(common: dict[str, Any], metric: str, value: Estimate) -> dict[str, Any]:
+    return common | {
+        "metric": metric, "value": value.value, "lower": value.lower, "upper": value.upper, "level": value.level,
+        "n": value.n, "interval": value.method, "caveat": value.caveat,
+    }  # fmt: skip
 
 
 def _row(common: dict[str, Any], metric: str, value: float, n: int) -> dict[str, Any]:

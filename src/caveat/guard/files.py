@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from caveat._internal.checks import as_kind
+from caveat._internal.classes import as_class_names
 from caveat._internal.files import is_folder, path_errors, write_json
 from caveat._internal.folders import PAGE_KEY, ArrayFolder
 from caveat.conformal import SplitSets
@@ -33,7 +35,7 @@ _DAMAGED = "Save the guard again."
 _SETTINGS = ("sets", "false_alarm", "risk", "alpha", "delta", "combine")
 _KEYS = {"format", "version", "settings", "scores", "confidence", "references", "calibration_scores", "watched", "sets",
          "threshold", "accept_below", "promises", "splits", "calibrated_at", "fingerprint", "versions", "sha256",
-         "crc32", PAGE_KEY}  # fmt: skip
+         "class_names", "crc32", PAGE_KEY}  # fmt: skip
 
 
 def save(guard: Guard, folder: str | os.PathLike[str]) -> None:
@@ -63,6 +65,8 @@ def save(guard: Guard, folder: str | os.PathLike[str]) -> None:
             "fingerprint": guard.fingerprint,
             "versions": dict(versions()),
         }  # fmt: skip
+        if guard.class_names_ is not None:  # a guard without names stays readable by earlier versions
+            page["class_names"] = list(guard.class_names_)
         page["sha256"] = {file.name: _digest(file) for file in sorted(staged.glob("*.npy"))}
         write_json(staged / FOLDER.page, page | {"crc32": page_checksum(page)})
 
@@ -107,12 +111,17 @@ def _made(page: Mapping[str, Any], reader: Reader) -> Guard:
                                  guard.combine)  # fmt: skip
     if len(guard.statistic_.references) != (len(scores) if len(scores) > 1 else 0):
         raise InputError(f"{len(scores)} scores need a reference each where there are several. {_DAMAGED}")
+    if page.get("class_names") is not None:
+        guard.class_names_ = as_class_names([as_kind(name, str, "a class name") for name in page["class_names"]]).names
     guard.keep_calibration(_vector(reader, page["calibration_scores"]))
     guard.watched_ = {str(name): _vector(reader, entry) for name, entry in page["watched"].items()}
     guard.sets_ = None
     if sets is not None and guard.sets is not None:
         kept = SplitSets(guard.sets, alpha=guard.alpha)
         guard.sets_ = kept.restore(_vector(reader, sets["scores"]), sets["n_classes"])
+        guard.sets_.class_names_ = guard.class_names_
+        if guard.class_names_ is not None and len(guard.class_names_) != guard.sets_.n_classes_:
+            raise InputError(f"{guard.sets_.n_classes_} classes have {len(guard.class_names_)} names. {_DAMAGED}")
     guard.threshold_ = float(reader.decode(page["threshold"]))
     accept_below = reader.decode(page["accept_below"])
     guard.accept_below_ = None if accept_below is None else float(accept_below)

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.checks import as_kind, check_known
+from caveat._internal.classes import agreed_names, in_order
 from caveat._internal.params import check_params, level
 from caveat._internal.streams import stream
 from caveat.conformal import FPRBand, SplitSets, select_outliers, threshold_for, threshold_for_risk
@@ -113,6 +114,7 @@ class Guard:
         self.scores_ = tuple(_made(part, "score") for part in parts)
         self.confidence_ = _made(self.confidence, "confidence")
         self.splits_: dict[str, dict[str, Any]] = {}
+        self.class_names_: tuple[str, ...] | None = None
         self._train: Outputs | None = None
 
     # -- fitting ------------------------------------------------------------------------------------------------------
@@ -152,6 +154,7 @@ class Guard:
         """
         self.splits_ = {"train": dict(fingerprints)}
         self._train = train
+        self.class_names_ = getattr(train, "class_names", None)
         vars(self).pop("promises_", None)  # thresholds of the scores as they were say nothing about the new ones
         return self
 
@@ -161,7 +164,8 @@ class Guard:
         Parameters
         ----------
         calibration
-            Outputs that neither trained the model nor chose the score. Labels are needed for ``risk`` and ``sets``.
+            Outputs that neither trained the model nor chose the score. Labels are needed for ``risk`` and ``sets``,
+            logits or probs for ``sets``. Class names must be those of the training outputs, where both have names.
         seed
             Splits the calibration rows where scores are combined, or where a score learns from held-out rows.
         date
@@ -169,9 +173,15 @@ class Guard:
         """
         demand(calibration, who="Guard.calibrate", name="calibration")
         for name, wanted in (("risk", self.risk), ("sets", self.sets)):
-            if wanted is not None and not calibration.has("correct"):
-                raise InputError(f"Guard with {name} needs labels, and logits or probs, of the calibration rows. "
+            able = calibration.has("correct") and (name == "risk" or calibration.has("probs"))
+            if wanted is not None and not able:
+                answers = "logits or probs" if name == "sets" else "logits, probs or predictions"
+                raise InputError(f"Guard with {name} needs labels, and {answers}, of the calibration rows. "
                                  f"Store them, or pass {name}=None.")  # fmt: skip
+        if self._train is not None:
+            agreed_names({"train": self._train, "calibration": calibration})
+        calibration = in_order(calibration, self.class_names_, name="calibration", of="train")
+        self.class_names_ = self.class_names_ or calibration.class_names
         self._check_roles(calibration)
         rows = self._split(calibration, seed)
         held = calibration[rows] if not rows.all() else calibration
@@ -292,7 +302,8 @@ class Guard:
         Parameters
         ----------
         outputs
-            What the model said about the rows.
+            What the model said about the rows. Class names, where they have any, must be those of the guard; verdicts
+            number the classes in the order of the guard.
         fdr
             None: rows at or above the threshold are outliers. A number: the outliers of this batch are selected so
             that at most this share of the selected is expected to be inliers (Benjamini-Hochberg).
@@ -307,6 +318,7 @@ class Guard:
         """
         self._demand_calibrated()
         demand(outputs, who="Guard")
+        outputs = in_order(outputs, self.class_names_, name="outputs", of="the guard")
         return self.decide(
             score=self.statistic_.score(outputs),
             doubt=self.confidence_.score(outputs) if "confidence" in self.watched_ else None,
@@ -356,6 +368,7 @@ class Guard:
             kind=kind, score=score, p_values=p_values, conditional_p_values=self._band.upper(score),
             threshold=self.threshold_, predictions=predictions, sets=sets, doubt=doubt,
             accept_below=self.accept_below_, selected_at=fdr, confidence=self.confidence_.name,
+            class_names=self.class_names_,
         )  # fmt: skip
 
     def watch(self, *, alpha: float = 0.01) -> Watch:
@@ -382,7 +395,8 @@ class Guard:
     def fingerprint(self) -> str:
         """Identifies the calibrated guard: SHA-256 of its settings, data and calibration scores."""
         self._demand_calibrated()
-        parts = [self.settings(), self.splits_, self.calibrated_at_]
+        names = [] if self.class_names_ is None else [list(self.class_names_)]
+        parts = [self.settings(), self.splits_, self.calibrated_at_, *names]
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode())
         digest.update(self.calibration_scores_.tobytes())
         return digest.hexdigest()

@@ -157,6 +157,7 @@ class Plan:
             "calibration_rows": str(guard.calibration_scores_.size), "threshold": repr(float(guard.threshold_)),
             "kinds": json.dumps(KINDS), "promises": json.dumps([promise.to_dict() for promise in guard.promises]),
             "settings": json.dumps(guard.settings()), "left_out": json.dumps(left_out),
+            "class_names": json.dumps(guard.class_names_),
         }  # fmt: skip
 
 

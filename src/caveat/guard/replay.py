@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 
 from caveat._internal.checks import as_count, as_kind
+from caveat._internal.classes import in_order
 from caveat._internal.streams import stream
 from caveat.drift.risk_monitor import confidence_sequence
 from caveat.errors import InputError
@@ -193,6 +194,7 @@ def replay(
     """
     as_kind(guard, Guard, "guard")
     demand(outputs, who="replay")
+    outputs = in_order(outputs, guard.class_names_, name="outputs", of="the guard")
     size = as_count(batch, "batch")
     watch = guard.watch() if watch is None else watch
     if watch.fingerprint != guard.fingerprint:

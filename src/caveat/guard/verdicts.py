@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
@@ -53,6 +53,8 @@ class Verdicts:
         None, or the false discovery rate at which the outliers of this batch were selected.
     confidence
         Name of the score of the abstain gate.
+    class_names
+        Names of the classes, in the order of their numbers; None where classes have numbers alone.
 
     Examples
     --------
@@ -77,6 +79,7 @@ class Verdicts:
     accept_below: float | None = None
     selected_at: float | None = None
     confidence: str = "msp"
+    class_names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return int(self.kind.size)
@@ -131,7 +134,7 @@ class Verdicts:
             return "No class fits: the prediction set is empty."
         if labels is None:
             return "Like the calibration data."
-        shown = ", ".join(map(str, labels[:_LISTED])) + (", ..." if len(labels) > _LISTED else "")
+        shown = ", ".join(self.names_of(labels[:_LISTED])) + (", ..." if len(labels) > _LISTED else "")
         return f"Like the calibration data. Possible classes: {shown}."
 
     def _not_sure(self, doubt: float, limit: float) -> str:
@@ -139,7 +142,13 @@ class Verdicts:
             return "The calibration rows carry no promise about errors, so nothing is accepted."
         if self.confidence == "msp":  # the score is minus the probability
             return f"Not sure enough: the answer has probability {-doubt:.4g}; more than {-limit:.4g} is needed."
+        if self.confidence == "confidence":  # the score is minus the confidence
+            return f"Not sure enough: the confidence is {-doubt:.4g}; more than {-limit:.4g} is needed."
         return f"Not sure enough: {self.confidence} is {doubt:.4g}; less than {limit:.4g} is needed."
+
+    def names_of(self, classes: Sequence[int]) -> list[str]:
+        """The names of class numbers; the numbers as text where classes have no names."""
+        return [str(c) if self.class_names is None else self.class_names[c] for c in classes]
 
     def label_lists(self) -> list[list[int]]:
         """The classes of each prediction set; needs ``sets``."""
@@ -167,7 +176,8 @@ class Verdicts:
         Returns
         -------
         list of dict
-            ``kind``, ``prediction``, ``score``, ``p_value``, ``conditional_p_value``, ``set`` and ``reason`` of each.
+            ``kind``, ``prediction``, ``score``, ``p_value``, ``conditional_p_value``, ``set`` and ``reason`` of each;
+            with class names also ``prediction_name`` and ``set_names``.
         """
         none: list[None] = [None] * len(self)
         columns = zip(
@@ -193,6 +203,11 @@ class Verdicts:
         if ids is None:
             for row in rows:
                 del row["id"]
+        if self.class_names is not None:
+            for row in rows:
+                prediction, labels = row["prediction"], row["set"]
+                row["prediction_name"] = None if prediction is None else self.class_names[prediction]
+                row["set_names"] = None if labels is None else self.names_of(labels)
         return rows
 
     def to_frame(self) -> pd.DataFrame:

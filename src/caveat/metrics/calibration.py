@@ -15,7 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtri
 
 from caveat._internal.blocks import row_blocks
-from caveat._internal.checks import Rng, as_count, as_labels, as_level, as_matrix, as_rng, check_known, same_length
+from caveat._internal.checks import (
+    Rng,
+    as_count,
+    as_labels,
+    as_level,
+    as_mask,
+    as_matrix,
+    as_rng,
+    as_shares,
+    as_vector,
+    check_known,
+    same_length,
+)
 from caveat.conformal.quantile import quantile_rank
 from caveat.errors import CaveatWarning, InputError
 from caveat.outputs import Outputs
@@ -65,9 +77,9 @@ class Calibration:
     ece
         Expected calibration error; its caveat says how large it is on average for a calibrated model of this size.
     brier
-        Brier score.
+        Brier score; None for a confidence alone.
     nll
-        Negative log-likelihood in nats.
+        Negative log-likelihood in nats; None for a confidence alone.
 
     Examples
     --------
@@ -77,8 +89,8 @@ class Calibration:
     """
 
     ece: Estimate
-    brier: Estimate
-    nll: Estimate
+    brier: Estimate | None
+    nll: Estimate | None
 
 
 def accuracy(outputs: Outputs, *, delta: float = 0.05, name: str = "outputs") -> Estimate:
@@ -114,8 +126,16 @@ def accuracy(outputs: Outputs, *, delta: float = 0.05, name: str = "outputs") ->
     return proportion_interval(right, outputs.n, delta=delta)
 
 
-def reliability(*, probs: ArrayLike, labels: ArrayLike, bins: int = 15, by: Bins = "width") -> Reliability:
-    """The points of a reliability diagram.
+def reliability(
+    *,
+    probs: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    bins: int = 15,
+    by: Bins = "width",
+) -> Reliability:
+    """The points of a reliability diagram, from probabilities and labels, or from a confidence and what was correct.
 
     Parameters
     ----------
@@ -123,6 +143,9 @@ def reliability(*, probs: ArrayLike, labels: ArrayLike, bins: int = 15, by: Bins
         Probabilities, shape (n, C).
     labels
         True classes, shape (n,).
+    confidence, correct
+        Probability of the predicted class, and whether it is the true one, shape (n,) each: of a model that gives no
+        more.
     bins, by
         How many bins, of equal width or of equal mass (as equal as ties of confidence allow).
 
@@ -137,22 +160,30 @@ def reliability(*, probs: ArrayLike, labels: ArrayLike, bins: int = 15, by: Bins
     >>> points.confidence.round(3), points.accuracy.round(3), points.count
     (array([0.767]), array([0.667]), array([3]))
     """
-    p, true = _checked(probs, labels)
-    confidence, right = _top(p, true)
-    where = _bin(confidence, bins, by)
+    sure, right = _confidence(probs, labels, confidence, correct)
+    where = _bin(sure, bins, by)
     count = np.bincount(where, minlength=bins)
     full = count > 0
-    mean = np.bincount(where, weights=confidence, minlength=bins)[full] / count[full]
+    mean = np.bincount(where, weights=sure, minlength=bins)[full] / count[full]
     rate = np.bincount(where, weights=right, minlength=bins)[full] / count[full]
     return Reliability(mean, rate, count[full])
 
 
-def ece(*, probs: ArrayLike, labels: ArrayLike, bins: int = 15, by: Bins = "width") -> float:
+def ece(
+    *,
+    probs: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    bins: int = 15,
+    by: Bins = "width",
+) -> float:
     r"""Expected calibration error: the gap between confidence and accuracy, averaged over bins by their size.
 
     $$ \sum_b \frac{n_b}{n} |\mathrm{acc}(b) - \mathrm{conf}(b)| $$
 
     Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern Neural Networks", ICML 2017, eq. (5); 15 bins as there.
+    Takes what ``reliability`` takes.
 
     Parameters
     ----------
@@ -172,8 +203,10 @@ def ece(*, probs: ArrayLike, labels: ArrayLike, bins: int = 15, by: Bins = "widt
     --------
     >>> round(ece(probs=[[0.9, 0.1], [0.8, 0.2], [0.4, 0.6]], labels=[0, 1, 1], bins=2), 4)
     0.1
+    >>> round(ece(confidence=[0.9, 0.8, 0.6], correct=[True, False, True], bins=2), 4)
+    0.1
     """
-    points = reliability(probs=probs, labels=labels, bins=bins, by=by)
+    points = reliability(probs=probs, labels=labels, confidence=confidence, correct=correct, bins=bins, by=by)
     return float(points.count @ np.abs(points.accuracy - points.confidence) / points.count.sum())
 
 
@@ -282,21 +315,32 @@ def calibration(
     """
     delta = as_level(delta, "delta")
     as_count(resamples, "resamples")
-    demand(outputs, "probs", "labels", who="calibration")
+    demand(outputs, "labels", who="calibration")
+    if not outputs.has("probs") and outputs.has("predictions") and outputs.has("confidence"):
+        sure, right = _confidence(None, None, outputs.confidence, outputs.correct)
+        return Calibration(
+            _ece_interval(sure, right, rng=as_rng(rng), delta=delta, bins=bins, resamples=resamples), None, None
+        )
+    demand(outputs, "probs", who="calibration")
     p, true = _checked(outputs.probs, outputs.labels)
     logits = outputs.logits
     surprise = _surprise(p if logits is None else logits, true, logits=logits is not None)
     return Calibration(
-        ece=_ece_interval(p, true, rng=as_rng(rng), delta=delta, bins=bins, resamples=resamples),
+        ece=_ece_interval(*_top(p, true), rng=as_rng(rng), delta=delta, bins=bins, resamples=resamples),
         brier=_mean_interval(_squared(p, true), delta),
         nll=_mean_interval(surprise, delta),
     )
 
 
 def _ece_interval(
-    p: NDArray[Any], true: NDArray[np.intp], *, rng: np.random.Generator, delta: float, bins: int, resamples: int
+    confidence: NDArray[np.float64],
+    right: NDArray[np.float64],
+    *,
+    rng: np.random.Generator,
+    delta: float,
+    bins: int,
+    resamples: int,
 ) -> Estimate:
-    confidence, right = _top(p, true)
     where = _bin(confidence, bins, "width")
     gap = right - confidence
     n = gap.size
@@ -372,6 +416,20 @@ def _checked(values: Any, labels: ArrayLike, *, name: str = "probs") -> tuple[ND
     true = as_labels(labels, "labels", n_classes=matrix.shape[1])
     same_length(**{name: matrix, "labels": true})
     return matrix.astype(np.float64, copy=False), true
+
+
+def _confidence(
+    probs: ArrayLike | None, labels: ArrayLike | None, confidence: ArrayLike | None, correct: ArrayLike | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Confidence in the predicted class, and 1 where it is the true one, from either pair of arrays."""
+    if probs is not None and labels is not None and confidence is None and correct is None:
+        return _top(*_checked(probs, labels))
+    if confidence is None or correct is None or probs is not None or labels is not None:
+        raise InputError("give probs and labels, or confidence and correct.")
+    sure = as_shares(as_vector(confidence, "confidence"), "confidence")
+    right = as_mask(correct, "correct")
+    same_length(confidence=sure, correct=right)
+    return sure, right.astype(np.float64)
 
 
 def _top(p: NDArray[Any], true: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

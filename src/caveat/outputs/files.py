@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from caveat._internal.files import is_folder, npz_names, read_npy, read_npz, replacing_file, write_json
 from caveat._internal.folders import ArrayFolder, plain_files
 from caveat.errors import InputError
-from caveat.outputs.keys import FIELDS, is_field
+from caveat.outputs.keys import CLASS_NAMES, FIELDS, is_field
 from caveat.outputs.outputs import LAYER, Outputs
 
 __all__ = ["FIELDS", "FOLDER", "layer_key", "save_outputs", "stored_arrays", "write_page"]
@@ -32,6 +32,8 @@ def save_outputs(outputs: Outputs, target: Path) -> None:
         layer_key(key.removeprefix(LAYER)) if key.startswith(LAYER) else key: array
         for key, array in outputs.arrays().items()
     }
+    if outputs.class_names is not None:
+        arrays[CLASS_NAMES] = np.array(outputs.class_names)
     from caveat.outputs.reading import READ_ONLY
 
     if target.suffix.lower() in READ_ONLY:

@@ -25,7 +25,7 @@ class Head:
     Parameters
     ----------
     weight
-        Shape (C, D).
+        Shape (C, D); or (1, D) of a binary problem: the row of the positive class, which becomes the second of two.
     bias
         Shape (C,). Zeros when the layer has none.
 
@@ -33,6 +33,8 @@ class Head:
     --------
     >>> Head(weight=[[1.0, 0.0], [0.0, 2.0]]).logits(np.array([[3.0, 4.0]]))
     array([[3., 8.]])
+    >>> Head(weight=[[1.0, 2.0]], bias=[0.5]).logits(np.array([[3.0, 4.0]]))
+    array([[ 0. , 11.5]])
     """
 
     weight: Array
@@ -45,6 +47,8 @@ class Head:
         with np.errstate(over="ignore"):
             biases = biases.astype(weights.dtype)
         check_finite(biases, "head.bias")  # again: a narrower float type may have no room for it
+        if len(weights) == 1:  # as one logit z becomes 0 and z
+            weights, biases = np.vstack([np.zeros_like(weights), weights]), np.append(np.zeros_like(biases), biases)
         object.__setattr__(self, "weight", read_only(weights))
         object.__setattr__(self, "bias", read_only(biases))
 

@@ -14,9 +14,19 @@ from caveat._internal.checks import check_known
 from caveat.errors import InputError
 from caveat.outputs.outputs import LAYER, SAMPLE_AXIS
 
-__all__ = ["FIELDS", "VECTORS", "as_slice", "check_fields", "class_columns", "columns_of_fields", "is_field"]
+__all__ = [
+    "CLASS_NAMES",
+    "FIELDS",
+    "VECTORS",
+    "as_slice",
+    "check_fields",
+    "class_columns",
+    "columns_of_fields",
+    "is_field",
+]
 
 FIELDS = (*SAMPLE_AXIS, "head_weight", "head_bias")
+CLASS_NAMES = "class_names"  # in a file of arrays: a vector of text, not an array of the model
 VECTORS = frozenset({"labels", "confidence", "predictions"})  # one number or name per sample
 _IN_TABLES = tuple(name for name, axis in SAMPLE_AXIS.items() if axis == 0)  # a row has no room for several passes
 _SINGULAR = {name.removesuffix("s"): name for name in _IN_TABLES if name.endswith("s")}
@@ -39,7 +49,7 @@ def as_slice(text: str, path: str) -> slice:
 
 def is_field(key: str) -> bool:
     """Whether an array of this name is a field: one of ``FIELDS``, or ``layer.<name>``."""
-    return key in FIELDS or key.startswith(LAYER)
+    return key in FIELDS or key == CLASS_NAMES or key.startswith(LAYER)
 
 
 def check_fields(fields: Iterable[str], where: str) -> None:

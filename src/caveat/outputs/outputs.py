@@ -21,7 +21,6 @@ from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import (
     are_probabilities,
     as_kind,
-    as_labels,
     as_matrix,
     as_real_array,
     as_rows,
@@ -31,7 +30,10 @@ from caveat._internal.checks import (
     check_same,
     check_shape,
 )
+from caveat._internal.classes import as_class_names, listed, read_classes
 from caveat.errors import CaveatWarning, InputError
+from caveat.outputs.binary import PROBABILITIES, two_columns
+from caveat.outputs.demand import demand
 from caveat.outputs.head import Head
 
 __all__ = ["LAYER", "SAMPLE_AXIS", "Outputs", "demand"]
@@ -40,7 +42,9 @@ Array = NDArray[Any]
 
 LAYER = "layer."  # prefix of an inner layer's key in a file
 # field -> axis that counts the samples
-SAMPLE_AXIS = dict.fromkeys(("logits", "probs", "features", "labels", "confidence", "embeddings"), 0)
+CLASS_COLUMNS = ("logits", "probs", "mc_logits", "ease_probs")  # the last axis counts the classes
+_BY_ROW = ("logits", "probs", "features", "labels", "predictions", "confidence", "embeddings")
+SAMPLE_AXIS = dict.fromkeys(_BY_ROW, 0)
 SAMPLE_AXIS |= dict.fromkeys(("mc_logits", "ease_probs"), 1)
 
 
@@ -58,19 +62,26 @@ class Outputs:
     Parameters
     ----------
     logits
-        Shape (n, C).
+        Shape (n, C); or, of a binary problem, (n,) or (n, 1): the log-odds of the positive class, which is the second.
     probs
-        Shape (n, C): probabilities, for a model that gives no logits. Never guessed from the values of ``logits``.
+        Shape (n, C): probabilities, for a model that gives no logits; or (n,) or (n, 1): P(positive). Never guessed
+        from the values of ``logits``.
     features
         Shape (n, D): the input of the last linear layer.
     labels
-        Shape (n,): true classes 0..C-1. Outliers have none.
+        Shape (n,): true classes, as numbers 0..C-1, names, or booleans; also 1..C, where C occurs and 0 does not.
+        Outliers have none. ``outputs.labels`` holds numbers, ``outputs.class_names`` the names.
+    class_names
+        Names of the classes in the order of the columns. Without it, names in ``labels`` and ``predictions`` are
+        sorted as scikit-learn does.
+    predictions
+        Shape (n,): predicted classes, written as in ``labels``, of a model that gives neither logits nor probs.
     head
         The last linear layer. With ``features`` it also gives logits that were not stored.
     mc_logits
         Shape (T, n, C): logits of T stochastic passes.
     confidence
-        Shape (n,): an external confidence; larger is surer.
+        Shape (n,): an external confidence; larger is surer. With ``predictions``, that of the predicted class.
     layers
         Name -> array whose first axis counts samples: activations of inner layers.
     embeddings
@@ -87,9 +98,13 @@ class Outputs:
     (array([0, 1, 0]), array([ True,  True, False]))
     >>> outputs[1:]
     Outputs(n=2, logits 2x2 float64, labels 2)
+    >>> Outputs(probs=[0.9, 0.2], labels=["spam", "ham"])
+    Outputs(n=2, probs 2x2 float64, labels 2, classes ham, spam)
+    >>> Outputs(predictions=["cat", "dog"], confidence=[0.9, 0.6], labels=["cat", "cat"]).correct
+    array([ True, False])
     """
 
-    __slots__ = ("_arrays", "_head", "_layers", "_n")
+    __slots__ = ("_arrays", "_head", "_layers", "_n", "_names")
 
     def __init__(
         self,
@@ -104,31 +119,42 @@ class Outputs:
         layers: Mapping[str, ArrayLike] | None = None,
         embeddings: ArrayLike | None = None,
         ease_probs: ArrayLike | None = None,
+        predictions: ArrayLike | None = None,
+        class_names: Iterable[Any] | None = None,
         check: bool = True,
     ) -> None:
         arrays: dict[str, Array] = {}
         for name, matrix in (("logits", logits), ("probs", probs), ("features", features), ("embeddings", embeddings)):
             if matrix is not None:
-                arrays[name] = as_matrix(matrix, name, check=check)
+                columns = two_columns(matrix, name, 2, check=check) if name in ("logits", "probs") else matrix
+                arrays[name] = as_matrix(columns, name, check=check)
         for name, cube in (("mc_logits", mc_logits), ("ease_probs", ease_probs)):
             if cube is not None:
-                arrays[name] = _as_cube(cube, name, check=check)
+                arrays[name] = _as_cube(two_columns(cube, name, 3, check=check), name, check=check)
         if confidence is not None:
             arrays["confidence"] = as_vector(confidence, "confidence")
         head = None if head is None else as_kind(head, Head, "head", what="a caveat.Head(weight, bias)")
         if "logits" in arrays and "probs" in arrays:
             raise InputError("give logits or probs, not both: with both it is unclear which one a score should read.")
         if check:
-            for name in {"probs", "ease_probs"} & set(arrays):
+            for name in set(PROBABILITIES) & set(arrays):
                 check_probabilities(arrays[name], name)
             for name, remedy in (("logits", "Pass them as probs"), ("mc_logits", "Pass their logarithms")):
                 if name in arrays and are_probabilities(arrays[name]):
                     warnings.warn(f"{name} are rows of probabilities (between 0 and 1, with sum 1), and scores would "
                                   f"take a softmax of them. {remedy}.", CaveatWarning, stacklevel=2)  # fmt: skip
 
-        n_classes = _agree_on_classes(arrays, head)
-        if labels is not None:
-            arrays["labels"] = as_labels(labels, "labels", n_classes=n_classes, check=check)
+        answers = {"labels": labels, "predictions": predictions}
+        numbers, self._names = read_classes(
+            {name: column for name, column in answers.items() if column is not None}, class_names,
+            _agree_on_classes(arrays, head), check=check,
+        )  # fmt: skip
+        if predictions is not None and (
+            {"logits", "probs"} & set(arrays) or (head is not None and "features" in arrays)
+        ):
+            raise InputError("predictions follow from logits and probs. Leave them out, or give them with a confidence "
+                             "alone.")  # fmt: skip
+        arrays |= numbers
         if head is not None and "features" in arrays:
             check_same("number of columns", **{"features": len(arrays["features"].T), "head.weight": head.n_features})
         layers = {} if layers is None else as_kind(layers, Mapping, "layers", what="a map from names to arrays")
@@ -179,16 +205,68 @@ class Outputs:
         return self._layers
 
     @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Names of the classes, in the order of the class numbers; None where classes have numbers alone."""
+        return self._names
+
+    @property
+    def has_class_columns(self) -> bool:
+        """Whether an array has one column, or the head one row, per class."""
+        return _agree_on_classes(self._arrays, self._head) is not None
+
+    @property
     def predictions(self) -> Any:
-        """The most probable class of each sample (the first one on a tie)."""
-        if not self.has("predictions"):
-            return None
+        """The most probable class of each sample (the first one on a tie), or the prediction that was given."""
+        if "predictions" in self._arrays or not self.has("predictions"):
+            return self._arrays.get("predictions")
         return np.argmax(self.logits if self.has("logits") else self._arrays["probs"], axis=1)
 
     @property
     def correct(self) -> Any:
         """Whether each prediction equals the label."""
         return np.asarray(self.predictions == self.labels) if self.has("correct") else None
+
+    def with_class_names(self, class_names: Iterable[Any]) -> Outputs:
+        """The same outputs with these class names: unnamed classes get them, named ones are put in their order.
+
+        Parameters
+        ----------
+        class_names
+            One name per class, in the order that the classes shall have. Outputs without a column per class may know
+            only some of them.
+
+        Returns
+        -------
+        Outputs
+            With columns, rows of the head, labels and predictions in the new order.
+
+        Examples
+        --------
+        >>> outputs = Outputs(logits=[[2.0, 0.0], [0.0, 1.0]], labels=["cat", "dog"])
+        >>> turned = outputs.with_class_names(["dog", "cat"])
+        >>> turned.logits, turned.labels, turned.class_names
+        (array([[0., 2.],
+               [1., 0.]]), array([1, 0]), ('dog', 'cat'))
+        """
+        names = as_class_names(class_names)
+        if self._names is None and not self.has_class_columns:
+            return _unchecked(self._arrays, self._layers, self._head, names.names, self._n)
+        own = self._names or names.names
+        if self.has_class_columns and (set(own) != set(names.names) or len(own) != self.n_classes):
+            raise InputError(f"class_names must name these {self.n_classes} classes ({listed(own)}), got "
+                             f"{len(names.names)} ({listed(names.names)}).")  # fmt: skip
+        place = names.numbers(np.array(own), "class_names")  # old class number -> new one
+        if (place == np.arange(len(own))).all():
+            return _unchecked(self._arrays, self._layers, self._head, names.names, self._n)
+        arrays, head, order = dict(self._arrays), self._head, np.argsort(place)
+        for name in arrays:
+            if name in ("labels", "predictions"):
+                arrays[name] = place[arrays[name]]
+            elif name in CLASS_COLUMNS:
+                arrays[name] = np.ascontiguousarray(arrays[name][..., order])  # sums depend on the layout
+        if head is not None:
+            head = Head(head.weight[order], head.bias[order])
+        return _unchecked(arrays, self._layers, head, names.names, self._n)
 
     # -- shape ------------------------------------------------------------------------------------------------------
 
@@ -201,11 +279,12 @@ class Outputs:
 
     @property
     def n_classes(self) -> int | None:
-        """C, from the arrays that have one column per class, else from the largest label."""
+        """C, from the arrays that have one column per class, else from the names, else from the largest class."""
         classes = _agree_on_classes(self._arrays, self._head)
-        if classes is None and "labels" in self._arrays:
-            classes = int(self._arrays["labels"].max()) + 1
-        return classes
+        if classes is None and self._names is not None:
+            return len(self._names)
+        numbers = [self._arrays[name] for name in ("labels", "predictions") if name in self._arrays]
+        return int(max(column.max() for column in numbers)) + 1 if classes is None and numbers else classes
 
     def has(self, field: str) -> bool:
         """Whether a field is there, stored or derivable, without computing it.
@@ -228,7 +307,9 @@ class Outputs:
         logits = "logits" in stored or ("features" in stored and self._head is not None)
         if field == "logits":
             return logits
-        if field in ("probs", "predictions"):
+        if field == "class_names":
+            return self._names is not None
+        if field == "probs" or (field == "predictions" and field not in stored):
             return logits or "probs" in stored
         if field == "correct":
             return self.has("predictions") and "labels" in stored
@@ -249,7 +330,9 @@ class Outputs:
         parts = [f"n={self.n}"]
         for name, (shape, dtype) in self.stored().items():
             size = "x".join(map(str, shape))
-            parts.append(f"{name} {size}" if name == "labels" else f"{name} {size} {dtype}")
+            parts.append(f"{name} {size}" if name in ("labels", "predictions") else f"{name} {size} {dtype}")
+        if self._names is not None:
+            parts.append(f"classes {listed(self._names)}")
         return f"Outputs({', '.join(parts)})"
 
     def __getitem__(self, rows: slice | NDArray[Any] | list[int] | int) -> Outputs:
@@ -259,7 +342,7 @@ class Outputs:
             name: array[rows] if SAMPLE_AXIS[name] == 0 else array[:, rows] for name, array in self._arrays.items()
         }
         layers = {name: array[rows] for name, array in self._layers.items()}
-        return _unchecked(arrays, layers, self._head)
+        return _unchecked(arrays, layers, self._head, self._names)
 
     def __iter__(self) -> Iterator[Outputs]:
         """One sample after the other, each as ``Outputs`` with n = 1. Whole arrays and ``blocks`` are faster."""
@@ -267,7 +350,7 @@ class Outputs:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process gets the rows themselves, also of memory-mapped files.
-        return _unchecked, (self._arrays, dict(self._layers), self._head, self._n)
+        return _unchecked, (self._arrays, dict(self._layers), self._head, self._names, self._n)
 
     def room(self, fields: Iterable[str] | None = None, *, beside: int = 0) -> int:
         """Bytes that all rows of the named fields (default all) would take together while they are worked on.
@@ -311,7 +394,7 @@ class Outputs:
         head = self._head
         for block in row_blocks(self.n, row_bytes=self._row_bytes(fields) + beside, at_once=at_once):
             part = {name: widened(a[block] if SAMPLE_AXIS[name] == 0 else a[:, block]) for name, a in arrays.items()}
-            yield _unchecked(part, {k: widened(v[block]) for k, v in layers.items()}, head,
+            yield _unchecked(part, {k: widened(v[block]) for k, v in layers.items()}, head, self._names,
                              n=block.stop - block.start)  # fmt: skip
 
     def _row_bytes(self, fields: set[str] | None) -> int:
@@ -326,6 +409,87 @@ class Outputs:
         wanted = None if fields is None else _with_sources(fields, self._arrays)
         arrays = {k: v for k, v in self._arrays.items() if wanted is None or k in wanted}
         return arrays, dict(self._layers) if wanted is None or "layers" in wanted else {}
+
+    # -- other sources ----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_frame(cls, frame: Any, **columns: Any) -> Outputs:
+        """Read a table of pandas, polars or pyarrow: :func:`caveat.outputs.frames.outputs_from_frame`.
+
+        Parameters
+        ----------
+        frame
+            The table, or a map from names to columns.
+        columns
+            Field -> column: ``logits="logit_*"`` or a list of names, ``labels="y"``, ``confidence="p"``; and
+            ``head``, ``class_names`` and ``check`` as they are.
+
+        Returns
+        -------
+        Outputs
+            One sample per row.
+
+        Examples
+        --------
+        >>> frame = {"p_cat": [0.9, 0.2], "p_dog": [0.1, 0.8], "y": ["cat", "cat"]}
+        >>> Outputs.from_frame(frame, probs="p_*", labels="y").correct
+        array([ True, False])
+        """
+        from caveat.outputs.frames import outputs_from_frame
+
+        return outputs_from_frame(frame, **columns)
+
+    @classmethod
+    def from_torch(cls, **fields: Any) -> Outputs:
+        """Make outputs from tensors on any device: detached, copied to memory, half precision as float32.
+
+        Parameters
+        ----------
+        fields
+            The fields of ``Outputs``, as tensors or arrays; ``head`` may be a ``torch.nn.Linear``.
+
+        Returns
+        -------
+        Outputs
+            Independent of torch, which is not imported.
+
+        Examples
+        --------
+        >>> Outputs.from_torch(logits=np.array([[2.0, 0.0]]), labels=[0])
+        Outputs(n=1, logits 1x2 float64, labels 1)
+        """
+        from caveat.outputs.tensors import outputs_from_tensors
+
+        return outputs_from_tensors(fields)
+
+    @classmethod
+    def from_sklearn(cls, estimator: Any, x: Any, y: ArrayLike | None = None) -> Outputs:
+        """Ask a fitted scikit-learn classifier: probabilities, or decision values as logits, and its class names.
+
+        Parameters
+        ----------
+        estimator
+            With ``classes_`` and ``predict_proba``, or ``decision_function``; also a pipeline or a search.
+        x
+            Inputs of the estimator, n rows.
+        y
+            True classes as the estimator knows them, shape (n,); None without labels.
+
+        Returns
+        -------
+        Outputs
+            Columns follow ``classes_``. Classes 0..C-1 have no names.
+
+        Examples
+        --------
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> x, y = [[0.0], [1.0], [2.0], [3.0]], ["low", "low", "high", "high"]
+        >>> Outputs.from_sklearn(LogisticRegression().fit(x, y), x, y)
+        Outputs(n=4, probs 4x2 float64, labels 4, classes high, low)
+        """
+        from caveat.outputs.estimator import outputs_of_estimator
+
+        return outputs_of_estimator(estimator, x, y)
 
     # -- files ------------------------------------------------------------------------------------------------------
 
@@ -359,8 +523,9 @@ class Outputs:
         sample: ``.csv``, ``.tsv``, ``.parquet``, ``.arrow``, ``.feather``; the columns of a field are numbered
         (``logits_0``, ``logits_1``, ...), or one column of lists.
 
-        Names: ``logits`` or ``probs``, ``features``, ``labels``, ``head_weight``, ``head_bias``, ``confidence``,
-        ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Others are skipped with a warning.
+        Names: ``logits`` or ``probs``, ``features``, ``labels``, ``predictions``, ``class_names``, ``head_weight``,
+        ``head_bias``, ``confidence``, ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Others
+        are skipped with a warning.
 
         Parameters
         ----------
@@ -373,7 +538,7 @@ class Outputs:
             Which rows, as Python writes a slice: ``"0:5000"``, ``"::2"``. Default all.
         check
             Whether values are checked (NaN, labels, sums of probabilities); shapes always are. False is for a folder
-            that was checked before and is too large to read twice.
+            that was checked before and is too large to read twice; whole numbers are then class numbers.
 
         Returns
         -------
@@ -385,41 +550,15 @@ class Outputs:
         return load_outputs(Path(path), keys=keys, rows=rows, check=check)
 
 
-_HOW_TO_GET = {
-    "logits": "Store logits (n, C), or features with head_weight and head_bias.",
-    "probs": "Store logits (n, C), or probs if the model gives only probabilities.",
-    "predictions": "Store logits (n, C), or probs if the model gives only probabilities.",
-    "correct": "Store labels with the logits.",
-    "features": "Store the input of the last linear layer, shape (n, D); nn.extract does.",
-    "labels": "Store the true classes, shape (n,).",
-    "head": "Store head_weight (C, D) and head_bias (C,) of the last linear layer.",
-    "mc_logits": "Store logits of T stochastic passes, shape (T, n, C); nn.extract(..., mc=T) does.",
-    "confidence": "Store the confidence that the model gives, shape (n,), larger is surer.",
-    "ease_probs": "Store probabilities (L, n, C) of transformed copies; nn.extract(..., transforms=[...]) does. Where "
-    "there are no inputs to transform, use logit_noise_ease.",
-    "layers": "Store activations of inner layers; nn.extract(..., layers=[...]) does.",
-}
-
-
-def demand(outputs: Any, *fields: str, who: str, name: str = "outputs", verb: str = "needs") -> Outputs:
-    """``outputs`` if they are ``Outputs`` with all these fields; else an InputError that says how to get the first."""
-    if not hasattr(outputs, "has") or not hasattr(outputs, "blocks"):  # a stream of nn has both
-        as_kind(outputs, Outputs, name, what="caveat.Outputs", hint="Wrap arrays: Outputs(logits=..., labels=...).")
-    for field in fields:
-        if not outputs.has(field):
-            raise InputError(f"{who} {verb} {name}.{field}, which is None. {_HOW_TO_GET[field]}")
-    checked: Outputs = outputs
-    return checked
-
-
 def _unchecked(
-    arrays: dict[str, Array], layers: Mapping[str, Array], head: Head | None, n: int | None = None
-) -> Outputs:
+    arrays: dict[str, Array], layers: Mapping[str, Array], head: Head | None, names: tuple[str, ...] | None,
+    n: int | None = None,
+) -> Outputs:  # fmt: skip
     """Outputs around arrays that were checked before."""
     part = object.__new__(Outputs)
     part._arrays = {name: read_only(array) for name, array in arrays.items()}
     part._layers = MappingProxyType({name: read_only(array) for name, array in layers.items()})
-    part._head = head
+    part._head, part._names = head, names
     part._n = _agree_on_rows(part._arrays, part._layers) if n is None else n
     return part
 
@@ -430,7 +569,7 @@ def _with_sources(fields: Iterable[str], stored: Collection[str]) -> set[str]:
     if wanted & {"probs", "predictions", "correct"}:
         wanted |= {"probs", "logits"}
     if "correct" in wanted:
-        wanted |= {"labels"}
+        wanted |= {"labels", "predictions"}
     if "logits" in wanted and "logits" not in stored:
         wanted |= {"features"}
     return wanted
@@ -457,9 +596,7 @@ def _as_layer(value: ArrayLike, name: str, *, check: bool) -> Array:
 
 
 def _agree_on_classes(arrays: Mapping[str, Array], head: Head | None) -> int | None:
-    columns = {
-        name: int(arrays[name].shape[-1]) for name in ("logits", "probs", "mc_logits", "ease_probs") if name in arrays
-    }
+    columns = {name: int(arrays[name].shape[-1]) for name in CLASS_COLUMNS if name in arrays}
     if head is not None:
         columns["head.weight"] = head.n_classes
     return check_same("number of classes", **columns) if columns else None

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Protocol, final
 from urllib.parse import unquote
 
-import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.files import is_folder, npz_shapes
@@ -215,24 +214,13 @@ def made_outputs(arrays: Mapping[str, Array], source: Path, *, check: bool = Tru
         raise InputError(f"{source}: {error}") from None
 
 
-def _with_class_names(arrays: dict[str, Array], columns: tuple[str, ...]) -> dict[str, Array]:
-    """Labels that are text become class numbers: in the order of the class columns if those have their names.
-
-    Otherwise the names are in alphabetical order, and each column of a class must have one.
-    """
-    labels = arrays.get("labels")
-    if labels is None or labels.dtype.kind not in "OU":
+def _with_class_names(arrays: dict[str, Array], columns: tuple[str, ...]) -> dict[str, Any]:
+    """The names of class columns are those of the classes if labels and predictions are text and among them."""
+    texts = [arrays[field] for field in ("labels", "predictions") if field in arrays]
+    if len(columns) < 2 or not texts or not all(column.dtype.kind in "OU" for column in texts):
         return arrays
-    texts = np.array(labels.tolist(), dtype=str)
-    names = np.unique(texts)
-    if set(names.tolist()) <= set(columns):
-        names = np.array(columns)
-    elif columns and len(columns) > 1 and names.size != len(columns):
-        raise InputError(f"labels hold {names.size} class names ({_listed(names.tolist())}) and there are "
-                         f"{len(columns)} classes, so that it is unclear which column is which class. Store class "
-                         "numbers, or end the names of the columns with those of the classes.")  # fmt: skip
-    numbers = {name: number for number, name in enumerate(names.tolist())}
-    return arrays | {"labels": np.array([numbers[text] for text in texts.tolist()])}
+    names = {name for column in texts for name in column.tolist()}
+    return arrays | {"class_names": columns} if names <= set(columns) else arrays
 
 
 def _suffix(path: Path) -> str:

@@ -26,7 +26,10 @@ KeptKeys = dict[tuple[int, str, str], tuple[Keys, Keys]]  # by identity of the s
 
 # Fields that identify a row, by group; the first group that two sets have in common decides. Labels say too little,
 # and stochastic passes differ between two passes over the same input.
-_IDENTITY = (("features", "embeddings", "logits", "probs"), ("layers",), ("confidence",), ("mc_logits", "ease_probs"))
+_IDENTITY = (
+    ("features", "embeddings", "logits", "probs"), ("layers",), ("confidence", "predictions"),
+    ("mc_logits", "ease_probs"),
+)  # fmt: skip
 _GLANCE = 32  # columns of the narrowest field that are compared first; only rows that agree there are read whole
 
 
@@ -85,7 +88,7 @@ def check_roles(
         if shared.same or shared.certain > shared.n / 2:
             how = "are the same" if shared.same else f"share {shared.count} of"
             raise InputError(f"{first} and {second} {how} {shared.n} rows {equal}. Give each role data of its own.")
-        if warn:
+        if warn and not set(shared.fields) <= {"confidence", "predictions"}:  # rounded, it is the same for many samples
             warnings.warn(f"{first} and {second} share {shared.count} of {shared.n} rows {equal}. Remove them from one "
                           "of the two, unless they are different samples.", CaveatWarning, stacklevel=3)  # fmt: skip
 

@@ -11,6 +11,7 @@ from caveat.errors import InputError
 from caveat.metrics import proportion_interval
 from caveat.metrics import reliability as bin_by_confidence
 from caveat.outputs import Outputs
+from caveat.outputs.outputs import demand
 from caveat.plots._axes import COLORS, INK, MUTED, legend_above, prepare
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def reliability(
     Parameters
     ----------
     outputs_or_probs
-        ``Outputs`` with labels, or probabilities of shape (n, C).
+        ``Outputs`` with labels, also of predictions with a confidence alone; or probabilities of shape (n, C).
     labels
         True classes, shape (n,), if probabilities are given.
     bins
@@ -59,7 +60,11 @@ def reliability(
         probs = np.asarray(outputs_or_probs)
     if labels is None:
         raise InputError("reliability needs labels. Give Outputs with labels, or probabilities and labels=.")
-    points = bin_by_confidence(probs=probs, labels=labels, bins=bins)
+    if isinstance(outputs_or_probs, Outputs) and probs is None:
+        answers = demand(outputs_or_probs, "predictions", "confidence", who="reliability")
+        points = bin_by_confidence(confidence=answers.confidence, correct=answers.correct, bins=bins)
+    else:
+        points = bin_by_confidence(probs=probs, labels=labels, bins=bins)
     ax = prepare(ax, "reliability", size=(4.8, 4.8))
     n = int(points.count.sum())
     ece = float(points.count @ np.abs(points.accuracy - points.confidence) / n)

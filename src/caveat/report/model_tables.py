@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from caveat.evaluation.records import Collapse, Left, Proximity
+from caveat.evaluation.records import ClassFacts, Collapse, Left, Proximity
 from caveat.report import words
 from caveat.report.tables import Cell, Column, Group, Table, count_cell, make_table, number_cell
 from caveat.report.verdicts import letters_of
@@ -12,15 +12,16 @@ from caveat.report.view import View, mean_of, regime_place
 from caveat.results import Estimate, Promise
 
 __all__ = [
-    "caught_table", "collapse_table", "data_table", "decision_table", "failure_table", "fingerprint_table",
-    "left_out_table", "model_rank_table", "model_table", "outlier_set_table", "proximity_table", "reliability_table",
-    "set_table",
+    "caught_table", "class_table", "collapse_table", "data_table", "decision_table", "failure_table",
+    "fingerprint_table", "left_out_table", "model_rank_table", "model_table", "outlier_set_table", "proximity_table",
+    "reliability_table", "set_table",
 ]  # fmt: skip
 
 _QUESTIONS = {
     "accuracy": ("Accuracy", "percent"), "aurc": ("AURC × 1000", "scaled"), "augrc": ("AUGRC × 1000", "scaled"),
     "auroc_of_errors": ("AUROC of errors", "number"), "auroc": ("AUROC of outliers", "number"),
 }  # fmt: skip
+_CLASSES = 30  # rows of the table of classes
 _USES = {
     "train": "fit scores that learn", "calibration": "thresholds, sets and risk; nobody looks before",
     "inlier": "measure, and choose the score", "outlier": "measure, and choose the score",
@@ -152,6 +153,28 @@ def set_table(view: View) -> Table | None:
     return make_table("sets", "Prediction sets", caption, columns, groups=groups)
 
 
+def class_table(view: View) -> Table | None:
+    """Accuracy and coverage of one model within each class; of many classes, those with the lowest accuracy."""
+    facts = next(iter(view.findings.of(ClassFacts)), None)
+    if facts is None or not view.single:
+        return None
+    shares: dict[str, dict[str, Estimate]] = {}
+    for name, metric, share in facts.shares():
+        shares.setdefault(name, {})[metric] = share
+    worst = sorted(shares, key=lambda name: shares[name]["class_accuracy"].value)
+    shown = list(shares) if len(shares) <= _CLASSES else worst[:_CLASSES]
+    metrics = ["class_accuracy", *(["class_coverage"] if facts.covered is not None else [])]
+    lines = [(name, count_cell(shares[name]["class_accuracy"].n),
+              *(number_cell(shares[name][metric], "percent") for metric in metrics)) for name in shown]  # fmt: skip
+    columns = ("Class", Column("Samples"), Column("Accuracy"), Column("Coverage", f"sets by {facts.set_method}"))
+    caption = f"Of the inliers of each class, {words.level(1 - view.delta)} Clopper-Pearson."
+    if facts.covered is not None:
+        caption += " Coverage is promised over all classes together, not within each."
+    if len(shares) > _CLASSES:
+        caption += f" The {_CLASSES} of {len(shares)} classes with the lowest accuracy."
+    return make_table("classes", "Class by class", caption, columns[: 2 + len(metrics)], lines)
+
+
 def outlier_set_table(view: View) -> Table | None:
     """Mean size of the prediction sets of outliers."""
     lines = [(view.headed(model, s.block.outlier), s.set_method, number_cell(s.mean_size, "plain"),
@@ -207,7 +230,7 @@ def left_out_table(view: View) -> Table | None:
     for left in view.findings.of(Left):
         reasons.setdefault(left.reason, set()).add(str(left.method))
     lines = [(", ".join(sorted(names)), reason) for reason, names in sorted(reasons.items())]
-    return make_table("left-out", "Scores that were left out", "", ("Scores", "Reason"), lines)
+    return make_table("left-out", "Scores and metrics that were left out", "", ("Names", "Reason"), lines)
 
 
 def failure_table(view: View) -> Table | None:

@@ -116,6 +116,7 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
         "models": model_tables.model_table(view) if view.methods or not view.findings.of(Certificate) else None,
         "reliability": model_tables.reliability_table(view),
         "sets": model_tables.set_table(view),
+        "classes": model_tables.class_table(view),
         "outlier_sets": model_tables.outlier_set_table(view),
         "certificates": certificates.certificate_table(view),
         "proximity": model_tables.proximity_table(view),
@@ -140,7 +141,7 @@ def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: di
         "Risk: errors among the answers, from the lowest score up. Reliability: accuracy should equal confidence.",
         (*curves.risk_panels(view, offered, errors=True), *curves.reliability_panels(view)),
         tuple(curves.risk_panels(view, offered, errors=False, key="risk-out")), "With outliers counted as errors",
-        of("risk", "models", "reliability"), "methods",
+        of("risk", "models", "classes", "reliability"), "methods",
     ))  # fmt: skip
     sections.append(_histogram_section(view, offered))
     sections.append(Section(

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from caveat._internal.checks import as_labels, same_length
+from caveat._internal.checks import same_length
+from caveat._internal.classes import read_classes
 from caveat._internal.html import small_table
 
 __all__ = ["PredictionSets", "promise_ending", "stack_rows"]
@@ -33,6 +34,8 @@ class PredictionSets:
         A warning in one sentence, or empty.
     delta
         None, or the chance over calibration sets that the promise fails (PAC).
+    class_names
+        Names of the classes, in the order of the columns; None where classes have numbers alone.
 
     Examples
     --------
@@ -41,6 +44,9 @@ class PredictionSets:
     2 prediction sets over 3 classes: mean size 1.50, 1 single, 0 empty; coverage promised 0.900
     >>> sets.labels(0), sets.sizes, sets.coverage([2, 0])
     (array([0, 2]), array([2, 1]), 0.5)
+    >>> named = PredictionSets(np.array([[True, True]]), alpha=0.1, level=0.9, class_names=("cat", "dog"))
+    >>> named.names(0), named.coverage(["dog"])
+    (['cat', 'dog'], 1.0)
     """
 
     member: Any
@@ -48,6 +54,7 @@ class PredictionSets:
     level: float
     caveat: str = ""
     delta: float | None = None
+    class_names: tuple[str, ...] | None = None
 
     @property
     def n(self) -> int:
@@ -85,6 +92,10 @@ class PredictionSets:
             return np.asarray(self.member.indices[self.member.indptr[i] : self.member.indptr[i + 1]], dtype=np.intp)
         return np.flatnonzero(self.member[i])
 
+    def names(self, i: int) -> list[str]:
+        """The names of the classes in the set of sample i; their numbers as text where they have no names."""
+        return [str(c) if self.class_names is None else self.class_names[c] for c in self.labels(i).tolist()]
+
     def to_csr(self) -> csr_array:
         """The sets as a sparse boolean matrix."""
         return self.member if isinstance(self.member, csr_array) else csr_array(self.member)
@@ -99,7 +110,7 @@ class PredictionSets:
         Parameters
         ----------
         labels
-            True labels, shape (n,).
+            True labels, class numbers or class names, shape (n,).
 
         Returns
         -------
@@ -146,7 +157,7 @@ class PredictionSets:
         return np.asarray(np.divide(hits, counts, out=np.full(self.n_classes, np.nan), where=counts > 0))
 
     def _checked(self, labels: ArrayLike) -> NDArray[np.intp]:
-        true = as_labels(labels, "labels", n_classes=self.n_classes)
+        true = read_classes({"labels": labels}, self.class_names, self.n_classes)[0]["labels"]
         same_length(sets=self, labels=true)
         return true
 

@@ -34,7 +34,7 @@ from caveat.scores import Score
 __all__ = ["evaluate"]
 
 Rows = Source | Outputs | str | os.PathLike[str]
-_KEPT = ("logits", "probs", "labels", "ease_probs")  # what measuring reads besides scores
+_KEPT = ("logits", "probs", "labels", "predictions", "confidence", "ease_probs")  # what measuring reads besides scores
 
 
 @final

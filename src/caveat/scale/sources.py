@@ -142,12 +142,15 @@ def made_outputs(
     layers = {key.removeprefix(LAYER): array for key, array in arrays.items() if key.startswith(LAYER)}
     plain: dict[str, Any] = {key: array for key, array in arrays.items() if not key.startswith(LAYER)}
     try:
-        if start:  # that logits look like probabilities is said once, of the first rows
-            made = Outputs(**plain, head=head, layers=layers, check=False)
-            if check:
-                _check_values(arrays, head)
-            return made
-        return Outputs(**plain, head=head, layers=layers, check=check)
+        made = Outputs(**plain, head=head, layers=layers, check=False)
+        if made.class_names is not None:
+            raise InputError("labels must be class numbers 0..C-1 where rows are read by ranges.")
+        if check:  # labels that count from 1 are refused: one range does not show whether they do
+            stored = {key: array for key, array in made.arrays().items() if not key.startswith("head_")}
+            _check_values(stored | {key: plain[key] for key in ("labels", "predictions") if key in plain}, head)
+            if not start:  # that logits look like probabilities is said once, of the first rows
+                Outputs(**plain, head=head, layers=layers)
+        return made
     except InputError as error:
         raise InputError(f"{where}, rows counted from {start}: {error}") from None
 
@@ -155,7 +158,7 @@ def made_outputs(
 def _check_values(arrays: Mapping[str, NDArray[Any]], head: Head | None) -> None:
     """The checks of ``Outputs`` on values, without its warning. Filters of warnings belong to all threads at once."""
     for key, array in arrays.items():
-        if key == "labels":
+        if key in ("labels", "predictions"):
             as_labels(array, key, n_classes=_agree_on_classes(arrays, head))
             continue
         for part in array if SAMPLE_AXIS.get(key) else (array,):
@@ -211,4 +214,5 @@ def joined(parts: list[Outputs]) -> Outputs:
     arrays = [part.arrays() for part in parts]
     keys = [key for key in arrays[0] if not key.startswith("head_")]
     whole = {key: np.concatenate([a[key] for a in arrays], axis=SAMPLE_AXIS.get(key, 0)) for key in keys}
-    return made_outputs(whole, parts[0].head, where="sample", start=0, check=False)
+    made, names = made_outputs(whole, parts[0].head, where="sample", start=0, check=False), parts[0].class_names
+    return made if names is None else made.with_class_names(names)

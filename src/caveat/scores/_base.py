@@ -242,5 +242,7 @@ class Score(ABC):
             if width != self.n_features_:
                 raise InputError(f"features must have {self.n_features_} columns as in training, got {width}.")
         classes, reads_classes = outputs.n_classes, {"logits", "probs", "predictions"} & set(self.needs)
+        if reads_classes and classes is not None and not outputs.has("probs") and self.n_classes_ is not None:
+            classes = max(classes, self.n_classes_)  # of predictions alone, some classes may not occur
         if reads_classes and self.n_classes_ not in (None, classes):
             raise InputError(f"outputs must have {self.n_classes_} classes as in training, got {classes}.")

@@ -33,7 +33,14 @@ __all__ = ["MSP", "Confidence", "TempScale", "fit_temperature", "with_temperatur
 _COLD, _HOT = 0.01, 100.0  # where the search starts
 _COLDEST, _HOTTEST = 1e-8, 1e8  # and where it ends: logits need not have the scale of a network's
 _TOLERANCE = 1e-12  # of 1/T, relative
-_SHARED = ("features", "labels", "confidence", "embeddings", "ease_probs")  # what a temperature does not touch
+_SHARED = (
+    "features",
+    "labels",
+    "predictions",
+    "confidence",
+    "embeddings",
+    "ease_probs",
+)  # what a temperature does not touch
 
 
 @final
@@ -205,7 +212,7 @@ def with_temperature(outputs: Outputs, temperature: float) -> Outputs:
         fields["probs"] = np.concatenate(parts).astype(np.promote_types(outputs.probs.dtype, np.float32))
     if outputs.head is not None:
         fields["head"] = Head(_divided(outputs.head.weight, temperature), _divided(outputs.head.bias, temperature))
-    return Outputs(**fields, layers=outputs.layers, check=False)
+    return Outputs(**fields, layers=outputs.layers, class_names=outputs.class_names, check=False)
 
 
 def _divided(array: NDArray[Any], temperature: float) -> NDArray[Any]:

@@ -19,6 +19,7 @@ from caveat.serve.tensors import Tensor
 __all__ = ["Fields"]
 
 _FROM_LOGITS = {"logits", "probs", "predictions"}
+_ONE_NUMBER = ("confidence", "predictions")  # per row
 
 
 @final
@@ -47,8 +48,10 @@ class Fields:
         if guard.sets_ is not None or "class" in guard.watched_:
             needs |= {"predictions"}
         self._exact = "logits" in needs  # probabilities do not give logits
-        from_logits = bool(needs & _FROM_LOGITS)
-        needs -= {*_FROM_LOGITS, "head"}
+        # A guard that was calibrated on predictions with a confidence alone has seen no logits.
+        answers = {"predictions"} & needs & set(guard.splits_.get("calibration", {}).get("sha256", {}))
+        from_logits = bool(needs & _FROM_LOGITS - answers)
+        needs -= {*_FROM_LOGITS, "head"} - answers
         self.head = head
         if from_logits and head is not None:
             needs |= {"features"}
@@ -75,7 +78,9 @@ class Fields:
     @property
     def predicts(self) -> bool:
         """Whether verdicts say which class was predicted."""
-        return "logits" in self.widths or (self.head is not None and "features" in self.widths)
+        return bool({"logits", "predictions"} & set(self.widths)) or (
+            self.head is not None and "features" in self.widths
+        )
 
     def reads(self, name: str) -> bool:
         """Whether an array of this name is used, alone or in place of another."""
@@ -92,7 +97,7 @@ class Fields:
         """The arrays of a request as outputs; labels and what the guard does not read are left out."""
         kept = self._kept(arrays)
         for name, array in kept.items():
-            if not name.startswith(LAYER) and array.ndim == 1 and name != "confidence":
+            if not name.startswith(LAYER) and array.ndim == 1 and name not in _ONE_NUMBER:
                 width = self.widths.get(name) or array.size
                 raise Problem(422, f"{name} must have a row per input, shape (n, {width}), got {array.shape}. "
                               "Send one row as shape (1, ...).")  # fmt: skip
@@ -102,7 +107,7 @@ class Fields:
         try:
             outputs = Outputs(**fields, head=self.head, layers=layers)
             for name, columns in self.widths.items():
-                if name in kept and columns is not None and kept[name].shape[-1] != columns:
+                if name in kept and columns is not None and getattr(outputs, name).shape[-1] != columns:
                     raise InputError(f"{name} must have {columns} columns, got {kept[name].shape[-1]}.")
             return outputs
         except (InputError, OverflowError) as error:
@@ -123,7 +128,7 @@ class Fields:
 
 
 def _axes(name: str, width: int | None) -> tuple[int, ...]:
-    if name == "confidence":
+    if name in _ONE_NUMBER:
         return (-1,)
     return (*[-1] * (SAMPLE_AXIS[name] + 1), width or -1)
 

@@ -309,7 +309,12 @@ def _last_rows(verdicts: Verdicts) -> Verdicts:
 
 
 def _row(verdicts: Verdicts, i: int) -> dict[str, Any]:
-    return {
+    names = {}
+    if verdicts.class_names is not None:
+        answers, sets = verdicts.predictions, verdicts.sets
+        names = {"prediction_name": None if answers is None else verdicts.class_names[answers[i]],
+                 "set_names": None if sets is None else verdicts.names_of(sets.labels(i).tolist())}  # fmt: skip
+    return names | {
         "kind": str(verdicts.kind[i]),
         "prediction": None if verdicts.predictions is None else int(verdicts.predictions[i]),
         "p_value": _finite(float(verdicts.p_values[i])),

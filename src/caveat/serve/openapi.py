@@ -51,6 +51,8 @@ _VERDICT = {
         "conditional_p_value": _P_VALUE,
         "set": {"type": ["array", "null"], "items": {"type": "integer"}},
         "reason": {"type": "string"},
+        "prediction_name": {"type": ["string", "null"], "description": "Where the guard has class names."},
+        "set_names": {"type": ["array", "null"], "items": {"type": "string"}},
     },
     "required": ["id", "kind", "prediction", "score", "p_value", "conditional_p_value", "set", "reason"],
 }
@@ -206,6 +208,7 @@ GUARD: Route = {
                 "version": {"type": "string"},
                 "fields": {"type": "object"},
                 "promises": {"type": "array", "items": _PROMISE},
+                "class_names": {"type": ["array", "null"], "items": {"type": "string"}},
             },
             "required": ["fingerprint", "name", "version", "fields", "promises"],
         },

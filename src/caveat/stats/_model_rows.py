@@ -30,7 +30,7 @@ class ModelRows:
 
     score: NDArray[np.float64]
     correct: NDArray[np.bool_]
-    labels: NDArray[np.intp] | None = None
+    labels: NDArray[Any] | None = None  # class numbers, or class names where all models have some
     outliers: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
@@ -43,6 +43,7 @@ def read_models(
 ) -> dict[str, ModelRows]:
     """Scores and answers of models of the same rows; InputError where the rows cannot be the same."""
     rows: dict[str, ModelRows] = {}
+    named = all(model.class_names is not None for model in models.values() if isinstance(model, Outputs))
     for name, model in models.items():
         score = scores[name]
         made = make(score) if isinstance(score, str) else as_kind(score, Score, "score")
@@ -50,7 +51,8 @@ def read_models(
         if isinstance(model, Outputs):
             demand(model, "correct", who="a comparison of models", name=name)
             values = as_vector(made.score(model), f"the score of {name}")
-            rows[name] = ModelRows(values, np.asarray(model.correct), model.labels, outside)
+            labels = np.array(model.class_names)[model.labels] if named else model.labels
+            rows[name] = ModelRows(values, np.asarray(model.correct), labels, outside)
         else:
             hint = "Give Outputs with labels, or (score, correct)."
             pair = as_kind(model, (tuple, list), name, what="caveat.Outputs or a pair of arrays", hint=hint)

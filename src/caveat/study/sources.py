@@ -20,7 +20,7 @@ from caveat._internal.folders import staging
 from caveat.errors import InputError
 from caveat.evaluation.parts import Parts
 from caveat.outputs import Outputs
-from caveat.outputs.keys import FIELDS, as_slice
+from caveat.outputs.keys import CLASS_NAMES, FIELDS, as_slice
 from caveat.outputs.reading import load_head, load_outputs, made_outputs, open_file
 from caveat.study.cells import Cell, canonical_json
 from caveat.study.loading import naming
@@ -51,6 +51,7 @@ def stand_in(path: Path, keys: Mapping[str, str], rows: str = "", head_path: Pat
             np.zeros((), dtype=np.intp if name in ("labels", "predictions") else np.float64), file.shape(name, columns)
         )
         for name, columns in file.fields(keys).items()
+        if name != CLASS_NAMES
     }
     if head_path is not None and "head_weight" not in arrays:
         arrays["head_weight"] = load_head(head_path).weight
@@ -75,7 +76,7 @@ def load_source(cell: Cell, store: Store) -> Parts:
             outputs = _read_made(store.outputs(cell.needs), _kept["files"])
         else:
             outputs = _read_files(cell, _kept["files"])
-        parts = parts_of(outputs)
+        parts = parts_of(outputs).with_one_order()
         if (roles := frozenset(outputs)) not in _kept["apart"]:
             parts.check_apart(warn=False)  # the cell about the model, which reads all roles, warns of a few shared rows
             _kept["apart"].add(roles)
@@ -173,4 +174,4 @@ def _with_head(outputs: Outputs, path: Path) -> Outputs:
     arrays = {name: getattr(outputs, name) for name in fields}
     head = load_head(path)
     with naming(path):
-        return Outputs(**arrays, layers=dict(outputs.layers), head=head, check=False)
+        return Outputs(**arrays, layers=dict(outputs.layers), head=head, class_names=outputs.class_names, check=False)

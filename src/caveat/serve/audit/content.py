@@ -78,13 +78,13 @@ def merged_verdicts(guard: Guard, bodies: Sequence[bytes]) -> Verdicts:
         indices = np.fromiter((label for labels in joined["set"] for label in labels), np.int64, count=int(sizes.sum()))
         ends = np.concatenate([[0], np.cumsum(sizes)])
         member = csr_array((np.ones(indices.size, bool), indices, ends), shape=(sizes.size, guard.sets_.n_classes_))
-        sets = PredictionSets(member, alpha=guard.alpha, level=guard.sets_.level_)
+        sets = PredictionSets(member, alpha=guard.alpha, level=guard.sets_.level_, class_names=guard.class_names_)
     return Verdicts(
         kind=np.array(joined["kind"], dtype="<U7"), score=_array(joined["score"]),
         p_values=_array(joined["p_value"]), conditional_p_values=_array(joined["conditional_p_value"]),
         threshold=guard.threshold_, sets=sets, accept_below=guard.accept_below_, confidence=guard.confidence_.name,
         predictions=None if joined["prediction"] is None else np.array(joined["prediction"], dtype=np.intp),
-        doubt=None if joined["doubt"] is None else _array(joined["doubt"]),
+        doubt=None if joined["doubt"] is None else _array(joined["doubt"]), class_names=guard.class_names_,
     )  # fmt: skip
 
 

@@ -195,8 +195,8 @@ export function verdictTable(rows, timed) {
     const cells = [
       node("span", { title: row.id }, short(row.id, 10)),
       node("span", { class: `pill ${KINDS.includes(row.kind) ? row.kind : ""}` }, row.kind),
-      [row.prediction === null ? "–" : String(row.prediction), "class"],
-      [row.set === null ? "–" : setOf(row.set), "set"],
+      [row.prediction === null ? "–" : String(row.prediction_name ?? row.prediction), "class"],
+      [row.set === null ? "–" : setOf(row.set_names ?? row.set), "set"],
       [pValue(row.p_value), "p"],
       row.reason,
     ];
