@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "CaveatDeprecationWarning",
     "CaveatError",
     "CaveatWarning",
     "InputError",
@@ -49,3 +50,7 @@ class StoreError(CaveatError, OSError):
 
 class CaveatWarning(UserWarning):
     """A result is right but weaker than it looks; the sentence says why."""
+
+
+class CaveatDeprecationWarning(CaveatWarning, DeprecationWarning):
+    """A name still works and will be removed; the sentence says in which release, and what to use instead."""

@@ -50,7 +50,7 @@ def fit(
     combine: Annotated[
         str, typer.Option(help="How several scores become one: fisher (mean of -log p) or min (smallest p).")
     ] = "fisher",
-    seed: Annotated[int, typer.Option(min=0, help="Splits the calibration rows where scores are combined.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the fit, and of the split where scores are combined.")] = 0,
     scheduler: Scheduler = None,
     workers: Workers = None,
 ) -> None:

@@ -25,7 +25,9 @@ def threshold(
     ] = None,
     confidence: Annotated[str, typer.Option(help="Score that decides whether to abstain, with --risk.")] = "msp",
     train: Annotated[Path | None, typer.Option(help="Outputs on training data, for scores that learn.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Splits the rows for a score that learns from held-out rows.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the fit, and of the split for a score that learns from held-out rows.")
+    ] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the threshold of a score and what it promises, and nothing else.
