@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import errno
+import importlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 
 import pytest
 import typer
@@ -191,3 +194,22 @@ def test_no_help_loads_the_library():
 def test_certify_names_the_outliers_that_it_makes(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     assert f"made: {', '.join(MADE)}. Default: the first three." in run("certify", "--help")[1]
+
+
+def test_a_full_disk_is_one_sentence_and_a_warning_of_others_stays_as_it_is(run, monkeypatch):
+    def full():
+        warnings.warn("careful", UserWarning, stacklevel=1)
+        raise OSError(errno.ENOSPC, "No space left on device", "report.html")
+
+    monkeypatch.setattr(importlib.import_module("caveat.scores.catalogue"), "catalogue", full)
+    with pytest.warns(UserWarning, match="careful"):
+        code, _, err = run("scores")
+    assert code == 2
+    assert "error: report.html cannot be read or written (No space left on device)." in err
+    assert "careful" not in err
+
+
+def test_an_old_name_is_a_note(run, tmp_path):
+    (tmp_path / "plan.toml").write_text('metrics = ["conformal_auroc"]\n[sources.a]\ninlier = "a.npz"\n')
+    err = run("study", tmp_path / "plan.toml", "--out", tmp_path / "runs")[2]
+    assert "note: 'conformal_auroc' in metrics is deprecated since Caveat 0.2" in err

@@ -44,3 +44,13 @@ def test_a_table_that_fits_stays_a_table(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     show_table(("name", "n"), [("a", "1"), ("b", "2")], right=("n",))
     assert "name" in capsys.readouterr().out
+
+
+def test_progress_on_a_terminal_goes_to_standard_error(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with progress_bar() as tell:
+        tell("working[1]", 1, 2)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "working[1]" in err
