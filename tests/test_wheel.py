@@ -30,7 +30,7 @@ features = Outputs(features=rows, labels=np.arange(60) % 3)
 """
 USES = {  # extra -> what it is for
     "plots": "from caveat.plots import roc; roc(inlier=[0, 1], outlier=[1, 3])",
-    "stats": "assert len(evaluate(inlier=Outputs(logits=rows), scores=['msp']).to_frame())",
+    "stats": "assert len(evaluate(inlier=Outputs(logits=rows, labels=np.arange(60) % 3), scores=['msp']).to_frame())",
     "torch": """
 import torch
 from caveat import nn
@@ -52,7 +52,7 @@ Network.load("net.safetensors")
 import distributed, pyarrow, zarr
 if __name__ == "__main__":
     with distributed.Client(processes=False, n_workers=1, dashboard_address=None) as client:
-        scale.fit("residual", features, client=client)
+        scale.fit("mahalanobis", features, client=client)
 """,
     "examples": "import magika",
 }
