@@ -5,7 +5,10 @@ JOBS   ?= 2
 BIN    := $(VENV)/bin
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 TEST_EXTRAS := dev,stats,plots,torch,outlier,knn,examples,scale,serve,postgres
-NO_TORCH_EXTRAS := test,stats,plots,outlier,knn,scale,serve,postgres
+NO_TORCH_EXTRAS := test,stats,plots,outlier,knn,scale,serve,postgres,safetensors
+# These need no extra; a test of them that uses one skips itself.
+CORE_TESTS := tests/scores tests/conformal tests/metrics tests/stats tests/drift tests/guard tests/evaluation tests/results \
+	tests/test_contract.py tests/test_layers.py tests/test_rng.py tests/test_errors.py
 LATER_PYTHONS := 3.12 3.13
 PYTHON312 ?= python3.12
 PYTHON313 ?= python3.13
@@ -13,7 +16,7 @@ PYTHON313 ?= python3.13
 # One thread per test worker: the workers are the parallelism.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo serve test test-all test-oldest test-python lint types format bench bench-all clean
+.PHONY: help demo serve test test-all test-oldest test-python test-core test-wheel coverage lint types format bench bench-all clean
 
 help:
 	@echo "make demo         install the core into $(VENV) and run the demonstration"
@@ -22,6 +25,9 @@ help:
 	@echo "make test-all     the same with the long Monte-Carlo promises and the studies' checks"
 	@echo "make test-oldest  the test suite with the oldest versions that pyproject.toml allows, in $(VENV)-oldest"
 	@echo "make test-python  the test suite without torch in each later Python that is found: $(LATER_PYTHONS)"
+	@echo "make test-core    what works without any extra, in $(VENV)-core"
+	@echo "make test-wheel   builds the wheel and tests it, alone and with each extra, in environments of their own"
+	@echo "make coverage     the test suite with branch coverage; fails under 95 %"
 	@echo "make lint         ruff alone"
 	@echo "make types        mypy alone"
 	@echo "make format       let ruff put the code in shape"
@@ -63,6 +69,22 @@ test-python-%:
 		&& $(VENV)-$*/bin/python -m pytest -n $(JOBS) --dist worksteal; \
 	fi
 
+test-core: $(VENV)-core/.test
+	@echo "== tests without any extra"
+	@$(VENV)-core/bin/python -m pytest -n $(JOBS) --dist worksteal $(CORE_TESTS)
+
+test-wheel: $(VENV)/.test
+	@echo "== the built wheel"
+	@$(BIN)/python -m pytest -m slow tests/test_wheel.py
+
+# Commands, servers and workers that tests start are measured too; each process writes a file of its own.
+coverage: $(VENV)/.test
+	@echo "== tests with coverage"
+	@$(BIN)/python -m coverage erase
+	@$(BIN)/python -m coverage run -m pytest -n $(JOBS) --dist worksteal
+	@$(BIN)/python -m coverage combine --quiet
+	@$(BIN)/python -m coverage report
+
 lint: $(VENV)/.test
 	@echo "== lint"
 	@$(BIN)/ruff format --check --quiet .
@@ -83,7 +105,8 @@ bench-all: $(VENV)/.test
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(LATER_PYTHONS:%=$(VENV)-%) caveat-demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-core $(LATER_PYTHONS:%=$(VENV)-%) caveat-demo .pytest_cache .mypy_cache .ruff_cache
+	rm -f .coverage .coverage.*
 
 $(BIN)/python:
 	@echo "== creating $(VENV)"
@@ -105,6 +128,14 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) --editable ".[$(TEST_EXTRAS)]"
 	@touch $@ $(VENV)/.core $(VENV)/.serve
 
+$(VENV)-core/.test: pyproject.toml constraints.txt
+	@echo "== installing the core and the test runner into $(@D)"
+	@rm -rf $(@D)
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . \
+		pytest pytest-xdist hypothesis
+	@touch $@
+
 # Made anew whenever a version changes: nothing of an earlier installation may help.
 $(VENV)-oldest/.test: pyproject.toml constraints.txt tests/oldest.py
 	@echo "== installing the oldest versions into $(@D) (a few minutes)"
@@ -121,5 +152,5 @@ $(LATER_PYTHONS:%=$(VENV)-%/.test): $(VENV)-%/.test: pyproject.toml constraints.
 	@rm -rf $(@D)
 	@$(PYTHON$(subst .,,$*)) -m venv $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --only-binary :all: \
-		--editable ".[$(NO_TORCH_EXTRAS)]" safetensors
+		--editable ".[$(NO_TORCH_EXTRAS)]"
 	@touch $@

@@ -8,6 +8,7 @@ import pytest
 from caveat import InputError, NotFittedError, Outputs
 from caveat.scores import catalogue, load
 from caveat.scores._statistics import gather
+from caveat.scores.together import fit_all
 
 ENTRIES = {entry.name: entry for entry in catalogue()}
 every_score = pytest.mark.parametrize("name", ENTRIES)
@@ -175,3 +176,25 @@ def test_statistics_of_two_parts_add_up_to_those_of_the_whole(name, train, inlie
     further = score.prepare(train, parts)
     parts = parts | (gather(train[:cut], further) + gather(train[cut:], further))
     np.testing.assert_allclose(score.complete(train, parts).score(inlier), whole, rtol=1e-6, atol=1e-8 * np.std(whole))
+
+
+@every_learner
+def test_rng_decides_the_random_steps_and_is_not_kept(name, train, inlier):
+    zero, again, five = (ENTRIES[name].score().fit(train, rng=rng).score(inlier) for rng in (0, 0, 5))
+    np.testing.assert_array_equal(zero, again)
+    np.testing.assert_array_equal(fitted(name, train).score(inlier), zero)  # the default seed
+    assert (name == "nnguide") == (not np.array_equal(zero, five))  # the only default that draws for its scores
+    drawn = (ENTRIES[name].score().fit(train, rng=np.random.default_rng(7)) for _ in range(2))
+    one, two = (score.score(inlier) for score in drawn)
+    np.testing.assert_array_equal(one, two)
+    assert "seed" not in ENTRIES[name].params
+    with pytest.raises(InputError, match="rng must be a numpy.random.Generator or a whole number"):
+        ENTRIES[name].score().fit(train, rng=-1)
+
+
+@every_learner
+def test_fitted_together_it_draws_what_it_draws_alone(name, train, inlier):
+    alone = ENTRIES[name].score().fit(train, rng=5).score(inlier)
+    both = [ENTRIES[name].score(), ENTRIES["nnguide"].score()]
+    fit_all(both, train, rng=5)
+    np.testing.assert_array_equal(both[0].score(inlier), alone)

@@ -8,10 +8,11 @@ import inspect
 import numpy as np
 import pytest
 
-from caveat import InputError, Outputs, conformal, data, metrics, stats
+from caveat import Guard, Head, InputError, Outputs, conformal, data, evaluate, metrics, scale, scores, stats
 from caveat.conformal import SplitSets
+from caveat.scores import KNN, KernelPCAError, NNGuide
 
-PACKAGES = ["conformal", "metrics", "stats", "data", "geometry", "robust"]
+PACKAGES = ["conformal", "metrics", "stats", "data", "geometry", "robust", "scores", "guard", "scale"]
 
 
 def with_rng():
@@ -65,3 +66,43 @@ def test_the_same_seed_calibrates_and_predicts_with_different_draws():
     # Rows are equal but for u: with shared draws a row's p-value would be its own rank among the calibration draws,
     # so that p-values would be exactly uniform on the grid, without one pair of equal values.
     assert np.unique(labelled).size < 5000
+
+
+ROWS = np.random.default_rng(5).normal(size=(600, 6))
+PARTS = [
+    Outputs(features=ROWS[part], labels=np.arange(200) % 3, head=Head(np.eye(3, 6) + ROWS[:3]))
+    for part in (slice(200), slice(200, 400), slice(400, 600))
+]
+FITS = {
+    "score": lambda rng: NNGuide(k=2, share=0.1).fit(PARTS[0], rng=rng).score(PARTS[1]),
+    "score_all": lambda rng: scores.score_all(PARTS[0], PARTS[1], "nnguide", rng=rng)["nnguide"],
+    "tune": lambda rng: scores.tune(
+        "nnguide", {"k": [2]}, train=PARTS[0], validation=PARTS[1], rng=rng
+    ).score.score(PARTS[1]),
+    "projected": lambda rng: scores.Projected(NNGuide(k=2, share=0.1), "global").fit(PARTS[0], rng=rng).score(PARTS[1]),
+    "guard": lambda rng: Guard(NNGuide(k=2, share=0.1), sets=None).fit(PARTS[0], rng=rng)
+    .calibrate(PARTS[1]).calibration_scores_,
+    "scale": lambda rng: scale.fit(KernelPCAError(features="fourier"), PARTS[0], rng=rng).score(PARTS[1]),
+    "ivf": lambda rng: KNN(k=2, index="ivf", clusters=9).fit(PARTS[0], rng=rng).centroids_,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_a_fit_draws_from_its_rng_and_from_nothing_else(fit):
+    if fit == "ivf":
+        pytest.importorskip("faiss")
+    first, same, other = (FITS[fit](rng) for rng in (3, 3, 4))
+    np.testing.assert_array_equal(first, same)
+    assert not np.array_equal(first, other)
+    drawn = [FITS[fit](np.random.default_rng(3)) for _ in range(2)]
+    np.testing.assert_array_equal(*drawn)
+    rng = np.random.default_rng(3)
+    assert not np.array_equal(FITS[fit](rng), FITS[fit](rng))
+
+
+def test_the_guard_of_an_evaluation_draws_as_the_evaluation_did():
+    train, calibration, inlier = PARTS
+    made = evaluate(train=train, calibration=calibration, inlier=inlier, scores=["nnguide"], seed=4)
+    assert made.guard(train, calibration).threshold_ == made.decision.threshold
+    other = evaluate(train=train, calibration=calibration, inlier=inlier, scores=["nnguide"], seed=0)
+    assert other.decision.threshold != made.decision.threshold

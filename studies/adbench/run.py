@@ -54,7 +54,7 @@ def build(name: str, train: NDArray[np.float64], seed: int) -> OutlierDetector:
         import deep_svdd  # in this folder: PyOD's, to the last bit, in a fraction of the time
 
         return OutlierDetector(deep_svdd.QuickDeepSVDD(n_features=train.shape[1], random_state=seed, verbose=0))
-    return OutlierDetector(DETECTORS[name], options(name, train), seed=seed)
+    return OutlierDetector(DETECTORS[name], options(name, train))
 
 
 def grid() -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def compute(key: str, name: str, seed: int) -> dict[str, Any]:
     failure = ""
     try:
         score = build(name, part.train, seed)
-        scores = score.fit(Outputs(features=part.train)).score(Outputs(features=part.test))
+        scores = score.fit(Outputs(features=part.train), rng=seed).score(Outputs(features=part.test))
     except InputError as error:  # a detector failed: the table shows which, on which set, and why
         failure = str(error)
     seconds = time.perf_counter() - started

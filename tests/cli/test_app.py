@@ -1,8 +1,16 @@
 from __future__ import annotations
 
+import errno
+import importlib
+import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
+import warnings
 
+import pytest
 import typer
 
 import caveat
@@ -58,6 +66,85 @@ def test_an_unknown_command_is_exit_code_2(run):
     assert run("evaluat")[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("args", "words", "see"),
+    [
+        (["evaluat"], "No such command 'evaluat'", "caveat -h"),
+        (["--foo"], "--foo", "caveat -h"),
+        (["guard", "fit", "--foo"], "--foo", "caveat guard fit -h"),
+        (["threshold", "x.npz", "y.npz", "z" * 100], "z" * 100, "caveat threshold -h"),
+        (["report"], "Missing argument", "caveat report -h"),
+    ],
+)
+def test_a_wrong_argument_is_one_uncut_line_that_names_the_help(args, words, see, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, err = run(*args)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert words in err
+    assert err.endswith(f" See: {see}\n")
+    assert err.count("\n") == 1
+
+
+def test_no_command_at_all_shows_the_help(run):
+    for group in ([], ["guard"]):
+        out = run(*group)[1]
+        assert "Usage: caveat" in out
+
+
+def test_h_is_help_everywhere(run):
+    for args in every_help():
+        code, out, _ = run(*args[:-1], "-h")
+        assert code == 0
+        assert out == run(*args)[1]
+        assert "-h" in out
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_no_help_cuts_a_path_or_an_address(columns, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    wide = {tuple(args): run(*args)[1] for args in every_help()}
+    monkeypatch.setenv("COLUMNS", columns)
+    for args, whole in wide.items():
+        words = set(run(*args)[1].split())
+        names = {word for word in whole.split() if re.search(r"\w/\w|://|\.(npz|toml|html|csv|json|onnx)\b", word)}
+        assert names <= words, (args, names - words)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_for(shell, run, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    code, out, _ = run("--show-completion", shell)
+    assert code == 0
+    assert f"_CAVEAT_COMPLETE=complete_{shell}" in out
+    if shell == "bash":
+        asked = {"COMP_WORDS": "caveat guard ex", "COMP_CWORD": "2"}
+    else:
+        asked = {"_TYPER_COMPLETE_ARGS": "caveat guard ex", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    for name, value in (asked | {"_CAVEAT_COMPLETE": f"complete_{shell}"}).items():
+        monkeypatch.setenv(name, value)
+    answer = run()[1]
+    assert "export" in answer
+    assert "predict" not in answer
+
+
+def test_the_completion_of_bash_is_installed_and_works(tmp_path):
+    """In a shell of its own, with a home folder of its own."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    command = tmp_path / "caveat"
+    command.write_text(f'#!{bash}\nexec {shlex.quote(sys.executable)} -m caveat "$@"\n')
+    command.chmod(0o755)
+    env = os.environ | {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}", "SHELL": bash}
+    script = (
+        "caveat --install-completion >/dev/null && source ~/.bashrc && COMP_WORDS=(caveat thr) COMP_CWORD=1 "
+        '&& _caveat_completion caveat && echo "${COMPREPLY[*]}"'
+    )
+    done = subprocess.run([bash, "-c", script], env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.split() == ["threshold"], done.stderr
+
+
 def test_the_installed_entry_point_runs():
     done = subprocess.run(
         [sys.executable, "-c", "from caveat.cli import main; main(['--version'])"],
@@ -107,3 +194,22 @@ def test_no_help_loads_the_library():
 def test_certify_names_the_outliers_that_it_makes(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     assert f"made: {', '.join(MADE)}. Default: the first three." in run("certify", "--help")[1]
+
+
+def test_a_full_disk_is_one_sentence_and_a_warning_of_others_stays_as_it_is(run, monkeypatch):
+    def full():
+        warnings.warn("careful", UserWarning, stacklevel=1)
+        raise OSError(errno.ENOSPC, "No space left on device", "report.html")
+
+    monkeypatch.setattr(importlib.import_module("caveat.scores.catalogue"), "catalogue", full)
+    with pytest.warns(UserWarning, match="careful"):
+        code, _, err = run("scores")
+    assert code == 2
+    assert "error: report.html cannot be read or written (No space left on device)." in err
+    assert "careful" not in err
+
+
+def test_an_old_name_is_a_note(run, tmp_path):
+    (tmp_path / "plan.toml").write_text('metrics = ["conformal_auroc"]\n[sources.a]\ninlier = "a.npz"\n')
+    err = run("study", tmp_path / "plan.toml", "--out", tmp_path / "runs")[2]
+    assert "note: 'conformal_auroc' in metrics is deprecated since Caveat 0.2" in err

@@ -38,6 +38,17 @@ def test_every_set_is_listed_with_what_is_here_and_where_the_rest_is(run, folder
     assert "CAVEAT_DATA" in out
 
 
+@pytest.mark.parametrize("columns", ["80", "120", "200"])
+def test_no_address_is_cut(columns, run, folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    out = run("data", "list")[1]
+    words = {word.rstrip(",;") for word in out.split()}
+    for known in KNOWN.values():
+        for word in known.home.split():
+            assert word.rstrip(",;") in words
+    assert str(folder) in out
+
+
 def test_images_are_drawn(run):
     code, out, _ = run("data", "show", "digits", "--count", "2")
     assert code == 0

@@ -59,7 +59,7 @@ def test_a_seed_decides_and_rows_are_judged_alone():
     train, test = rng.normal(size=(80, 3)), rng.normal(size=(10, 3))
     model = DAGMM(epochs=3).fit(train)
     np.testing.assert_array_equal(DAGMM(epochs=3).fit(train).decision_function(test), model.decision_function(test))
-    assert not np.allclose(DAGMM(epochs=3, random_state=1).fit(train).decision_function(test),
+    assert not np.allclose(DAGMM(epochs=3).fit(train, rng=1).decision_function(test),
                            model.decision_function(test))  # fmt: skip
     alone = [model.decision_function(test[i : i + 1])[0] for i in range(10)]
     np.testing.assert_allclose(alone, model.decision_function(test), rtol=1e-9)

@@ -126,7 +126,7 @@ def test_the_default_size_follows_the_features(width, size, make_outputs):
 
 def test_the_seed_and_nothing_else_decides(train, inlier):
     def values(seed):
-        return KernelPCAError(features="fourier", seed=seed).fit(train).score(inlier)
+        return KernelPCAError(features="fourier").fit(train, rng=seed).score(inlier)
 
     np.testing.assert_array_equal(values(0), values(0))
     assert np.abs(values(0) - values(1)).max() > 1e-6

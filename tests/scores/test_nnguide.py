@@ -70,7 +70,7 @@ def test_less_evidence_than_all_training_data_and_the_wrong_way_is_no_inlier():
 
 
 def test_the_bank_is_a_seeded_draw_and_not_the_first_rows(train):
-    first, same, other = (NNGuide(share=0.1, seed=seed).fit(train).bank_ for seed in (0, 0, 1))
+    first, same, other = (NNGuide(share=0.1).fit(train, rng=seed).bank_ for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, same)
     assert first.shape == (24, train.features.shape[1])
     assert not np.array_equal(first, other)

@@ -13,6 +13,7 @@ from sklearn.svm import OneClassSVM
 from caveat import CaveatWarning, InputError, MissingExtraError, NotFittedError, Outputs
 from caveat.metrics import auroc
 from caveat.scores import OutlierDetector, detector, detectors
+from caveat.scores.dagmm import DAGMM
 
 ADBENCH = {  # columns of the ADBench table
     "iforest", "ocsvm", "cblof", "cof", "copod", "ecod", "hbos", "knn", "lof", "pca", "sod", "deep_svdd", "dagmm",
@@ -144,8 +145,12 @@ def test_the_given_estimator_stays_unfitted(sets):
 def test_parameters_and_seed_reach_the_detector(sets):
     pytest.importorskip("pyod")
     assert detector("knn", n_neighbors=3).fit(sets[0]).estimator_.n_neighbors == 3
-    dagmm = OutlierDetector("dagmm", {"epochs": 1}, seed=5).fit(sets[0])
-    assert (dagmm.estimator_.epochs, dagmm.estimator_.random_state) == (1, 5)
+    assert detector("iforest").fit(sets[0], rng=5).estimator_.random_state == 5
+    for estimator in ("dagmm", DAGMM(epochs=1)):
+        params = {"epochs": 1} if estimator == "dagmm" else None
+        dagmm = OutlierDetector(estimator, params).fit(sets[0], rng=5)
+        weights = DAGMM(epochs=1).fit(sets[0].features, rng=5).weights_
+        np.testing.assert_array_equal(dagmm.estimator_.weights_, weights)
 
 
 def test_infinite_scores_count_as_the_largest_float(sets):

@@ -219,6 +219,7 @@ def test_the_seed_decides_the_resamples():
 
 
 def test_the_table_and_the_texts():
+    pytest.importorskip("pandas")
     a, b = two_models(np.random.default_rng(11), 60)
     found = compare_models(a, b, names=("old <1>", "new"))
     frame = found.to_frame()

@@ -30,3 +30,13 @@ def draws_for(rng: Rng, purpose: str) -> np.random.Generator:
     prediction.
     """
     return as_rng(rng) if isinstance(rng, np.random.Generator) else stream(rng, purpose)
+
+
+def as_seed(rng: Rng) -> int:
+    """The int seed itself, or one that the generator draws: for steps that must all start from the same seed.
+
+    >>> as_seed(3), as_seed(np.random.default_rng(0)) == as_seed(np.random.default_rng(0))
+    (3, True)
+    """
+    generator = as_rng(rng)
+    return int(generator.integers(2**32)) if isinstance(rng, np.random.Generator) else int(rng)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
     from caveat.evaluation.evaluation import Progress as Tell
+
+_ANY_WIDTH = 100_000  # columns: wider than any table
 
 
 def console() -> Console:
@@ -38,14 +43,43 @@ def show_table(
     headings: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None, *,
     right: Collection[str] = (), unbroken: Collection[str] = (), **look: Any,
 ) -> None:  # fmt: skip
-    """Rows under headings: columns of ``right`` end together, those of ``unbroken`` stay in one line."""
+    """Rows under headings: columns of ``right`` end together, those of ``unbroken`` stay in one line.
+
+    No word is cut, so that paths and addresses can be copied. Where a terminal is too narrow for that, each row becomes
+    a paragraph.
+    """
     table = Table(title=title, title_justify="left", **look)
-    for heading in headings:
+    names, lines = list(headings), [list(row) for row in rows]
+    for heading in names:
         justify: Any = "right" if heading in right else "left"
         table.add_column(heading, justify=justify, no_wrap=heading in unbroken, overflow="fold")
-    for row in rows:
+    for row in lines:
         table.add_row(*row)
-    console().print(table)
+    out = console()
+    columns = list(zip(names, *lines, strict=True))
+    wanted = [max(cell_len(line) for cell in column for line in cell.splitlines() or [""]) for column in columns]
+    words = [max((cell_len(word) for cell in column for word in cell.split()), default=1) for column in columns]
+    least = [wanted[i] if names[i] in unbroken else words[i] for i in range(len(names))]
+    frame = Measurement.get(out, out.options.update(width=_ANY_WIDTH), table).maximum - sum(wanted)
+    spare = out.width - frame - sum(least)
+    if spare < 0:
+        _show_paragraphs(names, lines, title, out.width)
+        return
+    if sum(wanted) > sum(least) + spare:  # rich would cut words of one column to make room for another
+        asked = [most - few for most, few in zip(wanted, least, strict=True)]
+        for column, few, more in zip(table.columns, least, asked, strict=True):
+            column.width = few + spare * more // sum(asked)
+    out.print(table)
+
+
+def _show_paragraphs(names: list[str], rows: list[list[str]], title: str | None, width: int) -> None:
+    if title:
+        say(title)
+    for row in rows:
+        head, *cells = (" ".join(cell.split()) for cell in row)
+        named = (f"{name}: {cell}" if name else cell for name, cell in zip(names[1:], cells, strict=True) if cell)
+        text = " | ".join([head, *named])
+        say(textwrap.fill(text, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
 
 
 def say_error(kind: str, sentence: str, *, style: str = "red") -> None:

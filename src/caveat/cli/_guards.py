@@ -42,11 +42,11 @@ def fitted_guard(
         if train is not None and place is not None and place.by_ranges:
             from caveat import scale
 
-            scale.fit(guard, reading.source(train, "train"), client=place.client, progress=tell)
+            scale.fit(guard, reading.source(train, "train"), client=place.client, progress=tell, rng=seed)
         elif train is not None:
             rows = reading.load(train, "train")
             tell("fitting", 1, 3)
-            guard.fit(rows)
+            guard.fit(rows, rng=seed)
         tell("calibrating", 2, 3)
         return guard.calibrate(held, seed=seed)
 

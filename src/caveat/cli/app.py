@@ -5,9 +5,10 @@ A command imports the library inside its function, so that ``--help`` loads neit
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from caveat import __version__
 from caveat.cli._console import help_of
@@ -27,14 +28,45 @@ from caveat.cli.serve import serve
 from caveat.cli.study import study
 from caveat.cli.threshold import threshold
 from caveat.cli.train import train
+from caveat.errors import InputError
 
 __all__ = ["app"]
 
+# typer has its own copy of click or imports click, depending on its version; this finds the class of either.
+_UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError")
+
+
+class _Commands(TyperGroup):
+    """The commands; a wrong argument is an InputError in one line, because typer's box would cut long paths."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().make_context(*args, **kwargs)
+        except _UsageError as error:
+            raise _in_one_line(error) from None
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except _UsageError as error:
+            raise _in_one_line(error) from None
+
+
+def _in_one_line(error: Any) -> Exception:
+    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help
+        return error  # type: ignore[no-any-return]
+    message = " ".join(error.format_message().split()).rstrip(".")
+    stop = "" if message.endswith("?") else "."
+    command = error.ctx.command_path if error.ctx is not None else "caveat"
+    return InputError(f"{message}{stop} See: {command} -h")
+
+
 app = typer.Typer(
     name="caveat",
+    cls=_Commands,
     help="Tells you when not to trust a classifier, and proves how often it will be wrong about that.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # commands and groups inherit it
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

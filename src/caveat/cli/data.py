@@ -40,8 +40,8 @@ def list_sets() -> None:
     headings = ("name", *(("what it is", "shape", "rows") if wide else ("shape",)), "here", "where")
     caption = (f"Looked in {', '.join(map(str, folders))}. CAVEAT_DATA names the folder of your own copies; nothing is "
                "downloaded.")  # fmt: skip
-    show_table(headings, lines, unbroken=("name", "shape"), box=box.SIMPLE_HEAD, caption=caption,
-               caption_justify="left")  # fmt: skip
+    show_table(headings, lines, unbroken=("name", "shape"), box=box.SIMPLE_HEAD)
+    say(caption)
 
 
 def _shown(path: Path, folders: tuple[Path, ...]) -> str:

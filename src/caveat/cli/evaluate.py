@@ -45,7 +45,7 @@ def evaluate(
     risk: Annotated[float, typer.Option(help="Allowed share of errors among the accepted.")] = 0.05,
     alpha: Annotated[float, typer.Option(help="Allowed share of prediction sets without the true class.")] = 0.1,
     delta: Annotated[float, typer.Option(help="Allowed failure of each promise and interval.")] = 0.05,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the split into halves and of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split into halves, the fits and the bootstrap.")] = 0,
     scheduler: Scheduler = None,
     workers: Workers = None,
     json: Annotated[str | None, typer.Option(help="Write the decision as JSON to this file, or to stdout: -.")] = None,

@@ -55,7 +55,7 @@ def fit(
     ] = "fisher",
     key: Keys = None,
     rows: Rows = None,
-    seed: Annotated[int, typer.Option(min=0, help="Splits the calibration rows where scores are combined.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the fit, and of the split where scores are combined.")] = 0,
     scheduler: Scheduler = None,
     workers: Workers = None,
 ) -> None:

@@ -28,7 +28,9 @@ def threshold(
     train: Annotated[Path | None, typer.Option(help="Outputs on training data, for scores that learn.")] = None,
     key: Keys = None,
     rows: Rows = None,
-    seed: Annotated[int, typer.Option(min=0, help="Splits the rows for a score that learns from held-out rows.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the fit, and of the split for a score that learns from held-out rows.")
+    ] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the threshold of a score and what it promises, and nothing else.

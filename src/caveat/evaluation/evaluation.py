@@ -118,7 +118,7 @@ class Evaluation:
             delta=self.settings.delta,
             confidence="msp" if decision.confidence is None else _score_of(decision.confidence),
         )  # fmt: skip
-        guard = guard if train is None else guard.fit(train)
+        guard = guard if train is None else guard.fit(train, rng=self.settings.seed)
         return guard.calibrate(calibration, seed=self.settings.seed)
 
     @property

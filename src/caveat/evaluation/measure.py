@@ -129,11 +129,11 @@ def fit(scores: Iterable[Score], parts: Parts, seed: int) -> None:
     held = parts.calibration
     tuning = None if held is None else held[tuning_rows(held.n, seed)]
     if parts.train is not None:
-        fit_all(scores, parts.train, tuning)
+        fit_all(scores, parts.train, tuning, rng=seed)
     elif tuning is not None:
         for score in scores:
             if score.fits_on:
-                score.fit(tuning)
+                score.fit(tuning, rng=seed)
 
 
 def measure_score(

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.checks import as_kind, check_known
+from caveat._internal.checks import Rng, as_kind, check_known
 from caveat._internal.classes import agreed_names, in_order
 from caveat._internal.params import check_params, level
 from caveat._internal.streams import stream
@@ -119,7 +119,7 @@ class Guard:
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
-    def fit(self, train: Outputs) -> Self:
+    def fit(self, train: Outputs, *, rng: Rng = 0) -> Self:
         """Fit the scores that learn on training outputs. Scores that learn nothing need no call.
 
         A guard that was calibrated must be calibrated again.
@@ -128,6 +128,8 @@ class Guard:
         ----------
         train
             Training outputs.
+        rng
+            Seed of the random steps, as in ``Score.fit``.
         """
         demand(train, who="Guard.fit", name="train")
         for score in self.learners():
@@ -135,7 +137,7 @@ class Guard:
         self.scores_ = tuple(score.without_class_scores() for score in self.scores_)  # sets come from probabilities
         if self.risk is not None:
             self.confidence_ = self.confidence_.without_class_scores()
-        fit_all(self.learners(), train)
+        fit_all(self.learners(), train, rng=rng)
         return self.fitted_on(_fingerprints(train), train)
 
     def learners(self) -> list[Score]:

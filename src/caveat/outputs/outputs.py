@@ -524,8 +524,8 @@ class Outputs:
         (``logits_0``, ``logits_1``, ...), or one column of lists.
 
         Names: ``logits`` or ``probs``, ``features``, ``labels``, ``predictions``, ``class_names``, ``head_weight``,
-        ``head_bias``, ``confidence``, ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset. Others
-        are skipped with a warning.
+        ``head_bias``, ``confidence``, ``embeddings``, ``mc_logits``, ``ease_probs``, ``layer.<name>``; any subset.
+        Others are skipped with a warning.
 
         Parameters
         ----------

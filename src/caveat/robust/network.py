@@ -128,7 +128,7 @@ class Network:
             from safetensors import SafetensorError
             from safetensors.numpy import load
         except ImportError as error:
-            raise MissingExtraError("reading safetensors", extra="serve") from error
+            raise MissingExtraError("reading safetensors", extra="safetensors") from error
         try:
             return cls.of(load(read_bytes(Path(path))))
         except SafetensorError as error:

@@ -129,7 +129,7 @@ def evaluate(
 
         jobs = Parts(job(train), job(calibration), job(inlier), {k: job(v) for k, v in (outliers or {}).items()},
                      {k: job(v) for k, v in (confirm or {}).items()})  # fmt: skip
-        able, left = _fitted(jobs, scores)
+        able, left = _fitted(jobs, scores, seed)
         here = {method: score for method, score in able.items() if score.held_out}  # fitted on calibration rows
         there = {method: score for method, score in able.items() if method not in here}
         slim = _mapped(jobs, lambda one: _with_scores(one, there))
@@ -145,7 +145,9 @@ def evaluate(
     return replace(result, records=(*_data(jobs, result), *(r for r in result.records if not isinstance(r, Data))))
 
 
-def _fitted(jobs: Any, scores: Iterable[str | Score] | None) -> tuple[dict[Method, Score], dict[Method, str]]:
+def _fitted(
+    jobs: Any, scores: Iterable[str | Score] | None, seed: int
+) -> tuple[dict[Method, Score], dict[Method, str]]:
     """The chosen scores, those that learn from training rows fitted, and why the others are left out."""
     shapes: Parts = _mapped(jobs, lambda job: job.rows(job.first.n_classes))
     held = shapes.calibration or shapes.inlier  # without calibration rows, a half of the inliers takes their place
@@ -158,7 +160,7 @@ def _fitted(jobs: Any, scores: Iterable[str | Score] | None) -> tuple[dict[Metho
     if not able:
         raise InputError("no score can be computed from these sources by row ranges. Name a score of the logits.")
     if jobs.train is not None:
-        fit_scores([score for score in able.values() if not score.held_out], jobs.train)
+        fit_scores([score for score in able.values() if not score.held_out], jobs.train, seed)
     return able, left
 
 

@@ -11,7 +11,8 @@ from typing import Any, TypeVar, final, overload
 
 import numpy as np
 
-from caveat._internal.checks import as_kind, as_list
+from caveat._internal.checks import Rng, as_kind, as_list
+from caveat._internal.streams import as_seed
 from caveat.errors import InputError
 from caveat.guard import Guard
 from caveat.outputs import Outputs
@@ -75,17 +76,17 @@ class Job:
 @overload
 def fit(
     score: Guard, source: Source | Outputs | str | os.PathLike[str], *, client: Any = None,
-    rows_per_task: int | None = None, progress: Progress | None = None,
+    rows_per_task: int | None = None, progress: Progress | None = None, rng: Rng = 0,
 ) -> Guard: ...  # fmt: skip
 @overload
 def fit(  # type: ignore[overload-overlap]  # a name is text, and text an iterable of text
     score: str | Score, source: Source | Outputs | str | os.PathLike[str], *, client: Any = None,
-    rows_per_task: int | None = None, progress: Progress | None = None,
+    rows_per_task: int | None = None, progress: Progress | None = None, rng: Rng = 0,
 ) -> Score: ...  # fmt: skip
 @overload
 def fit(
     score: Iterable[str | Score], source: Source | Outputs | str | os.PathLike[str], *, client: Any = None,
-    rows_per_task: int | None = None, progress: Progress | None = None,
+    rows_per_task: int | None = None, progress: Progress | None = None, rng: Rng = 0,
 ) -> list[Score]: ...  # fmt: skip
 def fit(
     score: str | Score | Guard | Iterable[str | Score],
@@ -94,6 +95,7 @@ def fit(
     client: Any = None,
     rows_per_task: int | None = None,
     progress: Progress | None = None,
+    rng: Rng = 0,
 ) -> Score | Guard | list[Score]:
     """Fit a score, several scores or a guard on a source that need not fit into memory.
 
@@ -117,6 +119,8 @@ def fit(
         Rows of a range; default about 64 MiB of them, and at most 1,024 ranges.
     progress
         Called with what is being done, ranges done, and ranges in all.
+    rng
+        Seed of the random steps, as in ``Score.fit``.
 
     Returns
     -------
@@ -141,14 +145,14 @@ def fit(
         scores = [score] if isinstance(score, Score) else [_made(part) for part in as_list(score, "score")]  # type: ignore[arg-type]
     with running(client) as runner:
         job = Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
-        fit_scores(scores, job)
+        fit_scores(scores, job, as_seed(rng))
         if guard is not None:
             return guard.fitted_on(_fingerprints(job))
     return scores[0] if single else scores
 
 
-def fit_scores(scores: Sequence[Score], job: Job) -> None:
-    """Fit scores from one or two shared walks over the ranges."""
+def fit_scores(scores: Sequence[Score], job: Job, seed: int) -> None:
+    """Fit scores from one or two shared walks over the ranges; all random steps start from ``seed``."""
     learners = [score for score in scores if score.fits_on]
     shapes = job.rows(job.first.n_classes)
     for score in learners:
@@ -162,7 +166,8 @@ def fit_scores(scores: Sequence[Score], job: Job) -> None:
     if not learners:
         return
     train: Any = job.rows(job.n_classes())
-    first = _gathered(job, "fitting", [s for score in learners for s in score.statistics()], train, check=True)
+    wanted = [s for score in learners for s in score.statistics()]
+    first = _gathered(job, "fitting", wanted, train, check=True).with_seed(seed)
     further = [s for score in learners for s in score.prepare(train, first)]
     second = _gathered(job, "fitting, second walk", further, train, check=False)
     for score in learners:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.blocks import worth_threads
-from caveat._internal.checks import check_result
+from caveat._internal.checks import Rng, check_result
 from caveat._internal.parallel import map_parts_in_threads
 from caveat._internal.params import check_params
+from caveat._internal.streams import as_seed
 from caveat.errors import InputError, NotFittedError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
@@ -48,16 +49,25 @@ class Score(ABC):
     def __post_init__(self) -> None:
         check_params(self)
 
-    def fit(self, train: Outputs) -> Self:
+    def fit(self, train: Outputs, *, rng: Rng = 0) -> Self:
         """Learn from training outputs, in at most two walks over their row blocks.
 
         Parameters
         ----------
         train
-            Outputs of the model on its training data, with the fields that ``fits_on`` names.
+            Training outputs with the fields of ``fits_on``.
+        rng
+            Seed of the random steps, where the score has any: the rows that ``NNGuide`` draws, the frequencies of
+            ``KernelPCAError``, the first directions of ``Mahalanobis``, the clusters of ``KNN(index="ivf")``, the
+            ``random_state`` of a detector. A generator draws one seed for all of them.
+
+        Returns
+        -------
+        Score
+            The score itself, fitted.
         """
         self.can_fit(train)
-        gathered = gather(train, self.statistics())
+        gathered = gather(train, self.statistics()).with_seed(as_seed(rng))
         return self.complete(train, gathered | gather(train, self.prepare(train, gathered)))
 
     def prepare(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
@@ -212,7 +222,7 @@ class Score(ABC):
         return ()
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:  # noqa: B027  (a hook, empty unless there is a need)
-        """Derive learned attributes from the statistics of both walks."""
+        """Derive learned attributes from the statistics of both walks; random steps start from ``gathered.seed``."""
 
     @abstractmethod
     def _score(self, block: Outputs) -> NDArray[Any]: ...

@@ -38,7 +38,7 @@ def default_cells(n: int) -> int:
 
 
 def centroids_and_cells(
-    bank: NDArray[Any], n_cells: int, *, seed: int = 0
+    bank: NDArray[Any], n_cells: int, *, seed: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Centroids (cells, D) by k-means on a sample of the scaled rows, and the cell of each row (N,)."""
     faiss, n = _faiss(), bank.shape[0]
@@ -46,7 +46,7 @@ def centroids_and_cells(
         raise InputError(f"clusters must be at most the number of training rows, {n}, got {n_cells}.")
     size = min(n, max(_SAMPLE * n_cells, 1024))
     drawn = np.sort(np.random.default_rng(seed).choice(n, size=size, replace=False))
-    kmeans = faiss.Kmeans(bank.shape[1], n_cells, niter=_ROUNDS, seed=seed + 1, min_points_per_centroid=1)
+    kmeans = faiss.Kmeans(bank.shape[1], n_cells, niter=_ROUNDS, seed=(seed + 1) % 2**31, min_points_per_centroid=1)
     kmeans.train(_rows(bank[drawn]))
     centroids = np.array(kmeans.centroids, dtype=np.float32)
     cells = np.empty(n, dtype=np.int32)

@@ -22,6 +22,7 @@ from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import check_known
 from caveat._internal.files import is_folder, read_npy, write_json
 from caveat._internal.folders import PAGE_KEY, ArrayFolder
+from caveat._internal.params import parameters
 from caveat.errors import InputError, NotFittedError
 from caveat.scores._base import Score
 
@@ -93,7 +94,7 @@ def _describe(score: Score, folder: Path, *, prefix: str) -> dict[str, Any]:
         raise InputError(f"{type(score).__name__} is not in the catalogue of scores, so a saved copy could not be read "
                          "back.")  # fmt: skip
     names = {
-        "parameters": [field.name for field in fields(score)],  # type: ignore[arg-type]
+        "parameters": [field.name for field in parameters(score)],
         "learned": [name for name in vars(score) if _is_learned(name)],
     }
     pages = {
@@ -154,20 +155,26 @@ class Reader:
         self.page, self.files, self.check = page, files, check
 
     def score(self, page: Mapping[str, Any]) -> Score:
-        kind, parameters, learned = page.get("score"), page.get("parameters"), page.get("learned")
-        if not isinstance(kind, str) or not isinstance(parameters, dict) or not isinstance(learned, dict):
+        kind, values, learned = page.get("score"), page.get("parameters"), page.get("learned")
+        if not isinstance(kind, str) or not isinstance(values, dict) or not isinstance(learned, dict):
             raise InputError(f"{self.page} is damaged (no score, parameters or learned in it). {_DAMAGED}")
         classes = _classes()
         try:
             score_class = classes[check_known(kind, classes, "score")]
         except InputError as error:
             raise InputError(f"{self.page}: {error} It may come from a newer Caveat.") from None
+        current = parameters(score_class)
+        moved = [field for field in fields(score_class) if field not in current and values.get(field.name) is not None]  # type: ignore[arg-type]
         allowed = {field.name for field in fields(score_class)}  # type: ignore[arg-type]
-        unknown = sorted(set(parameters) - allowed) + sorted(key for key in learned if not _is_learned(key))
+        unknown = sorted(set(values) - allowed) + sorted(key for key in learned if not _is_learned(key))
         if unknown:
             raise InputError(f"{self.page} is damaged ({score_class.__name__} has no {unknown[0]!r}). {_DAMAGED}")
         try:
-            score = score_class(**{key: self.decode(value) for key, value in parameters.items()})
+            decoded = {key: self.decode(value) for key, value in values.items()}
+            score = score_class(**{field.name: decoded[field.name] for field in current if field.name in decoded})
+            for field in moved:
+                # Kept without a warning, for a fingerprint that depends on it; the user did not choose it now.
+                setattr(score, field.name, field.metadata["check"](decoded[field.name], field.name))
         except InputError as error:
             raise InputError(f"{self.page}: {error}") from None
         except TypeError as error:

@@ -93,21 +93,26 @@ S = TypeVar("S", bound=Statistic)
 
 @final
 class Gathered:
-    """Filled statistics; ask with the recipe."""
+    """Filled statistics, asked for by their recipe, and the seed of the fit they are for."""
 
-    def __init__(self, statistics: Iterable[Statistic] = ()) -> None:
+    def __init__(self, statistics: Iterable[Statistic] = (), *, seed: int = 0) -> None:
         self._by_recipe = {statistic.recipe: statistic for statistic in statistics}
+        self.seed = seed
 
     def __getitem__(self, wanted: S) -> S:
         return self._by_recipe[wanted.recipe]  # type: ignore[return-value]
 
     def __add__(self, other: Gathered) -> Gathered:
         """The same statistics of both sets of rows."""
-        return Gathered(self._by_recipe[key] + other._by_recipe[key] for key in self._by_recipe)
+        return Gathered((self._by_recipe[key] + other._by_recipe[key] for key in self._by_recipe), seed=self.seed)
 
     def __or__(self, other: Gathered) -> Gathered:
         """The statistics of both, of the same rows."""
-        return Gathered([*self._by_recipe.values(), *other._by_recipe.values()])
+        return Gathered([*self._by_recipe.values(), *other._by_recipe.values()], seed=self.seed)
+
+    def with_seed(self, seed: int) -> Gathered:
+        """The same statistics, for a fit with this seed."""
+        return Gathered(self._by_recipe.values(), seed=seed)
 
 
 def gather(train: Outputs, wanted: Iterable[Statistic]) -> Gathered:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, final
 
 from caveat._internal.checks import check_known
+from caveat._internal.params import parameters
 from caveat.errors import InputError
 from caveat.scores._base import Score
 from caveat.scores.ash import ASH, Scale
@@ -170,7 +171,7 @@ def catalogue() -> tuple[Entry, ...]:
             cost_class=cost_class,
             paper=paper,
             also_known_as=tuple(alias for alias, name in ALIASES.items() if name == score.name),
-            params={field.name: field.default for field in fields(score)},  # type: ignore[arg-type]
+            params={field.name: field.default for field in parameters(score)},
             grid=score.grid,
         )
         for score, (cost_class, cost, paper) in _SCORES.items()

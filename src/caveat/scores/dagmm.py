@@ -21,8 +21,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._internal.checks import as_matrix, check_result
-from caveat._internal.params import check_params, count, number, positive
+from caveat._internal.checks import Rng, as_matrix, as_rng, check_result
+from caveat._internal.params import check_params, count, moved_seed, number, positive, shown
 from caveat.errors import NotFittedError
 
 __all__ = ["DAGMM"]
@@ -53,7 +53,7 @@ class DAGMM:
     dropout
         Share of the hidden units of the membership network that a training step leaves out.
     random_state
-        Seeds the weights, the batches and the dropout.
+        Deprecated: pass ``rng`` to ``fit``. Seeds the weights, the batches and the dropout.
 
     Examples
     --------
@@ -73,19 +73,20 @@ class DAGMM:
     energy_weight: float = positive(0.1)
     covariance_weight: float = positive(0.005)
     dropout: float = number(0.5, least=0, most=0.999999)
-    random_state: int = count(0, least=0)
+    random_state: int | None = moved_seed("fit(X, rng=...)")
+    __repr__ = shown
 
     def __post_init__(self) -> None:
         check_params(self)
 
-    def fit(self, X: ArrayLike) -> Self:
-        """Train on rows (n, D); labels are not needed."""
+    def fit(self, X: ArrayLike, *, rng: Rng = 0) -> Self:
+        """Train on rows (n, D); labels are not needed. ``rng`` seeds the weights, the batches and the dropout."""
         rows = as_matrix(X, "X").astype(np.float64)
         self.centre_ = rows.mean(axis=0)
         spread = rows.std(axis=0)
         self.spread_ = np.where(spread > 0, spread, 1.0)
         rows = (rows - self.centre_) / self.spread_
-        rng = np.random.default_rng(self.random_state)
+        rng = as_rng(rng if self.random_state is None else self.random_state)
         self.weights_ = _start(rows.shape[1], self.code, self.components, rng)
         first, second = np.zeros_like(self.weights_), np.zeros_like(self.weights_)
         step = 0

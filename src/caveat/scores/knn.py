@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import as_count, check_known
-from caveat._internal.params import count, share
+from caveat._internal.params import count, moved_seed, share, shown
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -136,7 +136,8 @@ class KNN(Score):
         self.recall_: float | None = None
         self.index_bytes_: int | None = None
         if self.index == "ivf":
-            self.centroids_, self.cells_ = centroids_and_cells(self.bank_, self.clusters or default_cells(train.n))
+            n_cells = self.clusters or default_cells(train.n)
+            self.centroids_, self.cells_ = centroids_and_cells(self.bank_, n_cells, seed=gathered.seed)
             self.recall_ = self._recall()
             width = self.bank_.shape[1]
             self.index_bytes_ = train.n * (4 * width + 8) + self.centroids_.nbytes
@@ -251,7 +252,7 @@ class NNGuide(Score):
     share
         Share of the training rows in the bank, drawn at random; never fewer than k rows.
     seed
-        Of the draw.
+        Deprecated: pass ``rng`` to ``fit``. Of the draw.
 
     Examples
     --------
@@ -263,7 +264,8 @@ class NNGuide(Score):
 
     k: int = count(10)
     share: float = share(0.01)
-    seed: int = count(0, least=0)
+    seed: int | None = moved_seed()
+    __repr__ = shown
 
     name: ClassVar[str] = "nnguide"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -283,7 +285,8 @@ class NNGuide(Score):
         self.head_weight_, self.head_bias_ = train.head.weight, train.head.bias
         self.shift_ = float(min(0.0, gathered[LowestEvidence()].lowest))
         size = min(train.n, max(self.k, math.ceil(self.share * train.n)))
-        drawn = np.sort(np.random.default_rng(self.seed).choice(train.n, size=size, replace=False))
+        seed = gathered.seed if self.seed is None else self.seed
+        drawn = np.sort(np.random.default_rng(seed).choice(train.n, size=size, replace=False))
         # Unit rows times their evidence: one product gives every guidance term.
         parts = (block.features for block in train[drawn].blocks(("features",)))
         self.bank_ = np.concatenate([unit_rows(p) * self._evidence(p)[:, None].astype(p.dtype) for p in parts])

@@ -32,7 +32,7 @@ from scipy.special import logsumexp
 
 from caveat._internal.arrays import in_type
 from caveat._internal.blocks import by_row_blocks, row_blocks
-from caveat._internal.params import check_params, choice, count, level, positive
+from caveat._internal.params import check_params, choice, count, level, moved_seed, positive, shown
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
@@ -67,7 +67,7 @@ class KernelPCAError(Score):
     variance
         Share of the variance of the mapped training features that the subspace holds.
     seed
-        Of the frequencies.
+        Deprecated: pass ``rng`` to ``fit``. Of the frequencies.
 
     Examples
     --------
@@ -81,7 +81,8 @@ class KernelPCAError(Score):
     size: int | None = count(None, least=2)
     width: float | None = positive(None)
     variance: float = level(0.99)
-    seed: int = count(0, least=0)
+    seed: int | None = moved_seed()
+    __repr__ = shown
 
     name: ClassVar[str] = "kpca_error"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -122,15 +123,15 @@ class KernelPCAError(Score):
             sound = values > _SMALLEST_EIGENVALUE * values[-1]
             self.turn_ = vectors[:, sound] / np.sqrt(values[sound])
         else:
-            rng = np.random.default_rng(self.seed)
+            rng = np.random.default_rng(self._seed(gathered))
             columns = train.features.shape[1]
             size = self.size or size_for(columns)
             self.anchors_ = rng.normal(size=(size // 2, columns)) / self.width_
             self.turn_ = np.eye(size)
-        return (self._mapped_moments,)
+        return (self._mapped_moments(gathered),)
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
-        mapped = gathered[self._mapped_moments].moments
+        mapped = gathered[self._mapped_moments(gathered)].moments
         values, vectors = principal_directions(mapped.total_scatter)
         # In principal coordinates the last ones are the error, and all together have the length of psi.
         self.turn_ = self.turn_ @ vectors
@@ -146,9 +147,11 @@ class KernelPCAError(Score):
         lengths = np.linalg.norm(mapped, axis=1)
         return np.asarray(np.linalg.norm(left, axis=1) / np.maximum(lengths, np.finfo(lengths.dtype).tiny))
 
-    @property
-    def _mapped_moments(self) -> MappedMoments:
-        return MappedMoments(self.features, self.size, self.width, self.seed, self)
+    def _seed(self, gathered: Gathered) -> int:
+        return gathered.seed if self.seed is None else self.seed
+
+    def _mapped_moments(self, gathered: Gathered) -> MappedMoments:
+        return MappedMoments(self.features, self.size, self.width, self._seed(gathered), self)
 
     @property
     def _row_bytes(self) -> int:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from caveat._internal.arrays import widened
 from caveat._internal.checks import as_able, as_kind, check_finite, check_known
-from caveat._internal.params import check_params, choice, count
+from caveat._internal.params import check_params, choice, moved_seed, shown
 from caveat.errors import CaveatWarning, InputError, MissingExtraError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -123,7 +123,7 @@ def detector(name: str, **params: Any) -> OutlierDetector:
     Examples
     --------
     >>> detector("iforest", n_estimators=200)
-    OutlierDetector(estimator='iforest', params={'n_estimators': 200}, larger='auto', seed=0)
+    OutlierDetector(estimator='iforest', params={'n_estimators': 200}, larger='auto')
     """
     return OutlierDetector(name, params)
 
@@ -152,7 +152,7 @@ class OutlierDetector(Score):
         What a larger ``decision_function`` means. ``"auto"`` knows PyOD ("stranger") and scikit-learn ("normal");
         anything else must say it.
     seed
-        ``random_state`` of a detector given by name, where it has one.
+        Deprecated: pass ``rng`` to ``fit``. ``random_state`` of a detector given by name, where it has one.
 
     Examples
     --------
@@ -167,7 +167,8 @@ class OutlierDetector(Score):
     estimator: Any
     params: Mapping[str, Any] | None = None
     larger: Literal["auto", "stranger", "normal"] = choice("auto", ("auto", "stranger", "normal"), "meaning of larger")
-    seed: int = count(0, least=0)
+    seed: int | None = moved_seed()
+    __repr__ = shown
 
     name: ClassVar[str] = "detector"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -260,10 +261,14 @@ class OutlierDetector(Score):
         return "hands all training rows to another library"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
-        estimator = self._build(int(train.features.shape[1]))
+        seed = gathered.seed if self.seed is None else self.seed
+        estimator = self._build(int(train.features.shape[1]), seed)
         self.sign_ = self._direction(estimator)
         try:
-            estimator.fit(widened(train.features))
+            if isinstance(estimator, DAGMM):
+                estimator.fit(widened(train.features), rng=seed)
+            else:
+                estimator.fit(widened(train.features))
         except _THEIR_ERRORS as error:
             raise InputError(f"{self._label} could not be fitted on {train.n} rows: {_phrase(error)}.") from error
         if np.isinf(getattr(estimator, "decision_scores_", 0.0)).all():  # what PyOD says of its own training rows
@@ -283,14 +288,15 @@ class OutlierDetector(Score):
     def _label(self) -> str:
         return self.estimator if isinstance(self.estimator, str) else type(self.estimator).__name__
 
-    def _build(self, width: int) -> Any:
+    def _build(self, width: int, seed: int) -> Any:
         """A fresh estimator; the one that was given stays as it is."""
         if not isinstance(self.estimator, str):
             return copy.deepcopy(self.estimator)
         kind = _load(next(entry for entry in _DETECTORS if entry.name == self.estimator))
         accepted = inspect.signature(kind).parameters
-        own = {"random_state": self.seed, "n_features": width, "verbose": 0}
-        params = {key: value for key, value in own.items() if key in accepted} | dict(self.params or {})
+        settable = accepted.keys() - ({"random_state"} if kind is DAGMM else set())  # its fit takes the seed
+        own = {"random_state": seed, "n_features": width, "verbose": 0}
+        params = {key: value for key, value in own.items() if key in settable} | dict(self.params or {})
         for key in params:
             check_known(key, accepted, f"parameter of detector '{self.estimator}'")
         try:

@@ -185,7 +185,7 @@ class Projected(Score):
         self.head_weight_: Any = None if head is None else head.weight
         self.head_bias_: Any = None if head is None else head.bias
         if self._in_kernel_space:  # only the map is needed: a rotation to principal coordinates changes no distance
-            self.inner_.prepare(train, gather(train, self.inner_.statistics()))
+            self.inner_.prepare(train, gather(train, self.inner_.statistics()).with_seed(gathered.seed))
         if self.projection == "global":
             self._fit_global(train, gathered)
         else:
@@ -196,7 +196,7 @@ class Projected(Score):
             for name in ("operator_", "offset_", "means_", "axes_", "starts_"):
                 vars(self).pop(name, None)
         elif self._what in ("features", "cosine") and self.projection != "class" and self.inner.fits_on:
-            self.inner_.fit(self._filtered(train))
+            self.inner_.fit(self._filtered(train), rng=gathered.seed)
 
     def _fit_global(self, train: Outputs, gathered: Gathered) -> None:
         if self._in_kernel_space:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.checks import as_list
+from caveat._internal.checks import Rng, as_list
+from caveat._internal.streams import as_seed
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
 from caveat.scores._base import Score
@@ -52,24 +53,25 @@ def applicable(train: Outputs | None, *others: Outputs) -> tuple[dict[str, Score
     return can, cannot
 
 
-def fit_all(scores: Iterable[Score], train: Outputs, validation: Outputs | None = None) -> None:
+def fit_all(scores: Iterable[Score], train: Outputs, validation: Outputs | None = None, *, rng: Rng = 0) -> None:
     """Fit every score from one shared walk over the training outputs.
 
     A second walk, shared too, fills what cannot be had before the first is over: ViM's scale (lengths outside the
     principal space), the tails of OpenMax (distances to class means), the kernel components (values at landmarks) and
     the spread of the layers' distances. Two scores also read single rows: NNGuide draws some, and Mahalanobis
     reads those of one class at a time for its class scores. A score that should learn from held-out inliers (a
-    temperature) learns from ``validation`` where that is given.
+    temperature) learns from ``validation`` where that is given. ``rng`` seeds every score alike, so that a score does
+    not depend on those fitted with it: with an int it is that of ``score.fit(train, rng=rng)``.
     """
-    learners = []
+    learners, seed = [], as_seed(rng)
     for score in scores:
         if score.held_out and validation is not None and not score.missing(train=validation, outputs=validation):
-            score.fit(validation)
+            score.fit(validation, rng=seed)
         elif score.fits_on:
             learners.append(score)
     for score in learners:
         score.can_fit(train)
-    first = gather(train, [statistic for score in learners for statistic in score.statistics()])
+    first = gather(train, [statistic for score in learners for statistic in score.statistics()]).with_seed(seed)
     second = gather(train, [statistic for score in learners for statistic in score.prepare(train, first)])
     for score in learners:
         score.complete(train, first | second)
@@ -81,6 +83,7 @@ def score_all(
     names: Iterable[str] | str | None = None,
     *,
     validation: Outputs | None = None,
+    rng: Rng = 0,
 ) -> dict[str, NDArray[np.float64]]:
     """Scores under every applicable score, or under the named ones, by name. The larger, the stranger.
 
@@ -97,6 +100,8 @@ def score_all(
         Names of the catalogue, or one name; None: all that are applicable.
     validation
         Held-out inliers for a score that learns from those.
+    rng
+        Seed of the random steps, as in ``Score.fit``.
 
     Returns
     -------
@@ -113,5 +118,5 @@ def score_all(
     chosen = applicable(train, outputs)[0] if names is None else {n: make(n) for n in as_list(names, "names")}
     chosen = {name: score.without_class_scores() for name, score in chosen.items()}
     if train is not None:
-        fit_all(chosen.values(), train, validation)
+        fit_all(chosen.values(), train, validation, rng=rng)
     return {name: score.score(outputs) for name, score in chosen.items()}

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal import ranking
-from caveat._internal.checks import as_kind, as_list, as_vector, check_known
+from caveat._internal.checks import Rng, as_kind, as_list, as_vector, check_known
+from caveat._internal.params import parameters
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
@@ -101,6 +102,7 @@ def tune(
     train: Outputs | None = None,
     validation: Outputs,
     outlier: Outputs | None = None,
+    rng: Rng = 0,
 ) -> Tuned:
     """Try every point of a grid and keep the best, fitted.
 
@@ -120,6 +122,8 @@ def tune(
         Held-out ID outputs; with labels, unless ``outlier`` is given.
     outlier
         Outliers to choose on. Do not report detection on the same ones. No rows may be in two of the sets.
+    rng
+        Seed of the random steps of the fits, as in ``Score.fit``; the same for every point.
 
     Returns
     -------
@@ -152,7 +156,7 @@ def tune(
         raise InputError(f"score '{label}' cannot be tuned on these outputs: it {reasons[0]}.")
 
     if train is not None:
-        fit_all([point for point, why in zip(candidates, reasons, strict=True) if not why], train)
+        fit_all([point for point, why in zip(candidates, reasons, strict=True) if not why], train, rng=rng)
 
     table: list[Trial] = []
     best: tuple[tuple[float, int], Score, Trial] | None = None
@@ -189,7 +193,7 @@ def _points(template: Score, grid: Mapping[str, Iterable[Any]] | None, label: st
     values = {key: as_list(choice, f"grid[{key!r}]") for key, choice in grid.items()}
     if not values:
         raise InputError(f"score '{label}' has no default grid. Pass grid={{parameter: values}}.")
-    allowed = [field.name for field in fields(template)]  # type: ignore[arg-type]
+    allowed = [field.name for field in parameters(template)]
     for key in values:
         check_known(key, allowed, f"parameter of score '{label}'")
     return (dict(zip(values, point, strict=True)) for point in itertools.product(*values.values()))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, final
 
 from caveat._internal.checks import as_count, as_kind, as_list, check_known
+from caveat._internal.deprecation import warn_deprecated
 from caveat._internal.files import from_toml, read_bytes
 from caveat._internal.params import choice, count, level, share
 from caveat.conformal.nonconformity import NONCONFORMITY
@@ -30,7 +31,7 @@ from caveat.study.loading import load, naming, typed
 __all__ = ["Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "locate"]
 
 _PROJECTIONS = ("none", "global", "class", "class_pred", "class_avg")
-_RENAMED = {"conformal_auroc": "auroc_guaranteed"}  # until 0.4
+_RENAMED = {"conformal_auroc": "auroc_guaranteed"}  # old name -> name
 
 
 def _checked(default: Any, check: Callable[[Any, str], Any]) -> Any:
@@ -63,6 +64,8 @@ def _names(default: tuple[str, ...], known: Iterable[str]) -> Any:
     """Different names, each of them known."""
 
     def check(names: tuple[str, ...], path: str) -> tuple[str, ...]:
+        for name in _RENAMED.keys() & set(names):
+            warn_deprecated(f"'{name}' in {path}", new=f"'{_RENAMED[name]}'", since="0.2")
         new = (_RENAMED.get(name, name) for name in names)
         return _different([check_known(name, known, f"name in {path}") for name in new], path)
 
