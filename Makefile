@@ -13,7 +13,7 @@ PYTHON313 ?= python3.13
 # One thread per test worker: the workers are the parallelism.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo serve test test-all test-oldest test-python lint types format bench bench-all clean
+.PHONY: help demo serve test test-all test-oldest test-python lint types format docs bench bench-all clean
 
 help:
 	@echo "make demo         install the core into $(VENV) and run the demonstration"
@@ -25,6 +25,7 @@ help:
 	@echo "make lint         ruff alone"
 	@echo "make types        mypy alone"
 	@echo "make format       let ruff put the code in shape"
+	@echo "make docs         the documentation site, into site/ (open site/index.html)"
 	@echo "make bench        Caveat against other packages and the floor: writes docs/benchmarks.md (BENCH=--force on a busy machine)"
 	@echo "make bench-all    every benchmarks/bench_*.py: ratios to a floor measured in the same run"
 	@echo "make clean        remove $(VENV) and the other environments, caveat-demo and the caches of the tools"
@@ -76,6 +77,12 @@ format: $(VENV)/.test
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+# An environment of its own: the site needs the core and mkdocs, and neither torch nor the tests' packages.
+docs: $(VENV)-docs/.docs
+	@echo "== documentation site"
+	@NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict --quiet
+	@echo "Site: site/index.html"
+
 bench: $(VENV)/.test
 	@$(BIN)/python benchmarks/page.py $(BENCH)
 
@@ -83,7 +90,7 @@ bench-all: $(VENV)/.test
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(LATER_PYTHONS:%=$(VENV)-%) caveat-demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-docs site $(LATER_PYTHONS:%=$(VENV)-%) caveat-demo .pytest_cache .mypy_cache .ruff_cache
 
 $(BIN)/python:
 	@echo "== creating $(VENV)"
@@ -104,6 +111,12 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "== installing the extras $(TEST_EXTRAS) (a few minutes the first time)"
 	@$(PIP) --editable ".[$(TEST_EXTRAS)]"
 	@touch $@ $(VENV)/.core $(VENV)/.serve
+
+$(VENV)-docs/.docs: pyproject.toml constraints.txt
+	@echo "== installing the extra docs into $(@D)"
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	@touch $@
 
 # Made anew whenever a version changes: nothing of an earlier installation may help.
 $(VENV)-oldest/.test: pyproject.toml constraints.txt tests/oldest.py

@@ -2,8 +2,8 @@
 
 ``make test-oldest`` installs these lines. They are read from the declaration each time: there is no second list to keep
 true. Runtime dependencies, extras and the build backend are at exactly their minimum. The tools of the extra ``test``
-are at the versions of ``constraints.txt``, because they check Caveat and are not part of it. The extra ``dev`` (linter,
-type checker) is left out. Python must be the oldest declared version as well.
+are at the versions of ``constraints.txt``, because they check Caveat and are not part of it. The extras ``dev`` (linter,
+type checker) and ``docs`` (the site) are left out. Python must be the oldest declared version as well.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def minimums(requirements: Iterable[str]) -> dict[str, str]:
 def oldest(declaration: dict[str, Any], constraints: str) -> list[str]:
     """Lines ``name==version`` for the parsed ``pyproject.toml`` and the text of ``constraints.txt``."""
     project = declaration["project"]
-    extras = {name: lines for name, lines in project["optional-dependencies"].items() if name != "dev"}
+    extras = {name: lines for name, lines in project["optional-dependencies"].items() if name not in ("dev", "docs")}
     tools = minimums(extras.pop("test"))
     runtime = chain(declaration["build-system"]["requires"], project["dependencies"], *extras.values())
     pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", constraints, re.MULTILINE))
