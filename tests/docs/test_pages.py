@@ -1,8 +1,8 @@
 """Every page: its Python runs and prints what the page shows, its commands exist, its links lead somewhere.
 
-A page runs from top to bottom in one empty folder. ``python`` blocks are doctests. Lines ``caveat ...`` in ``sh``
-blocks are run, and a ``text`` block right after them is what they print. Indented commands are only compared with
-the options that exist.
+A page runs from top to bottom in one empty folder. ``python`` blocks are doctests. A block with a title is the file of
+that name. Lines ``caveat ...`` in ``sh`` blocks are run, and a ``text`` block right after them shows what they print.
+Indented commands are only compared with the options that exist.
 """
 
 from __future__ import annotations
@@ -56,10 +56,21 @@ def page_id(path: Path) -> str:
 
 
 def blocks(page: Path) -> list[tuple[str, str, int]]:
-    """Language, text and first line number of every fenced block."""
+    """Language, text and first line number of every fenced block.
+
+    The language is "output" for a text right after commands, and "file NAME" for a block with that title.
+    """
     text = page.read_text(encoding="utf-8")
-    fences = re.finditer(r"^```(\w*)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [(fence[1], fence[2], text.count("\n", 0, fence.start(2))) for fence in fences]
+    parts: list[tuple[str, str, int]] = []
+    end = 0
+    for fence in re.finditer(r"^```(\w*)([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        follows = bool(parts) and parts[-1][0] == "sh" and not text[end : fence.start()].strip()
+        language = "output" if follows and fence[1] == "text" else fence[1]
+        if title := re.search(r'title="([\w.-]+)"', fence[2]):
+            language = f"file {title[1]}"
+        parts.append((language, fence[3], text.count("\n", 0, fence.start(3))))
+        end = fence.end()
+    return parts
 
 
 def run_python(code: str, names: dict[str, object], page: Path, line: int) -> None:
@@ -97,16 +108,17 @@ def test_the_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
     if page.name == "README.md":  # it reads files that this example makes
         runpy.run_path(str(ROOT / "examples" / "own_logits.py"))["write_files"](tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
-    printed = None  # by the commands just before
+    printed = ""  # by the commands of the last block of them
     for language, code, line in blocks(page):
-        if language == "text" and printed is not None:
-            matches = doctest.OutputChecker().check_output(code, printed, FLAGS)
-            assert matches, f"{page.name}, line {line}: printed is\n{printed}"
-        printed = None
         if language == "python" and ">>> " in code:
             run_python(code, names, page, line)
         elif language == "sh" and DOCS in page.parents:
             printed = run_commands(code, capsys)
+        elif language.startswith("file "):
+            Path(language.removeprefix("file ")).write_text(code, encoding="utf-8")
+        elif language == "output":
+            matches = doctest.OutputChecker().check_output(code, printed, FLAGS)
+            assert matches, f"{page.name}, line {line}: printed is\n{printed}"
 
 
 def test_python_that_is_not_a_doctest_is_run_elsewhere_or_has_a_reason():
