@@ -113,6 +113,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         relative = posixpath.relpath(new, posixpath.dirname(uri) or ".")
         return f"{image}[{text}]({relative}{'#' + anchor if anchor else ''})"
 
+    markdown = markdown.replace("```python\n>>> ", "```pycon\n>>> ")  # prints are not colored as code
     parts = re.split(r"(^```.*?^```)", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in parts)
 

@@ -54,6 +54,25 @@ def names(module: str) -> list[str]:
     return []
 
 
+def submodules(module: str) -> list[str]:
+    """Exported names that are modules: imported from the package itself, and not from one of its files."""
+    tree = ast.parse(module_file(module).read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == module]
+    return sorted({alias.name for node in imports for alias in node.names} & set(names(module)))
+
+
+def _entry(module: str, name: str) -> list[str]:
+    """The lines that mkdocstrings replaces by the entry of an object.
+
+    An object with the name of its file (`conformal.boundary`) is named through the file, else the file would be meant.
+    """
+    path, anchor = f"{module}.{name}", []
+    if module_file(path).exists():
+        path, anchor = f"{path}.{name}", [f'<span id="{path}"></span>', ""]
+    options = ["    options:", "      show_root_heading: true", "      show_root_toc_entry: true"]
+    return [*anchor, f"::: {path}", *options]
+
+
 def api_page(module: str, sentence: Callable[[str], str]) -> str:
     """One package: a table of its names, then each name with its docstring.
 
@@ -65,7 +84,7 @@ def api_page(module: str, sentence: Callable[[str], str]) -> str:
         Gives the first sentence of the docstring of an object, by its dotted name.
     """
     exported = names(module)
-    modules = [name for name in exported if module_file(f"{module}.{name}").exists()]
+    modules = submodules(module)
     objects = [name for name in exported if name not in modules]
     lines = [f"# {module}", "", sentence(module), "", f"    import {module}", ""]
     if modules:
@@ -76,14 +95,12 @@ def api_page(module: str, sentence: Callable[[str], str]) -> str:
     for name in objects:
         lines.append(f"| [`{name}`](#{module}.{name}) | {sentence(f'{module}.{name}').replace('|', chr(92) + '|')} |")
     for name in objects:
-        lines += ["", f"::: {module}.{name}", "    options:", "      show_root_heading: true"]
-        lines += ["      show_root_toc_entry: true"]
+        lines += ["", *_entry(module, name)]
     for name in modules:
         if f"{module}.{name}" not in PACKAGES:
             lines += ["", f"## {name} {{#{module}.{name}}}", "", sentence(f"{module}.{name}"), ""]
             for member in names(f"{module}.{name}"):
-                lines += ["", f"::: {module}.{name}.{member}", "    options:", "      show_root_heading: true"]
-                lines += ["      heading_level: 3", "      show_root_toc_entry: true"]
+                lines += ["", *_entry(f"{module}.{name}", member), "      heading_level: 3"]
     return "\n".join(lines) + "\n"
 
 
