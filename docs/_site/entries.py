@@ -22,16 +22,21 @@ class Entries(griffe.Extension):
             attr.value = value.arguments[0]
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        for module in _modules(pkg):
+        modules = _modules(pkg)
+        public = {
+            member.target_path
+            for package in modules
+            if package.is_init_module
+            for name, member in package.members.items()
+            if member.is_alias and name in (package.exports or ())
+        }
+        for module in modules:
             about = module.docstring.value if module.docstring else ""
-            objects = [
-                module[name] for name in module.exports or () if isinstance(name, str) and name in module.members
-            ]
-            objects = [thing for thing in objects if not thing.is_alias and (thing.is_class or thing.is_function)]
             _, _, rest = about.partition("\n\n")
-            for thing in objects:
-                if thing.docstring and rest and not module.is_package:
-                    thing.docstring.value = _joined(thing.docstring.value, about, rest, module.path, len(objects))
+            entries = [member for member in module.members.values() if member.path in public and not member.is_alias]
+            for entry in entries:
+                if entry.docstring and rest:
+                    entry.docstring.value = _joined(entry.docstring.value, about, rest, module.path, len(entries))
 
 
 def _modules(module: griffe.Module) -> list[griffe.Module]:
@@ -40,9 +45,9 @@ def _modules(module: griffe.Module) -> list[griffe.Module]:
 
 
 def _joined(text: str, about: str, rest: str, path: str, count: int) -> str:
-    """The text of the file after the first paragraph: as it is for its only object, else folded."""
+    """An entry with the text of its file after the first paragraph; folded where many entries share the file."""
     first, _, more = text.partition("\n\n")
-    if count > 1:
+    if count > 2:
         folded = "\n".join(f"    {line}" if line else "" for line in about.splitlines())
         rest = f'??? note "About {path}"\n\n{folded}'
     return "\n\n".join(part for part in (first, rest.rstrip(), more) if part)

@@ -153,10 +153,18 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
     if page.file.src_uri.startswith(f"{API}/"):
         return content
 
+    package = ""  # on the page of all names, a bare name belongs to the package that was named last
+    listing = page.file.src_uri == "all-of-caveat.md"
+
     def linked(match: re.Match[str]) -> str:
-        name = re.match(r"[\w.]*", html.unescape(match[1]))[0]  # type: ignore[index]
-        address = _addresses().get(name)
-        if address is None or not re.fullmatch(r"[\w.]+(\(.*\))?", html.unescape(match[1]), re.DOTALL):
+        nonlocal package
+        written = html.unescape(match[1])
+        name = re.match(r"[\w.]*", written)[0]  # type: ignore[index]
+        if written in reference.PACKAGES:
+            package, address = written, f"{API}/{written}.html"
+        else:
+            address = _addresses().get(f"{package}.{name}" if listing else name) or _addresses().get(name)
+        if address is None or not re.fullmatch(r"[\w.]+(\(.*\))?", written, re.DOTALL):
             return match[0]
         relative = posixpath.relpath(address, posixpath.dirname(page.file.dest_uri) or ".")
         return f'<a class="name" href="{relative}">{match[0]}</a>'
@@ -166,3 +174,24 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
     return "".join(
         part if re.match(kept, part, re.DOTALL) else re.sub(r"<code>([^<]*)</code>", linked, part) for part in parts
     )
+
+
+# -- checks of the finished site ---------------------------------------------------------------------------------------
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Every public name has its entry, every formula is converted, and no page loads anything from elsewhere."""
+    site = Path(config.site_dir)
+    for path in sorted(site.rglob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        if outside := re.search(
+            r'<(?:script|img|iframe)[^>]* src="?https?:[^>]*>|<link[^>]*stylesheet[^>]*https?:', text
+        ):
+            raise PluginError(f"{path.relative_to(site)} loads from another server: {outside[0]}")
+        if "arithmatex" in text:
+            raise PluginError(f"{path.relative_to(site)} has a formula that was not converted.")
+    for module in reference.PACKAGES:
+        text = (site / API / f"{module}.html").read_text(encoding="utf-8")
+        for name in reference.names(module):
+            if f"{module}.{name}" not in reference.PACKAGES and f'id="{module}.{name}"' not in text:
+                raise PluginError(f"The page of {module} has no entry for {name}.")
