@@ -2,8 +2,8 @@
 
 ``make test-oldest`` installs these lines. They are read from the declaration each time: there is no second list to keep
 true. Runtime dependencies, extras and the build backend are at exactly their minimum. The tools of the extra ``test``
-are at the versions of ``constraints.txt``, because they check Caveat and are not part of it. The extras ``dev`` (linter,
-type checker) and ``docs`` (the site) are left out. Python must be the oldest declared version as well.
+are at the versions of ``constraints.txt``, because they check Caveat and are not part of it. The extras ``dev``
+(linter, type checker) and ``docs`` are left out. Python must be the oldest declared version as well.
 """
 
 from __future__ import annotations
