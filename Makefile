@@ -4,7 +4,7 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-TEST_EXTRAS := dev,stats,plots,torch,outlier,knn,examples,scale,serve,postgres
+TEST_EXTRAS := dev,stats,plots,torch,transformers,outlier,knn,examples,scale,serve,postgres
 NO_TORCH_EXTRAS := test,stats,plots,outlier,knn,scale,serve,postgres,safetensors
 # These need no extra; a test of them that uses one skips itself.
 CORE_TESTS := tests/scores tests/conformal tests/metrics tests/stats tests/drift tests/guard tests/evaluation tests/results \
@@ -16,7 +16,7 @@ PYTHON313 ?= python3.13
 # One thread per test worker: the workers are the parallelism.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo serve test test-all test-oldest test-python test-core test-wheel coverage lint types format bench bench-all clean
+.PHONY: help demo serve test test-all test-oldest test-python test-core test-wheel coverage lint types format docs bench bench-all clean
 
 help:
 	@echo "make demo         install the core into $(VENV) and run the demonstration"
@@ -31,6 +31,7 @@ help:
 	@echo "make lint         ruff alone"
 	@echo "make types        mypy alone"
 	@echo "make format       let ruff put the code in shape"
+	@echo "make docs         the documentation site, into site/ (open site/index.html)"
 	@echo "make bench        Caveat against other packages and the floor: writes docs/benchmarks.md (BENCH=--force on a busy machine)"
 	@echo "make bench-all    every benchmarks/bench_*.py: ratios to a floor measured in the same run"
 	@echo "make clean        remove $(VENV) and the other environments, caveat-demo and the caches of the tools"
@@ -75,7 +76,7 @@ test-core: $(VENV)-core/.test
 
 test-wheel: $(VENV)/.test
 	@echo "== the built wheel"
-	@$(BIN)/python -m pytest -m slow tests/test_wheel.py
+	@$(BIN)/python -m pytest -m slow tests/test_wheel.py $(if $(WHEEL),-k "$(WHEEL)")
 
 # Commands, servers and workers that tests start are measured too; each process writes a file of its own.
 coverage: $(VENV)/.test
@@ -98,6 +99,12 @@ format: $(VENV)/.test
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+# An environment of its own: the site needs the core and mkdocs, and neither torch nor the tests' packages.
+docs: $(VENV)-docs/.docs
+	@echo "== documentation site"
+	@NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict --quiet
+	@echo "Site: site/index.html"
+
 bench: $(VENV)/.test
 	@$(BIN)/python benchmarks/page.py $(BENCH)
 
@@ -105,7 +112,7 @@ bench-all: $(VENV)/.test
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-core $(LATER_PYTHONS:%=$(VENV)-%) caveat-demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-core $(VENV)-docs site $(LATER_PYTHONS:%=$(VENV)-%) caveat-demo .pytest_cache .mypy_cache .ruff_cache
 	rm -f .coverage .coverage.*
 
 $(BIN)/python:
@@ -134,6 +141,12 @@ $(VENV)-core/.test: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . \
 		pytest pytest-xdist hypothesis
+	@touch $@
+
+$(VENV)-docs/.docs: pyproject.toml constraints.txt
+	@echo "== installing the extra docs into $(@D)"
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
 	@touch $@
 
 # Made anew whenever a version changes: nothing of an earlier installation may help.

@@ -3,7 +3,8 @@
 ``make test-oldest`` installs these lines. They are read from the declaration each time: there is no second list to keep
 true. Runtime dependencies, extras and the build backend are at exactly their minimum. The tools of the extra ``test``
 are at the versions of ``constraints.txt``, because they check Caveat and are not part of it. The extras ``dev``
-(linter, type checker) and ``docs`` are left out. Python must be the oldest declared version as well.
+(linter, type checker), ``docs`` and ``transformers`` (whose models Caveat reads without importing it) are left out.
+Python must be the oldest declared version as well.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+_LEFT_OUT = ("dev", "docs", "transformers")
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?P<extras>\[[\w,.-]+\])?>=(?P<version>[\d.]+)")
 
 
@@ -40,7 +42,7 @@ def minimums(requirements: Iterable[str]) -> dict[str, str]:
 def oldest(declaration: dict[str, Any], constraints: str) -> list[str]:
     """Lines ``name==version`` for the parsed ``pyproject.toml`` and the text of ``constraints.txt``."""
     project = declaration["project"]
-    extras = {name: lines for name, lines in project["optional-dependencies"].items() if name not in ("dev", "docs")}
+    extras = {name: lines for name, lines in project["optional-dependencies"].items() if name not in _LEFT_OUT}
     tools = minimums(extras.pop("test"))
     runtime = chain(declaration["build-system"]["requires"], project["dependencies"], *extras.values())
     pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", constraints, re.MULTILINE))

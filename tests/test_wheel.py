@@ -37,6 +37,7 @@ from caveat import nn
 loader = torch.utils.data.DataLoader(torch.tensor(rows, dtype=torch.float32))
 assert nn.extract(torch.nn.Sequential(torch.nn.Linear(3, 2)), loader).n == 60
 """,
+    "transformers": "import transformers",
     "onnx": "Guard(sets=None).calibrate(Outputs(logits=rows)).export_onnx('guard.onnx')",
     "safetensors": """
 from safetensors.numpy import save_file
