@@ -101,7 +101,13 @@ class CrossIntervals:
         return self._set_promise()
 
     def at(self, alpha: float) -> Self:
-        """The intervals of the same rows with another allowed error; smaller alpha, wider intervals."""
+        """The intervals of the same rows with another allowed error; smaller alpha, wider intervals.
+
+        Parameters
+        ----------
+        alpha
+            The allowed error.
+        """
         self._demand_calibrated()
         other = copy.copy(self)
         other.alpha = Promise(alpha).alpha
@@ -124,6 +130,11 @@ class CrossIntervals:
             Predictions by the model of each fold, shape (m, K), in the order of ``folds_``.
         groups
             Group of each row, shape (m,), where rows were calibrated by group.
+
+        Returns
+        -------
+        Intervals
+            ``lower`` and ``upper``, each of shape (m,).
         """
         self._demand_calibrated()
         columns = {"mean": mean, "scale": scale, "lower": lower, "upper": upper}

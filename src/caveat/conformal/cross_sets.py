@@ -118,7 +118,13 @@ class CrossSets:
         return self._set_promise()
 
     def at(self, alpha: float) -> Self:
-        """The sets of the same rows with another allowed error; smaller alpha, larger sets."""
+        """The sets of the same rows with another allowed error; smaller alpha, larger sets.
+
+        Parameters
+        ----------
+        alpha
+            The allowed error.
+        """
         self._demand_calibrated()
         other = copy.copy(self)
         other.alpha = Promise(alpha).alpha
@@ -137,6 +143,11 @@ class CrossSets:
             Randomizes aps, raps and saps, where calibration did.
         groups
             Group of each row, where rows were calibrated by group.
+
+        Returns
+        -------
+        PredictionSets
+            ``member`` (m, C) says which labels are in each set.
         """
         draws = None if rng is None else draws_for(rng, "predict")
         by_model = self._checked(outputs, randomised=draws is not None)
@@ -155,6 +166,16 @@ class CrossSets:
 
         Deterministic p-values (no ``rng``) give the set back: label y is in it if p > alpha. ``rng`` draws u where
         calibration did, and tau for smoothing.
+
+        Parameters
+        ----------
+        outputs, rng, groups
+            As for ``predict``; ``rng`` also draws tau for smoothing.
+
+        Returns
+        -------
+        array of shape (m, C)
+            The p-values.
         """
         draws = None if rng is None else draws_for(rng, "predict")
         by_model = self._checked(outputs, randomised=self.randomised_ and draws is not None)

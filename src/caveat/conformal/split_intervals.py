@@ -106,7 +106,13 @@ class SplitIntervals:
         return self._set_thresholds()
 
     def at(self, alpha: float) -> Self:
-        """The intervals of the same calibration rows with another allowed error; smaller alpha, wider intervals."""
+        """The intervals of the same calibration rows with another allowed error; smaller alpha, wider intervals.
+
+        Parameters
+        ----------
+        alpha
+            The allowed error.
+        """
         if not hasattr(self, "grouped_"):
             raise NotFittedError(_NO_THRESHOLD)
         other = copy.copy(self)
@@ -114,7 +120,20 @@ class SplitIntervals:
         return other._set_thresholds()
 
     def nonconformity(self, true: Floats, **columns: Any) -> Floats:
-        """How far each target is from its predictions, shape (n,)."""
+        """How far each target is from its predictions, shape (n,).
+
+        Parameters
+        ----------
+        true
+            Targets, shape (n,).
+        **columns
+            ``mean``, ``scale``, ``lower`` and ``upper`` as for ``calibrate``.
+
+        Returns
+        -------
+        array of shape (n,)
+            The larger, the stranger.
+        """
         model = self._columns(true.size, **columns)
         if self.score == "cqr":
             return np.maximum(model["lower"] - true, true - model["upper"])
@@ -169,7 +188,18 @@ class SplitIntervals:
         return Intervals(low, high, alpha=self.alpha, level=self.level_, delta=self.delta, caveat=self.caveat_)
 
     def check_columns(self, **columns: Any) -> tuple[str, ...]:
-        """The names of the arrays that the score needs; an error where one is missing, or another is not None."""
+        """The names of the arrays that the score needs; an error where one is missing, or another is not None.
+
+        Parameters
+        ----------
+        **columns
+            ``mean``, ``scale``, ``lower`` and ``upper`` as for ``calibrate``.
+
+        Returns
+        -------
+        tuple of str
+            The names.
+        """
         needs = _NEEDS[self.score]
         for name, value in columns.items():
             if (value is None) == (name in needs):

@@ -187,6 +187,11 @@ class SplitSets:
 
         A smaller alpha gives larger sets, except with ``by="label_rank"``, where alpha decides how far down the ranking
         a label may be. Each promise holds by itself, for an alpha that the rows did not choose.
+
+        Parameters
+        ----------
+        alpha
+            The allowed error.
         """
         if not hasattr(self, "grouped_"):
             raise NotFittedError(_NO_THRESHOLD)

@@ -49,7 +49,7 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     # -- scikit-learn's contract --------------------------------------------------------------------------------------
 
     @classmethod
-    def renamed(cls, params: dict[str, Any]) -> dict[str, Any]:
+    def _renamed(cls, params: dict[str, Any]) -> dict[str, Any]:
         """Settings by the names of the constructor; an error for one that it does not have."""
         params = {cls.aliases.get(name, name): value for name, value in params.items()}
         for name in params:
@@ -57,8 +57,14 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings. What was learned is dropped, because it was made for the earlier ones."""
-        params = self.renamed(params)
+        """Change settings. What was learned is dropped, because it was made for the earlier ones.
+
+        Parameters
+        ----------
+        **params
+            Name -> value, as in ``get_params``.
+        """
+        params = self._renamed(params)
         settings = self.get_params(deep=False)
         for name in params:
             if "__" in name and self.cv is None and "cv" not in params:
@@ -197,7 +203,18 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """What the guard reads of rows."""
 
     def is_outlier(self, x: Any) -> NDArray[np.bool_]:
-        """Which rows the guard calls outliers, shape (n,)."""
+        """Which rows the guard calls outliers, shape (n,).
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        boolean array of shape (n,)
+            True for outliers.
+        """
         guard = self._calibrated_guard()
         return np.asarray(guard(self._guard_outputs(self.guard_estimator_, x)).outliers)
 

@@ -70,6 +70,15 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
         With ``cv``: fitted on all rows, which ``predict`` asks, and without each fold, which the sets come from.
     guard_ : Guard
         The calibrated copy of ``guard``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> x, y = load_iris(return_X_y=True)
+    >>> model = ConformalClassifier(LogisticRegression(max_iter=1000).fit(x[::3], y[::3]), alpha=0.1)
+    >>> model.calibrate(x[1::3], y[1::3]).predict_set(x[2::3]).sizes[:5]
+    array([1, 1, 1, 1, 1])
     """
 
     sets_: SplitSets | CrossSets
@@ -192,7 +201,18 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
     # -- predictions --------------------------------------------------------------------------------------------------
 
     def predict(self, x: Any) -> NDArray[Any]:
-        """The one class that the estimator predicts for each row."""
+        """The one class that the estimator predicts for each row.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        array of shape (n,)
+            Class names.
+        """
         return np.asarray(self._predictor.predict(x))
 
     @available("predict_proba")
@@ -220,7 +240,8 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
 
         Returns
         -------
-        PredictionSets, or a list of them
+        PredictionSets
+            ``member`` (n, C) says which classes are in each set; a list of them where ``alpha`` is a list.
         """
         sets, outputs = self._learned(), self._asked(x)
         (alphas, several), groups = alphas_of(alpha), self._groups(x)
@@ -232,12 +253,36 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
         return answers if several else answers[0]
 
     def predict_labels(self, x: Any, rng: Rng | None = None, *, alpha: float | None = None) -> list[NDArray[Any]]:
-        """The names of the classes that are still possible, row by row."""
+        """The names of the classes that are still possible, row by row.
+
+        Parameters
+        ----------
+        x, rng, alpha
+            As for ``predict_set``, with one alpha.
+
+        Returns
+        -------
+        list of arrays
+            Class names in the set of each row.
+        """
         sets: PredictionSets = self.predict_set(x, rng, alpha=alpha)
         return [self.classes_[sets.labels(i)] for i in range(sets.n)]
 
     def predict_p(self, x: Any, rng: Rng | None = None) -> NDArray[np.float64]:
-        """P-value of every class of each row, shape (n, C)."""
+        """P-value of every class of each row, shape (n, C).
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+        rng
+            Smooths the p-values; None: no smoothing.
+
+        Returns
+        -------
+        array of shape (n, C)
+            Columns follow ``classes_``.
+        """
         sets = self._learned()
         return np.asarray(sets.p_values(self._asked(x), rng, groups=self._groups(x)))
 
@@ -250,6 +295,11 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
             Rows.
         y
             Class of each row, shape (n,); None: without labels.
+
+        Returns
+        -------
+        Outputs
+            One sample per row.
         """
         return self._guard_outputs(self._predictor, x, y)
 
@@ -257,6 +307,18 @@ class ConformalClassifier(ClassifierMixin, Wrapper):  # type: ignore[misc]
         """What the guard says about each row: ``Verdicts``.
 
         A guard with ``sets=None`` and ``risk=None`` gets the sets of ``predict_set``, and abstains where one is empty.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+        rng
+            Randomizes the sets, as for ``predict_set``.
+
+        Returns
+        -------
+        Verdicts
+            One verdict per row.
         """
         guard = self._calibrated_guard()
         outputs = self._guard_outputs(self.guard_estimator_, x)

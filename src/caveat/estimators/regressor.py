@@ -40,10 +40,12 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
         have seen the rows that calibrate, nor with ``cv`` those that train.
     alpha
         Allowed error, where ``predict_interval`` is not given another.
-    delta, joint
+    delta
         As for ``SplitIntervals``; without ``cv`` only.
     by
         None, or a callable on X that names the group of each row.
+    joint
+        As for ``SplitIntervals``; without ``cv`` only.
     unseen
         As for ``SplitIntervals``.
     cv
@@ -66,6 +68,15 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
         With ``cv``: fitted on all rows, which ``predict`` asks, and without each fold, which the intervals come from.
     guard_ : Guard
         The calibrated copy of ``guard``.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> x = np.arange(120.0)[:, None]
+    >>> y = x[:, 0] + np.random.default_rng(0).normal(size=120)
+    >>> model = ConformalRegressor(LinearRegression().fit(x[::2], y[::2])).calibrate(x[1::2], y[1::2])
+    >>> model.predict_interval([[5.0]]).widths.round(1)
+    array([3.1])
     """
 
     intervals_: SplitIntervals | CrossIntervals
@@ -166,7 +177,18 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
     # -- predictions --------------------------------------------------------------------------------------------------
 
     def predict(self, x: Any) -> NDArray[np.float64]:
-        """The value that the estimator predicts for each row."""
+        """The value that the estimator predicts for each row.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        array of shape (n,)
+            The predictions.
+        """
         if isinstance(self.estimator, tuple):
             raise InputError("a pair of quantile regressors predicts no single value. Use predict_interval(X).")
         return one_column(self._predictor.predict(x), "the prediction")
@@ -184,7 +206,8 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
 
         Returns
         -------
-        Intervals, or a list of them
+        Intervals
+            ``lower`` and ``upper``, each of shape (n,); a list of them where ``alpha`` is a list.
         """
         intervals = self._learned()
         if self.cv is None:
@@ -198,11 +221,35 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
         return answers if several else answers[0]
 
     def outputs(self, x: Any, y: ArrayLike | None = None) -> Outputs:
-        """Features of rows as outputs, for the guard; a regressor has no classes, and ``y`` is not read."""
+        """Features of rows as outputs, for the guard; a regressor has no classes, and ``y`` is not read.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+        y
+            Not read.
+
+        Returns
+        -------
+        Outputs
+            One sample per row.
+        """
         return self._guard_outputs(self._first, x)
 
     def verdicts(self, x: Any) -> Verdicts:
-        """What the guard says about each row: ``Verdicts``."""
+        """What the guard says about each row: ``Verdicts``.
+
+        Parameters
+        ----------
+        x
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        Verdicts
+            One verdict per row.
+        """
         guard = self._calibrated_guard()
         return guard(self._guard_outputs(self.guard_estimator_, x))
 

@@ -29,13 +29,14 @@ def wrap(estimator: Any, **settings: Any) -> Any:
     estimator
         A classifier (or pipeline, or grid search) gives a ``ConformalClassifier``; a regressor, or a pair of quantile
         regressors (lower, upper), a ``ConformalRegressor``. Fitted, unless ``cv`` is given.
-    settings
-        Of ``ConformalClassifier`` or ``ConformalRegressor``: ``alpha``, ``by``, ``delta``, ``cv``, ``guard``, and
-        ``score`` and ``nonempty`` for a classifier, ``scale`` for a regressor.
+    **settings
+        Settings of ``ConformalClassifier`` or ``ConformalRegressor``: ``alpha``, ``by``, ``delta``, ``cv``, ``guard``,
+        and ``score`` and ``nonempty`` for a classifier, ``scale`` for a regressor.
 
     Returns
     -------
     ConformalClassifier or ConformalRegressor
+        Not calibrated yet: call ``calibrate``, or ``fit`` with ``cv``.
 
     Examples
     --------
@@ -84,6 +85,6 @@ def wrap(estimator: Any, **settings: Any) -> Any:
         kind = ConformalClassifier
     elif not is_regressor(estimator):
         raise InputError(f"wrap takes a classifier or a regressor, got {type(estimator).__name__}.")
-    model = kind(estimator, **kind.renamed(settings))
+    model = kind(estimator, **kind._renamed(settings))
     model._check_settings()
     return model

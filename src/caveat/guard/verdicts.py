@@ -147,7 +147,18 @@ class Verdicts:
         return f"Not sure enough: {self.confidence} is {doubt:.4g}; less than {limit:.4g} is needed."
 
     def names_of(self, classes: Sequence[int]) -> list[str]:
-        """The names of class numbers; the numbers as text where classes have no names."""
+        """The names of class numbers; the numbers as text where classes have no names.
+
+        Parameters
+        ----------
+        classes
+            Class numbers.
+
+        Returns
+        -------
+        list of str
+            One name each.
+        """
         return [str(c) if self.class_names is None else self.class_names[c] for c in classes]
 
     def label_lists(self) -> list[list[int]]:

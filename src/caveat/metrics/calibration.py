@@ -191,6 +191,8 @@ def ece(
         Probabilities, shape (n, C).
     labels
         True classes, shape (n,).
+    confidence, correct
+        Instead of those two, shape (n,): confidence in the predicted class, and whether it is right.
     bins, by
         How many bins, of equal ``"width"`` or of equal ``"mass"`` (as equal as ties of confidence allow).
 

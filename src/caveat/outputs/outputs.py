@@ -71,11 +71,6 @@ class Outputs:
     labels
         Shape (n,): true classes, as numbers 0..C-1, names, or booleans; also 1..C, where C occurs and 0 does not.
         Outliers have none. ``outputs.labels`` holds numbers, ``outputs.class_names`` the names.
-    class_names
-        Names of the classes in the order of the columns. Without it, names in ``labels`` and ``predictions`` are
-        sorted as scikit-learn does.
-    predictions
-        Shape (n,): predicted classes, written as in ``labels``, of a model that gives neither logits nor probs.
     head
         The last linear layer. With ``features`` it also gives logits that were not stored.
     mc_logits
@@ -88,6 +83,11 @@ class Outputs:
         Shape (n, E): vectors of a separate encoder, for the proximity of data sets.
     ease_probs
         Shape (L, n, C): probabilities of L transformed copies of each input.
+    predictions
+        Shape (n,): predicted classes, written as in ``labels``, of a model that gives neither logits nor probs.
+    class_names
+        Names of the classes in the order of the columns. Without it, names in ``labels`` and ``predictions`` are
+        sorted as scikit-learn does.
     check
         False checks shapes but no values: for large arrays that were checked before.
 
@@ -420,9 +420,9 @@ class Outputs:
         ----------
         frame
             The table, or a map from names to columns.
-        columns
-            Field -> column: ``logits="logit_*"`` or a list of names, ``labels="y"``, ``confidence="p"``; and
-            ``head``, ``class_names`` and ``check`` as they are.
+        **columns
+            Field -> column: ``logits="logit_*"`` or a list of names, ``labels="y"``, ``confidence="p"``; and ``head``,
+            ``class_names`` and ``check`` as they are.
 
         Returns
         -------
@@ -445,7 +445,7 @@ class Outputs:
 
         Parameters
         ----------
-        fields
+        **fields
             The fields of ``Outputs``, as tensors or arrays; ``head`` may be a ``torch.nn.Linear``.
 
         Returns

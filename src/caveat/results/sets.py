@@ -93,7 +93,18 @@ class PredictionSets:
         return np.flatnonzero(self.member[i])
 
     def names(self, i: int) -> list[str]:
-        """The names of the classes in the set of sample i; their numbers as text where they have no names."""
+        """The names of the classes in the set of sample i; their numbers as text where they have no names.
+
+        Parameters
+        ----------
+        i
+            Number of the sample.
+
+        Returns
+        -------
+        list of str
+            The names.
+        """
         return [str(c) if self.class_names is None else self.class_names[c] for c in self.labels(i).tolist()]
 
     def to_csr(self) -> csr_array:
@@ -110,7 +121,7 @@ class PredictionSets:
         Parameters
         ----------
         labels
-            True labels, class numbers or class names, shape (n,).
+            True labels, shape (n,): class numbers or class names.
 
         Returns
         -------

@@ -232,6 +232,18 @@ def confidence_loss(differences: Tensor) -> Tensor:
 def spread_loss(largest: Tensor) -> Tensor:
     """Eq. (8), L_CUB, shape (n,), of the largest difference bounds (n,), such as ``largest_difference_bound`` gives.
 
+    Parameters
+    ----------
+    largest
+        Largest difference bounds, shape (n,).
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        The loss.
+
+    Examples
+    --------
     >>> spread_loss(torch.tensor([0.0, 2.0]))  # log(1 + 4/2)
     tensor([0.0000, 1.0986])
     """

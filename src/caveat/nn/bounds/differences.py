@@ -115,6 +115,18 @@ def largest_difference_bound(
     classes: the largest pair is searched in blocks, and gradients go through that pair alone. Of several largest pairs
     the first is taken, where ``largest_difference`` divides the gradient between them; both are subgradients.
 
+    Parameters
+    ----------
+    model, x, epsilon, clip, elide
+        As in ``difference_bounds``.
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        The largest bound of each sample.
+
+    Examples
+    --------
     >>> head = nn.Linear(1, 2, bias=False)
     >>> _ = head.weight.data.copy_(torch.tensor([[2.0], [1.0]]))
     >>> largest_difference_bound(head, torch.tensor([[0.5]]), 0.5)  # f_0 - f_1 = x, at most 1
