@@ -42,10 +42,11 @@ def test_every_kind_of_table_gives_the_same(make):
 
 
 def test_numbers_in_names_are_counted_not_spelled():
-    names = ["z10", "z9", "z1", "other"]
-    assert chosen_columns("z*", "logits", names) == ["z1", "z9", "z10"]
-    assert chosen_columns("*", "logits", ["b", "a"]) == ["b", "a"]
-    assert chosen_columns("p[*]", "logits", ["p[1]", "p[0]", "p1"]) == ["p[0]", "p[1]"]  # brackets are no pattern
+    names = [f"z{i}" for i in reversed(range(12))]
+    assert chosen_columns("z*", "logits", [*names, "other"]) == tuple(f"z{i}" for i in range(12))
+    assert chosen_columns("p_*", "logits", ["p_b", "p_a"]) == ("p_b", "p_a")
+    with pytest.raises(InputError, match="z10.*no number 2"):
+        chosen_columns("z*", "logits", ["z10", "z0", "z1"])
 
 
 def test_one_column_is_a_binary_problem_or_a_column_of_lists():

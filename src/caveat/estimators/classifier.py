@@ -17,9 +17,10 @@ from caveat.conformal.nonconformity import Nonconformity
 from caveat.errors import InputError
 from caveat.estimators._base import Wrapper, alphas_of, available
 from caveat.estimators._folds import check_cv
-from caveat.estimators._outputs import class_numbers, class_outputs, features_of
+from caveat.estimators._outputs import class_outputs, features_of
 from caveat.guard import Guard, Verdicts
 from caveat.outputs import Outputs
+from caveat.outputs.estimator import class_numbers
 from caveat.results import PredictionSets
 from caveat.scores import Score
 

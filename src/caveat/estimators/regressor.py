@@ -15,9 +15,10 @@ from caveat.conformal import CrossIntervals, SplitIntervals
 from caveat.errors import InputError
 from caveat.estimators._base import Wrapper, alphas_of
 from caveat.estimators._folds import check_cv
-from caveat.estimators._outputs import features_of, one_column
+from caveat.estimators._outputs import features_of
 from caveat.guard import Guard, Verdicts
 from caveat.outputs import Outputs
+from caveat.outputs.estimator import one_column
 from caveat.scores import Score
 
 __all__ = ["ConformalRegressor"]

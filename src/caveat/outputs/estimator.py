@@ -12,7 +12,7 @@ from caveat._internal.classes import as_class_names
 from caveat.errors import InputError
 from caveat.outputs.outputs import Outputs
 
-__all__ = ["class_names_of", "class_numbers", "gives_pairs", "one_column", "outputs_of_estimator"]
+__all__ = ["bare_estimator", "class_columns", "class_names_of", "class_numbers", "one_column", "outputs_of_estimator"]
 
 
 def outputs_of_estimator(estimator: Any, x: Any, y: ArrayLike | None = None) -> Outputs:
@@ -23,24 +23,31 @@ def outputs_of_estimator(estimator: Any, x: Any, y: ArrayLike | None = None) -> 
     if isinstance(classes, list):
         raise InputError(f"estimator must have one output, got {len(classes)}. Take the outputs of each by itself.")
     classes = np.asarray(classes)
-    labels = None if y is None else class_numbers(classes, y)
-    answer: dict[str, Any] = {"labels": labels, "class_names": class_names_of(classes)}
+    columns, are_probs = class_columns(estimator, x, classes.size)
+    labels = None if y is None else class_numbers(y, classes)
+    fields: dict[str, Any] = {"probs" if are_probs else "logits": columns}
+    return Outputs(**fields, labels=labels, class_names=class_names_of(classes))
+
+
+def class_columns(estimator: Any, x: Any, n_classes: int) -> tuple[NDArray[Any], bool]:
+    """Probabilities, or margins as logits, shape (n, C), and whether they are probabilities."""
     if hasattr(estimator, "predict_proba"):
-        return Outputs(probs=estimator.predict_proba(x), **answer)
+        return np.asarray(estimator.predict_proba(x)), True
     if not hasattr(estimator, "decision_function"):
         raise InputError(
             f"{type(estimator).__name__} has neither predict_proba nor decision_function, so that labels cannot be "
             "ranked. Calibrate it with sklearn.calibration.CalibratedClassifierCV."
         )
     margins = np.asarray(estimator.decision_function(x), dtype=np.float64)
-    columns, pairs = 2 if margins.ndim == 1 else margins.shape[1], margins.ndim > 1 and gives_pairs(estimator)
-    if pairs or columns != classes.size:
-        what = f"one per pair ({columns})" if pairs else f"{columns}"
+    logits = np.column_stack([np.zeros_like(margins), margins]) if margins.ndim == 1 else margins
+    pairs = margins.ndim > 1 and getattr(_last_step(estimator), "decision_function_shape", "ovr") == "ovo"
+    if pairs or logits.shape[1] != n_classes:
+        what = f"one per pair ({logits.shape[1]})" if pairs else f"{logits.shape[1]}"
         raise InputError(
-            f"decision_function must give one column per class ({classes.size}), got {what}. For SVC set "
+            f"decision_function must give one column per class ({n_classes}), got {what}. For SVC set "
             "decision_function_shape='ovr' (set_params does, without fitting again)."
         )
-    return Outputs(logits=margins, **answer)
+    return logits, False
 
 
 def class_names_of(classes: NDArray[Any]) -> tuple[str, ...] | None:
@@ -55,8 +62,8 @@ def class_names_of(classes: NDArray[Any]) -> tuple[str, ...] | None:
     return None if numbered else as_class_names(classes.tolist(), "classes_").names
 
 
-def class_numbers(classes: NDArray[Any], y: ArrayLike) -> NDArray[np.intp]:
-    """Class numbers (n,) of labels as the estimator knows them; an unknown class is an InputError with its row."""
+def class_numbers(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.intp]:
+    """The place (n,) of each class name among ``classes``; an unknown one is an InputError with its row."""
     numbers = {name: i for i, name in enumerate(classes.tolist())}
     column = one_column(y, "y")
     try:
@@ -78,12 +85,13 @@ def one_column(values: ArrayLike, name: str) -> NDArray[Any]:
     return column
 
 
-def gives_pairs(estimator: Any) -> bool:
-    """Whether decision_function has one column per pair of classes, also at the end of a pipeline or a search."""
-    if hasattr(estimator, "steps"):
-        return gives_pairs(estimator.steps[-1][1])
+def bare_estimator(estimator: Any) -> Any:
+    """The estimator inside a search or a frozen one."""
     if type(estimator).__name__ == "FrozenEstimator":
-        return gives_pairs(estimator.estimator)
-    if hasattr(estimator, "best_estimator_"):
-        return gives_pairs(estimator.best_estimator_)
-    return bool(getattr(estimator, "decision_function_shape", "ovr") == "ovo")
+        return bare_estimator(estimator.estimator)
+    return bare_estimator(estimator.best_estimator_) if hasattr(estimator, "best_estimator_") else estimator
+
+
+def _last_step(estimator: Any) -> Any:
+    bare = bare_estimator(estimator)
+    return _last_step(bare.steps[-1][1]) if hasattr(bare, "steps") else bare

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 
 from caveat._internal.checks import as_list, check_known
 from caveat.errors import InputError
+from caveat.outputs.keys import class_columns, named_columns
 from caveat.outputs.outputs import Outputs
 
 __all__ = ["chosen_columns", "outputs_from_frame"]
@@ -30,9 +29,9 @@ def outputs_from_frame(frame: Any, **columns: Any) -> Outputs:
     frame
         A table with ``columns`` or ``column_names`` whose columns numpy can read, or a map from names to columns.
     columns
-        ``logits``, ``probs``, ``features`` and ``embeddings``: a pattern with ``*``, which matches columns in the order
-        of the table, or in the order of the numbers where ``*`` stands for numbers; a list of names; or one name, of a
-        binary problem or of a column of lists. ``labels``, ``predictions``, ``confidence``: one name. ``head``,
+        ``logits``, ``probs``, ``features`` and ``embeddings``: ``prefix*``, which is columns in the order of the table,
+        or of their numbers where ``*`` stands for numbers without gaps; a list of names, or ``"a,b,c"``; or one name,
+        of a binary problem or of a column of lists. ``labels``, ``predictions``, ``confidence``: one name. ``head``,
         ``class_names`` and ``check`` go to ``Outputs``. Where labels are text and ``*`` stands for their names, as in
         ``prob_*`` for ``prob_cat`` and ``prob_dog``, it also gives the order of the classes.
 
@@ -59,43 +58,28 @@ def outputs_from_frame(frame: Any, **columns: Any) -> Outputs:
             chosen = chosen_columns(wanted, field, names)
             parts = [_column(frame, name) for name in chosen]
             fields[field] = _as_matrix(parts[0], field) if len(parts) == 1 else _joined(parts, field, chosen)
-            if field in ("logits", "probs") and isinstance(wanted, str) and "*" in wanted and len(chosen) > 1:
-                suffixes = tuple(_part(wanted, name) for name in chosen)
+            if field in ("logits", "probs") and isinstance(wanted, str) and len(chosen) > 1:
+                suffixes = class_columns(wanted, chosen)
     if fields.get("class_names") is None and suffixes is not None and _is_named(fields, suffixes):
         fields["class_names"] = suffixes
     return Outputs(**fields)
 
 
-def chosen_columns(wanted: str | Iterable[str], field: str, names: list[str]) -> list[str]:
-    """The columns that a pattern, a name or a list of names stands for.
+def chosen_columns(wanted: str | Iterable[str], field: str, names: list[str]) -> tuple[str, ...]:
+    """The columns that a name, ``prefix*``, or several names stand for.
 
     Examples
     --------
-    >>> chosen_columns("z*", "logits", ["z10", "z9", "y"]), chosen_columns(["y"], "logits", ["z", "y"])
-    (['z9', 'z10'], ['y'])
+    >>> chosen_columns("z*", "logits", ["z1", "z0", "y"]), chosen_columns(["y"], "logits", ["z", "y"])
+    (('z0', 'z1'), ('y',))
     """
-    if not isinstance(wanted, str) or wanted in names or "*" not in wanted:
-        return [_one_name(name, field, names) for name in as_list(wanted, field)]
-    matches = [name for name in names if fnmatch.fnmatchcase(name, _literal(wanted))]
-    if not matches:
+    if not isinstance(wanted, str):
+        return tuple(_one_name(name, field, names) for name in as_list(wanted, field))
+    columns = named_columns(wanted, names)
+    if not columns:
         raise InputError(f"{field}='{wanted}' matches no column. The table has {', '.join(names[:10])}"
                          f"{', ...' if len(names) > 10 else ''}.")  # fmt: skip
-    parts = [_part(wanted, name) for name in matches]
-    if all(part.isascii() and part.isdigit() for part in parts):  # 10 comes after 9, wherever it stands
-        return [name for _, name in sorted(zip(map(int, parts), matches, strict=True))]
-    return matches
-
-
-def _literal(pattern: str) -> str:
-    """The pattern with * as its only sign: brackets and question marks are parts of names."""
-    return re.sub(r"([\[?])", r"[\1]", pattern)
-
-
-def _part(pattern: str, name: str) -> str:
-    """What the first * of a pattern stands for in a name."""
-    match = re.fullmatch("(.*)".join(map(re.escape, pattern.split("*"))), name, re.DOTALL)
-    assert match is not None
-    return match[1]
+    return columns
 
 
 def _names(frame: Any) -> list[str]:
@@ -135,7 +119,7 @@ def _as_matrix(column: Array, field: str) -> Array:
     return np.array(rows)
 
 
-def _joined(parts: list[Array], field: str, names: list[str]) -> Array:
+def _joined(parts: list[Array], field: str, names: Sequence[str]) -> Array:
     for part, name in zip(parts, names, strict=True):
         if part.dtype.kind not in "biuf":
             raise InputError(f"{field} must be columns of numbers, got {part.dtype} in '{name}'.")

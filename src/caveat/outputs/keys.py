@@ -23,6 +23,7 @@ __all__ = [
     "class_columns",
     "columns_of_fields",
     "is_field",
+    "named_columns",
 ]
 
 FIELDS = (*SAMPLE_AXIS, "head_weight", "head_bias")
@@ -102,7 +103,7 @@ def columns_of_fields(
     keys = keys or {}
     renamed = {}
     for field, key in keys.items():
-        columns = _named(key, names, table) if key else ()
+        columns = named_columns(key, names, table=table) if key else ()
         if key and not columns and field not in optional:
             raise _missing(key, names, table, where)
         if columns:
@@ -125,7 +126,7 @@ def class_columns(key: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(column.removeprefix(prefix) for column in columns)
 
 
-def _named(key: str, names: Collection[str], table: bool) -> tuple[str, ...]:
+def named_columns(key: str, names: Collection[str], *, table: bool = True) -> tuple[str, ...]:
     """The columns that a key means; none where one of them does not exist."""
     if key in names:
         return (key,)
