@@ -20,7 +20,7 @@ SCRIPT = runpy.run_path(str(ROOT / "tests" / "oldest.py"))
 EXTRAS = DECLARED["project"]["optional-dependencies"]
 RUNTIME = [
     *DECLARED["project"]["dependencies"],
-    *(line for name, lines in EXTRAS.items() if name not in ("dev", "docs", "test") for line in lines),
+    *(line for name, lines in EXTRAS.items() if name not in ("dev", "docs", "transformers", "test") for line in lines),
 ]
 
 
