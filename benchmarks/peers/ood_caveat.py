@@ -13,10 +13,11 @@ def prepare(data):
 
 
 def method(name, **parameters):
-    return (
-        lambda data: scores.make(name, **{key: getattr(data, of) for key, of in parameters.items()}).fit(data.fit_on),
-        lambda score, data: score.score(data.new),
-    )
+    def fit(data):
+        score = scores.make(name, **{key: getattr(data, of) for key, of in parameters.items()})
+        return score.without_class_scores().fit(data.fit_on)  # as evaluations and guards do; others have none
+
+    return fit, lambda score, data: score.score(data.new)
 
 
 METHODS = {
