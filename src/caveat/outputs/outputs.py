@@ -22,30 +22,29 @@ from caveat._internal.checks import (
     are_probabilities,
     as_kind,
     as_matrix,
-    as_real_array,
     as_rows,
     as_vector,
-    check_finite,
     check_probabilities,
     check_same,
-    check_shape,
 )
 from caveat._internal.classes import as_class_names, listed, read_classes
 from caveat.errors import CaveatWarning, InputError
 from caveat.outputs.binary import PROBABILITIES, two_columns
 from caveat.outputs.demand import demand
 from caveat.outputs.head import Head
+from caveat.outputs.shapes import (
+    CLASS_COLUMNS,
+    LAYER,
+    SAMPLE_AXIS,
+    agree_on_classes,
+    agree_on_rows,
+    as_cube,
+    as_layer,
+)
 
 __all__ = ["LAYER", "SAMPLE_AXIS", "Outputs", "demand"]
 
 Array = NDArray[Any]
-
-LAYER = "layer."  # prefix of an inner layer's key in a file
-# field -> axis that counts the samples
-CLASS_COLUMNS = ("logits", "probs", "mc_logits", "ease_probs")  # the last axis counts the classes
-_BY_ROW = ("logits", "probs", "features", "labels", "predictions", "confidence", "embeddings")
-SAMPLE_AXIS = dict.fromkeys(_BY_ROW, 0)
-SAMPLE_AXIS |= dict.fromkeys(("mc_logits", "ease_probs"), 1)
 
 
 def _stored(field: str, doc: str) -> property:
@@ -130,7 +129,7 @@ class Outputs:
                 arrays[name] = as_matrix(columns, name, check=check)
         for name, cube in (("mc_logits", mc_logits), ("ease_probs", ease_probs)):
             if cube is not None:
-                arrays[name] = _as_cube(two_columns(cube, name, 3, check=check), name, check=check)
+                arrays[name] = as_cube(two_columns(cube, name, 3, check=check), name, check=check)
         if confidence is not None:
             arrays["confidence"] = as_vector(confidence, "confidence")
         head = None if head is None else as_kind(head, Head, "head", what="a caveat.Head(weight, bias)")
@@ -147,7 +146,7 @@ class Outputs:
         answers = {"labels": labels, "predictions": predictions}
         numbers, self._names = read_classes(
             {name: column for name, column in answers.items() if column is not None}, class_names,
-            _agree_on_classes(arrays, head), check=check,
+            agree_on_classes(arrays, head), check=check,
         )  # fmt: skip
         if predictions is not None and (
             {"logits", "probs"} & set(arrays) or (head is not None and "features" in arrays)
@@ -159,14 +158,14 @@ class Outputs:
             check_same("number of columns", **{"features": len(arrays["features"].T), "head.weight": head.n_features})
         layers = {} if layers is None else as_kind(layers, Mapping, "layers", what="a map from names to arrays")
         inner = {
-            as_kind(name, str, "the name of a layer"): _as_layer(array, name, check=check)
+            as_kind(name, str, "the name of a layer"): as_layer(array, name, check=check)
             for name, array in layers.items()
         }
 
         self._arrays = {name: read_only(array) for name, array in arrays.items()}
         self._layers = MappingProxyType({name: read_only(array) for name, array in inner.items()})
         self._head = head
-        self._n = _agree_on_rows(self._arrays, self._layers)
+        self._n = agree_on_rows(self._arrays, self._layers)
 
     # -- fields -----------------------------------------------------------------------------------------------------
 
@@ -212,7 +211,7 @@ class Outputs:
     @property
     def has_class_columns(self) -> bool:
         """Whether an array has one column, or the head one row, per class."""
-        return _agree_on_classes(self._arrays, self._head) is not None
+        return agree_on_classes(self._arrays, self._head) is not None
 
     @property
     def predictions(self) -> Any:
@@ -280,7 +279,7 @@ class Outputs:
     @property
     def n_classes(self) -> int | None:
         """C, from the arrays that have one column per class, else from the names, else from the largest class."""
-        classes = _agree_on_classes(self._arrays, self._head)
+        classes = agree_on_classes(self._arrays, self._head)
         if classes is None and self._names is not None:
             return len(self._names)
         numbers = [self._arrays[name] for name in ("labels", "predictions") if name in self._arrays]
@@ -559,7 +558,7 @@ def _unchecked(
     part._arrays = {name: read_only(array) for name, array in arrays.items()}
     part._layers = MappingProxyType({name: read_only(array) for name, array in layers.items()})
     part._head, part._names = head, names
-    part._n = _agree_on_rows(part._arrays, part._layers) if n is None else n
+    part._n = agree_on_rows(part._arrays, part._layers) if n is None else n
     return part
 
 
@@ -573,38 +572,3 @@ def _with_sources(fields: Iterable[str], stored: Collection[str]) -> set[str]:
     if "logits" in wanted and "logits" not in stored:
         wanted |= {"features"}
     return wanted
-
-
-def _as_cube(value: ArrayLike, name: str, *, check: bool) -> Array:
-    array = as_real_array(value, name)
-    check_shape(array, name, 3, "array of shape (passes, samples, classes)")
-    if check:
-        for step in array:
-            check_finite(step, name)
-    return array
-
-
-def _as_layer(value: ArrayLike, name: str, *, check: bool) -> Array:
-    array = as_real_array(value, f"layers[{name!r}]")
-    if array.ndim < 2 or 0 in array.shape:
-        raise InputError(
-            f"layers[{name!r}] must have samples as its first axis and at least one more axis, got {array.shape}."
-        )
-    if check:
-        check_finite(array, f"layers[{name!r}]")
-    return array
-
-
-def _agree_on_classes(arrays: Mapping[str, Array], head: Head | None) -> int | None:
-    columns = {name: int(arrays[name].shape[-1]) for name in CLASS_COLUMNS if name in arrays}
-    if head is not None:
-        columns["head.weight"] = head.n_classes
-    return check_same("number of classes", **columns) if columns else None
-
-
-def _agree_on_rows(arrays: Mapping[str, Array], layers: Mapping[str, Array]) -> int:
-    rows = {name: int(array.shape[SAMPLE_AXIS[name]]) for name, array in arrays.items()}
-    rows |= {f"layers[{name!r}]": int(array.shape[0]) for name, array in layers.items()}
-    if not rows:
-        raise InputError("outputs need at least one array, such as logits or features; got none.")
-    return check_same("number of rows", **rows)

@@ -20,7 +20,7 @@ from caveat._internal.files import is_folder
 from caveat._internal.streams import stream
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
-from caveat.outputs.outputs import LAYER, SAMPLE_AXIS, _agree_on_classes, _with_sources
+from caveat.outputs.outputs import LAYER, SAMPLE_AXIS, _with_sources, agree_on_classes
 
 __all__ = ["OutputsSource", "Source", "open_source", "sample"]
 
@@ -159,7 +159,7 @@ def _check_values(arrays: Mapping[str, NDArray[Any]], head: Head | None) -> None
     """The checks of ``Outputs`` on values, without its warning. Filters of warnings belong to all threads at once."""
     for key, array in arrays.items():
         if key in ("labels", "predictions"):
-            as_labels(array, key, n_classes=_agree_on_classes(arrays, head))
+            as_labels(array, key, n_classes=agree_on_classes(arrays, head))
             continue
         for part in array if SAMPLE_AXIS.get(key) else (array,):
             check_finite(part, key)

@@ -47,8 +47,8 @@ def run(
     """
     listening = listening or listen(host, port)
     # An answer of many rows makes many small objects, none of them in a cycle: looking for cycles after every few
-    # hundred of them, among all objects of the imported packages, would cost as much as the verdicts. Closed connections
-    # do leave cycles, a hundred objects a second under load, so the limit is not higher.
+    # hundred of them, among all objects of the imported packages, would cost as much as the verdicts. Closed
+    # connections do leave cycles, a hundred objects a second under load, so the limit is not higher.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
