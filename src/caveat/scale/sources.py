@@ -20,7 +20,8 @@ from caveat._internal.files import is_folder
 from caveat._internal.streams import stream
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
-from caveat.outputs.outputs import LAYER, SAMPLE_AXIS, _with_sources, agree_on_classes
+from caveat.outputs.outputs import _with_sources
+from caveat.outputs.shapes import LAYER, SAMPLE_AXIS, agree_on_classes
 
 __all__ = ["OutputsSource", "Source", "open_source", "sample"]
 
