@@ -27,6 +27,11 @@ def test_values_and_names_say_which_field_is_meant(tmp_path):
     assert suggested_keys(file) == {"logits": "out*", "labels": "target"}
 
 
+def test_columns_with_class_names_are_proposed_if_they_are_probabilities(tmp_path):
+    file = table(tmp_path, user_id=[4, 5], user_age=[30, 31], p_cat=[0.5, 0.25], p_dog=[0.5, 0.75], y=["cat", "dog"])
+    assert suggested_keys(file) == {"probs": "p_*", "labels": "y"}
+
+
 def test_fields_that_are_there_need_no_proposal(tmp_path):
     file = table(
         tmp_path, logits_0=[5.5, -1], logits_1=[0.5, 2], labels=[0, 1], y=[0, 1], other_0=[1, 2], other_1=[1, 2]

@@ -13,6 +13,7 @@ from caveat.outputs.reading import StoredFile
 __all__ = ["column_groups", "suggested_keys"]
 
 _PREFIX = re.compile(r"(?P<prefix>.*?)\d+", re.DOTALL)
+_NAMED = re.compile(r"(?P<prefix>.*?[._ -]).+", re.DOTALL)
 _WORDS = {
     "labels": {
         "y", "target", "targets", "class", "true", "y_true", "true_label", "gt", "ground_truth", "truth", "category",
@@ -70,7 +71,20 @@ def suggested_keys(file: StoredFile) -> dict[str, str]:
         field = _wide_field(file, key, names) if wide else _vector_field(key)
         if field in FIELDS and field not in own and field not in keys and _new_classes(field, own | set(keys)):
             keys[field] = key
+    for key, names in _named_groups(file).items():  # p_cat, p_dog: probabilities alone can be told by their values
+        if _new_classes("probs", own | set(keys)) and _wide_field(file, key, names) == "probs":
+            keys["probs"] = key
     return keys
+
+
+def _named_groups(file: StoredFile) -> dict[str, tuple[str, ...]]:
+    """Columns of a table with a common beginning, up to a sign, under ``prefix*``."""
+    groups: dict[str, list[str]] = {}
+    for name in file.names if file.is_table else ():
+        match = _NAMED.fullmatch(name)
+        if match and not _PREFIX.fullmatch(name):
+            groups.setdefault(f"{match['prefix']}*", []).append(name)
+    return {key: tuple(names) for key, names in groups.items() if len(names) > 1}
 
 
 def _new_classes(field: str, there: set[str]) -> bool:
