@@ -139,9 +139,18 @@ def test_any_linear_end_is_found_and_gives_the_logits(seed, width, classes, size
         np.testing.assert_allclose(outputs.probs, expected, atol=8 * torch.finfo(kind).eps)
     else:
         np.testing.assert_array_equal(outputs.logits, expected)
-    terms = np.abs(outputs.features) @ np.abs(outputs.head.weight).T + np.abs(outputs.head.bias)
+    maps = torch.cat([model[0](x).detach().double().abs().mean(dim=(2, 3)) for x in batches])  # rounded, then averaged
+    terms = maps.numpy() @ np.abs(outputs.head.weight).T + np.abs(outputs.head.bias)
     gap = np.abs(outputs.head.logits(outputs.features) - outputs.logits)
     assert (gap <= 4 * torch.finfo(kind).eps * terms + 1e-6).all()
+
+
+def test_positions_that_cancel_in_the_mean_are_no_reason_to_miss_a_head():
+    conv = nn.Conv2d(1, 2, 1, bias=False).to(torch.bfloat16)
+    conv.weight.data = torch.tensor([1.0, 0.3], dtype=torch.bfloat16).reshape(2, 1, 1, 1)
+    maps = torch.tensor([[100.1, -100.0], [1.0, 2.0]]).reshape(2, 1, 1, 2).to(torch.bfloat16)
+    outputs = extract(nn.Sequential(nn.Identity(), conv, POOL, nn.Flatten()), [maps])
+    assert outputs.features.shape == (2, 1)
 
 
 def test_a_pooled_head_is_found_on_another_device(elsewhere):

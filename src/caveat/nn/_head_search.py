@@ -60,7 +60,7 @@ class HeadSource:
         if self.pooling == "none":
             return self.vectors(run, len(logits))
         features = _pooled(layer, run, logits, self.pooling)
-        if not _gives(layer, features, logits):
+        if not _gives(layer, features, logits, _pooled_sizes(layer, run, features, self.pooling)):
             raise InputError(f"the vectors that head '{self.name}' reads, pooled by {self.pooling}, give the model's "
                              "logits in the first batch but not in a later one (padding may count). "
                              "Pass keep=['logits'].")  # fmt: skip
@@ -82,7 +82,7 @@ def find_head(layers: Mapping[str, nn.Module], runs: Mapping[str, Sequence[Run]]
         if _has_positions(layers[name], run):
             for pooling in ("mean", "position"):
                 first = logits[:SEARCHED_ROWS]
-                if _gives(layers[name], _pooled(layers[name], run, first, pooling), first):
+                if _pooled_gives(layers[name], run, first, pooling):
                     return HeadSource(name, pooling)
     width = logits.shape[1]
     return _logits_alone([name for name in runs if _n_outputs(layers[name]) == width], logits)
@@ -96,8 +96,9 @@ def confirmed(source: HeadSource, layer: nn.Module, run: Run, answer: Any, n: in
     """
     if source.pooling != "none":
         logits = logits_in(answer, n)
-        agrees = _gives(layer, _pooled(layer, run, logits, source.pooling), logits)
-        return source if agrees else _logits_alone([str(source.name)], logits)
+        return (
+            source if _pooled_gives(layer, run, logits, source.pooling) else _logits_alone([str(source.name)], logits)
+        )
     features = source.vectors(run, n)
     if named:
         warn_of_another_answer(str(source.name), run.output, answer)
@@ -180,8 +181,11 @@ def _behind(tensors: Sequence[Tensor], runs: dict[str, Run], alike: Callable[[Te
     return last[0]
 
 
-def _gives(layer: nn.Module, features: Tensor, logits: Tensor) -> bool:
-    """Whether weight @ features + bias equals the logits, up to rounding. Rows with NaN are left to a later check."""
+def _gives(layer: nn.Module, features: Tensor, logits: Tensor, sizes: Tensor | None = None) -> bool:
+    """Whether weight @ features + bias equals the logits, up to rounding. Rows with NaN are left to a later check.
+
+    ``sizes``: of the numbers that were added up to the features, where those may be smaller.
+    """
     mapping = linear_map(layer)
     if mapping is None or logits.shape != (len(features), len(mapping[0])):
         return False
@@ -189,7 +193,8 @@ def _gives(layer: nn.Module, features: Tensor, logits: Tensor) -> bool:
     weight, inputs = mapping[0].to(wide), features.to(wide)
     bias = torch.zeros(len(weight)).to(weight) if mapping[1] is None else mapping[1].to(wide)
     gap = (inputs @ weight.T + bias - logits.to(wide)).abs()
-    size = inputs.abs() @ weight.abs().T + bias.abs()  # rounding is relative to the terms of the sum
+    terms = inputs.abs() if sizes is None else sizes.to(wide)
+    size = terms @ weight.abs().T + bias.abs()  # rounding is relative to the terms of the sum
     coarsest = max(torch.finfo(tensor.dtype).eps for tensor in (mapping[0], features, logits))
     return not bool((gap > max(1e-4, 4 * coarsest) * size).any())  # false where NaN
 
@@ -209,6 +214,19 @@ def _pooled(layer: nn.Module, run: Run, logits: Tensor, pooling: str) -> Tensor:
         return inputs[:, 0]
     chosen = (outputs == logits[:, None]).all(dim=2).int().argmax(dim=1)
     return inputs[torch.arange(len(inputs), device=inputs.device), chosen]
+
+
+def _pooled_gives(layer: nn.Module, run: Run, logits: Tensor, pooling: str) -> bool:
+    """Whether the pooled vectors that a layer reads give the logits."""
+    features = _pooled(layer, run, logits, pooling)
+    return _gives(layer, features, logits, _pooled_sizes(layer, run, features, pooling))
+
+
+def _pooled_sizes(layer: nn.Module, run: Run, features: Tensor, pooling: str) -> Tensor:
+    """Sizes of what was pooled: each position is rounded before the mean, in which large numbers may cancel."""
+    if pooling != "mean":
+        return features.abs()
+    return _positions(layer, run.inputs).abs().mean(dim=1, dtype=features.dtype)
 
 
 def _positions(layer: nn.Module, tensor: Tensor) -> Tensor:
