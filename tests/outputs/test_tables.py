@@ -50,7 +50,7 @@ def test_numbers_of_every_type_are_read(tmp_path, write):
         "features_0": pa.array([1, 2], pa.int8()), "features_1": pa.array([0.5, 1.5], pa.float32()),
         "features_2": pa.array([Decimal("2.25"), Decimal("-1")]), "features_3": [True, False],
         "labels": pa.array([1, 0], pa.uint8()), "logits_0": pa.array(np.array([1, 2], dtype=np.float16)),
-        "logits_1": pa.array([3, 4], pa.float16()),
+        "logits_1": pa.array(np.array([3, 4], dtype=np.float16)),
     }  # fmt: skip
     outputs = Outputs.load(write(tmp_path, columns) if write is arrow else parquet(tmp_path, columns))
     np.testing.assert_array_equal(outputs.features, [[1, 0.5, 2.25, 1], [2, 1.5, -1, 0]])
