@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from examples import examples  # in this folder
+from printed import printed_examples  # in this folder
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -195,7 +194,7 @@ def check_by_label(weights: Ints) -> dict[str, bool]:
 def one(case: str) -> list[dict[str, Any]]:
     """One row per criterion: on how many distributions the two sets are equal. A case is "2x3 sum 10 positive"."""
     if case == "examples":
-        return examples()
+        return printed_examples()
     size, _, total, kind = case.split()
     shape = (int(size[0]), int(size[2]))
     orders = weak_orders(shape[0] * shape[1])

@@ -33,7 +33,7 @@ EXAMPLES = [  # distribution, criterion, epsilon, label-conditional, the better 
 ]
 
 
-def examples() -> list[dict[str, Any]]:
+def printed_examples() -> list[dict[str, Any]]:
     """One row per printed value."""
     rows = []
     for q, criterion, epsilon, by_label, better, value, cp_value in EXAMPLES:
