@@ -1,4 +1,4 @@
-"""Theorems 1 to 5 of the efficiency paper as equalities of sets, by enumeration in whole numbers.
+"""Theorems 1 to 6 of the efficiency paper as equalities of sets, by enumeration in whole numbers.
 
     caveat reproduce efficiency-theorems
 
@@ -12,7 +12,7 @@ epsilon.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
@@ -191,6 +191,45 @@ def check_by_label(weights: Ints) -> dict[str, bool]:
     return equal
 
 
+def check_two_labels(weights: Ints) -> dict[str, bool]:
+    """Theorem 6: two labels, label-conditional. Whether CP is optimal for U (the same as F) and OU, among all orders.
+
+    An M-optimal order is U-optimal as well, because U is the integral of M: what fails for U fails for M and E.
+    """
+    within, mass = weak_orders(len(weights)), weights.sum(axis=1)
+    lines = [[_p_lines(column, order) for order in within] for column in weights.T]
+    cp = [[Fraction(int(w), int(m)) for w, m in zip(column, mass, strict=True)] for column in weights.T]
+    is_cp = [refines(within, np.array(values)) for values in cp]
+    best: dict[str, tuple[Fraction, ...]] = {}
+    ours: dict[str, tuple[Fraction, ...]] = {}
+    for (i, first), (j, second) in product(enumerate(lines[0]), enumerate(lines[1])):
+        smaller = sum(int(m) * _mean_of_smaller(a, b) for m, a, b in zip(mass, first, second, strict=True))
+        larger = sum(int(m) * (sum(a) + sum(b)) / 2 for m, a, b in zip(mass, first, second, strict=True)) - smaller
+        # the p-value of the other label, on average
+        false = sum(int(w[1]) * sum(a) + int(w[0]) * sum(b) for w, a, b in zip(weights, first, second, strict=True))
+        for name, value in (("U", (smaller, larger)), ("OU", (false,))):
+            best[name] = min(best.get(name, value), value)
+            if is_cp[0][i] and is_cp[1][j]:
+                ours[name] = min(ours.get(name, value), value)
+    return {name: ours[name] == best[name] for name in best}
+
+
+def _p_lines(column: Ints, order: Ints) -> list[tuple[Fraction, Fraction]]:
+    """P-values of one label for all objects: at tau = 0 and at tau = 1."""
+    total = int(column.sum())
+    return [(Fraction(int(column[order < own].sum()), total), Fraction(int(column[order <= own].sum()), total))
+            for own in order]  # fmt: skip
+
+
+def _mean_of_smaller(a: tuple[Fraction, Fraction], b: tuple[Fraction, Fraction]) -> Fraction:
+    """Mean over tau of the smaller of two p-values, each a line from its value at 0 to its value at 1."""
+    start, end = a[0] - b[0], a[1] - b[1]
+    if start * end >= 0:
+        return min(a[0] + a[1], b[0] + b[1]) / 2
+    excess = max(start, end) ** 2 / (2 * abs(start - end))  # mean of (a - b)^+: a triangle
+    return (a[0] + a[1]) / 2 - excess
+
+
 def one(case: str) -> list[dict[str, Any]]:
     """One row per criterion: on how many distributions the two sets are equal. A case is "2x3 sum 10 positive"."""
     if case == "examples":
@@ -198,9 +237,15 @@ def one(case: str) -> list[dict[str, Any]]:
     size, _, total, kind = case.split()
     shape = (int(size[0]), int(size[2]))
     orders = weak_orders(shape[0] * shape[1])
+    checks: dict[str, Callable[[Ints], dict[str, bool]]] = {
+        "positive": lambda weights: check(weights, orders), "zeros": lambda weights: check(weights, orders),
+        "by-label": check_by_label, "two-labels": check_two_labels,
+    }  # fmt: skip
     counts: dict[str, list[bool]] = {}
     for weights in distributions(shape, int(total), zeros=kind == "zeros"):
-        for name, equal in (check_by_label(weights) if kind == "by-label" else check(weights, orders)).items():
+        if kind == "two-labels" and len({Fraction(int(a), int(a + b)) for a, b in weights}) < shape[0]:
+            continue  # the proof of theorem 6 is for different Q(1 | x)
+        for name, equal in checks[kind](weights).items():
             counts.setdefault(name, []).append(equal)
     return [
         {"shape": size, "W": int(total), "kind": kind, "criterion": name, "distributions": len(all_equal),

@@ -17,6 +17,11 @@ ZEROS = (
     "with three or more labels, a label of probability 0 may conform less than the others of its object and change no "
     "criterion, so more orders are optimal than the theorem names. Theorems 2 and 4 need Q(x, y) > 0"
 )
+TWO_LABELS = (
+    "Theorem 6 is wrong for U, M, F and E. For Q = (1, 1; 1, 2; 2, 3) / 10 the label-conditional CP has U = 0.2625, "
+    "and M = 1/6 at epsilon = 1/2; the order in which object 3 conforms least for label 1 and most for label 2, the "
+    "two other objects tied, has U = 0.25 and M = 0"
+)
 CHECKS = [  # what, kinds of distributions, names of the criteria in the rows, why it fails
     ("Theorem 1: O(S) = O(N) = O(OF) = O(OE) = R(CP)", ("positive", "zeros"), ("S", "N", "OF", "OE"), ""),
     ("Remark: O(S_phi) = R(CP), phi = p^2 and 2p - p^2", ("positive", "zeros"), ("S_phi, p^2", "S_phi, 2p - p^2"), ""),
@@ -32,6 +37,8 @@ CHECKS = [  # what, kinds of distributions, names of the criteria in the rows, w
     ),
     ("Corollary 1: two labels, CP has an optimal refinement", ("positive", "zeros"), ("corollary 1",), ""),
     ("Theorem 5, label-conditional: O(S) = O(N) = O(OF) = O(OE) = R(CP)", ("by-label",), ("S", "N", "OF", "OE"), ""),
+    ("Theorem 6, label-conditional, two labels: CP is U-optimal (and F-optimal)", ("two-labels",), ("U",), TWO_LABELS),
+    ("Theorem 6, label-conditional, two labels: CP is OU-optimal", ("two-labels",), ("OU",), ""),
 ]
 CORRECTED = [
     ("Theorem 4, if the label of probability 1/2 conforms at least as much as the others of its object (|Y| > 2)",
@@ -58,7 +65,7 @@ def agreement(rows: list[dict[str, Any]]) -> Agreement:
         (
             compare_numbers("Sections 5 and 8: values of the examples", printed, tolerance=1e-5),
             compare_findings(
-                "Theorems 1 to 5: optimal orders by enumeration",
+                "Theorems 1 to 6: optimal orders by enumeration",
                 [_check(counted, *fields, published="holds") for fields in CHECKS], rule="holds for every distribution",
             ),
             compare_findings(

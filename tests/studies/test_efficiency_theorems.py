@@ -1,4 +1,4 @@
-"""Theorems 1 to 5 of the efficiency paper as equalities of sets, and the code that enumerates them."""
+"""Theorems 1 to 6 of the efficiency paper by enumeration, and the code that enumerates them."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -163,14 +163,31 @@ def test_theorem_5_names_the_label_conditional_optima(theorems, shape, total):
         assert theorems.check_by_label(weights) == dict.fromkeys(("N", "S", "OE", "OF"), True)
 
 
-def test_theorem_6_two_labels_leave_cp_optimal_by_label(theorems):
+def test_theorem_6_fails_for_unconfidence_by_hand(theorems):
+    weights = np.array([[1, 1], [1, 2], [2, 3]])  # Q(1 | x) = 1/2, 1/3, 2/5
+    assert theorems.check_two_labels(weights) == {"U": False, "OU": True}
+    q = weights / 10
+    # A: p-values tau / 2 for one label of every object and 1/2 + tau / 2 for the other: U = 1/4, at 1/2 no set of two
+    a = efficiency(q, [[1, 0], [1, 0], [0, 1]], epsilon=0.5, by_label=True)
+    assert (a["U"], a["F"], a["M"], a["E"]) == pytest.approx((0.25, 0.25, 0, 0))
+    # CP: the smaller p-values are tau / 6, tau / 4, 1/6 + tau / 2: U = .2 / 12 + .3 / 8 + .5 * 5/12; for the third
+    # object both exceed 1/2 if tau > 2/3: M = .5 / 3
+    cp = efficiency(q, measure(q, "cp"), epsilon=0.5, by_label=True)
+    assert (cp["U"], cp["F"], cp["M"], cp["E"]) == pytest.approx((0.2625, 0.2625, 1 / 6, 1 / 6))
+
+
+def test_two_labels_against_the_exact_criteria_of_the_library(theorems):
     within = theorems.weak_orders(3)
-    for weights in (np.array([[1, 2], [1, 1], [3, 1]]), np.array([[3, 1], [1, 1], [2, 3]])):
+    for weights in (
+        np.array([[1, 2], [1, 1], [3, 1]]),
+        np.array([[1, 1], [2, 1], [3, 2]]),
+        np.array([[3, 1], [1, 1], [2, 3]]),
+    ):
         q = weights / weights.sum()
         values = [efficiency(q, np.stack([a, b], axis=1), by_label=True) for a in within for b in within]
-        for name in ("U", "F", "OU"):
-            cp = efficiency(q, measure(q, "cp"), by_label=True)[name]
-            assert cp == pytest.approx(min(value[name] for value in values), abs=1e-12)
+        cp = efficiency(q, measure(q, "cp"), by_label=True)
+        for name, optimal in theorems.check_two_labels(weights).items():
+            assert optimal == (cp[name] <= min(value[name] for value in values) + 1e-12)
 
 
 def test_the_measures_of_the_library_are_among_the_optimal_orders(theorems):

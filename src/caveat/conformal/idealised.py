@@ -9,9 +9,10 @@ OM. Vovk, Nouretdinov, Fedorova, Petej and Gammerman, "Criteria of Efficiency fo
 eqs. (11), (14), (43), theorems 1-4.
 
 The theorems also name all other optimal orders. ``caveat reproduce efficiency-theorems`` lists all orders of few
-examples and finds two gaps. Theorem 4 is wrong for an object whose most probable label has probability exactly 1/2 if
+examples and finds three gaps. Theorem 4 is wrong for an object whose most probable label has probability exactly 1/2 if
 there are three or more labels: that label must conform at least as much as the others. Theorems 2 and 4 need
-Q(x, y) > 0 with three or more labels: else more orders are optimal. The four measures are optimal in all cases.
+Q(x, y) > 0 with three or more labels: else more orders are optimal. The four measures are optimal in both cases.
+Theorem 6 (label-conditional, two labels: CP is optimal for U, M, F, E, too) has a counterexample with three objects.
 """
 
 from __future__ import annotations
