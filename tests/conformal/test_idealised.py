@@ -1,4 +1,4 @@
-"""The idealized setting: the paper's examples and a fine grid of tau. tests/studies/test_efficiency_theorems.py has more."""
+"""The idealized setting: the paper's examples, and a fine grid of tau. The theorems are tested with their study."""
 
 import numpy as np
 import pytest
