@@ -505,7 +505,7 @@ _functions(
         "steps_short_and_over": {"member": MEMBER, **_JUDGED},
         "ece": {**_JUDGED, "bins": 5, "by": "width"},
         "reliability": {**_JUDGED, "bins": 5, "by": "width"},
-        "efficiency": {"p_values": PROBS, "labels": LABELS, "epsilon": 0.2},
+        "efficiency": {"p_values": PROBS, "labels": LABELS, "epsilon": 0.2, "phi": np.square},
         "escv": _SETS,
         "sscv": {**_SETS, "edges": (0, 2, 4)},
         "fpr_at_tpr": {**_PAIR, "tpr": 0.9, "positive": "outlier"},

@@ -46,7 +46,7 @@ def test_a_failing_cell_is_exit_code_1_and_compares_nothing(run, monkeypatch, tm
     code, out, err = run("reproduce", "usps", "--out", tmp_path / "run")
     assert code == 1
     assert "failed: metric=euclidean" in err
-    assert "2 of 2 cells failed" in out
+    assert "6 of 6 cells failed" in out
     assert not (tmp_path / "run" / "summary").exists()
 
 

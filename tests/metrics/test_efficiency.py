@@ -62,6 +62,25 @@ def test_what_is_not_known_is_left_out():
     assert set(efficiency(p_values=[[0.5, 0.2]], epsilon=0.1)) == {"S", "U", "F", "credibility", "N", "M", "E", "empty"}
 
 
+def test_s_phi_by_hand():
+    p = [[0.5, 0.2], [1.0, 0.1]]  # squares: .25 + .04 and 1 + .01
+    assert efficiency(p_values=p, phi=np.square)["S_phi"] == pytest.approx((0.29 + 1.01) / 2)
+    identity = efficiency(p_values=p, phi=lambda values: values)
+    assert identity["S_phi"] == identity["S"]
+    assert "S_phi" not in efficiency(p_values=p)
+
+
+def test_s_phi_refuses_what_is_not_an_increasing_function():
+    with pytest.raises(InputError, match="phi must increase"):
+        efficiency(p_values=[[0.5, 0.2]], phi=np.negative)
+    with pytest.raises(InputError, match="phi must be a function"):
+        efficiency(p_values=[[0.5, 0.2]], phi=2)
+    with pytest.raises(InputError, match="same shape"):
+        efficiency(p_values=[[0.5, 0.2]], phi=lambda p: p[:, :1])
+    with pytest.raises(InputError, match="phi"):
+        efficiency(p_values=[[0.5, 0.0]], phi=lambda p: np.where(p > 0, p, np.nan))
+
+
 def test_ties_are_broken_as_in_the_paper():
     a = {"U": 0.3, "F": 0.3, "M": 0.0, "E": 0.0, "credibility": 0.6, "empty": 0.1, "S": 0.4}
     b = {"U": 0.3, "F": 0.3, "M": 0.0, "E": 0.0, "credibility": 0.7, "empty": 0.2, "S": 0.4}

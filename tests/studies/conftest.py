@@ -15,6 +15,7 @@ FUNCTIONS = {  # any function or class that the file defines itself
     "adbench/tables": "markdown",
     "regression/masked": "MaskedReconstruction",
     "selective_intervals/coverage": "simulate",
+    "usps/figures": "digit_sheet",
     "usps/tangent": "TangentDistance",
 }
 

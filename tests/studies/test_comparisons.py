@@ -31,13 +31,28 @@ def test_adbench(study, studies):
     same(study("adbench", "summary").agreement(runs), studies / "adbench")
 
 
-def test_usps(study, studies):
-    lines = read(studies / "usps" / "results.csv")
-    rows = [
-        {k: v if k in ("metric", "measure") else int(v) if k == "K" else float(v) for k, v in row.items()}
-        for row in lines
+def usps_rows(folder, sign=1):
+    text = ("metric", "split", "measure")
+    return [
+        {k: v if k in text else int(v) if k == "K" else sign * float(v) for k, v in row.items()}
+        for name in ("results.csv", "repeated.csv")
+        for row in read(folder / name)
     ]
-    same(study("usps", "summary").agreement(rows), studies / "usps")
+
+
+def test_usps(study, studies):
+    same(study("usps", "summary").agreement(usps_rows(studies / "usps")), studies / "usps")
+
+
+def test_efficiency_theorems(study, studies):
+    folder = studies / "efficiency_theorems"
+    numbers = {"distributions": int, "equal": int, "published": float, "ours": float}
+    rows = [
+        {k: numbers.get(k, str)(v) for k, v in row.items()}
+        for name in ("examples.csv", "results.csv")
+        for row in read(folder / name)
+    ]
+    same(study("efficiency_theorems", "summary").agreement(rows), folder)
 
 
 def test_nonconformity_scores(study, studies):
@@ -86,8 +101,5 @@ def test_fpr_fluctuation(study, studies):
 
 def test_a_changed_table_changes_the_comparison(study, studies):
     """The comparison is computed: with the curves turned over, nothing that the paper says of them holds."""
-    rows = [
-        {k: v if k in ("metric", "measure") else int(v) if k == "K" else -float(v) for k, v in row.items()}
-        for row in read(studies / "usps" / "results.csv")
-    ]
+    rows = usps_rows(studies / "usps", sign=-1)
     assert study("usps", "summary").agreement(rows).agree == 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import (
     as_kind,
@@ -26,7 +26,11 @@ _TIE_BREAKER = {"U": "credibility", "F": "credibility", "M": "empty", "E": "empt
 
 
 def efficiency(
-    *, p_values: ArrayLike, labels: ArrayLike | None = None, epsilon: float | None = None
+    *,
+    p_values: ArrayLike,
+    labels: ArrayLike | None = None,
+    epsilon: float | None = None,
+    phi: Callable[[NDArray[Any]], ArrayLike] | None = None,
 ) -> dict[str, float]:
     r"""The ten criteria by their letters: S, U, F, OU, OF and, at epsilon, N, M, E, OM, OE. Smaller is better.
 
@@ -44,12 +48,16 @@ def efficiency(
         True labels (n,); without them the four observed criteria are left out.
     epsilon
         Significance level of the sets {y : p > epsilon}; without it the five criteria of sets are left out.
+    phi
+        A strictly increasing, continuously differentiable function on [0, 1], applied to an array of p-values. Adds
+        ``S_phi``, the mean sum of phi(p) (remark after theorem 1). The same predictors are optimal for S_phi and for S,
+        whatever phi is: a phi with a steep start, such as ``lambda p: np.log1p(100 * p)``, weighs small p-values more.
 
     Returns
     -------
     dict
-        Letter of the criterion -> value, and the tie-breakers ``credibility`` and ``empty``. Criteria that need labels
-        or epsilon are left out without them.
+        Letter of the criterion -> value, and the tie-breakers ``credibility`` and ``empty``. Criteria that need labels,
+        epsilon or phi are left out without them.
 
     Examples
     --------
@@ -61,7 +69,10 @@ def efficiency(
     check_each(p, (p >= 0) & (p <= 1), "p_values", "lie between 0 and 1")
     true = None if labels is None else as_labels(labels, "labels", n_classes=p.shape[1])
     same_length(p_values=p, labels=p if true is None else true)
-    return criteria(p, labels=true, epsilon=None if epsilon is None else as_level(epsilon, "epsilon"))
+    if phi is not None and not callable(phi):
+        raise InputError(f"phi must be a function of an array of p-values, got {phi!r}.")
+    level = None if epsilon is None else as_level(epsilon, "epsilon")
+    return criteria(p, labels=true, epsilon=level, phi=phi)
 
 
 def better(
