@@ -28,6 +28,14 @@ CAPTIONS = {  # paper -> how many tables and how many figures it has
     "Vovk et al.": (2, 2),
 }
 
+TESTED = {  # how a reason starts that is no guess -> the file that shows it
+    "the paper publishes means over four outlier sets": "tests/studies/test_openood_corrections.py",
+    "the paper takes the smaller of two boundaries": "tests/studies/test_openood_corrections.py",
+    "scikit-learn takes the signs of components from V": "tests/studies/test_adbench.py",
+    "the bound is on the false-positive rate": "tests/studies/test_adbench.py",
+    "within the spread of the seeds": "studies/adbench/tables.md",
+}
+
 
 def named(row):
     return f"{row[0]}, {row[1].what}"
@@ -98,3 +106,11 @@ def test_a_row_that_differs_gives_numbers_and_a_cause_that_is_tested_or_called_a
 def test_the_parts_of_a_comparison_are_counted_for_one_row_only():
     counted = [(answer.by[0], part.title) for _, answer in ANSWERS for part in answer.compared(STUDIES)]
     assert len(set(counted)) == len(counted)
+
+
+def test_the_reason_of_a_difference_is_tested_or_called_a_guess():
+    reasons = {check.why for agreement in STUDIES.values() for part in agreement.parts for check in part.differences}
+    assert [why for why in reasons if not why.startswith(("guess: ", *TESTED))] == []
+    for start, path in TESTED.items():
+        assert any(why.startswith(start) for why in reasons), start
+        assert (ROOT / path).is_file()
