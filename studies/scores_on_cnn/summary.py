@@ -64,8 +64,8 @@ def agreement(layers: dict[str, list[list[str]]]) -> Agreement:
     ]  # fmt: skip
     for name in ("energy", "max_logit", "nnguide"):
         checks.append(_member("near", (name,), layers["near"], "guess: another network"))
-    fewer = ("guess: the paper finds this as the number of classes grows, on networks near collapse (variability 0.008, "
-             "here 0.75); CIFAR-10 has ten classes")  # fmt: skip
+    fewer = ("guess: the paper finds this as the number of classes grows, on networks near collapse (variability "
+             "0.008, here 0.75); CIFAR-10 has ten classes")  # fmt: skip
     for regime in ("mid", "far"):
         checks += [_member(regime, names, layers[regime], fewer) for names in (("fdbd",), ("ctm", "ctm_mean"))]
     said = ", ".join(f"{regime} {len(top[regime])}" for regime in ("near", "mid", "far"))
