@@ -113,8 +113,8 @@ def _order(tables: dict[str, Any]) -> Part:
 
 def _why(a: str, b: str) -> str:
     if {a, b} == {"O-LAC", "O-SAPS"}:
-        return "the two differ by a few hundredths, in the paper and here"
-    return "CIFAR instead of ImageNet, and difficulty from noise on logits; the cause was not isolated further"
+        return "guess: chance; the two differ by a few hundredths, in the paper and here"
+    return "guess: CIFAR instead of ImageNet, and difficulty from noise on logits"
 
 
 def _sizes(tables: dict[str, Any]) -> Part:
@@ -127,8 +127,8 @@ def _sizes(tables: dict[str, Any]) -> Part:
         )
         checks.append(
             Check(f"alpha = {alpha}: the largest sets", "APS", f"{large} ({size[large]:.3f}; APS {size['APS']:.3f})",
-                  large == "APS", "the difference is a thousandth: APS has the largest sets on CIFAR-100 only, "
-                  "where sets can be large")
+                  large == "APS", "guess: APS has the largest sets on CIFAR-100 only, "
+                  "where sets can be large; the difference is a thousandth")
         )  # fmt: skip
         off = {
             (n, m): abs(c["alpha"][alpha][m]["coverage"] - 1 + float(alpha)) for n, c in tables.items() for m in size
@@ -137,7 +137,7 @@ def _sizes(tables: dict[str, Any]) -> Part:
         checks.append(
             Check(f"alpha = {alpha}: every method covers as promised on every network, to 0.015", "yes",
                   f"furthest off {off[worst]:.3f} ({worst[1]}, {worst[0]})", off[worst] <= 0.015,
-                  "for that network 61 % of the largest probabilities are exactly 1 in float32: easy samples with "
-                  "tied scores are all covered")
+                  "guess: for that network 61 % of the largest probabilities are exactly 1 in float32: easy samples "
+                  "with tied scores are all covered")
         )  # fmt: skip
     return compare_findings("Table 4, what is said of coverage and size", checks)

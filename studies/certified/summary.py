@@ -65,10 +65,11 @@ def agreement(rows: list[dict[str, Any]]) -> Agreement:
         yes("accuracy: GOOD_100 below Plain", "98.7 and 99.4",
             get("GOOD_100", FASHION, "accuracy"), get("Plain", FASHION, "accuracy")),
         Check("GAUC of CCU, uniform noise", "0.0", f"{get('CCU', UNIFORM):.1f}", get("CCU", UNIFORM) < 0.05,
-              "bounds over the box instead of a ball around it; the published ball bound is not valid as printed"),
+              "guess: bounds over the box instead of a ball around it; the published ball bound is not valid as "
+              "printed"),
         Check("GAUC on letters, best of the paper's methods", "3.4", f"{max(get(m, LETTERS) for m in PAPER):.1f}",
               max(get(m, LETTERS) for m in PAPER) < 5,
-              "other training outliers: shuffled digits are closer to letters than photographs are"),
+              "guess: other training outliers; shuffled digits are closer to letters than photographs are"),
     ]  # fmt: skip
     parts: list[Part] = [
         compare_findings("Tables 1 and 8, radius 0.3", first),

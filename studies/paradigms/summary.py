@@ -181,19 +181,19 @@ def agreement(order: list[str], best: dict[tuple[str, str], tuple[float, str, st
     simple = [name for name in top if name in SOFTMAX]
     most = f"of {len(order)} rows"
     checks = [
-        check("ten classes: lower AUGRC without dropout passes (paper: 6 of 7 rows of CIFAR-10)", "consistently",
+        check("ten classes: lower AUGRC without dropout passes (paper: 8 of 9 rows of CIFAR-10)", "consistently",
               f"{len(lower)} {most}", 2 * len(lower) > len(order),
-              "a network of two convolutions, with dropout before its linear layers only"),
-        check("with passes ConfidNet gives the lowest AUGRC (paper: 7 of 7 rows of CIFAR-10)", "across the board",
+              "guess: a network of two convolutions, with dropout before its linear layers only"),
+        check("with passes ConfidNet gives the lowest AUGRC (paper: 7 of 9 rows of CIFAR-10)", "across the board",
               f"{len(with_passes)} {most}", 2 * len(with_passes) > len(order),
-              "with the score free to choose, the paradigms are close"),
-        check("without passes Deep Gamblers stand out (paper: 3 of 7 rows of CIFAR-10)", "yes",
+              "guess: with the score free to choose, the paradigms are close"),
+        check("without passes Deep Gamblers stand out (paper: 5 of 9 rows of CIFAR-10)", "yes",
               f"{len(without)} {most}", 2 * len(without) > len(order),
-              "the lowest values come from distances between features, which work best with plain cross-entropy, "
-              "the loss of ConfidNet's classifier; one reward, not tuned on validation data"),
+              "guess: the lowest values come from distances between features, which work best with plain "
+              "cross-entropy, the loss of ConfidNet's classifier; one reward, not tuned on validation data"),
         check("misclassification: softmax scores and learned confidence lead", "yes",
               f"{len(simple)} of {len(top)} in the top layer", 2 * len(simple) > len(top),
-              "few blocks tell little apart"),
+              "guess: few blocks tell little apart"),
     ]  # fmt: skip
     return Agreement((compare_findings("Table 2 and what sections 4.5 and 4.6 say of ten classes", checks),))
 

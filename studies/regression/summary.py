@@ -63,8 +63,8 @@ def _mean(results: dict[str, Any], alpha: float, method: str, metric: str) -> fl
 
 
 def _adaptive(results: dict[str, Any]) -> list[Check]:
-    few = ("with 200 to 1200 calibration samples a bin has about 100, and noise on tabular inputs predicts the error "
-           "less well than noise on images")  # fmt: skip
+    few = ("guess: with 200 to 1200 calibration samples a bin has about 100, and noise on tabular inputs predicts the "
+           "error less well than noise on images")  # fmt: skip
     checks = []
     for alpha in ALPHAS:
         value = {(m, k): _mean(results, alpha, m, k) for m in METHODS for k in ("T-CV", "T-SS")}

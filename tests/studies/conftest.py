@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = {  # any function or class that the file defines itself
     "adaptivity/validation": "validate_metrics",
     "adbench/kept": "write_runs",
+    "adbench/protocol": "split",
     "adbench/tables": "markdown",
     "regression/masked": "MaskedReconstruction",
     "selective_intervals/coverage": "simulate",

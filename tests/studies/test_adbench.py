@@ -7,8 +7,11 @@ import json
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
+from sklearn.preprocessing import StandardScaler
 
+from caveat.metrics import auroc
 from caveat.stats import compare
 
 SAME = ("IForest", "OCSVM", "CBLOF", "COF", "COPOD", "ECOD", "HBOS", "KNN", "LOF", "PCA", "SOD")  # as in the paper
@@ -99,6 +102,30 @@ def test_a_cell_gives_the_kept_run(study, runs, data, detector):
         assert found[name] == kept[name]
     for name in ("auroc", "lower", "upper"):
         assert found[name] == pytest.approx(kept[name], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["glass", "Wilt"])
+def test_the_published_pca_has_the_signs_that_scikit_learn_took_from_u(study, tables, runs, data, name):
+    """PyOD's PCA sums distances to the components, so that their signs matter. Now they come from V."""
+    protocol = study("adbench", "protocol")
+    (key,) = (key for key in protocol.names() if protocol.short(key) == name)
+
+    def area(seed, side):
+        part = protocol.split(key, seed)
+        scaler = StandardScaler().fit(part.train)
+        u, size, components = np.linalg.svd(scaler.transform(part.train), full_matrices=False)
+        vectors = {"u": u.T, "v": components}[side]
+        largest = np.abs(vectors).argmax(axis=1)
+        signs = np.sign(vectors[np.arange(len(vectors)), largest])
+        share = size**2 / np.sum(size**2)
+        score = np.sum(cdist(scaler.transform(part.test), signs[:, None] * components) / share, axis=1)
+        return auroc(inlier=score[~part.anomaly], outlier=score[part.anomaly])
+
+    by_u, by_v = (np.mean([area(seed, side) for seed in (1, 2, 3)]) for side in "uv")
+    paper = tables.published()[name, "PCA"][0]
+    assert by_u == pytest.approx(paper, abs=0.005)  # published with two decimals
+    assert by_v == pytest.approx(tables.means(runs, "auroc")[name, "PCA"], abs=0.001)
+    assert abs(by_v - paper) > tables.CLOSE
 
 
 @pytest.mark.slow

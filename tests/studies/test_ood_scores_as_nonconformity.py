@@ -1,9 +1,11 @@
 """Expected shape of the study of OOD scores as nonconformity scores."""
 
 import csv
+import itertools
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
 
 def test_the_committed_table(studies):
@@ -33,3 +35,37 @@ def test_three_splits(study, data):
         assert abs(cover - 0.95) < 4 * np.sqrt(0.05 * 0.95 / 2000)
     assert sizes["Mahalanobis"] < sizes["CP (softmax)"] * 1.1
     assert max(sizes.values()) < 9
+
+
+class RawDistances:
+    """Distance to the nearest training feature that was predicted as the class, features not scaled (appendix C.3)."""
+
+    def fit(self, train):
+        self.banks = [cKDTree(train.features[train.predictions == label]) for label in range(10)]
+        return self
+
+    def class_scores(self, outputs):
+        return np.column_stack([bank.query(outputs.features)[0] for bank in self.banks])
+
+
+@pytest.mark.slow
+def test_raw_distances_make_the_sets_of_knn_smaller_and_do_not_explain_the_difference(study, data):
+    module = study("ood_scores_as_nonconformity")
+    train, test = module.load(data)
+
+    def sizes(source):
+        found = module.evaluate(source, train, test, splits=10)
+        return {key: np.mean([r["size"] for r in found if (r["method"], r["alpha"]) == key])
+                for key in itertools.product(module.METHODS, module.ALPHAS)}  # fmt: skip
+
+    softmax, scaled, raw = (sizes(source) for source in (None, module.sources()["KNN"], RawDistances()))
+    assert all(raw[key] < scaled[key] for key in raw)
+    known = study("ood_scores_as_nonconformity", "summary").published()
+
+    def agreeing(knn):
+        return sum((knn[key] < softmax[key]) == (known["KNN", *key] < known["CP (softmax)", *key]) for key in softmax)
+
+    assert (agreeing(scaled), agreeing(raw)) == (3, 3)
+    for alpha in (0.01, 0.05):  # where KNN is better in the paper
+        assert known["KNN", "LAC", alpha] < known["CP (softmax)", "LAC", alpha]
+        assert softmax["LAC", alpha] < raw["LAC", alpha]

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from caveat.conformal import boundary
+
 STUDY = Path(__file__).parents[2] / "studies" / "openood_corrections"
 
 
@@ -62,3 +64,26 @@ def test_committed_table_is_what_the_script_computes(rows):
         assert line[:5] == [str(value) for value in computed[:5]]
         numbers = [float(value) for value in line[5:]]
         assert numbers == pytest.approx(list(computed[5:]), abs=1.1e-3, nan_ok=True)
+
+
+def test_the_columns_of_imagenet200_follow_in_table_5_and_by_no_correction_in_table_4(study, studies):
+    module = study("openood_corrections", "corrections")
+    with (studies / "openood_corrections" / "imagenet200.csv").open(newline="", encoding="utf-8") as stream:
+        pairs = list(csv.DictReader(stream))
+
+    def gaps(table, *methods):
+        rows = [row for row in pairs if row["table"] == table]
+        bound = np.minimum.reduce([boundary(module.N, float(rows[0]["delta"]), method) for method in methods])
+        return {
+            (row["ood"], row["detector"]): float(module._at(bound, float(row["marginal"]))) - float(row["published"])
+            for row in rows
+        }
+
+    as_published = gaps("5", "simes", "asymptotic")
+    assert len(as_published) == 36
+    assert [key for key, gap in as_published.items() if abs(gap) > 0.05] == [("far", "RankFeat")]
+    for method in ("simes", "asymptotic", "dkwm", "monte_carlo"):
+        assert sum(abs(gap) <= 0.05 for gap in gaps("4", method).values()) <= 5
+    off = gaps("4", "simes", "asymptotic")
+    assert sum(abs(gap) <= 0.05 for gap in off.values()) == 3
+    assert (min(off.values()), max(off.values())) == (pytest.approx(-1.237, abs=1e-3), pytest.approx(0.42, abs=1e-3))

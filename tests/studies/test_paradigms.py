@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import re
+
 import numpy as np
 import pytest
 
 from caveat import Head, Outputs
+from caveat.study.agreement import Agreement
 from caveat.study.functions import find_function
 
 pytest.importorskip("torch")
@@ -89,3 +93,23 @@ def test_tables_and_findings_from_rows(paradigms, tmp_path):
     assert not said["with"].agrees  # here Deep Gamblers win with passes too
     assert said["without"].agrees
     assert {path.name for path in tmp_path.iterdir()} >= {"results.csv", "tables.md", "cd_paradigms.svg"}
+
+
+def test_the_published_table_has_nine_rows_for_each_source(studies):
+    """The names of the sources have slipped in print; the values show where a source starts."""
+    with (studies / "paradigms" / "published.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    blocks = [rows[start : start + 9] for start in range(0, 36, 9)]
+    assert [{row["source"] for row in block} for block in blocks] == [
+        {"CIFAR-10"}, {"SuperCIFAR-100"}, {"CIFAR-100"}, {"Tiny-ImageNet"},
+    ]  # fmt: skip
+    for block in blocks:  # own errors first, the largest outlier set (SVHN) last
+        values = [float(row["without_passes"]) for row in block]
+        assert (min(values), max(values)) == (values[0], values[-1])
+    lower = [sum(float(row["without_passes"]) < float(row["with_passes"]) for row in block) for block in blocks]
+    assert lower == [8, 4, 4, 0]
+    gamblers = sum(row["best_without"] == "deep_gamblers" for row in blocks[0])
+    confidnet = sum(row["best_with"] == "confidnet" for row in blocks[0])
+    committed = Agreement.read(studies / "paradigms" / "comparison.json").parts[0].checks
+    counts = [re.search(r"paper: (\d) of 9", check.what) for check in committed[:3]]
+    assert [int(count[1]) for count in counts] == [lower[0], confidnet, gamblers]

@@ -25,19 +25,29 @@ from caveat._internal.files import read_toml
 from caveat.errors import InputError
 from caveat.study.agreement import Agreement, Check
 from caveat.study.loading import load, naming, typed
+from caveat.study.papers import RESULTS, Paper, read_papers
 
 __all__ = ["DataFile", "Reproduction", "find_reproduction", "reproduction_page", "reproductions", "studies_folder"]
 
 _FACTS = "reproduction.toml"
 _TOP = """# What the papers report, and what comes out here
 
-Made by `caveat reproduce --docs docs/reproduction.md` from the comparisons that the studies keep; do not edit it by
-hand. `caveat reproduce --list` shows the same on a terminal, `caveat reproduce NAME` runs one again: its plan into
-`runs/NAME` (it can be stopped and resumed), then its tables and figures, then our numbers next to the published ones.
+Every table and every figure of the papers has a row. The result is one of
 
-Where the paper's data are available, numbers are compared. Where they are not, the pipeline runs on other public data,
-and what the paper *says* of its tables is compared: "agree" then means that the same finding comes out. Every
+- **agree**: the published numbers come out. On other data than the paper's, the same finding comes out.
+- **differ**: they do not. The row gives the difference and its cause. A cause that no test supports is called a guess.
+- **not answerable**: the data it needs are not available here, or it holds nothing that can be computed.
+- **open**: it could be answered here and is not yet, or not in full.
+"""
+_STUDIES = """
+## The studies
+
+`caveat reproduce --list` shows them on a terminal, `caveat reproduce NAME` runs one again: its plan into `runs/NAME`
+(it can be stopped and resumed), then its tables and figures, then our numbers next to the published ones. Every
 difference is listed with its reason.
+
+This page is made by `caveat reproduce --docs docs/reproduction.md` from the comparisons that the studies keep and from
+`studies/papers.toml`; do not edit it by hand.
 """
 
 
@@ -170,18 +180,41 @@ def _data_files(folder: Path) -> dict[str, DataFile]:
 # -- the page of all reproductions, in Markdown ------------------------------------------------------------------------
 
 
-def reproduction_page(all_of_them: Iterable[Reproduction]) -> str:
-    """The whole page. The same studies give the same text."""
+def reproduction_page(all_of_them: Iterable[Reproduction], papers: Iterable[Paper] | None = None) -> str:
+    """The whole page: the tables and figures of the papers, then the studies. The same studies give the same text."""
     studies = [(one, one.committed) for one in all_of_them]
+    papers = read_papers(studies_folder()) if papers is None else tuple(papers)
     rows = [
         (f"[`{one.name}`](#{one.name})", one.reproduces, *((str(agreement.compared), str(agreement.agree)) if agreement
                                                            else ("not yet run", "")), one.time)
         for one, agreement in studies
     ]  # fmt: skip
-    lines = [_TOP, *_table("name | reproduces | compared: | agree: | time", rows)]
+    lines = [_TOP, *_answers(papers, {one.name: agreement for one, agreement in studies}), _STUDIES]
+    lines += _table("name | reproduces | compared: | agree: | time", rows)
     for one, agreement in studies:
         lines += ["", f"## {one.name}", "", *_study(one, agreement)]
     return "\n".join(lines) + "\n"
+
+
+def _answers(papers: Iterable[Paper], comparisons: Mapping[str, Agreement | None]) -> list[str]:
+    """One row per table or figure of every paper, and how many rows have which result."""
+    rows = [
+        (paper.name, f"{answer.what}: {answer.shows}", ", ".join(_command(name, comparisons) for name in answer.by),
+         answer.data, f"**{answer.result}**", answer.explanation(comparisons))
+        for paper in papers for answer in paper.answers
+    ]  # fmt: skip
+    results = [answer.result for paper in papers for answer in paper.answers]
+    counts = ", ".join(f"{results.count(result)} {result}" for result in RESULTS)
+    return [
+        f"{len(rows)} rows: {counts}.",
+        "",
+        *_table("paper | table or figure | answered by | data | result | why", rows),
+    ]
+
+
+def _command(name: str, comparisons: Mapping[str, Agreement | None]) -> str:
+    """The command of a reproduction, with a link to its section; else the path of a test."""
+    return f"[`caveat reproduce {name}`](#{name})" if name in comparisons else f"`{name}`"
 
 
 def _study(one: Reproduction, agreement: Agreement | None) -> list[str]:
