@@ -34,6 +34,10 @@ TESTED = {  # how a reason starts that is no guess -> the file that shows it
     "scikit-learn takes the signs of components from V": "tests/studies/test_adbench.py",
     "the bound is on the false-positive rate": "tests/studies/test_adbench.py",
     "within the spread of the seeds": "studies/adbench/tables.md",
+    "with three or more labels, a label of probability 0": "tests/studies/test_efficiency_theorems.py",
+    "Theorem 4 fails for an object": "tests/studies/test_efficiency_theorems.py",
+    "Theorem 6 is wrong for U, M, F and E": "tests/studies/test_efficiency_theorems.py",
+    "the training and test digits of the original split": "tests/studies/test_usps.py",
 }
 
 
