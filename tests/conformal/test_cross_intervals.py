@@ -52,28 +52,30 @@ def test_the_three_scores_follow_the_definition(alpha):
         rtol=1e-12,
     )  # fmt: skip
     scaled = CrossIntervals("normalised", alpha=alpha).calibrate(y, fold, mean=mean, scale=scale)
-    found, reach = scaled.predict(mean=test, scale=wide), np.abs(y - mean) / scale
+    predicted, reach = scaled.predict(mean=test, scale=wide), np.abs(y - mean) / scale
     for j in range(12):
         low = np.sort(test[j, fold] - reach * wide[j, fold])[math.floor(alpha * 51 + 1e-9) - 1]
         high = np.sort(test[j, fold] + reach * wide[j, fold])[math.ceil((1 - alpha) * 51 - 1e-9) - 1]
-        np.testing.assert_allclose(found.bounds[j], [low, high], rtol=1e-12)
+        np.testing.assert_allclose(predicted.bounds[j], [low, high], rtol=1e-12)
 
 
 def test_groups_are_calibrated_apart():
     y, fold, mean, test = rows()
     group, test_group = np.arange(50) % 2, np.arange(12) % 3 // 2
-    found = CrossIntervals(alpha=0.2).calibrate(y, fold, mean=mean, groups=group).predict(mean=test, groups=test_group)
+    predicted = (
+        CrossIntervals(alpha=0.2).calibrate(y, fold, mean=mean, groups=group).predict(mean=test, groups=test_group)
+    )
     for g in (0, 1):
         expected = literal(np.abs(y - mean)[group == g], fold[group == g], test, test, 0.2)
-        np.testing.assert_allclose(found.bounds[test_group == g], expected[test_group == g], rtol=1e-12)
+        np.testing.assert_allclose(predicted.bounds[test_group == g], expected[test_group == g], rtol=1e-12)
 
 
 def test_models_that_agree_give_one_width():
     # with one model for all folds the interval is that of the residual quantile
     y, fold, mean, _ = rows()
-    found = CrossIntervals(alpha=0.1).calibrate(y, fold, mean=mean).predict(mean=np.zeros((1, 4)))
+    predicted = CrossIntervals(alpha=0.1).calibrate(y, fold, mean=mean).predict(mean=np.zeros((1, 4)))
     k = math.ceil(0.9 * 51)
-    np.testing.assert_allclose(found.bounds, np.sort(np.abs(y - mean))[k - 1] * np.array([[-1, 1]]), rtol=1e-12)
+    np.testing.assert_allclose(predicted.bounds, np.sort(np.abs(y - mean))[k - 1] * np.array([[-1, 1]]), rtol=1e-12)
 
 
 def test_small_blocks_give_the_same(monkeypatch):
@@ -126,16 +128,16 @@ def test_a_tie_with_a_calibration_row_is_covered():
     rng = np.random.default_rng(5)
     y, mean = rng.random(9) * 0.1, rng.random(9)
     fold = np.arange(9)
-    found = CrossIntervals(alpha=0.1).calibrate(y, fold, mean=mean).predict(mean=np.tile(mean[:, None], (1, 9)))
-    assert found.covers(y)[np.argmax(np.abs(y - mean))]
+    predicted = CrossIntervals(alpha=0.1).calibrate(y, fold, mean=mean).predict(mean=np.tile(mean[:, None], (1, 9)))
+    assert predicted.covers(y)[np.argmax(np.abs(y - mean))]
 
 
 def test_too_few_rows_give_the_whole_line_with_a_warning():
     with pytest.warns(CaveatWarning, match="n = 4 is too small"):
         intervals = CrossIntervals(alpha=0.1).calibrate([1, 2, 3, 4], [0, 1, 0, 1], mean=[1, 2, 3, 4])
-    found = intervals.predict(mean=[[1, 2]])
-    assert np.isinf(found.bounds).all()
-    assert found.level == 1
+    predicted = intervals.predict(mean=[[1, 2]])
+    assert np.isinf(predicted.bounds).all()
+    assert predicted.level == 1
 
 
 def test_clear_errors():

@@ -107,9 +107,9 @@ def test_nonempty_adds_the_label_with_the_largest_mean_probability():
 
 def test_the_result_says_what_is_proven():
     sets, *_, by_model = calibrated(n=100, alpha=0.1)
-    found = sets.predict(by_model)
-    assert found.level == sets.level_ == pytest.approx(1 - 2 * (10 + 3) / 104)
-    assert "is proven for any model" in str(found)
+    predicted = sets.predict(by_model)
+    assert predicted.level == sets.level_ == pytest.approx(1 - 2 * (10 + 3) / 104)
+    assert "is proven for any model" in str(predicted)
 
 
 def nearest_mean_coverage(n, folds, alpha, trials, rng, **settings):
@@ -130,8 +130,8 @@ def nearest_mean_coverage(n, folds, alpha, trials, rng, **settings):
         probs = np.array([probs_without(k) for k in range(folds)])
         sets = CrossSets(alpha=alpha, **settings)
         sets.calibrate(Outputs(probs=probs[fold, np.arange(n)], labels=labels[:n]), fold)
-        found = sets.predict([Outputs(probs=part[n:]) for part in probs])
-        hits += found.covers(labels[n:])[0]
+        predicted = sets.predict([Outputs(probs=part[n:]) for part in probs])
+        hits += predicted.covers(labels[n:])[0]
     return hits / trials, sets.level_
 
 
@@ -176,9 +176,9 @@ def test_a_group_that_no_row_has():
 def test_too_few_rows_give_every_label_with_a_warning():
     with pytest.warns(CaveatWarning, match="n = 6 is too small"):
         sets, *_, by_model = calibrated(n=6)
-    found = sets.predict(by_model)
-    assert found.member.all()
-    assert found.level == 1
+    predicted = sets.predict(by_model)
+    assert predicted.member.all()
+    assert predicted.level == 1
 
 
 def test_clear_errors():

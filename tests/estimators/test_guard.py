@@ -91,7 +91,7 @@ def test_a_score_stands_for_a_guard_with_it(guard, digits, noise):
 
 def test_no_guard_by_false(digits):
     x, y = digits
-    with pytest.raises(InputError, match="there is no guard"):
+    with pytest.raises(InputError, match="has no guard"):
         wrap(PIPELINE, cv=3, guard=False).fit(x[:300], y[:300]).is_outlier(x)
 
 
@@ -160,7 +160,7 @@ def test_clear_errors(digits):
     with pytest.raises(InputError, match="mahalanobi.*Did you mean 'mahalanobis'"):
         wrap(PIPELINE, cv=3, guard="mahalanobi")
     model = wrap(PIPELINE, cv=3).fit(x[:300], y[:300])
-    with pytest.raises(InputError, match="there is no guard"):
+    with pytest.raises(InputError, match="has no guard"):
         model.is_outlier(x)
     with pytest.raises(NotFittedError, match="not calibrated"):
         wrap(PIPELINE, cv=3, guard=Guard("msp")).is_outlier(x)

@@ -93,9 +93,9 @@ def test_regressor_covers(diabetes):
         ((low, high), {}),
     ):
         model = wrap(estimator, alpha=0.2, **settings).calibrate(x[200:320], y[200:320])
-        found = model.predict_interval(x[320:])
-        assert found.coverage(y[320:]) > 0.8 - 4 * math.sqrt(0.16 / 120 + 0.16 / 122)
-        assert np.isfinite(found.widths).all()
+        predicted = model.predict_interval(x[320:])
+        assert predicted.coverage(y[320:]) > 0.8 - 4 * math.sqrt(0.16 / 120 + 0.16 / 122)
+        assert np.isfinite(predicted.widths).all()
     assert np.ptp(wrap(mean, alpha=0.2).calibrate(x[200:320], y[200:320]).predict_interval(x[320:]).widths) < 1e-9
 
 

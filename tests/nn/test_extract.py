@@ -120,7 +120,7 @@ def test_a_named_head_that_gives_the_answer_is_not_warned_of(how):
 
 @pytest.mark.parametrize(
     ("head", "message"),
-    [("nope", "there is no such module; candidates: 'side', 'fc'"), ("drop", "it is Dropout; candidates")],
+    [("nope", "not a module of the model; candidates: 'side', 'fc'"), ("drop", "it is Dropout; candidates")],
 )
 def test_a_wrong_head_name_is_explained(model, batches, head, message):
     with pytest.raises(InputError, match=message):

@@ -38,7 +38,7 @@ def named_module(model: nn.Module, name: str) -> nn.Module:
     if layer is not None:
         return layer
     candidates = ", ".join(map(repr, _linear_layers(model))) or "none"
-    raise InputError(f"head '{name}' must name a module, but there is no such module; candidates: {candidates}.")
+    raise InputError(f"head '{name}' is not a module of the model; candidates: {candidates}.")
 
 
 def head_of(model: nn.Module, n_classes: int | None = None) -> str:

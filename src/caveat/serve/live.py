@@ -9,7 +9,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from copy import deepcopy
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Self, final
@@ -298,14 +298,7 @@ def _counted(kind: NDArray[np.str_]) -> Counter[str]:
 
 def _last_rows(verdicts: Verdicts) -> Verdicts:
     """The last rows alone, copied, so that a large batch can be forgotten."""
-    if len(verdicts) <= SHOWN:
-        return verdicts
-    columns = ("kind", "score", "p_values", "conditional_p_values", "predictions", "doubt")
-    parts: dict[str, Any] = {
-        name: None if (column := getattr(verdicts, name)) is None else column[-SHOWN:].copy() for name in columns
-    }
-    sets = verdicts.sets
-    return replace(verdicts, **parts, sets=None if sets is None else replace(sets, member=sets.member[-SHOWN:].copy()))
+    return verdicts if len(verdicts) <= SHOWN else deepcopy(verdicts[-SHOWN:])
 
 
 def _row(verdicts: Verdicts, i: int) -> dict[str, Any]:
