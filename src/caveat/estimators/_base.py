@@ -221,7 +221,7 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _calibrated_guard(self) -> Guard:
         if self._made_guard() is None:
             raise InputError(
-                "the wrapper has no guard. Pass guard=True, a score or a caveat.Guard to wrap; then fit or calibrate again."
+                "the wrapper has no guard. Pass guard=True, a score or a Guard to wrap, and fit or calibrate again."
             )
         self._learned()
         guard: Guard = self.guard_
