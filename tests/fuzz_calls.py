@@ -131,6 +131,17 @@ for _inner, _projection in (("energy", "class"), ("mahalanobis", "class_pred"), 
     )  # fmt: skip
 
 
+def _tempered(*, inner: Any, temperature: Any, train: Any, outputs: Any) -> Any:
+    return scores.Tempered(inner, temperature).fit(train).score(outputs)
+
+
+_add(
+    "scores.Tempered", _tempered, "scores.Tempered",
+    arguments={"inner": scores.make("nnguide", k=3), "temperature": 2.0, "train": TRAIN, "outputs": TEST},
+    fields={"train": ("features", "labels", "head"), "outputs": ("features", "head")},
+)  # fmt: skip
+
+
 def _detector(*, estimator: Any, params: Any, larger: Any, seed: Any, train: Any, outputs: Any) -> Any:
     score = scores.OutlierDetector(estimator, params, larger, seed).fit(train)
     return score.score(outputs), score.score_together(outputs, outputs)
@@ -429,6 +440,8 @@ _functions(
                                "thresholds": _rng.random(5), "abstention": 0.6, "abstention_delta": 0.1},
         "tune_difficulty": {"tuning": TRAIN, "ease": {"noise": EASE}, "alpha": 0.2, "rng": RNG, "criterion": "t_ss",
                             "scores": ("lac",), "bins": (3, 4), "judged_by": EASE},
+        "tune_difficulty_intervals": {"y": Y, "ease": {"noise": EASE}, "alpha": 0.2, "rng": RNG, "score": "absolute",
+                                      "delta": None, "bins": (3, 4), "judged_by": EASE, "judge_bins": 5, "mean": MEAN},
         "tune_raps": {"tuning": TRAIN, "alpha": 0.2, "rng": RNG, "criterion": "sscv", "penalties": (0.01, 0.1),
                       "ease": None, "source": None},
         "tune_saps": {"tuning": TRAIN, "alpha": 0.2, "rng": RNG, "criterion": "sscv", "weights": (0.1, 0.2),
@@ -442,6 +455,7 @@ _functions(
     quantile={"infinite": _LOOSE}, weighted_quantile={"infinite": _LOOSE}, threshold_for={"infinite": _LOOSE},
     threshold_for_risk={"infinite": _LOOSE}, control_risk={"infinite": _LOOSE},
     tune_difficulty={"fields": {"tuning": LOGIT_FIELDS}, "nan": "a criterion that a candidate has no value of"},
+    tune_difficulty_intervals={"nan": "a criterion that a candidate has no value of"},
     tune_raps={"fields": {"tuning": LOGIT_FIELDS}, "nan": "a criterion that a candidate has no value of"},
     tune_saps={"fields": {"tuning": LOGIT_FIELDS}, "nan": "a criterion that a candidate has no value of"},
 )  # fmt: skip
@@ -519,7 +533,13 @@ _functions(
         "rank_ss": {"sizes": SIZES, "ranks": RANKS, "edges": (1, 2, 4)},
         "risk_at_coverage": {**_SELECTIVE, "coverage": 0.5},
         "t_cv": {"covered": COVERED, "ease": EASE, "alpha": 0.2, "bins": 4},
+        "t_cv_floor": {"n": 60, "alpha": 0.2, "bins": 4, "share": 0.6},
+        "t_cv_interval": {"covered": COVERED, "ease": EASE, "alpha": 0.2, "bins": 4, "delta": 0.1},
         "t_ss": {"sizes": SIZES, "ranks": RANKS, "ease": EASE, "bins": 4},
+        "t_ss_ceiling": {"ranks": RANKS, "ease": EASE, "bins": 4},
+        "t_ss_floor": {"bins": 10, "share": 0.6},
+        "t_ss_interval": {"sizes": SIZES, "ranks": RANKS, "ease": EASE, "rng": RNG, "bins": 4, "delta": 0.1,
+                          "repeats": 20},
         "true_ranks": _JUDGED,
         "width_error_r2": {"widths": SCALE, "errors": np.abs(Y - MEAN), "bins": 4},
         "width_error_tau": {"widths": SCALE, "errors": np.abs(Y - MEAN)},
@@ -532,6 +552,8 @@ _functions(
     coverage_verdict={"work": ("n", "n_calibration")},
     nll={"infinite": _SURE},
     calibration={"infinite": _SURE, "work": ("resamples",), "fields": {"outputs": LOGIT_FIELDS}},
+    t_cv_floor={"work": ("n",)}, t_ss_ceiling={"nan": "equal ranks everywhere"},
+    t_ss_interval={"nan": "equal ranks everywhere", "work": ("repeats",)},
     adaptivity={"fields": {"outputs": LOGIT_FIELDS}, "nan": "equal ranks or sizes everywhere: nothing to follow"},
     worst_slab_coverage={"work": ("directions",), "nan": "no sample in the slab: documented, with a warning"},
     ood_failures={"infinite": "scores are returned as they came"},

@@ -83,3 +83,18 @@ def test_summary_ignores_draws_without_a_value():
 
 def test_mid_ranks_share_ties():
     assert judge.ranks(np.array([5.0, 1, 5])).tolist() == [2.5, 1.0, 2.5]
+
+
+def test_a_threshold_is_judged_by_its_exact_rank():
+    # n = 9, alpha = 0.3: ceil(10 x 0.7) = 7
+    truth = SimpleNamespace(size=9, alpha=0.3)
+    assert judge.outcome("definitions", "threshold", 7.0, truth) == {"error": 0.0, "below": 0.0, "size": 0.0}
+    assert judge.outcome("definitions", "threshold", 6.0, truth) == {"error": 1.0, "below": 1.0, "size": -1.0}
+    assert judge.outcome("definitions", "threshold", np.inf, truth)["error"] == 1.0
+
+
+def test_ece_is_judged_with_bins_closed_on_the_right():
+    # two bins: 0.5 belongs to the first. Gaps (0 - 0.5) and (1 - 0.9): (0.5 + 0.1) / 2
+    truth = SimpleNamespace(confidence=np.array([0.5, 0.9]), correct=np.array([False, True]), bins=2)
+    assert judge.outcome("definitions", "ece", 0.3, truth)["error"] == 0.0
+    assert judge.outcome("definitions", "ece", 0.2, truth)["below"] == 1.0

@@ -96,6 +96,22 @@ def test_pitfalls_are_told_only_with_their_measurements(results):
     assert "Martingales on a fixed calibration set" not in text
 
 
+def test_answers_against_their_definition_are_counted_and_told_where_they_differ(results):
+    exact = {"below": 0.0, "below_se": 0.0}
+    results["levels"] += [
+        level("caveat", 0.0, family="definitions", method="threshold", **exact),
+        level("crepes", 0.076, family="definitions", method="threshold", **exact),
+        level("torch_uncertainty", 0.98, family="definitions", method="threshold", **exact | {"below": 0.97}),
+        {"family": "definitions", "package": "puncc", "method": "threshold", "problem": "no wheel"},
+    ]
+    text = " ".join(page(results).split())
+    assert "| crepes | rank of the conformal threshold, n = 5 to 100, 7 levels | 7.6 % | 0 % | +2.5 |" in text
+    assert "A rank in floating point" in text
+    assert "97.0 % of 10 cases" in text
+    assert "Swapped arguments" not in text
+    assert "puncc, threshold: not measured (no wheel)." in text
+
+
 def test_a_bound_that_holds_is_not_called_broken(results):
     wsr = [level("mapie", e, family="risk", method=m) for e, m in ((0.1, "wsr"), (0.02, "wsr, alpha on the grid"))]
     results["levels"] += [*wsr, level("caveat", 0.07, family="risk", method="wsr")]

@@ -257,3 +257,15 @@ def test_a_folder_that_cannot_be_is_said_before_anything_is_computed(run, files,
     code, _, err = run("evaluate", *usual(files), "--out", files / "far.npz" / "results")
     assert code == 2
     assert err == f"error: {files / 'far.npz'} is a file. Choose a folder for the results.\n"
+
+
+def test_tune_prints_and_stores_the_settings(run, files):
+    code, out, _ = run("evaluate", *usual(files), "--scores", "gen", "--tune", "--out", files / "r")
+    assert code == 0
+    assert re.search(r"Settings of gen, chosen on rows that set no\s+threshold: temperature = ", out)
+    assert "tuned_gamma" in (files / "r" / "results.csv").read_text(encoding="utf-8")
+    code, out, _ = run("evaluate", *usual(files), "--scores", "gen", "--tune", "--out", files / "r", "--json", "-")
+    assert "gamma = " in json.loads(out)["settings"]["gen"]
+    code, _, err = run("evaluate", *usual(files), "--scores", "gen", "--tune", "--workers", "2", "--out", files / "r")
+    assert code == 2
+    assert "--tune" in err

@@ -54,3 +54,24 @@ def test_a_bad_file_is_one_sentence(run, files):
     )
     assert code == 2
     assert "two outlier sets are called 'near'" in err
+
+
+def test_plain_arrays_with_prompts(run, tmp_path):
+    rng = np.random.default_rng(0)
+    for i, name in enumerate(("train", "a", "b", "c")):
+        np.save(tmp_path / f"{name}.npy", rng.normal(size=(30, 4)) + i)
+    np.save(tmp_path / "text.npy", rng.normal(size=(3, 2, 4)))
+    outliers = [part for name in "abc" for part in ("--outlier", tmp_path / f"{name}.npy")]
+    code, _, _ = run(
+        "proximity",
+        "--inlier",
+        tmp_path / "train.npy",
+        *outliers,
+        "--text",
+        tmp_path / "text.npy",
+        "--out",
+        tmp_path / "t.csv",
+    )
+    assert code == 0
+    lines = (tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()
+    assert {line.rsplit(",", 1)[1] for line in lines[1:]} == {"near", "mid", "far"}

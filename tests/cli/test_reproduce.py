@@ -20,7 +20,7 @@ def test_openood_corrections_run_from_plan_to_comparison(run, tmp_path):
     pytest.importorskip("pyarrow")
     code, out, err = run("reproduce", "openood-corrections", "--out", tmp_path / "run")
     assert code == 0, err
-    assert "157 of 182 agree" in out
+    assert "159 of 218 agree" in out
     assert "The same comparison as in the committed run." in out
     folder = reproductions()[0].folder
     written = tmp_path / "run" / "summary" / "corrections.csv"

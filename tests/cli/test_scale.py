@@ -53,6 +53,19 @@ def test_guard_fit_and_predict_on_a_scheduler_are_those_in_memory(run, folders, 
     assert f"{guard(far).counts['outlier']:,} outlier" in out
 
 
+def test_a_study_on_a_scheduler_has_the_numbers_of_this_process(run, folders, tmp_path, address):
+    pytest.importorskip("pyarrow")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        f'resamples = 5\nscores = ["msp", "mahalanobis"]\n[sources.net]\ntrain = "{folders / "train.npz"}"\n'
+        f'inlier = "{folders / "test.npz"}"\n[sources.net.outliers]\nfar = "{folders / "far.npz"}"\n'
+    )
+    assert run("study", plan, "--out", tmp_path / "here")[0] == 0
+    code, _, err = run("study", plan, "--out", tmp_path / "there", "--scheduler", address)
+    assert (code, "failed" in err) == (0, False)
+    assert (tmp_path / "there" / "results.csv").read_text() == (tmp_path / "here" / "results.csv").read_text()
+
+
 def test_guard_predict_reads_parquet(run, folders, tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     far = Outputs.load(folders / "far")

@@ -41,6 +41,17 @@ def test_the_capital_is_the_literal_one(values, mean, delta):
     assert Bets(values, delta).log_capital(mean) == pytest.approx(literal_log_capital(list(values), mean, delta))
 
 
+@pytest.mark.parametrize("n", [4096, 5001])
+@pytest.mark.parametrize("mean", [1e-9, 0.05, 0.3, 0.7, 1.0])
+def test_the_capital_of_a_long_path_is_that_of_every_bet(n, mean):
+    values = np.random.default_rng(n).beta(2, 3, size=n)
+    values[:20] = 1.0  # a path that is largest early
+    for bets in (Bets(values, 0.05), Bets(values, 0.05).upside_down()):
+        literal = np.log1p(np.minimum(bets.sizes, CAP / mean) * (bets.values - mean)).cumsum()
+        assert bets.log_capital(mean) == pytest.approx(max(0.0, literal.max()), rel=1e-9, abs=1e-9)
+        assert bets.upside_down().log_capital(mean) == pytest.approx(Bets(1 - bets.values, 0.05).log_capital(mean))
+
+
 @given(values_in_range, st.sampled_from([0.2, 0.01]))
 @settings(max_examples=50)
 def test_the_lower_bound_parts_refuted_means_from_the_others(values, delta):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from caveat import Outputs
 from caveat.conformal.difficulty import EaseBins, ease, ease_of, logit_noise_ease, regression_ease
@@ -33,6 +34,26 @@ def test_logit_noise_ranks_by_margin():
     found = logit_noise_ease(Outputs(logits=logits), sigma=1.0, rng=np.random.default_rng(0), copies=400)
     assert np.corrcoef(np.argsort(np.argsort(found)), np.arange(30))[0, 1] > 0.95
     assert ((found > 0) & (found <= 1)).all()
+
+
+def test_shared_noise_gives_the_cosines_of_its_copies():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(40, 5)).astype(np.float32) * 4
+    noise = 1.5 * np.random.default_rng(3).standard_normal((30, 5))
+    probs, copies = (softmax(values.astype(np.float64), axis=-1) for values in (logits, logits + noise[:, None]))
+    found = logit_noise_ease(Outputs(logits=logits), sigma=1.5, rng=3, copies=30, shared=True)
+    np.testing.assert_allclose(found, ease(probs=probs, transformed=copies), rtol=1e-5)
+
+
+def test_shared_noise_is_the_same_ease_with_less_scatter():
+    outputs = Outputs(logits=3 * np.random.default_rng(1).normal(size=(2000, 10)))
+    exact = logit_noise_ease(outputs, sigma=1.0, rng=7, copies=2000, shared=True)
+    own, shared = (logit_noise_ease(outputs, sigma=1.0, rng=2, copies=copies, shared=shared)
+                   for copies, shared in ((20, False), (50, True)))  # fmt: skip
+    assert np.abs((own - exact).mean()) < 0.005
+    assert np.std(shared - exact) < np.std(own - exact)
+    with pytest.raises(InputError, match="sigma"):
+        logit_noise_ease(outputs, sigma=21, rng=0, shared=True)
 
 
 def test_bins_have_equal_mass_and_edges_serve_new_points():

@@ -7,6 +7,7 @@ import pytest
 
 from caveat.conformal import DifficultyIntervals, DifficultyModel, SplitIntervals
 from caveat.errors import CaveatWarning, InputError, NotFittedError
+from caveat.results import Intervals
 
 
 def test_by_hand():
@@ -128,3 +129,17 @@ def test_another_alpha_is_the_same_as_calibrating_with_it():
         SplitIntervals().at(0.2)
     with pytest.raises(InputError, match="alpha must be"):
         intervals.at(0)
+
+
+def test_bounds_are_the_ends_without_a_copy_and_the_order_of_the_rows_is_kept():
+    rng = np.random.default_rng(0)
+    y, mean = rng.normal(size=50), rng.normal(size=50)
+    intervals = SplitIntervals("absolute", alpha=0.2).calibrate(y, mean=mean)
+    made = intervals.predict(mean=mean)
+    np.testing.assert_array_equal(made.bounds, np.column_stack([made.lower, made.upper]))
+    assert np.shares_memory(made.bounds, made.lower)
+    swapped = Intervals(made.upper, made.lower, alpha=0.2, level=0.8)
+    np.testing.assert_array_equal(swapped.bounds, np.column_stack([made.upper, made.lower]))
+    # a threshold that was selected, and the same from the sorted scores
+    assert intervals.at(0.2).thresholds_[0] == intervals.thresholds_[0] == np.sort(np.abs(mean - y))[40]
+    np.testing.assert_array_equal(intervals.grouped_.scores, np.sort(np.abs(mean - y)))

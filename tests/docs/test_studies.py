@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from caveat import Outputs
+from caveat.evaluation.records import Proximity, Tuning
 from caveat.study import Plan, run
 from caveat.study.expansion import expand
 
 pytest.importorskip("pyarrow")
 PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
-SCORES, OTHER_NAMES, MADE, TASK = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+SCORES, OTHER_NAMES, EMBEDDINGS, MADE, MATRIX, TASK = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture
@@ -49,6 +50,40 @@ def test_regimes_by_proximity_need_three_sets(folder):
         expand(Plan.parse(plan, folder=folder))
     more = plan.replace('svhn = "svhn.npz"', 'svhn = "svhn.npz"\nval = "val.npz"')
     assert Plan.parse(more, folder=folder).by_proximity
+
+
+def test_regimes_from_files_of_embeddings(folder):
+    (folder / "clip").mkdir()
+    rng = np.random.default_rng(0)
+    for i, name in enumerate(("train", "dtd", "svhn", "val")):
+        np.save(f"clip/{name}.npy", rng.normal(size=(150, 5)) + i)
+    np.save("clip/classes.npy", rng.normal(size=(3, 7, 5)))
+    files = EMBEDDINGS.replace("text =", 'val = "clip/val.npy"\ntext =')
+    with pytest.raises(ValueError, match="at least 3 outlier sets, got 2"):
+        expand(Plan.parse(SCORES + EMBEDDINGS, folder=folder))
+    plan = (SCORES + files).replace('svhn = "svhn.npz"', 'svhn = "svhn.npz"\nval = "svhn2.npz"')
+    plan = plan.replace('places = "svhn2.npz"', "").replace("resamples = 1000", "resamples = 20")
+    plan = plan.replace('scores = ["msp", "energy", {name = "knn", k = [10, 50]}]', 'scores = ["gen", "msp"]')
+    found = run(Plan.parse(plan.replace("tune = false", "tune = true"), folder=folder), store="runs/x")
+    assert (found.missing, found.failures) == ((), ())
+    near = list(found.records(Proximity))
+    assert {record.block.regime for record in near} == {"near", "mid", "far"}
+    assert all(np.isfinite(record.text) for record in near)
+    assert {record.method.score for record in found.records(Tuning)} == {"gen", "msp"}
+
+
+def test_the_matrix_is_read_and_its_lists_are_expanded(folder):
+    plan = Plan.parse(MATRIX, folder=folder)
+    # 2 sets x 3 backbones x 4 paradigms x (no dropout, dropout, dropout with passes)
+    assert len(plan.sources) == 2 * 3 * 4 * 3
+    assert plan.seeds == (0, 1, 2)
+    assert len(set(plan.groups.values())) == 2 * 3
+    one = plan.sources["cifar10/small_vit width 64/deep_gamblers reward 6.0/dropout 0.2/50 passes"].network
+    assert one.training["training"] == {
+        "epochs": 10, "schedule": "cosine", "device": "cuda", "augment": {"flip": True, "crop": 4},
+    }  # fmt: skip
+    assert one.training["model"] == {"name": "small_vit", "width": 64, "dropout": 0.2}
+    assert one.training["data"]["normalise"]
 
 
 def test_files_with_other_names(folder):

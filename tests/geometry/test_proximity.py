@@ -152,3 +152,13 @@ def test_what_the_inliers_alone_take_is_computed_once(monkeypatch):
     proximities(inlier=a, outliers={"one": b, "two": b, "three": b})
     # A further set reads the inliers once more, for the pairs across: not for their Gaussian or their own pairs.
     assert read[once:].count(len(a)) == alone + 2
+
+
+def test_text_prototypes_are_means_over_prompts():
+    # Prompts (2, 0) and (0, 2) of one class average to (1, 1), which is at 45 degrees from both axes.
+    found = proximity(
+        inlier=[[1.0, 0.0], [1.0, 0.1]], outlier=[[1.0, 0.0], [0.0, 3.0]], text=[[[2.0, 0.0], [0.0, 2.0]]]
+    )
+    assert found.text == pytest.approx(1 - np.sqrt(0.5))
+    with pytest.raises(InputError, match="text"):
+        proximity(inlier=[[1.0, 0.0], [1.0, 0.1]], outlier=[[1.0, 0.0], [0.0, 3.0]], text=[[[[1.0, 0.0]]]])

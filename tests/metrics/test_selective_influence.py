@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from caveat.metrics import augrc, aurc
 from caveat.metrics._resampling import AREAS, Cells, resample
 from caveat.metrics.selective import Steps
-from caveat.metrics.selective_influence import INFLUENCES, Spread, area_spread, row_influence, spread
+from caveat.metrics.selective_influence import INFLUENCES, Spread, area_spreads, row_influence, spread
 
 VALUES = {"augrc": augrc, "aurc": aurc}
 BOTH = pytest.mark.parametrize("metric", list(VALUES))
@@ -78,7 +78,7 @@ def test_the_standard_error_agrees_with_leaving_out_one_row_at_a_time(metric, ti
         VALUES[metric](score=np.delete(score, row), correct=np.delete(right, row)) for row in range(n)
     ]  # fmt: skip
     jackknife = np.sqrt((n - 1) * np.var(left_out))
-    assert area_spread(metric, Steps.of(score, right))[1].error == pytest.approx(jackknife, rel=0.02)
+    assert area_spreads([metric], Steps.of(score, right))[metric][1].error == pytest.approx(jackknife, rel=0.02)
 
 
 @BOTH
@@ -87,7 +87,7 @@ def test_the_standard_error_agrees_with_leaving_out_one_row_at_a_time(metric, ti
 def test_the_standard_error_agrees_with_the_bootstrap(metric, ties, shift):
     score, right = sample(600, shift=shift, ties=ties)
     drawn = resample([Cells(score, right)], [AREAS[metric]], resamples=2000, rng=np.random.default_rng(1))[:, 0, 0]
-    error = area_spread(metric, Steps.of(score, right))[1].error
+    error = area_spreads([metric], Steps.of(score, right))[metric][1].error
     # a standard deviation of 2,000 draws is known to 1.6 %; the rest is what a linear form leaves out at n = 600
     assert error == pytest.approx(drawn.std(), rel=0.06)
 
@@ -95,7 +95,7 @@ def test_the_standard_error_agrees_with_the_bootstrap(metric, ties, shift):
 @BOTH
 def test_the_standard_error_is_the_spread_over_samples(metric):
     # over 1,500 samples: their standard deviation is known to 1.8 %, the mean squared error to about 2 %
-    draws = [area_spread(metric, Steps.of(*sample(500, seed=seed))) for seed in range(1500)]
+    draws = [area_spreads([metric], Steps.of(*sample(500, seed=seed)))[metric] for seed in range(1500)]
     mean_error = np.sqrt(np.mean([value.error**2 for _, value in draws]))
     assert np.std([area for area, _ in draws]) == pytest.approx(mean_error, rel=0.06)
 
@@ -104,7 +104,8 @@ def test_the_standard_error_is_the_spread_over_samples(metric):
 @given(case=cases)
 def test_counts_by_group_give_the_spread_of_the_rows(metric, case):
     score, right = arrays(case)
-    by_group, by_row = area_spread(metric, Steps.of(score, right))[1], spread(influence(metric, score, right)[1])
+    by_group = area_spreads([metric], Steps.of(score, right))[metric][1]
+    by_row = spread(influence(metric, score, right)[1])
     assert by_group.error == pytest.approx(by_row.error, abs=1e-12)
     if by_row.error > 1e-9:
         assert by_group.degrees == pytest.approx(by_row.degrees, rel=1e-6)

@@ -68,6 +68,24 @@ def test_the_rest_of_the_network_runs_on_the_reduced_map(cnn):
     np.testing.assert_allclose(RankFeat(cnn, layer="2", iterations=200).score(x), expected, rtol=1e-4)
 
 
+def test_two_layers_average_their_logits(cnn):
+    """As the released code of the authors: one map changed at a time, and the energy of the mean of both logits."""
+    x = torch.randn(9, 1, 8, 8)
+    cnn.eval()
+    logits = []
+    with torch.no_grad():
+        for cut in (3, 4):
+            reduced = cnn[:cut](x)
+            u, s, v = torch.linalg.svd(reduced.flatten(2), full_matrices=False)
+            s[:, 0] = 0
+            logits.append(cnn[cut:]((u * s[:, None] @ v).reshape(reduced.shape)))
+    expected = -torch.logsumexp((logits[0] + logits[1]) / 2, dim=1).numpy()
+    np.testing.assert_allclose(RankFeat(cnn, layer=("2", "3"), iterations=None).score(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(RankFeat(cnn, layer=["3"]).score(x), RankFeat(cnn, layer="3").score(x), rtol=1e-6)
+    with pytest.raises(InputError, match="unknown layer 'conv'"):
+        RankFeat(cnn, layer=("2", "conv"))
+
+
 def test_a_sample_does_not_depend_on_its_batch_and_the_model_is_left_alone(cnn):
     cnn.train()
     x = torch.randn(12, 1, 8, 8)

@@ -1,4 +1,4 @@
-"""Figures are closed after each test."""
+"""Each test starts without figures and leaves none."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ plt = pytest.importorskip("matplotlib.pyplot")
 
 @pytest.fixture(autouse=True)
 def _close_figures():
+    plt.close("all")  # doctests and pages that ran before in this process leave theirs open
     yield
     plt.close("all")
 

@@ -11,7 +11,7 @@ SHAPES = [(200, 12, 4), (40, 70, 4), (120, 9, 2), (400, 16, 100)]  # n, D, C: D 
 shapes = pytest.mark.parametrize(("n", "width", "classes"), SHAPES)
 
 
-def literal(train, outputs):
+def literal(train, outputs, by="mean"):
     """The sum of the paper, one sample and one class at a time."""
     weight, mean = train.head.weight, train.features.mean(axis=0)
     found = []
@@ -22,7 +22,7 @@ def literal(train, outputs):
         for c in range(z.size):
             if c != winner:
                 total += abs(z[winner] - z[c]) / np.linalg.norm(weight[winner] - weight[c])
-        found.append(-total / (z.size - 1) / np.linalg.norm(h - mean))
+        found.append(-total / (z.size - 1) / np.linalg.norm(h - mean if by == "mean" else h))
     return np.array(found)
 
 
@@ -38,6 +38,7 @@ def test_is_the_sum_of_the_paper(n, width, classes, make_outputs):
     train = make_outputs(n=n, width=width, classes=classes, seed=1)
     test = make_outputs(n=30, width=width, classes=classes, seed=2)
     np.testing.assert_allclose(FDBD().fit(train).score(test), literal(train, test), rtol=1e-9)
+    np.testing.assert_allclose(FDBD(by="norm").fit(train).score(test), literal(train, test, "norm"), rtol=1e-9)
 
 
 def test_equal_class_weights_have_no_boundary():

@@ -120,3 +120,20 @@ def test_messages(make_outputs):
         score.score(Outputs(layers={"conv": said.layers["conv"]}, logits=said.logits))
     with pytest.raises(InputError, match="outputs must have 4 classes as in training, got 5"):
         score.score(make_outputs(seed=2, classes=5))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_by_confidence_divides_by_the_largest_softmax(shape, make_outputs):
+    train, test = make_outputs(seed=1, **shape), make_outputs(seed=2, shift=0.3, **(shape | {"n": 20}))
+    plain, divided = (Gram(orders=ORDERS, by_confidence=flag).fit(train) for flag in (False, True))
+    confidence = np.array([np.max(np.exp(z) / np.exp(z).sum()) for z in test.logits - test.logits.max(axis=1)[:, None]])
+    np.testing.assert_allclose(divided.score(test), plain.score(test) / confidence, rtol=1e-12)
+    np.testing.assert_allclose(divided.class_scores(test), plain.class_scores(test) / confidence[:, None], rtol=1e-12)
+
+
+def test_by_confidence_needs_probabilities():
+    train = Outputs(layers={"only": [[1.0], [2.0], [3.0]]}, logits=[[1.0, 0.0]] * 3)
+    alone = Outputs(layers={"only": [[6.0]]}, predictions=[0], confidence=[0.9])
+    assert Gram(orders=1).fit(train).score(alone) > 0
+    with pytest.raises(InputError, match="prob"):
+        Gram(orders=1, by_confidence=True).fit(train).score(alone)

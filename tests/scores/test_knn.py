@@ -58,6 +58,41 @@ def test_class_scores_as_in_the_paper(shape, make_outputs):
             assert found[i, c] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("k", [1, 50])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_raw_distances(shape, k, kind, make_outputs):
+    train, test = make_outputs(seed=1, **shape), make_outputs(seed=2, **(shape | {"n": 25}))
+    train, test = (Outputs(features=part.features.astype(kind)) for part in (train, test))
+    bank = train.features.astype(np.float64)
+    expected = [np.sort(np.linalg.norm(bank - row, axis=1))[k - 1] for row in test.features.astype(np.float64)]
+    np.testing.assert_allclose(KNN(k=k, normalize=False).fit(train).score(test), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_raw_class_scores_and_a_class_never_predicted(shape, make_outputs):
+    train, test = make_outputs(seed=1, **shape), make_outputs(seed=2, **(shape | {"n": 15}))
+    found = KNN(normalize=False).fit(train).class_scores(test)
+    seen = np.unique(train.predictions)
+    for i, row in enumerate(test.features):
+        distances = np.linalg.norm(train.features - row, axis=1)
+        expected = {c: distances[train.predictions == c].min() for c in seen}
+        for c in range(shape["classes"]):
+            assert found[i, c] == pytest.approx(expected.get(c, max(expected.values())), rel=1e-12)
+
+
+def test_raw_distances_see_the_length_of_a_row_and_far_ones_keep_their_digits():
+    train = Outputs(features=np.array([[1e6, 0.0], [1e6 + 1, 0.0], [0.0, 2.0]]))
+    queries = Outputs(features=np.array([[1e6 + 3, 0.0], [0.0, 1.0]]))
+    np.testing.assert_allclose(KNN(k=1, normalize=False).fit(train).score(queries), [2.0, 1.0], rtol=1e-12)
+    np.testing.assert_allclose(KNN(k=1).fit(train).score(queries), [0.0, 0.0], atol=1e-12)
+
+
+def test_raw_distances_have_no_index():
+    with pytest.raises(InputError, match="ivf"):
+        KNN(index="ivf", normalize=False)
+
+
 @pytest.mark.parametrize("order", ["mixed", "grouped", "nearest last", "nearest first"])
 def test_tiles_and_chunks_do_not_show(order, monkeypatch):
     rng = np.random.default_rng(0)

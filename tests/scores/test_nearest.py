@@ -48,3 +48,14 @@ def test_the_nearest_of_each_group(groups):
         np.testing.assert_array_equal(where[:, g], mine[np.argmin(all_of_them[:, mine], axis=1)])
         np.testing.assert_allclose(2 - 2 * closeness[:, g], all_of_them[:, mine].min(axis=1) ** 2, atol=1e-9)
     assert np.isneginf(closeness[:, -1]).all()
+
+
+@pytest.mark.parametrize("k", [1, 2, 30])
+def test_a_small_bank_gives_the_neighbor_of_the_search_in_tiles(k, monkeypatch):
+    rng = np.random.default_rng(k)
+    queries, bank = unit_rows(rng.normal(size=(300, 6))), rng.normal(size=(900, 6))
+    bank[5] = 0.0
+    lengths = np.linalg.norm(bank, axis=1)
+    at_once = kth_nearest(queries, bank, lengths, k)
+    monkeypatch.setattr("caveat.scores._nearest._SMALL_BANK", 0)
+    np.testing.assert_array_equal(at_once, kth_nearest(queries, bank, lengths, k))

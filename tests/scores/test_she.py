@@ -38,6 +38,35 @@ def test_as_in_the_paper(shape, make_outputs):
     np.testing.assert_allclose(SHE().fit(train).score(test), expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_variants_of_the_comparison(metric, shape, make_outputs):
+    """One sample at a time, with torch's definitions: minus the cosine similarity, or the Euclidean distance."""
+    train, test = make_outputs(seed=1, **shape), make_outputs(seed=2, **(shape | {"n": 20}))
+    right = train.predictions == train.labels
+    patterns = {c: train.features[right & (train.labels == c)].mean(axis=0) for c in np.unique(train.labels[right])}
+    expected = []
+    for h, predicted in zip(test.features, test.predictions, strict=True):
+        if metric == "euclidean":
+            far = {c: np.sqrt(np.sum((h - pattern) ** 2)) for c, pattern in patterns.items()}
+            expected.append(far.get(predicted, max(far.values())))
+        else:
+            m = patterns.get(predicted, np.zeros_like(h))
+            expected.append(-h @ m / (np.linalg.norm(h) * (np.linalg.norm(m) or 1)))
+    np.testing.assert_allclose(SHE(metric=metric).fit(train).score(test), expected, rtol=1e-10, atol=1e-15)
+
+
+def test_variants_by_hand():
+    # Pattern of class 0: (3, 0). h = (3, 4): cosine 9 / (3 * 5) = 0.6, distance 4.
+    head = Head([[1.0, 0.0], [0.0, 1.0]], [9.0, 0.0])
+    train = Outputs(features=[[2.0, 0.0], [4.0, 0.0]], labels=[0, 0], head=head)
+    asked = Outputs(features=[[3.0, 4.0]], head=head)
+    assert SHE(metric="cosine").fit(train).score(asked) == pytest.approx([-0.6])
+    assert SHE(metric="euclidean").fit(train).score(asked) == pytest.approx([4.0])
+    with pytest.raises(InputError, match="metric"):
+        SHE(metric="manhattan")
+
+
 def test_a_class_without_a_right_answer_scores_zero():
     train = Outputs(features=[[1.0], [2.0]], logits=[[1.0, 0.0], [1.0, 0.0]], labels=[0, 1])
     found = SHE().fit(train).score(Outputs(features=[[5.0], [5.0]], logits=[[1.0, 0.0], [0.0, 1.0]]))

@@ -10,10 +10,18 @@ from caveat.study.functions import find_function
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = {  # any function or class that the file defines itself
+    "adaptivity/cifar_network": "network",
+    "adaptivity/human": "mean_correlations",
     "adaptivity/validation": "validate_metrics",
+    "adbench/cells": "cells",
     "adbench/kept": "write_runs",
     "adbench/protocol": "split",
     "adbench/tables": "markdown",
+    "certified/layout": "zoomed",
+    "fpr_fluctuation/fluctuation": "study",
+    "fpr_fluctuation/paper_size": "disjoint",
+    "ood_scores_as_nonconformity/networks": "network",
+    "openood_tables/caps": "impossible",
     "regression/masked": "MaskedReconstruction",
     "selective_intervals/coverage": "simulate",
     "usps/figures": "digit_sheet",

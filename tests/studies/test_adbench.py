@@ -11,7 +11,9 @@ from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 from sklearn.preprocessing import StandardScaler
 
+from caveat.conformal import boundary
 from caveat.metrics import auroc
+from caveat.metrics._caps import correction_cap
 from caveat.stats import compare
 
 SAME = ("IForest", "OCSVM", "CBLOF", "COF", "COPOD", "ECOD", "HBOS", "KNN", "LOF", "PCA", "SOD")  # as in the paper
@@ -29,10 +31,11 @@ def runs(study):
 
 
 def test_every_detector_ran_on_every_set_and_seed(runs):
-    made = {(row["set"], row["detector"], row["seed"]) for row in runs}
+    made = {(row["set"], row["detector"], row["seed"]) for row in runs if row["detector"] in SAME + OTHER}
     sets = {name for name, _, _ in made}
     assert len(sets) == 51
-    assert len(runs) == 1989
+    assert len(made) == 1989
+    assert len(runs) == 1989 + 36 * 3  # and PCA with its old signs, on the paper's sets
     assert {(s, d, seed) for s in sets for d in SAME + OTHER for seed in (1, 2, 3)} == made
 
 
@@ -126,13 +129,79 @@ def test_the_published_pca_has_the_signs_that_scikit_learn_took_from_u(study, ta
     assert by_u == pytest.approx(paper, abs=0.005)  # published with two decimals
     assert by_v == pytest.approx(tables.means(runs, "auroc")[name, "PCA"], abs=0.001)
     assert abs(by_v - paper) > tables.CLOSE
+    kept = [row["auroc"] for row in runs if (row["set"], row["detector"]) == (name, tables.OLD_PCA)]
+    assert np.mean(kept) == pytest.approx(by_u, abs=0.001)
+
+
+def test_with_the_signs_of_u_two_more_sets_agree(tables, runs):
+    ours, known, old = tables.means(runs, "auroc"), tables.published(), {}
+    for row in runs:
+        if row["detector"] == tables.OLD_PCA:
+            old.setdefault(row["set"], []).append(row["auroc"])
+    assert len(old) == 36
+
+    def close(values):
+        return {name for name in old if abs(values[name] - known[name, "PCA"][0]) <= tables.CLOSE + 0.005}
+
+    now, before = close({name: ours[name, "PCA"] for name in old}), close({n: np.mean(v) for n, v in old.items()})
+    assert before - now == {"Wilt", "glass"}
+    assert set(old) - before == {"smtp"}
+
+
+def test_the_published_row_of_20news_3_is_bert_with_seed_1(tables, runs):
+    known = tables.published()
+
+    def close(name, seeds):
+        means = {d: np.mean([r["auroc"] for r in runs if (r["set"], r["detector"]) == (name, d) and r["seed"] in seeds])
+                 for d in SAME + OTHER}  # fmt: skip
+        return sum(abs(means[d] - known["20news 3", d][0]) <= tables.CLOSE + 0.005 for d in means)
+
+    assert close("20news 3 bert", {1}) == 12
+    assert [close("20news 3 bert", {seed}) for seed in (2, 3)] == [0, 0]
+    assert (close("20news 3 bert", {1, 2, 3}), close("20news 3 roberta", {1, 2, 3})) == (1, 2)
+
+
+@pytest.fixture(scope="module")
+def cells(study, runs):
+    return study("adbench", "cells").cells(runs)
+
+
+def test_most_published_corrections_are_above_what_the_inliers_allow(study, cells, runs, tables):
+    above = study("adbench", "cells").above_cap
+    assert len(cells) == 37 * 13
+    assert sum(above(line) for line in cells) == 374
+    assert sum(above(line, "anomalies") for line in cells) == 15
+    for method, count in (("dkwm", 390), ("simes", 48)):  # other boundaries
+        bounds = {line["n"]: boundary(line["n"], 0.05, method) for line in cells}
+        caps = [correction_cap(line["published_auroc"], bounds[line["n"]]) for line in cells]
+        assert sum(above(line | {"cap_inliers": cap}) for line, cap in zip(cells, caps, strict=True)) == count
+    means = {}
+    for line in cells:
+        means.setdefault(line["set"], []).append((line["published_correction"], line["correction"]))
+    ratio = [np.mean([a for a, _ in pairs]) / np.mean([b for _, b in pairs]) for pairs in means.values()]
+    assert (min(ratio), max(ratio)) == (pytest.approx(1.22, abs=0.01), pytest.approx(16.49, abs=0.01))
+    slack = {line["set"]: 2 / line["n"] for line in cells}
+    for line in cells:  # the exact band is tighter than the published form, whose cap this is
+        if abs(line["auroc"] - line["published_auroc"]) <= 0.005:
+            assert line["correction"] <= line["cap_inliers"] + slack[line["set"]] + 0.01
+
+
+def test_the_papers_rule_tells_20_pairs_apart_and_none_with_the_published_corrections(tables, runs):
+    assert len(tables.overlaps(runs)) == 20
+    known = tables.published()
+    paper = {name for name, _ in known}
+    assert len(tables.overlaps([row for row in runs if row["set"] in paper])) == 19
+    as_published = [
+        {"set": s, "detector": d, "failure": "", "lower": b, "upper": 2 * a - b} for (s, d), (a, b) in known.items()
+    ]
+    assert tables.overlaps(as_published) == []
 
 
 @pytest.mark.slow
 def test_the_grid_has_every_run_once(study, data):
     module = study("adbench")
     cells = module.grid()
-    assert len(cells) == 51 * 13 * 3
+    assert len(cells) == 51 * 13 * 3 + 36 * 3
     assert len({json.dumps(cell) for cell in cells}) == len(cells)
     assert all(cell["kept"] for cell in cells)
     assert not any(cell["kept"] for cell in module.fresh_grid())

@@ -26,6 +26,13 @@ def test_openood_corrections(study, studies):
     same(study("openood_corrections", "summary").agreement(rows), studies / "openood_corrections")
 
 
+def test_openood_tables(study, studies):
+    folder, text = studies / "openood_tables", ("detector", "set", "ood")
+    lines = read(folder / "results.csv")
+    rows = [{k: v if k in text else int(v) if k == "n" else float(v) for k, v in row.items()} for row in lines]
+    same(study("openood_tables", "summary").agreement(rows), folder)
+
+
 def test_adbench(study, studies):
     runs = study("adbench", "kept").kept()
     same(study("adbench", "summary").agreement(runs), studies / "adbench")
@@ -57,16 +64,29 @@ def test_efficiency_theorems(study, studies):
 
 def test_nonconformity_scores(study, studies):
     folder = studies / "ood_scores_as_nonconformity"
-    size = {(r["score"], r["method"], float(r["alpha"])): float(r["size"]) for r in read(folder / "results.csv")}
+    size = {
+        (r["network"], r["score"], r["method"], float(r["alpha"])): float(r["size"])
+        for r in read(folder / "results.csv")
+    }
     same(study("ood_scores_as_nonconformity", "summary").agreement(size), folder)
 
 
+OURS = "cifar10 trained here"  # its images are changed; committed where it was trained
+
+
 def test_adaptivity(study, studies):
-    folder, found = studies / "adaptivity", {"tables": {}, "validation": {}}
+    folder, found = studies / "adaptivity", {"tables": {}, "validation": {}, "sensitivity": {}, "images": {}}
     for row in read(folder / "results.csv"):
         network, alpha, method = row.pop("network"), row.pop("alpha"), row.pop("method")
         here = found["tables"].setdefault(network, {"accuracy": float(row.pop("accuracy")), "alpha": {}})
-        here["alpha"].setdefault(alpha, {})[method] = {metric: float(value) for metric, value in row.items()}
+        here["alpha"].setdefault(alpha, {})[method] = {metric: float(value) for metric, value in row.items() if value}
+    for line in (folder / "sensitivity.md").read_text(encoding="utf-8").splitlines():
+        if row := re.match(r"\| (mnist [\w-]+) \| (.+?) \| ([\d.]+) \| ([\d.]+) \|", line):
+            found["sensitivity"].setdefault(row[1], {})[row[2]] = {"T-CV": float(row[3]), "T-SS": float(row[4])}
+        if row := re.match(r"\| (\w+, L = \d+) \| ([\d.]+) \| ([\d.]+) \|", line):  # of the network trained here
+            if OURS in found["tables"]:
+                found["images"][OURS] = found["tables"].pop(OURS) | {"settings": {}}
+            found["images"][OURS].setdefault("settings", {})[row[1]] = {"T-CV": float(row[2]), "T-SS": float(row[3])}
     places = {}
     for row in read(folder / "validation.csv"):
         places.setdefault(row["network"], {}).setdefault(row["method"], {})[row["metric"]] = int(row["place"])
@@ -83,15 +103,19 @@ def test_regression(study, studies):
 
 
 def test_cnn_scores(study, studies):
-    layers, metric, regime = {}, "", ""
+    module = study("scores_on_cnn", "summary")
+    layers, untuned, metric, regime = {}, (), "", ""
     for line in (studies / "scores_on_cnn" / "tables.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
             metric = line.split()[1]
         elif line.startswith("### "):
             regime = line.removeprefix("### ")
+        elif line.startswith(module.BEFORE):
+            untuned = tuple(line.removeprefix(module.BEFORE).rstrip(".").split(", "))
         elif metric == "AUGRC" and (row := re.match(r"\| (\d) \| (.+?) \|", line)):
             layers.setdefault(regime, [[], []])[int(row[1]) - 1].append(row[2])
-    same(study("scores_on_cnn", "summary").agreement(layers), studies / "scores_on_cnn")
+    assert untuned
+    same(module.agreement(layers, untuned), studies / "scores_on_cnn")
 
 
 def test_fpr_fluctuation(study, studies):

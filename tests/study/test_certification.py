@@ -7,6 +7,7 @@ import pytest
 from caveat import InputError
 from caveat.data import Images
 from caveat.errors import CaveatError
+from caveat.metrics.auroc_intervals import auroc_interval
 from caveat.study.certification import BINS, Certification, Gates, SetCertificate
 
 
@@ -29,6 +30,16 @@ def test_the_three_areas_by_hand(small):
     (one,) = small.sets
     assert (small.auc(one), small.aauc(one), small.gauc(one)) == (1.0, 0.75, 0.25)
     assert small.band(one).lower <= 0.25
+
+
+def test_the_interval_of_the_attacked_area_is_that_of_delong_on_attacked_confidences(small):
+    (one,) = small.sets
+    found = small.aauc_interval(one)
+    expected = auroc_interval(inlier=[-0.9, -0.6], outlier=[-0.5, -0.7])
+    assert (found.value, found.method) == (0.75, "DeLong")
+    assert (found.lower, found.upper) == pytest.approx((expected.lower, expected.upper))
+    nothing = replace(small, sets=(replace(one, attacked=None),))
+    assert math.isnan(nothing.aauc_interval(nothing.sets[0]).lower)
 
 
 def test_records_for_a_report(small):

@@ -83,7 +83,7 @@ def test_little_is_enough(tmp_path):
         (('name = "digits"', 'nane = "digits"'), "unknown key 'data.nane'. Did you mean 'data.name'"),
         (
             ('name = "digits"', 'name = "digits"\npath = "x"'),
-            "data must have one of name, path or made, got name, path",
+            "data must have one of name, path, made or join, got name, path",
         ),
         (("validation = 0.2", "validation = 1.2"), "data.validation must be strictly between 0 and 1, got 1.2"),
         (('"train", "test"', '"train", "tset"'), "unknown outputs.sets 'tset'. Did you mean 'test'"),

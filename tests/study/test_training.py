@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ pytest.importorskip("torch")
 
 from caveat.nn import load_model
 from caveat.study.train_plan import Source, TrainPlan
-from caveat.study.training import fit_to, limited_rows, load_images, run_training
+from caveat.study.training import fit_to, inputs_of, limited_rows, load_images, load_parts, run_training
 
 
 def plan(**change):
@@ -164,3 +167,69 @@ def test_a_limit_draws_from_every_class_of_a_sorted_file(tmp_path):
     np.savez(tmp_path / "bare.npz", x=np.arange(200, dtype=np.uint8).reshape(200, 1, 1))
     bare = load_images(Source(path=str(tmp_path / "bare.npz"), limit=40), seed=1)
     assert bare.pixels.max() > 150  # without classes a sample of all rows
+
+
+def squares(path, n, value, size=6):
+    """A file of grey squares of one brightness in two classes."""
+    np.savez(path, x=np.full((n, size, size), value, dtype=np.uint8), y=np.arange(n) % 2 + 5)
+    return Source(path=str(path))
+
+
+def test_joined_sets_number_their_classes_one_after_the_other(tmp_path):
+    first, second = squares(tmp_path / "a.npz", 10, 10), squares(tmp_path / "b.npz", 20, 20)
+    images = load_images(Source(join=(first, second)))
+    assert len(images) == 30
+    assert np.bincount(images.labels).tolist() == [5, 5, 10, 10]
+    assert (images.pixels[images.labels >= 2] == 20).all()
+    few = load_images(Source(join=(first, second), limit=12))
+    assert np.bincount(few.labels).tolist() == [2, 2, 4, 4]
+    larger = squares(tmp_path / "c.npz", 4, 1, size=8)
+    with pytest.raises(InputError, match="one shape"):
+        load_images(Source(join=(first, larger)))
+
+
+def test_images_are_padded_to_a_shape_and_made_smaller(tmp_path):
+    source = squares(tmp_path / "a.npz", 12, 255)
+    parts, classes = load_parts(plan(train=source, shape=(1, 8, 8), shrink=2))
+    pixels = parts["train"].pixels
+    assert pixels.shape[1:] == (4, 4)
+    # one pixel of padding on each side: corners are a quarter full, edges half
+    assert pixels[0].tolist() == [[0.25, 0.5, 0.5, 0.25], [0.5, 1, 1, 0.5], [0.5, 1, 1, 0.5], [0.25, 0.5, 0.5, 0.25]]
+    assert classes == 7
+    with pytest.raises(InputError, match="must divide the sides"):
+        load_parts(plan(train=source, shrink=4))
+
+
+def test_outliers_are_made_smaller_like_the_images(tmp_path):
+    small = plan(train=squares(tmp_path / "a.npz", 12, 255), shape=(1, 8, 8), shrink=2, outliers={
+        "bright": replace(squares(tmp_path / "b.npz", 9, 51, size=8), limit=4), "noise": Source(made="uniform_noise"),
+    })  # fmt: skip
+    parts, _ = load_parts(small)
+    bright = inputs_of(small, "bright", parts)
+    assert bright.shape == (4, 1, 4, 4)
+    np.testing.assert_allclose(bright, 0.2, rtol=1e-6)
+    assert inputs_of(small, "noise", parts).shape == (1000, 1, 4, 4)
+
+
+def test_another_file_under_the_same_name_is_read_again(tmp_path):
+    source = replace(squares(tmp_path / "a.npz", 10, 10), limit=4)
+    assert (load_images(source).pixels == 10).all()
+    squares(tmp_path / "a.npz", 10, 30)
+    os.utime(tmp_path / "a.npz", ns=(1, 1))
+    assert (load_images(source).pixels == 30).all()
+
+
+def test_given_weights_are_not_trained(tmp_path):
+    first = run_training(plan(), tmp_path / "first")
+    second = run_training(plan(weights=str(tmp_path / "first")), tmp_path / "second")
+    one, two = (Outputs.load(done.outputs["test"]) for done in (first, second))
+    np.testing.assert_array_equal(one.logits, two.logits)
+    assert not (tmp_path / "second" / "checkpoint").exists()
+
+
+def test_augmentation_changes_what_is_learned_and_not_what_is_tested(tmp_path):
+    plain = run_training(plan(outliers={}), tmp_path / "a")
+    moved = run_training(plan(outliers={}, augment={"flip": False, "crop": 1}), tmp_path / "b")
+    one, two = (Outputs.load(done.outputs["test"]) for done in (plain, moved))
+    np.testing.assert_array_equal(one.labels, two.labels)
+    assert not np.array_equal(one.logits, two.logits)

@@ -6,8 +6,9 @@ import difflib
 import operator
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Collection, Iterable, Sized
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
@@ -60,6 +61,8 @@ def check_finite(array: NDArray[Any], name: str, *, allow_infinite: bool = False
         return
     rows = array.reshape(array.shape[0], -1) if array.ndim else array.reshape(1, 1)
     for block in row_blocks(rows.shape[0], row_bytes=rows.shape[1] * rows.itemsize):
+        if not allow_infinite and np.isfinite(rows[block]).all():
+            continue
         wrong = np.isnan(rows[block]) if allow_infinite else ~np.isfinite(rows[block])
         if wrong.any():
             row = int(np.argmax(wrong.any(axis=1)))
@@ -228,7 +231,11 @@ def exact_level(value: float, name: str) -> Fraction:
     (Fraction(1, 10), Fraction(1, 3), Fraction(2469, 20000))
     """
     as_level(value, name)
-    level = float(str(value))  # of np.float32(0.7), too, the digits that it prints
+    return _meant(float(str(value)))  # of np.float32(0.7), too, the digits that it prints
+
+
+@lru_cache(maxsize=256)  # asked once per group and candidate with one and the same level
+def _meant(level: float) -> Fraction:
     slack = min(1e-12, 1e-6 * level, 1e-6 * (1 - level))  # a level of 3e-12 has digits that 1e-12 would swallow
     digits = Fraction(str(level))
     for meant in (digits.limit_denominator(1000), Fraction(str(round(level, 12)))):
@@ -343,10 +350,17 @@ def as_rng(value: Rng, name: str = "rng") -> np.random.Generator:
     >>> float(as_rng(0).random()) == float(np.random.default_rng(0).random())
     True
     """
-    if isinstance(value, np.random.Generator):
-        return value
+    return value if isinstance(value, np.random.Generator) else np.random.default_rng(as_whole_seed(value, name))
+
+
+def as_whole_seed(value: int, name: str = "rng") -> int:
+    """A seed that is not a generator, without making one: that takes longer than a score on a few hundred rows.
+
+    >>> as_whole_seed(3)
+    3
+    """
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
-        return np.random.default_rng(int(value))
+        return int(value)
     raise InputError(f"{name} must be a numpy.random.Generator or a whole number >= 0, got {reprlib.repr(value)}.")
 
 
@@ -409,9 +423,10 @@ def check_known(value: str, known: Iterable[str], what: str) -> str:
     Traceback (most recent call last):
     caveat.errors.InputError: unknown score 'enrgy'. Did you mean 'energy'? Known: energy, msp.
     """
-    names = sorted(known)
-    if isinstance(value, str) and value in names:
+    known = known if isinstance(known, Collection) else list(known)
+    if isinstance(value, str) and value in known:
         return value
+    names = sorted(known)
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     shown = f"'{value}'" if isinstance(value, str) else _short(value)

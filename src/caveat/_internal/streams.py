@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from caveat._internal.checks import Rng, as_count, as_rng
+from caveat._internal.checks import Rng, as_count, as_rng, as_whole_seed
 
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:
@@ -38,5 +38,4 @@ def as_seed(rng: Rng) -> int:
     >>> as_seed(3), as_seed(np.random.default_rng(0)) == as_seed(np.random.default_rng(0))
     (3, True)
     """
-    generator = as_rng(rng)
-    return int(generator.integers(2**32)) if isinstance(rng, np.random.Generator) else int(rng)
+    return int(rng.integers(2**32)) if isinstance(rng, np.random.Generator) else as_whole_seed(rng)

@@ -47,6 +47,7 @@ def as_json(evaluation: Evaluation) -> str:
         "accuracy": None if evaluation.accuracy is None else vars(evaluation.accuracy),
         "decision": None if evaluation.decision is None else evaluation.decision.to_dict(),
         "ranking": _ranking(evaluation),
+        "settings": evaluation.settings_chosen,
         "versions": dict(evaluation.versions),
     }
     return json_text(content)

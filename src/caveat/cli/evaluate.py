@@ -40,6 +40,12 @@ def evaluate(
     key: Keys = None,
     rows: Rows = None,
     scores: Annotated[str | None, typer.Option(help="Names, separated by commas; default: all that apply.")] = None,
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune", help="Choose temperature and parameters of the scores on a fifth of the calibration rows first."
+        ),
+    ] = False,
     title: Annotated[str, typer.Option(help="Title of the report.")] = "Evaluation",
     false_alarm: Annotated[float, typer.Option(help="Allowed share of rejected inliers.")] = 0.05,
     risk: Annotated[float, typer.Option(help="Allowed share of errors among the accepted.")] = 0.05,
@@ -76,6 +82,10 @@ def evaluate(
     paths, others = named_paths(outlier or [], what="outlier"), named_paths(confirm or [], what="confirm")
     regimes = _regimes(regime or [], list(paths))
     place = Workplace.of(scheduler, workers, [test, train, calibration, *paths.values(), *others.values()])
+    if tune and place.by_ranges:
+        raise InputError(
+            "--tune reads the files into memory: leave out --scheduler and --workers, and give .npz files."
+        )
     roles = {"test": test, "train": train, "calibration": calibration, "outlier": paths, "confirm": others}
     reading = Reading.of(key, rows, [*(role for role, file in roles.items() if file), *paths, *others])
     read, run = _evaluation(place, reading)
@@ -89,7 +99,7 @@ def evaluate(
             confirm={name: read(path, "confirm", name) for name, path in others.items()},
             scores=None if scores is None else [name.strip() for name in scores.split(",")],
             false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, seed=seed, regimes=regimes, title=title,
-            progress=tell,
+            progress=tell, **({"tune": True} if tune else {}),
         )  # fmt: skip
         table, report = _results.write(evaluation, out)
     if json is not None:

@@ -13,14 +13,17 @@ from caveat.cli._named import named_paths
 
 if TYPE_CHECKING:
     from caveat.geometry import Proximity
+    from caveat.outputs import Outputs
 
 __all__ = ["proximity"]
 
 
 def proximity(
-    inlier: Annotated[Path, typer.Option(help="Outputs with embeddings (or features) of the training data.")],
+    inlier: Annotated[Path, typer.Option(help="Outputs with embeddings (or features) of the training data; or .npy.")],
     outlier: Annotated[list[str], typer.Option(help="The same of another data set: a path, or name=path. Repeat it.")],
-    text: Annotated[Path | None, typer.Option(help="Text prototypes, one row per class (.npy).")] = None,
+    text: Annotated[
+        Path | None, typer.Option(help="Text embeddings (.npy): a row, or a matrix of prompts, per class.")
+    ] = None,
     key: Keys = None,
     rows: Rows = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the grouping.")] = 0,
@@ -33,15 +36,23 @@ def proximity(
     from caveat._internal.files import read_npy
     from caveat.geometry import buckets
     from caveat.geometry import proximities as run
+    from caveat.study.embeddings import read_embeddings
     from caveat.study.tables import write_csv
 
     paths = named_paths(outlier, what="outlier")
     reading = Reading.of(key, rows, ["inlier", "outlier", *paths])
+
+    def read(path: Path, *role: str) -> Outputs:
+        if path.suffix != ".npy":
+            return reading.load(path, *role)
+        names, part = reading.of_file(*role)
+        return read_embeddings(path, keys=names, rows=part)
+
     with progress_bar() as tell:
         tell("reading the files", 0, 2)
-        embedded = reading.load(inlier, "inlier")
+        embedded = read(inlier, "inlier")
         words = None if text is None else read_npy(text)
-        outliers = {name: reading.load(path, "outlier", name) for name, path in paths.items()}
+        outliers = {name: read(path, "outlier", name) for name, path in paths.items()}
         tell("measuring distances", 1, 2)
         distances = run(inlier=embedded, outliers=outliers, text=words)
     groups = buckets(distances, seed=seed) if len(distances) >= 3 else dict.fromkeys(distances, "")

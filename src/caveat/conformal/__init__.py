@@ -30,6 +30,7 @@ from caveat.conformal.split_intervals import SplitIntervals
 from caveat.conformal.split_sets import SplitSets
 from caveat.conformal.threshold import required_n, threshold_for
 from caveat.conformal.tuning import Tuned, tune_difficulty, tune_raps, tune_saps
+from caveat.conformal.tuning_intervals import tune_difficulty_intervals
 from caveat.conformal.violation import violation_probability
 from caveat.conformal.weighted import effective_n, shift_promise, weighted_p_values, weighted_quantile
 
@@ -86,6 +87,7 @@ __all__ = [
     "threshold_for",
     "threshold_for_risk",
     "tune_difficulty",
+    "tune_difficulty_intervals",
     "tune_raps",
     "tune_saps",
     "violation_probability",

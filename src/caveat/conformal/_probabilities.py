@@ -56,8 +56,8 @@ def probability_blocks(outputs: Outputs, source: ClassScores | None = None) -> I
                 row = start + int(np.argwhere(np.isnan(values))[0][0])
                 raise InputError(f"class scores have NaN, first at row {row}. Drop or impute it before calibrating.")
         else:
-            values = outer.logits if outer.has("logits") else outer.probs
-        normalized = source is None and not outer.has("logits")
+            values = outer.probs if outer.gives_probs else outer.logits
+        normalized = source is None and outer.gives_probs
         for rows in row_blocks(outer.n, row_bytes=values.shape[1] * values.itemsize, block_bytes=_CACHE_BYTES):
             part = np.ascontiguousarray(values[rows])  # sums run in one order, whatever the layout of the array
             block = part if normalized else softmax_rows(part)

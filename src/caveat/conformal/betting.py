@@ -18,12 +18,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from functools import cache
 from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from caveat._internal.checks import Rng, as_flag, as_level, as_number, as_rng, as_vector, check_each
 from caveat._internal.streams import stream
@@ -37,8 +35,11 @@ Vector = NDArray[np.float64]
 # c, the share of the capital that one bet may lose. With 0.5 the bound of values near 1 is longer than the band's (at
 # delta = 0.01); with 0.99 one small value ruins the capital.
 CAP = 0.9
-PRECISION = 1e-10  # of a bound; it is rounded to the safe side
+PRECISION = 1e-10  # of a bound, which is itself refuted
 _LEAST_MEAN = 1e-9  # no smaller mean is refuted: the lower bound is 0 there
+_COLUMN, _MANY = 16, 4096  # one logarithm for so many bets; a path this long is worth it. No product overflows: a bet
+# multiplies the capital by at most 1 + CAP / _LEAST_MEAN.
+_MOST_STEPS = 400  # every sixth halves what is left of [0, 1]
 
 
 @final
@@ -50,6 +51,7 @@ class Bets:
 
     def __init__(self, values: Vector, delta: float) -> None:
         self.values, self.delta = values, delta
+        self._grids: tuple[Vector, Vector, Vector] | None = None  # what ``log_capital`` reads, and room for it
         steps = np.arange(2, values.size + 2)
         squares = values - (np.cumsum(values) + 0.5) / steps  # from the running mean, which starts at 1/2
         squares *= squares
@@ -62,7 +64,9 @@ class Bets:
     def upside_down(self) -> Bets:
         """The bets on 1 - x: they have the same sizes, because the variance is the same."""
         other = object.__new__(Bets)
-        other.values, other.delta, other.sizes = 1 - self.values, self.delta, self.sizes
+        other.values, other.delta, other.sizes, other._grids = 1 - self.values, self.delta, self.sizes, None
+        if self._grids is not None:
+            other._grids = self._grids[0], 1 - self._grids[1], self._grids[2]
         return other
 
     def log_capital(self, mean: float) -> float:
@@ -70,30 +74,69 @@ class Bets:
 
         ``exp(-log_capital)`` is a p-value of that claim.
         """
-        growth = np.minimum(self.sizes, CAP / mean)
-        growth *= self.values - mean
-        np.log1p(growth, out=growth)
-        return max(0.0, float(np.cumsum(growth, out=growth).max()))
+        if self.values.size < _MANY:
+            growth = np.minimum(self.sizes, CAP / mean)
+            growth *= self.values - mean
+            np.log1p(growth, out=growth)
+            return max(0.0, float(np.cumsum(growth, out=growth).max()))
+        if self._grids is None:
+            self._grids = _in_columns(self.sizes), _in_columns(self.values), np.empty((2, *_shape(self.values.size)))
+        sizes, values, (growth, gap) = self._grids
+        np.minimum(sizes, CAP / mean, out=growth)
+        np.subtract(values, mean, out=gap)
+        growth *= gap
+        growth += 1
+        for step in range(1, _COLUMN):  # the capital within a column, from 1 on
+            growth[step] *= growth[step - 1]
+        ends = np.cumsum(np.log(growth[-1]))
+        ends[1:], ends[0] = ends[:-1].copy(), 0.0  # the log capital before each column
+        ends += np.log(growth.max(axis=0))
+        return max(0.0, float(ends.max()))
 
     def lower_bound(self) -> float:
         """Below the mean with probability at least 1 - delta."""
-        target = math.log(1 / self.delta)
-
-        @cache  # the search asks for the ends again
-        def excess(mean: float) -> float:
-            return self.log_capital(mean) - target
-
-        average, n = float(self.values.mean()), self.values.size
-        reach = 2 * math.sqrt(2 * target * float(self.values.var()) / n) + 2 * target / n
-        low, high = max(_LEAST_MEAN, average - reach), min(1.0, max(average, 2 * _LEAST_MEAN))
-        if excess(low) < 0:
-            low, high = _LEAST_MEAN, low
-            if excess(low) < 0:
+        target, n = math.log(1 / self.delta), self.values.size
+        # The capital reaches its target about here, and falls from there by the sizes of all bets: a secant needs four
+        # or five looks at the values, where a search between ends needs twice as many.
+        here = float(self.values.mean()) - math.sqrt(2 * target * float(self.values.var()) / n)
+        low, high, slope = _LEAST_MEAN, 1.0, -float(self.sizes.sum())  # refuted up to low, not from high on
+        here, before, asked = min(max(here, low), high), (math.nan, math.nan), False
+        for step in range(1, _MOST_STEPS):
+            excess = self.log_capital(here) - target
+            if excess >= 0:
+                low, asked = here, True
+            elif here <= _LEAST_MEAN:
                 return 0.0
-        elif high < 1 and excess(high) >= 0:  # the first values were larger than the others
-            low, high = high, 1.0
-        root = brentq(excess, low, high, xtol=PRECISION)
-        return max(0.0, float(root) - 2 * PRECISION)
+            else:
+                high = here
+            if high - low <= 2 * PRECISION:
+                if asked:
+                    break
+                here = low  # the least mean of all, which was not looked at yet
+                continue
+            if step > 1 and here != before[0]:
+                slope = (excess - before[1]) / (here - before[0])
+            before = (here, excess)
+            following = here - excess / slope if slope < 0 else math.nan
+            if abs(following - here) < PRECISION:  # as good as there: the next look is on the other side
+                following += PRECISION if excess >= 0 else -PRECISION
+            if following <= low and not asked:
+                here = low
+            else:  # outside what is left, or slow, as where the first values were larger than the others: halve it
+                here = following if low < following < high and step % 6 else (low + high) / 2
+        return low
+
+
+def _shape(n: int) -> tuple[int, int]:
+    return _COLUMN, -(-n // _COLUMN)
+
+
+def _in_columns(values: Vector) -> Vector:
+    """Consecutive values in columns, so that one step of all columns is one step of numpy; ends with bets of 0."""
+    rows, columns = _shape(values.size)
+    grid = np.zeros((columns, rows))
+    grid.reshape(-1)[: values.size] = values
+    return np.ascontiguousarray(grid.T)
 
 
 def random_order(values: NDArray[np.float64], rng: Rng) -> NDArray[np.intp]:

@@ -22,7 +22,9 @@ from caveat._internal.checks import (
     Rng,
     as_comparable,
     as_count,
+    as_flag,
     as_matrix,
+    as_number,
     as_positive,
     as_rng,
     as_vector,
@@ -37,6 +39,7 @@ from caveat.outputs.outputs import demand
 __all__ = ["EaseBins", "cut_bins", "ease", "ease_of", "logit_noise_ease", "regression_ease"]
 
 Floats = NDArray[np.float64]
+_MOST_SHARED = 20.0  # sigma up to which the squared weights of shared noise are numbers
 _CACHE_BYTES = 2**19  # of a copy: many small steps on it stay in the cache of a core
 
 
@@ -113,7 +116,9 @@ def ease_of(outputs: Outputs) -> Floats:
     return np.concatenate(parts)
 
 
-def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 20) -> Floats:
+def logit_noise_ease(
+    outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 20, shared: bool = False
+) -> Floats:  # fmt: skip
     """Ease under Gaussian noise on the logits: a stand-in where there are no inputs to transform, shape (n,).
 
     Parameters
@@ -126,6 +131,10 @@ def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 
         Draws the noise.
     copies
         L, the number of noisy copies.
+    shared
+        Whether all rows get the same L draws of the noise. Ease is then one function of the logits, rows are compared
+        under the same noise, and the cosines are two matrix products: 100 copies take less time than 20 with noise of
+        each row's own. ``sigma`` is at most 20 then.
 
     Returns
     -------
@@ -143,6 +152,8 @@ def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 
     as_positive(sigma, "sigma")
     as_count(copies, "copies")
     demand(outputs, "logits", who="logit_noise_ease")
+    if as_flag(shared, "shared"):
+        return _shared_noise_ease(outputs, as_number(sigma, "sigma", most=_MOST_SHARED), rng, copies)
     parts = []
     for block in outputs.blocks(("logits",)):
         for rows in row_blocks(block.n, row_bytes=8 * block.logits.shape[1], block_bytes=_CACHE_BYTES):
@@ -155,6 +166,26 @@ def logit_noise_ease(outputs: Outputs, *, sigma: float, rng: Rng, copies: int = 
                 copy = _evidence(noisy + logits)
                 total += np.minimum(np.vecdot(original, copy) / np.sqrt(length * np.vecdot(copy, copy)), 1.0)
             parts.append(total / copies)
+    return check_result(np.concatenate(parts), "the cosine")
+
+
+def _shared_noise_ease(outputs: Outputs, sigma: float, rng: np.random.Generator, copies: int) -> Floats:
+    """With noise that all rows share, exp(z + noise) is exp(z) times weights, and both sums of a cosine are products.
+
+    cos = sum_c o_c^2 w_c / sqrt(sum_c o_c^2 sum_c o_c^2 w_c^2), with o = exp(z) and w = exp(noise)
+    """
+    weights = np.exp(sigma * rng.standard_normal((copies, int(outputs.n_classes or 0)))).T
+    parts = []
+    width = 8 * max(copies, weights.shape[0])
+    for block in outputs.blocks(("logits",)):
+        for rows in row_blocks(block.n, row_bytes=width, block_bytes=_CACHE_BYTES):
+            squares = _evidence(widened(block.logits[rows]))
+            np.square(squares, out=squares)
+            lengths = squares @ np.square(weights)
+            lengths *= squares.sum(axis=1)[:, None]
+            cosines = squares @ weights
+            cosines /= np.sqrt(lengths, out=lengths)
+            parts.append(np.minimum(cosines, 1.0, out=cosines).mean(axis=1))
     return check_result(np.concatenate(parts), "the cosine")
 
 
@@ -293,7 +324,8 @@ def cut_bins(
 
 def _evidence(logits: NDArray[Any]) -> Floats:
     """Softmax of each row up to a factor, which no cosine notices."""
-    shifted = logits - logits.max(axis=1, keepdims=True)
+    top = np.argmax(logits, axis=1)[:, None]  # numpy finds the place faster than the largest itself
+    shifted = logits - np.take_along_axis(logits, top, axis=1)
     np.exp(shifted, out=shifted)
     return np.asarray(shifted, dtype=np.float64)
 

@@ -37,7 +37,7 @@ def as_groups(value: ArrayLike, name: str, n: int) -> NDArray[Any]:
 @final
 @dataclass(frozen=True, eq=False)
 class GroupedScores:
-    """Nonconformity of a calibration sample, ascending within each group.
+    """Nonconformity of a calibration sample, ascending within each group; one group is sorted when that is needed.
 
     Examples
     --------
@@ -48,19 +48,30 @@ class GroupedScores:
 
     names: NDArray[Any]  # the groups (G,), ascending
     starts: NDArray[np.intp]  # where each group begins in scores (G + 1,)
-    scores: NDArray[np.float64]  # (n,)
+    held: NDArray[np.float64]  # (n,)
+    ascending: bool = True  # False: ``held`` is one group, not sorted yet
+    own: bool = False  # no one else holds ``held``: its order may change
 
     @classmethod
     def of(
-        cls, scores: NDArray[np.float64], groups: NDArray[Any] | None = None, names: NDArray[Any] | None = None
-    ) -> GroupedScores:
-        """Sort once. ``names`` fixes the groups where some of them may have no score."""
+        cls, scores: NDArray[np.float64], groups: NDArray[Any] | None = None, names: NDArray[Any] | None = None,
+        *, own: bool = False,
+    ) -> GroupedScores:  # fmt: skip
+        """Sort once. ``names`` fixes the groups where some of them may have no score; ``own``: no copy is needed."""
         if groups is None:
-            return cls(np.zeros(1, dtype=np.intp), np.array([0, scores.size]), np.sort(scores))
+            return cls(np.zeros(1, dtype=np.intp), np.array([0, scores.size]), scores, ascending=False, own=own)
         names, number = np.unique(groups, return_inverse=True) if names is None else (names, _find(names, groups))
         order = np.lexsort((scores, number))
         counts = np.bincount(number, minlength=names.size)
         return cls(names, np.concatenate([[0], np.cumsum(counts)]), scores[order])
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """The scores, ascending within each group, shape (n,)."""
+        if not self.ascending:
+            object.__setattr__(self, "held", np.sort(self.held))
+            object.__setattr__(self, "ascending", True)
+        return self.held
 
     @property
     def sizes(self) -> NDArray[np.intp]:
@@ -81,8 +92,17 @@ class GroupedScores:
         for g, n in enumerate(self.sizes):
             k = rank(int(n))
             if k <= n:
-                thresholds[g] = self.of_group(g)[k - 1]
+                thresholds[g] = self.of_group(g)[k - 1] if self.ascending else self._selected(k - 1)
         return thresholds
+
+    def _selected(self, place: int) -> np.float64:
+        """The score at one place of the ascending order: that needs no sort."""
+        if not self.own:
+            object.__setattr__(self, "held", self.held.copy())
+            object.__setattr__(self, "own", True)
+        self.held.partition(place)
+        score: np.float64 = self.held[place]
+        return score
 
     def p_values(
         self, scores: NDArray[Any], group: NDArray[np.intp] | None = None, tau: NDArray[np.float64] | None = None

@@ -102,7 +102,7 @@ class SplitIntervals:
         scores = self.nonconformity(true, mean=mean, scale=scale, lower=lower, upper=upper)
         named = None if groups is None else as_groups(groups, "groups", true.size)
         self.by_group_ = named is not None
-        self.grouped_ = GroupedScores.of(scores, named)
+        self.grouped_ = GroupedScores.of(scores, named, own=True)
         return self._set_thresholds()
 
     def at(self, alpha: float) -> Self:
@@ -115,6 +115,7 @@ class SplitIntervals:
         """
         if not hasattr(self, "grouped_"):
             raise NotFittedError(_NO_THRESHOLD)
+        _ = self.grouped_.scores  # sorted from here on: threads may ask for several levels at a time
         other = copy.copy(self)
         other.alpha = Promise(alpha).alpha
         return other._set_thresholds()
@@ -137,7 +138,9 @@ class SplitIntervals:
         model = self._columns(true.size, **columns)
         if self.score == "cqr":
             return np.maximum(model["lower"] - true, true - model["upper"])
-        return np.asarray(np.abs(model["mean"] - true) / model.get("scale", 1.0))
+        scores = model["mean"] - true
+        np.abs(scores, out=scores)
+        return scores / model["scale"] if "scale" in model else scores
 
     def _set_thresholds(self) -> Self:
         promise = Promise(self.alpha, self.delta, self.joint)
@@ -180,12 +183,12 @@ class SplitIntervals:
         # mean + (y - mean) can round to less than y: without two units in the last place, every y that ties with the
         # threshold would miss its own interval.
         reach = reach + 2 * np.finfo(np.float64).eps * np.abs(reach)
-        if self.score == "cqr":
-            low, high = model["lower"] - reach, model["upper"] + reach
-        else:
-            half = reach * model.get("scale", 1.0)
-            low, high = model["mean"] - half, model["mean"] + half
-        return Intervals(low, high, alpha=self.alpha, level=self.level_, delta=self.delta, caveat=self.caveat_)
+        half = reach * model["scale"] if "scale" in model else reach
+        first, last = ("lower", "upper") if self.score == "cqr" else ("mean", "mean")
+        ends = np.empty((2, model[first].size))
+        np.subtract(model[first], half, out=ends[0])
+        np.add(model[last], half, out=ends[1])
+        return Intervals(ends[0], ends[1], alpha=self.alpha, level=self.level_, delta=self.delta, caveat=self.caveat_)
 
     def check_columns(self, **columns: Any) -> tuple[str, ...]:
         """The names of the arrays that the score needs; an error where one is missing, or another is not None.
@@ -207,12 +210,13 @@ class SplitIntervals:
                                  f"{'None' if value is None else 'given but not used'}.")  # fmt: skip
         return needs
 
-    def _threshold_of_rows(self, n: int, groups: ArrayLike | None) -> Floats:
+    def _threshold_of_rows(self, n: int, groups: ArrayLike | None) -> Floats | np.float64:
         if (groups is not None) != self.by_group_:
             had, has = ("with", "without") if self.by_group_ else ("without", "with")
             raise InputError(f"intervals were calibrated {had} groups and are now asked {has} them. Use the same.")
         if groups is None:
-            return np.full(n, self.thresholds_[0])
+            threshold: np.float64 = self.thresholds_[0]
+            return threshold
         named = as_groups(groups, "groups", n)
         number = self.grouped_.find(named)
         check_seen(named, number, self.unseen)

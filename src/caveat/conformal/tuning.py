@@ -7,7 +7,6 @@ not calibration data: a threshold from it would promise nothing.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,15 +15,26 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._internal.checks import Rng, as_kind, as_level, as_list, as_rng, as_vector, check_known, same_length
+from caveat._internal.checks import (
+    Rng,
+    as_count,
+    as_kind,
+    as_level,
+    as_list,
+    as_rng,
+    as_vector,
+    check_known,
+    same_length,
+)
 from caveat.conformal._bins import SIZE_EDGES, bin_means, equal_mass, signed_r2, strata, worst_violation
 from caveat.conformal._probabilities import ClassScores, probability_blocks
 from caveat.conformal._ranked import label_ranks
 from caveat.conformal.difficulty import EaseBins
+from caveat.conformal.grouped import GroupedScores
 from caveat.conformal.nonconformity import RAPS, SAPS, Nonconformity
-from caveat.conformal.quantile import quantile_rank
+from caveat.conformal.quantile import Promise, quantile_rank
 from caveat.conformal.split_sets import SplitSets
-from caveat.errors import CaveatWarning, InputError
+from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
 
@@ -208,10 +218,13 @@ def tune_difficulty(
     'useful'
     """
     eases = {name: _as_ease(ease[name], tuning) for name in as_list(as_kind(ease, Mapping, "ease"), "ease")}
-    keys = product(eases, as_list(bins, "bins"), as_list(scores, "scores"))
+    counts, choices = [as_count(count, "bins") for count in as_list(bins, "bins")], as_list(scores, "scores")
+    for score in choices:
+        SplitSets(score, alpha=alpha)  # says what is wrong with one; they are keys of the table below
+    keys = product(eases, counts, choices)
     candidates = [((name, count, score), score, eases[name], count) for name, count, score in keys]
     table = _judged(candidates, tuning, alpha, rng=rng, criterion=criterion, ease=judged_by)
-    name, count, score = _winner(table, criterion)
+    name, count, score = best_of(table, criterion)
     return Tuned(score, count, name, criterion, table)
 
 
@@ -220,7 +233,7 @@ def _best_score(scores: Sequence[Nonconformity], tuning: Outputs, alpha: float, 
     if criterion == "t_ss" and how["ease"] is None:
         raise InputError("tuning by T-SS needs the ease of each tuning sample. Pass ease=, or choose criterion='sscv'.")
     table = _judged([(score, score, None, 1) for score in scores], tuning, alpha, **how)
-    return Tuned(_winner(table, criterion), None, None, criterion, table)
+    return Tuned(best_of(table, criterion), None, None, criterion, table)
 
 
 def _judged(
@@ -247,32 +260,36 @@ def _judged(
     first, second = (Outputs(probs=probs[rows], labels=tuning.labels[rows], check=False) for rows in (fit, new))
     ranks = label_ranks(second.probs, second.labels)
     seeds = rng.integers(2**63, size=2)
+    u_fit, u_new = np.random.default_rng(seeds[0]).random(first.n), np.random.default_rng(seeds[1]).random(second.n)
     fixed = None if ease is None else _as_ease(ease, tuning)
-    table: dict[Any, float] = {}
-    for key, score, own_ease, count in candidates:
-        by = groups = None
-        if own_ease is not None:
-            # Nothing is promised here: every sample of the first half serves, those on the edges too.
-            cut = EaseBins.cut(own_ease[fit], count)
-            by, groups = cut.assign(own_ease[fit]), cut.assign(own_ease[new])
-        sets = SplitSets(score, alpha=alpha, by=by, unseen="all")
-        with warnings.catch_warnings():
-            if by is not None:
-                warnings.simplefilter("ignore", CaveatWarning)  # a bin too small shows in the criterion
-            sets.calibrate(first, np.random.default_rng(seeds[0]))
-        predicted = sets.predict(second, np.random.default_rng(seeds[1]), groups=groups)
-        sizes, covered = predicted.sizes, predicted.covers(second.labels)
-        judge = own_ease if fixed is None else fixed
-        if criterion == "sscv" or judge is None:
-            table[key] = worst_violation(covered, strata(sizes, SIZE_EDGES), len(SIZE_EDGES), predicted.alpha)
-        else:
-            bins = min(50, second.n)
-            number = equal_mass(judge[new], bins)
-            table[key] = float(signed_r2(bin_means(ranks, number, bins), bin_means(sizes, number, bins)))
+    promise, table = Promise(alpha), dict.fromkeys((key for key, *_ in candidates), np.nan)
+    for score in dict.fromkeys(score for _, score, _, _ in candidates):
+        rule, its = SplitSets(score, alpha=alpha).nonconformity.fine, [c for c in candidates if c[1] == score]
+        calibration = rule.of_labels(first.probs, first.labels, u_fit)
+        own = rule.of_labels(second.probs, second.labels, u_new)
+        every = rule.of_all(second.probs, u_new) if len(its) > 1 else None  # all labels, scored once for its candidates
+        for key, _, own_ease, count in its:
+            by, groups = None, np.zeros(second.n, dtype=np.intp)
+            if own_ease is not None:
+                # Nothing is promised here: every sample of the first half serves, those on the edges too.
+                cut = EaseBins.cut(own_ease[fit], count)
+                by, groups = cut.assign(own_ease[fit]), cut.assign(own_ease[new])
+            grouped = GroupedScores.of(calibration, by)
+            # A bin too small for alpha has threshold inf, which shows in the criterion; so has one that is empty.
+            threshold = np.append(grouped.thresholds(promise.rank), np.inf)[grouped.find(groups)]
+            member = rule.within(second.probs, u_new, threshold) if every is None else every <= threshold[:, None]
+            sizes, covered = np.count_nonzero(member, axis=1), own <= threshold
+            judge = own_ease if fixed is None else fixed
+            if criterion == "sscv" or judge is None:
+                table[key] = worst_violation(covered, strata(sizes, SIZE_EDGES), len(SIZE_EDGES), promise.alpha)
+            else:
+                bins = min(50, second.n)
+                number = equal_mass(judge[new], bins)
+                table[key] = float(signed_r2(bin_means(ranks, number, bins), bin_means(sizes, number, bins)))
     return table
 
 
-def _winner(table: Mapping[Any, float], criterion: str) -> Any:
+def best_of(table: Mapping[Any, float], criterion: str) -> Any:
     """The best candidate; the first of equals. One whose value is not defined never wins against one whose is."""
     sign = 1 if criterion == "sscv" else -1
     return min(table, key=lambda key: np.inf if np.isnan(table[key]) else sign * table[key])

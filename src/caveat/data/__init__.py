@@ -7,6 +7,7 @@ from caveat.data.idx import read_idx
 from caveat.data.images import Images
 from caveat.data.known import KNOWN, Form, Known
 from caveat.data.packed import read_packed
+from caveat.data.places import read_places
 from caveat.data.strange import (
     block_shuffled,
     inverted,
@@ -41,6 +42,7 @@ __all__ = [
     "read_folder",
     "read_idx",
     "read_packed",
+    "read_places",
     "read_svhn",
     "rotated",
     "shifted",

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as their author hands them out: the binary version, and the Python version.
+"""CIFAR-10, CIFAR-100 and its 20 superclasses as their author hands them out: the binary and the Python version.
 
 A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009; https://www.cs.toronto.edu/~kriz/cifar.html
 describes both layouts: per image one label byte (CIFAR-100: coarse, then fine), then 1,024 red, green and blue bytes.
@@ -20,16 +20,16 @@ from caveat.data._inert_pickle import read_inert
 from caveat.data.images import Images
 from caveat.errors import InputError
 
-__all__ = ["read_cifar_binary", "read_cifar_python"]
+__all__ = ["cifar_classes", "read_cifar_binary", "read_cifar_python"]
 
 _SIDE, _COLORS = 32, 3
 _IMAGE = _COLORS * _SIDE * _SIDE
 
 
-def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: int = 1) -> Images:
+def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: int = 1, coarse: bool = False) -> Images:
     """Images of the ``.bin`` files of CIFAR-10 or CIFAR-100.
 
-    Of two label bytes the second, the fine class, is taken.
+    Of two label bytes the second, the fine class, is taken, unless ``coarse``.
 
     Parameters
     ----------
@@ -37,6 +37,8 @@ def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: i
         Files, read in this order.
     label_bytes
         1 for CIFAR-10, 2 for CIFAR-100.
+    coarse
+        Take the superclass of CIFAR-100, the first of the two bytes.
 
     Returns
     -------
@@ -53,6 +55,8 @@ def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: i
     >>> images.pixels.shape, images.labels
     ((2, 32, 32, 3), array([7, 3]))
     """
+    if coarse and label_bytes != 2:
+        raise InputError("only CIFAR-100 has coarse classes: pass label_bytes=2.")
     rows = []
     for path in map(Path, as_list(paths, "paths")):
         raw = np.frombuffer(read_bytes(path), dtype=np.uint8)
@@ -61,21 +65,24 @@ def read_cifar_binary(paths: Sequence[str | os.PathLike[str]], *, label_bytes: i
                              "Download it again.")  # fmt: skip
         rows.append(raw.reshape(-1, label_bytes + _IMAGE))
     records = np.concatenate(rows)
-    return Images(_pixels(records[:, label_bytes:]), records[:, label_bytes - 1].astype(np.intp))
+    labels = records[:, 0 if coarse else label_bytes - 1]
+    return Images(_pixels(records[:, label_bytes:]), labels.astype(np.intp))
 
 
-def read_cifar_python(paths: Sequence[str | os.PathLike[str]]) -> Images:
+def read_cifar_python(paths: Sequence[str | os.PathLike[str]], *, coarse: bool = False) -> Images:
     """Images of the Python version, in the order given. Nothing in the files is run: they are read as data.
 
     Parameters
     ----------
     paths
         Files, read in this order.
+    coarse
+        Take the superclasses of CIFAR-100.
 
     Returns
     -------
     Images
-        Color images of 32 x 32 pixels as bytes, and their labels; the fine ones of CIFAR-100.
+        Color images of 32 x 32 pixels as bytes, and their labels; the fine ones of CIFAR-100, unless ``coarse``.
 
     Examples
     --------
@@ -89,10 +96,11 @@ def read_cifar_python(paths: Sequence[str | os.PathLike[str]]) -> Images:
     ((2, 32, 32, 3), array([7, 3]))
     """
     pixels, labels = [], []
+    wanted = "coarse_labels" if coarse else "labels or fine_labels"
     for path in map(Path, as_list(paths, "paths")):
         content = read_inert(path)
         batch = {_text(key): value for key, value in content.items()} if isinstance(content, dict) else {}
-        truth: Any = batch.get("fine_labels", batch.get("labels"))
+        truth: Any = batch.get("coarse_labels") if coarse else batch.get("fine_labels", batch.get("labels"))
         values: Any = batch.get("data")
         # Plain numbers only: numpy would write out a list of lists of the same list.
         flat = isinstance(truth, np.ndarray) or (
@@ -100,11 +108,48 @@ def read_cifar_python(paths: Sequence[str | os.PathLike[str]]) -> Images:
         )
         whole = isinstance(values, np.ndarray) and values.dtype == np.uint8
         if not whole or not flat or values.shape != (np.size(truth), _IMAGE):
-            raise InputError(f"{path} must hold data (n, {_IMAGE}) of bytes and labels or fine_labels, one per row; "
+            raise InputError(f"{path} must hold data (n, {_IMAGE}) of bytes and {wanted}, one per row; "
                              f"found {', '.join(sorted(batch)) or type(content).__name__}.")  # fmt: skip
         pixels.append(values)
         labels.append(as_labels(truth, f"{path}: labels"))
     return Images(_pixels(np.concatenate(pixels)), np.concatenate(labels))
+
+
+def cifar_classes(folder: str | os.PathLike[str], *, coarse: bool = False) -> tuple[str, ...]:
+    """Names of the classes, from the file that lies next to the images; empty where there is none.
+
+    Parameters
+    ----------
+    folder
+        Folder of the binary or the Python version.
+    coarse
+        Those of the superclasses of CIFAR-100.
+
+    Returns
+    -------
+    tuple of str
+        One name per class, in the order of the labels.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "batches.meta.txt").write_text("airplane automobile")
+    ...     cifar_classes(folder)
+    ('airplane', 'automobile')
+    """
+    kind = "coarse" if coarse else "fine"
+    for name in (f"{kind}_label_names.txt", *(() if coarse else ("batches.meta.txt",))):
+        if (path := Path(folder, name)).is_file():
+            return tuple(read_bytes(path).decode("utf-8", "replace").split())
+    for name in ("meta", *(() if coarse else ("batches.meta",))):
+        if (path := Path(folder, name)).is_file():
+            content = read_inert(path)
+            page = {_text(key): value for key, value in content.items()} if isinstance(content, dict) else {}
+            names = page.get(f"{kind}_label_names", None if coarse else page.get("label_names"))
+            if isinstance(names, list):
+                return tuple(map(_text, names))
+    return ()
 
 
 def _pixels(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from caveat._internal.checks import check_known
+from caveat._internal.checks import as_count, check_known
 from caveat._internal.files import is_folder
+from caveat._internal.streams import stream
 from caveat.data.cifar import read_cifar_binary
 from caveat.data.folder import read_folder
 from caveat.data.idx import read_idx
-from caveat.data.images import Images
+from caveat.data.images import Images, stratified_rows
 from caveat.data.known import KNOWN, Form, Known
 from caveat.data.packed import read_packed
 from caveat.data.svhn import read_svhn
@@ -81,7 +82,7 @@ def places(known: Known) -> Iterator[tuple[str, Form, tuple[Path, ...]]]:
                     yield split, form, files
 
 
-def load(name: str, split: str | None = None) -> Images:
+def load(name: str, split: str | None = None, *, limit: int | None = None, seed: int = 0) -> Images:
     """Images of a known data set by name.
 
     Parameters
@@ -90,6 +91,8 @@ def load(name: str, split: str | None = None) -> Images:
         As in ``caveat data list``.
     split
         ``"train"``, ``"test"`` or what the set has; may be left out where there is only one.
+    limit, seed
+        At most so many images, drawn at random with this seed, every class in its share; default all.
 
     Returns
     -------
@@ -111,15 +114,15 @@ def load(name: str, split: str | None = None) -> Images:
         raise InputError(f"{name} must hold images to be loaded so, but it holds {'a table' if table else 'arrays'}. "
                          f"Use {how}.")  # fmt: skip
     if split is None:
-        if len(known.sizes) > 1:
+        if len(known.sizes) > 1 and not known.usual:
             raise InputError(f"split must be given for {name}, which has {', '.join(known.sizes)}.")
-        split = next(iter(known.sizes))
+        split = known.usual or next(iter(known.sizes))
     check_known(split, known.sizes, f"split of {name}")
     if known.inside is not None:
-        return known.inside()
+        return limited(known.inside(), limit, seed)
     for here, form, paths in places(known):
         if here == split and form.read is not None:
-            return form.read(paths, split)
+            return limited(form.read(paths, split), limit, seed)
     files = [" and ".join(form.files[split]) for form in known.forms if split in form.files]
     folders = os.environ.get("CAVEAT_DATA")
     where = f"the folder of CAVEAT_DATA ({folders})" if folders else (
@@ -128,7 +131,24 @@ def load(name: str, split: str | None = None) -> Images:
     raise InputError(f"{name} ({split}) is not here. Get it from {known.home} and put {files[0]} into {where}.")
 
 
-def read(path: str | os.PathLike[str], split: str | None = None, *, size: int | None = None) -> Images:
+def limited(images: Images, limit: int | None, seed: int) -> Images:
+    """At most ``limit`` images, drawn with this seed, every class in its share: files are often grouped by class."""
+    if limit is None:
+        return images
+    return images[stratified_rows(images.labels, as_count(limit, "limit"), stream(seed, "limit"))]
+
+
+def files_of(name: str, split: str | None = None) -> tuple[Path, ...]:
+    """Files that ``load`` reads for a split; none for a set that comes with a package, or that is not here."""
+    known = KNOWN[check_known(name, KNOWN, "data set")]
+    wanted = split or next(iter(known.sizes))
+    return next((files for here, form, files in places(known) if here == wanted and form.read is not None), ())
+
+
+def read(
+    path: str | os.PathLike[str], split: str | None = None, *, size: int | None = None, limit: int | None = None,
+    seed: int = 0,
+) -> Images:  # fmt: skip
     """Images of a user's own file or folder, by what it is.
 
     ``.npz`` with x and y (or ``x_<split>``, or JPEG streams), an IDX file of images with its labels in the same folder,
@@ -142,6 +162,8 @@ def read(path: str | os.PathLike[str], split: str | None = None, *, size: int | 
         Split of an ``.npz`` file that holds several, such as ``"test"``.
     size
         Side of the square that each image of a folder becomes.
+    limit, seed
+        As for :func:`load`.
 
     Returns
     -------
@@ -156,7 +178,10 @@ def read(path: str | os.PathLike[str], split: str | None = None, *, size: int | 
     ...     read(f"{folder}/mine.npz").labels
     array([0, 1, 1])
     """
-    source = Path(path)
+    return limited(_read(Path(path), split, size), limit, seed)
+
+
+def _read(source: Path, split: str | None, size: int | None) -> Images:
     if is_folder(source):
         return read_folder(source, size=size)
     if source.suffix == ".npz":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from caveat._internal.files import is_folder, read_bytes
 from caveat.data.images import Images
 from caveat.errors import InputError, MissingExtraError
 
-__all__ = ["read_folder"]
+__all__ = ["read_folder", "read_listed"]
 
 _ANNOTATIONS = "val_annotations.txt"
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -52,18 +53,25 @@ def read_folder(path: str | os.PathLike[str], *, size: int | None = None, grey: 
     >>> images.pixels.shape, images.labels, images.classes
     ((2, 4, 4, 3), array([0, 1]), ('cat', 'dog'))
     """
+    root = Path(path)
+    if not is_folder(root):
+        raise InputError(f"{root} must be a folder of images. Check the path.")
+    files, classes = _annotated(root) if (root / _ANNOTATIONS).is_file() else _by_subfolder(root)
+    if not files:
+        raise InputError(f"{root} holds no image files ({', '.join(sorted(_SUFFIXES))}), also not in its subfolders.")
+    return read_listed(files, classes, size=size, grey=grey)
+
+
+def read_listed(
+    files: Sequence[tuple[Path, int]], classes: Sequence[str] = (), *, size: int | None = None, grey: bool = False
+) -> Images:
+    """Images of these files, each with its class, in this order; ``size`` and ``grey`` as for ``read_folder``."""
     try:
         from PIL import Image
     except ImportError as error:
         raise MissingExtraError("reading of image files", extra="torch") from error
-    root = Path(path)
-    if not is_folder(root):
-        raise InputError(f"{root} must be a folder of images. Check the path.")
     if size is not None:
         as_count(size, "size")
-    files, classes = _annotated(root) if (root / _ANNOTATIONS).is_file() else _by_subfolder(root)
-    if not files:
-        raise InputError(f"{root} holds no image files ({', '.join(sorted(_SUFFIXES))}), also not in its subfolders.")
     pixels = []
     for file, _ in files:
         try:

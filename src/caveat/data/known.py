@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, final
 
 import numpy as np
 
-from caveat.data.cifar import read_cifar_binary, read_cifar_python
+from caveat.data.cifar import cifar_classes, read_cifar_binary, read_cifar_python
 from caveat.data.folder import read_folder
 from caveat.data.idx import read_idx
 from caveat.data.images import Images
 from caveat.data.packed import read_packed
+from caveat.data.places import read_places
 from caveat.data.svhn import read_svhn
 from caveat.data.tables import TABLES, digits
+from caveat.errors import InputError
 
 __all__ = ["KNOWN", "Form", "Known"]
 
@@ -70,6 +72,8 @@ class Known:
         Files in which the data may be stored.
     inside
         Reads the data from an installed package; None where they are files.
+    usual
+        The split that is meant where none is named; empty where it must be named.
 
     Examples
     --------
@@ -85,6 +89,7 @@ class Known:
     sizes: Mapping[str, int] = field(default_factory=dict)
     forms: tuple[Form, ...] = ()
     inside: Callable[[], Images] | None = None  # comes with an installed package
+    usual: str = ""
 
 
 def _idx(folders: tuple[str, ...], prefix: str = "", *, transposed: bool = False, first_label: int = 0) -> list[Form]:
@@ -116,12 +121,35 @@ def _npz(file: str, *splits: str, note: str = "", **keys: str | float) -> Form:
     return Form({split: (file.format(split=split),) for split in splits}, read, note)
 
 
-def _cifar(folder: str, files: Mapping[str, tuple[str, ...]], *, label_bytes: int | None) -> Form:
+def _cifar(folder: str, files: Mapping[str, tuple[str, ...]], *, label_bytes: int | None, coarse: bool = False) -> Form:
     def read(paths: tuple[Path, ...], _: str) -> Images:
-        return read_cifar_python(paths) if label_bytes is None else read_cifar_binary(paths, label_bytes=label_bytes)
+        if label_bytes is None:
+            images = read_cifar_python(paths, coarse=coarse)
+        else:
+            images = read_cifar_binary(paths, label_bytes=label_bytes, coarse=coarse)
+        return replace(images, classes=cifar_classes(paths[0].parent, coarse=coarse))
 
     end = "" if label_bytes is None else ".bin"
     return Form({split: tuple(f"{folder}/{name}{end}" for name in names) for split, names in files.items()}, read)
+
+
+def _folders(split: str, *folders: str, side: int | None = 32, note: str = "") -> tuple[Form, ...]:
+    """A folder of images under one of several names; ``side`` None: the central 32 x 32 pixels of larger images."""
+
+    def read(files: tuple[Path, ...], _: str) -> Images:
+        return read_folder(files[0], size=side) if side is not None else _central(read_folder(files[0]), 32, files[0])
+
+    return tuple(Form({split: (folder,)}, read, note) for folder in folders)
+
+
+def _central(images: Images, side: int, path: Path) -> Images:
+    """The middle of each image, without resizing: what "crop" means in the name of a set."""
+    height, width = images.pixels.shape[1:3]
+    if min(height, width) < side:
+        raise InputError(f"{path} must hold images of at least {side} x {side} pixels, got {height} x {width}.")
+    top, left = (height - side) // 2, (width - side) // 2
+    pixels = np.ascontiguousarray(images.pixels[:, top : top + side, left : left + side])
+    return replace(images, pixels=pixels)
 
 
 def _arrays(name: str, what: str, shape: str, home: str) -> Known:
@@ -131,6 +159,8 @@ def _arrays(name: str, what: str, shape: str, home: str) -> Known:
 _CIFAR10 = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
 _CIFAR100 = {"train": ("train",), "test": ("test",)}
 _JPEG = "JPEG copies, lossy"
+_ODIN = "https://github.com/facebookresearch/odin"
+_LMDB = "of the official LMDB test_lmdb, export each image as a file into"
 _SETS = (
     Known(
         "digits", "handwritten digits of scikit-learn", "images", "8 x 8", "Python package scikit-learn",
@@ -198,6 +228,14 @@ _SETS = (
         ),
     ),
     Known(
+        "supercifar100", "CIFAR-100 with its 20 superclasses", "images", "32 x 32 x 3",
+        "https://www.cs.toronto.edu/~kriz/cifar.html", {"train": 50_000, "test": 10_000},
+        (
+            _cifar("cifar-100-binary", _CIFAR100, label_bytes=2, coarse=True),
+            _cifar("cifar-100-python", _CIFAR100, label_bytes=None, coarse=True),
+        ),
+    ),
+    Known(
         "svhn", "house numbers from street photographs", "images", "32 x 32 x 3",
         "http://ufldl.stanford.edu/housenumbers", {"train": 73_257, "test": 26_032, "extra": 531_131},
         tuple(
@@ -210,11 +248,15 @@ _SETS = (
     ),
     Known(
         "tinyimagenet", "TinyImageNet, 200 classes, at 32 x 32", "images", "32 x 32 x 3",
-        "http://cs231n.stanford.edu/tiny-imagenet-200.zip", {"val": 10_000},
+        "http://cs231n.stanford.edu/tiny-imagenet-200.zip", {"val": 10_000, "train": 100_000},
         (
-            Form({"val": ("tiny-imagenet-200/val",)}, lambda files, _: read_folder(files[0], size=32), "resized"),
+            Form(
+                {split: (f"tiny-imagenet-200/{split}",) for split in ("val", "train")},
+                lambda files, _: read_folder(files[0], size=32), "resized",
+            ),
             _npz("tinyimagenet32_val_jpeg.npz", "val", note=_JPEG),
         ),
+        usual="val",
     ),
     Known(
         "dtd", "describable textures, at 32 x 32", "images", "32 x 32 x 3",
@@ -222,6 +264,33 @@ _SETS = (
         (
             Form({"all": ("dtd/images",)}, lambda files, _: read_folder(files[0], size=32), "central squares, resized"),
             _npz("dtd_part_32.npz", "all", note="10 of 47 categories"),
+        ),
+    ),
+    Known(
+        "isun", "natural scenes, iSUN, at 32 x 32", "images", "32 x 32 x 3", f"{_ODIN} (iSUN.tar.gz)", {"all": 8925},
+        _folders("all", "iSUN/iSUN_patches", "iSUN/images", "iSUN", "isun"),
+    ),
+    Known(
+        "lsun_crop", "scenes, LSUN test images cropped to 32 x 32", "images", "32 x 32 x 3",
+        f"{_ODIN} (LSUN.tar.gz; {_LMDB} LSUN/test)", {"test": 10_000},
+        _folders("test", "LSUN/test", "LSUN_C/test", "LSUN_C", "LSUN_crop", side=None, note="the middle of each image"),
+    ),
+    Known(
+        "lsun_resize", "scenes, LSUN test images resized to 32 x 32", "images", "32 x 32 x 3",
+        f"{_ODIN} (LSUN_resize.tar.gz; {_LMDB} LSUN_resize)", {"test": 10_000},
+        _folders("test", "LSUN_resize/LSUN_resize", "LSUN_resize"),
+    ),
+    Known(
+        "places365", "365 kinds of places, at 32 x 32", "images", "32 x 32 x 3",
+        "http://places2.csail.mit.edu/download.html (val_256.tar and filelist_places365-standard.tar)",
+        {"val": 36_500},
+        tuple(
+            Form(
+                {"val": (f"{folder}/{images}", f"{folder}/places365_val.txt")},
+                lambda files, _: read_places(files[0], files[1], size=32), "central squares, resized",
+            )
+            for folder in ("places365", "places365_standard", "Places365")
+            for images in ("val_256", "val_large")
         ),
     ),
     *(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat.conformal import FPRBand
-from caveat.metrics.selective import Steps, curve_of
+from caveat.metrics.selective import Steps
 
 __all__ = ["Histogram", "RocBand", "histogram", "most_flagged", "risk_points", "roc_at", "roc_band"]
 
@@ -94,10 +94,11 @@ def risk_points(steps: Steps, points: int = POINTS) -> tuple[Floats, Floats]:
     >>> x.tolist(), risk.tolist()
     ([0.0, 0.5, 1.0], [0.0, 0.0, 0.25])
     """
-    curve = curve_of(steps)
-    wanted = np.linspace(0, 1, points) * (1 - 1e-12)
-    rows = np.unique(np.searchsorted(curve.coverage, wanted).clip(max=curve.coverage.size - 1))
-    return curve.coverage[rows], curve.selective[rows]
+    accepted, n = steps.accepted, steps.accepted[-1]
+    wanted = np.linspace(0, 1, points)[1:] * (1 - 1e-12)
+    rows = np.unique(np.searchsorted(accepted / n, wanted).clip(max=accepted.size - 1))
+    risk = steps.wrong[rows] / accepted[rows]
+    return np.append(0.0, accepted[rows] / n), np.append(steps.wrong[0] / accepted[0], risk)  # the first risk is held
 
 
 def histogram(samples: Mapping[str, Floats], bins: int = BINS) -> Histogram:
@@ -110,18 +111,36 @@ def histogram(samples: Mapping[str, Floats], bins: int = BINS) -> Histogram:
     >>> bins.edges.round(2).tolist(), bins.shares["a"].tolist()
     ([0.02, 1.01, 2.0, 3.0, 3.99], [0.0, 0.0, 0.5, 0.5])
     """
+    samples = {name: values if _ascends(values) else np.sort(values) for name, values in samples.items()}
     inlier = next(iter(samples.values()))
-    ends = np.array([np.quantile(values, [TAIL, 1 - TAIL]) for values in samples.values()])
+    ends = np.array([_quantiles(values, [TAIL, 1 - TAIL]) for values in samples.values()])
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
     if not high > low:  # a constant score
         low, high = low - max(1.0, abs(low)) / 2, low + max(1.0, abs(low)) / 2
-    first, center, last = np.quantile(inlier, [0.25, 0.5, 0.75])
+    first, center, last = _quantiles(inlier, [0.25, 0.5, 0.75])
     unit = float(last - first)
     crowded = 0 < unit < (high - low) / (2 * bins)
     scale = Histogram(np.empty(0), {}, float(center), unit) if crowded else Histogram(np.empty(0), {})
     low, high = scale.place(np.array([low, high])).tolist()
     shares = {name: _shares(scale.place(values), low, high, bins) for name, values in samples.items()}
     return scale._replace(edges=scale.value(np.linspace(low, high, bins + 1)), shares=shares)
+
+
+def _ascends(values: Floats) -> bool:
+    return bool((values[1:] >= values[:-1]).all())
+
+
+def _quantiles(ascending: Floats, shares: list[float]) -> Floats:
+    """``np.quantile`` of ascending values, from the few of them that it rests on.
+
+    >>> _quantiles(np.array([1.0, 2, 4, 8]), [0.25, 0.5, 1.0]), np.quantile([1.0, 2, 4, 8], [0.25, 0.5, 1.0])
+    (array([1.75, 3.  , 8.  ]), array([1.75, 3.  , 8.  ]))
+    """
+    place = (ascending.size - 1) * np.array(shares)
+    below = np.floor(place).astype(np.intp)
+    above = np.minimum(below + 1, ascending.size - 1)
+    low, high, part = ascending[below], ascending[above], place - below
+    return np.asarray(np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part)))
 
 
 def _shares(values: Floats, low: float, high: float, bins: int) -> Floats:

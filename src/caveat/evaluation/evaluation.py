@@ -7,15 +7,27 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from caveat._internal.checks import as_count, as_level, as_list, check_known
+from caveat._internal.checks import as_count, as_flag, as_level, as_list, check_known
 from caveat._internal.html import small_table
-from caveat._internal.ranking import Ranked
 from caveat.errors import InputError
 from caveat.evaluation.decide import Decision, share_text
 from caveat.evaluation.findings import Assessment, CellFacts, Findings, assess, versions
 from caveat.evaluation.measure import Settings, cannot, fit, measure_model, measure_score
-from caveat.evaluation.parts import Parts
-from caveat.evaluation.records import Block, Data, Detection, Left, Method, ModelFacts, Record, Scores, long_rows
+from caveat.evaluation.parts import Parts, tuning_rows
+from caveat.evaluation.rank import Sorted
+from caveat.evaluation.records import (
+    Block,
+    Data,
+    Detection,
+    Left,
+    Method,
+    ModelFacts,
+    Record,
+    Scores,
+    Tuning,
+    long_rows,
+)
+from caveat.evaluation.tuning import as_tuned, choose_settings, own_values
 from caveat.outputs import Outputs
 from caveat.results import Comparison, Estimate
 from caveat.scores import Projected, Score, catalogue, detector, detectors, make
@@ -91,7 +103,8 @@ class Evaluation:
 
         On the outputs of the evaluation its outlier threshold is the decision's. Its abstain gate is calibrated on rows
         whose prediction set is not empty, because it also abstains where no class fits. It has no such gate where the
-        decision could not promise an error rate.
+        decision could not promise an error rate. Scores keep the settings that ``tune`` chose, and the rows of
+        ``calibration`` that chose them are left out.
 
         Parameters
         ----------
@@ -112,12 +125,20 @@ class Evaluation:
                              "Evaluate with more inliers, or with calibration outputs.")  # fmt: skip
         decision = self.decision
         errors = decision.errors is not None and decision.errors.holds
+        tunings = {record.method: record for record in self.of(Tuning) if record.chosen}
+
+        def score_of(method: Method) -> Score:
+            score = _score_of(method)
+            return as_tuned(score, tunings[method]) if method in tunings else score
+
         guard = Guard(
-            _score_of(decision.method), sets=None if decision.coverage is None else "lac",
+            score_of(decision.method), sets=None if decision.coverage is None else "lac",
             false_alarm=self.false_alarm, risk=self.risk if errors else None, alpha=self.settings.alpha,
             delta=self.settings.delta,
-            confidence="msp" if decision.confidence is None else _score_of(decision.confidence),
+            confidence="msp" if decision.confidence is None else score_of(decision.confidence),
         )  # fmt: skip
+        if {decision.method, decision.confidence} & tunings.keys():  # rows that chose a setting set no threshold
+            calibration = calibration[~tuning_rows(calibration.n, self.settings.seed)]
         guard = guard if train is None else guard.fit(train, rng=self.settings.seed)
         return guard.calibrate(calibration, seed=self.settings.seed)
 
@@ -130,6 +151,11 @@ class Evaluation:
     def left_out(self) -> dict[str, str]:
         """Score -> why it was not computed."""
         return {str(left.method): left.reason for left in self.of(Left)}
+
+    @property
+    def settings_chosen(self) -> dict[str, str]:
+        """Score -> settings that ``tune`` chose, as a phrase; empty without ``tune``."""
+        return {str(record.method): record.text for record in self.of(Tuning) if record.chosen}
 
     def of(self, kind: type[R]) -> tuple[R, ...]:
         """The records of one kind.
@@ -151,6 +177,10 @@ class Evaluation:
         left = self.left_out
         notes = [f"{', '.join(name for name in left if left[name] == reason)} left out ({reason})."
                  for reason in dict.fromkeys(left.values())]  # fmt: skip
+        if self.decision is not None:
+            used = dict.fromkeys(map(str, (self.decision.method, self.decision.confidence)))
+            notes += [f"Settings of {name}, chosen on rows that set no threshold: {self.settings_chosen[name]}."
+                      for name in used if name in self.settings_chosen]  # fmt: skip
         return Findings(
             self.title, self.records, {("model", self.settings.seed): self.assessment}, self.settings.alpha,
             self.settings.delta, self.false_alarm, self.risk, self.split,
@@ -205,6 +235,8 @@ class Evaluation:
             lines.append(f"accuracy {self.accuracy}")
         if self.decision is not None:
             lines.append(str(self.decision))
+            if chosen := self.settings_chosen.get(str(self.decision.method)):
+                lines.append(f"Settings of {self.decision.method}: {chosen}.")
         text = "\n".join(lines)
         return text if len(text) < 2000 else text[:1990] + " ..."
 
@@ -224,6 +256,7 @@ def evaluate(
     seed: int = 0,
     regimes: Mapping[str, str] | None = None,
     regime: str = "",
+    tune: bool = False,
     title: str = "Evaluation",
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -252,6 +285,10 @@ def evaluate(
         Seeds every random step, each with a stream of its own.
     regimes, regime
         Outlier set -> near, mid or far; and the regime for which to choose, default all.
+    tune
+        Choose temperature and parameters of the scores first (``scores.settings``), on one calibration row in five,
+        which then sets no threshold. Needs labels of the calibration rows. A parameter that is not at its default
+        stays as it is.
     title
         Heading of the report.
     progress
@@ -281,34 +318,42 @@ def evaluate(
     sources = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
     sources.check()
     parts = sources.with_one_order().with_calibration(seed)
+    parts = parts.with_tuning(seed) if as_flag(tune, "tune") else parts
     chosen, left = choose_scores(parts, scores)
     tell = progress or (lambda what, done, total: None)
-    tell("fitting scores", 0, 2 + len(chosen))
+    tell("tuning scores" if tune else "fitting scores", 0, 2 + len(chosen))
     able = {method: score.without_class_scores() for method, score in chosen.items()}
-    fit(able.values(), parts, seed)
+    tunings: list[Record] = []
+    if tune:
+        for method, score in able.items():
+            able[method], record = choose_settings(score, method, parts, Block("model", seed), keep=own_values(score))
+            tunings.append(record)
+    else:
+        fit(able.values(), parts, seed)
     return evaluate_fitted(
         parts, able, left, settings, false_alarm=false_alarm, risk=risk, regimes=regimes, regime=regime, title=title,
-        tell=tell, started=started,
+        tell=tell, started=started, tunings=tunings,
     )  # fmt: skip
 
 
 def evaluate_fitted(
     parts: Parts, able: Mapping[Method, Score], left: Mapping[Method, str], settings: Settings, *, false_alarm: float,
     risk: float, regimes: Mapping[str, str] | None, regime: str, title: str, tell: Progress, started: float,
+    tunings: Iterable[Record] = (),
 ) -> Evaluation:  # fmt: skip
     """The second half of ``evaluate``: measure scores that are fitted, rank them, and decide."""
     seed = settings.seed
     block, steps = Block("model", seed), 2 + len(able)
     tell("measuring the model", 1, steps)
-    ranked: dict[tuple[str, str], Ranked] = {}
-    records: list[Record] = [*measure_model(parts, block, settings)]
+    sorted_ = Sorted()
+    records: list[Record] = [*measure_model(parts, block, settings), *tunings]
     for i, (method, score) in enumerate(able.items(), 2):
         tell(f"measuring {method}", i, steps)
-        records += measure_score(score, method, parts, block, settings, ranked)
+        records += measure_score(score, method, parts, block, settings, sorted_)
     records += [Left(block, method, reason) for method, reason in left.items()]
     named = tuple(_with_regime(record, regimes or {}) for record in records)
     assessment = assess(named, false_alarm=false_alarm, risk=risk, delta=settings.delta, seed=seed, regime=regime,
-                        ranked=ranked)  # fmt: skip
+                        sorted_=sorted_)  # fmt: skip
     return Evaluation(
         title, named, assessment, settings, false_alarm, risk, parts.split, time.perf_counter() - started, versions()
     )

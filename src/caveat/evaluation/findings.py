@@ -13,12 +13,10 @@ from typing import TypeVar, final
 import numpy as np
 
 from caveat import __version__
-from caveat._internal.ranking import Ranked
 from caveat.evaluation.decide import Decision, ModelScores, decide
 from caveat.evaluation.model_ranking import ModelRanking
-from caveat.evaluation.rank import error_placements, rank_methods
+from caveat.evaluation.rank import Sorted, error_placements, rank_methods
 from caveat.evaluation.records import Answers, Record, Scores, SetFacts
-from caveat.metrics import Placements
 from caveat.results import Comparison
 
 __all__ = ["Assessment", "CellFacts", "FailureFacts", "Findings", "assess", "versions"]
@@ -103,6 +101,8 @@ class Findings:
         The plan as text; empty for an evaluation.
     model_ranking
         Which models of a study differ; None for an evaluation.
+    groups
+        Model -> its group, in a study over a matrix: scores are ranked within each group.
     """
 
     title: str
@@ -120,6 +120,7 @@ class Findings:
     notes: Sequence[str] = ()
     plan: str = ""
     model_ranking: ModelRanking | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, kind: type[R]) -> list[R]:
         """The records of one kind."""
@@ -150,7 +151,7 @@ def assess(
     delta: float,
     seed: int,
     regime: str = "",
-    ranked: Mapping[tuple[str, str], Ranked] | None = None,
+    sorted_: Sorted | None = None,
 ) -> Assessment:
     """Rank the methods of one model and seed, and decide.
 
@@ -162,8 +163,8 @@ def assess(
         As for ``caveat.evaluate``.
     regime
         Choose by the outlier sets of this regime alone; empty: by all.
-    ranked
-        (method, outlier set) -> the scores in order, where measuring them has sorted them already.
+    sorted_
+        The scores in order, where measuring them has sorted them already.
 
     Returns
     -------
@@ -182,33 +183,30 @@ def assess(
     scores = _collect(kept)
     sets = next((r for r in kept if isinstance(r, SetFacts) and not r.block.outlier), None)
     regimes = scores.regimes
-    if ranked is None:
-        every = {"": scores.inlier} | scores.outliers
-        ranked = {(m, o): Ranked.of(values) for o, methods in every.items() for m, values in methods.items()}
-    ranking = _ranking(scores, list(scores.outliers), delta, ranked)
+    if sorted_ is None:
+        sorted_ = Sorted.of(scores.inlier, scores.outliers)
+    ranking = _ranking(scores, list(scores.outliers), delta, sorted_)
     names = list(dict.fromkeys(name for name in regimes.values() if name))
     by_regime = {
         name: comparison
         for name in names
-        if (comparison := _ranking(scores, [o for o in scores.outliers if regimes.get(o) == name], delta, ranked))
+        if (comparison := _ranking(scores, [o for o in scores.outliers if regimes.get(o) == name], delta, sorted_))
         is not None
     }
     errors = None
     right = scores.correct.get("inlier")
     if right is not None and right.any() and not right.all() and len(scores.inlier) > 1:
-        errors = rank_methods({m: error_placements(ranked[m, ""], right) for m in scores.inlier}, alpha=delta)
+        errors = rank_methods({m: error_placements(sorted_.inliers[m], right) for m in scores.inlier}, alpha=delta)
     chosen_by = by_regime.get(regime, ranking) if regime else ranking
     decision = decide(scores, chosen_by, errors, sets, false_alarm=false_alarm, risk=risk, delta=delta, seed=seed)
     return Assessment(ranking, by_regime, errors, decision)
 
 
-def _ranking(
-    scores: ModelScores, outliers: list[str], delta: float, ranked: Mapping[tuple[str, str], Ranked]
-) -> Comparison | None:
+def _ranking(scores: ModelScores, outliers: list[str], delta: float, sorted_: Sorted) -> Comparison | None:
     if not outliers or not scores.inlier:
         return None
     complete = [m for m in scores.inlier if all(m in scores.outliers[o] for o in outliers)]
-    placements = {m: Placements.of_ranked(ranked[m, ""], [ranked[m, o] for o in outliers]) for m in complete}
+    placements = {m: sorted_.over(m, outliers) for m in complete}
     return rank_methods(placements, alpha=delta) if placements else None
 
 

@@ -21,6 +21,7 @@ from caveat.conformal.difficulty import ease_of, logit_noise_ease
 from caveat.errors import CaveatWarning
 from caveat.evaluation.curves import POINTS, histogram, most_flagged, risk_points, roc_at
 from caveat.evaluation.parts import Parts, tuning_rows
+from caveat.evaluation.rank import Sorted
 from caveat.evaluation.records import (
     Answers,
     Block,
@@ -50,7 +51,7 @@ from caveat.metrics import (
     t_ss,
     true_ranks,
 )
-from caveat.metrics.detection import average_precision, detection_threshold
+from caveat.metrics.detection import average_precision, threshold_place
 from caveat.metrics.selective import Steps
 from caveat.metrics.selective_intervals import step_intervals
 from caveat.outputs import Outputs
@@ -67,7 +68,7 @@ _TPR = 0.95
 _RATES = np.linspace(0, 1, POINTS) ** 2  # of a ROC curve: finer at small rates
 _SHOWN_BINS = 10  # of difficulty, in a picture
 _PAPER_BINS, _LEAST_IN_BIN = 50, 20  # of T-CV and T-SS: 50 in the paper, fewer where they would hold too little
-_SIGMA, _COPIES = 1.0, 20  # of the noise on the logits that stands in for transformed inputs
+_SIGMA, _COPIES = 1.0, 50  # of the noise on the logits that stands in for transformed inputs
 
 
 @final
@@ -127,7 +128,9 @@ def _learns_from(score: Score, parts: Parts) -> Outputs | None:
 def fit(scores: Iterable[Score], parts: Parts, seed: int) -> None:
     """Fit scores on the training outputs in one shared walk; a temperature on its own part of the calibration rows."""
     held = parts.calibration
-    tuning = None if held is None else held[tuning_rows(held.n, seed)]
+    tuning = parts.tuning
+    if tuning is None and held is not None:
+        tuning = held[tuning_rows(held.n, seed)]
     if parts.train is not None:
         fit_all(scores, parts.train, tuning, rng=seed)
     elif tuning is not None:
@@ -142,41 +145,46 @@ def measure_score(
     parts: Parts,
     block: Block,
     settings: Settings,
-    ranked: dict[tuple[str, str], Ranked] | None = None,
+    sorted_: Sorted | None = None,
 ) -> Iterator[Record]:
     """Everything about one fitted score: its values, detection, selective risk, curves and histograms.
 
-    ``ranked`` is filled with (method, outlier set) -> the scores in order, for a ranking of the methods.
+    ``sorted_`` is filled with the scores in order and their placements, for a ranking of the methods.
     """
     values = _checked(score.score(parts.held_out), "inlier")
     outliers = {name: _checked(score.score(outputs), name) for name, outputs in parts.outliers.items()}
     yield Scores(block, method, "inlier", values)
     if parts.calibration is not None and not score.missing(train=_learns_from(score, parts), outputs=parts.calibration):
         held = parts.calibration
-        rows = held[~tuning_rows(held.n, settings.seed)] if score.held_out else held
+        looked_at = score.held_out and parts.tuning is None  # some of these rows fitted it
+        rows = held[~tuning_rows(held.n, settings.seed)] if looked_at else held
         yield Scores(block, method, "calibration", _checked(score.score(rows), "calibration"))
     for name, outputs in parts.confirm.items():
         yield Scores(replace(block, outlier=name), method, "confirm", _checked(score.score(outputs), name))
     # Every set is sorted once; all that follows is read from the sorted scores.
     inside, outside = Ranked.of(values), {name: Ranked.of(scores) for name, scores in outliers.items()}
-    if ranked is not None:
-        ranked |= {(str(method), name): scores for name, scores in ({"": inside} | outside).items()}
-    correct = parts.held_out.correct
+    if sorted_ is not None:
+        sorted_.inliers[str(method)] = inside
+    correct = parts.correct
     if correct is not None:
         right = correct[inside.order]
-        answers = inside.ascending[right]
-        yield from _selective(method, block, settings, answers, inside.ascending[~right])
+        answers, errors = inside.ascending[right], inside.ascending[~right]
+        yield from _selective(method, block, settings, Steps.ascending(inside.ascending, ~right), answers, errors)
     bins = histogram({"": inside.ascending} | {name: scores.ascending for name, scores in outside.items()})
     for name, shares in bins.shares.items():
         yield Histogram(replace(block, outlier=name), str(method), bins.edges, shares)
     for name, scores in outside.items():
         here = replace(block, outlier=name)
         yield Scores(here, method, "outlier", outliers[name])
-        yield _detection(method, here, settings, inside, scores)
+        placements = Placements.of_ranked(inside, [scores])
+        if sorted_ is not None:
+            sorted_.placements[str(method), name] = placements
+        yield _detection(method, here, settings, inside.ascending, scores.ascending, placements)
         curve = roc_at(_RATES, _most_flagged(values.size, settings.delta), inside.ascending, scores.ascending)
         yield Curve(here, str(method), "roc", curve.fpr, curve.tpr, curve.lower, curve.upper)
         if correct is not None and correct.any():  # outliers are failures, wrong answers are left out
-            yield from _selective(method, here, settings, answers, scores.ascending)
+            steps = Steps.merge(answers, scores.ascending)
+            yield from _selective(method, here, settings, steps, answers, scores.ascending)
 
 
 @lru_cache(maxsize=16)
@@ -189,20 +197,21 @@ def _checked(values: Floats, name: str) -> Floats:
     return as_vector(values, f"the score on {name}")  # NaN and infinity are a failure of the score, not a rank
 
 
-def _detection(method: Method, block: Block, settings: Settings, inliers: Ranked, outliers: Ranked) -> Detection:
+def _detection(
+    method: Method, block: Block, settings: Settings, inside: Floats, outside: Floats, placements: Placements
+) -> Detection:
+    """From the sorted scores of inliers and outliers."""
     estimates: dict[str, Estimate] = {}
     wanted, delta = settings.metrics, settings.delta
-    inside, outside = inliers.ascending, outliers.ascending
-    if {"auroc", "auroc_guaranteed"} & set(wanted):
-        placements = Placements.of_ranked(inliers, [outliers])
-        if "auroc" in wanted:
-            estimates["auroc"] = mean_auroc_interval(placements, delta=delta)
-        if "auroc_guaranteed" in wanted:  # conformal_auroc(method="betting"), from the same sort
-            estimates["auroc_guaranteed"] = mean_bounds(placements.inlier, delta=delta, two_sided=True)
+    if "auroc" in wanted:
+        estimates["auroc"] = mean_auroc_interval(placements, delta=delta)
+    if "auroc_guaranteed" in wanted:  # conformal_auroc(method="betting"), from the same sort
+        estimates["auroc_guaranteed"] = mean_bounds(placements.inlier, delta=delta, two_sided=True)
     if "fpr95" in wanted:
-        caught = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="outlier")
-        kept = detection_threshold(inlier=inside, outlier=outside, tpr=_TPR, positive="inlier")
-        rejected, accepted = int((inside >= caught).sum()), int((outside <= kept).sum())
+        caught = outside[threshold_place(outside.size, _TPR, "outlier")]
+        kept = inside[threshold_place(inside.size, _TPR, "inlier")]
+        rejected = inside.size - int(np.searchsorted(inside, caught, side="left"))
+        accepted = int(np.searchsorted(outside, kept, side="right"))
         estimates["fpr95_outlier_positive"] = proportion_interval(rejected, inside.size, delta=delta)
         estimates["fpr95_inlier_positive"] = proportion_interval(accepted, outside.size, delta=delta)
     if "aupr" in wanted:
@@ -211,9 +220,10 @@ def _detection(method: Method, block: Block, settings: Settings, inliers: Ranked
     return Detection(block, method, **estimates)
 
 
-def _selective(method: Method, block: Block, settings: Settings, right: Floats, wrong: Floats) -> Iterator[Record]:
-    """From the sorted scores of right and of wrong answers."""
-    steps = Steps.merge(right, wrong)
+def _selective(
+    method: Method, block: Block, settings: Settings, steps: Steps, right: Floats, wrong: Floats
+) -> Iterator[Record]:
+    """From the steps of acceptance, and the sorted scores of right and of wrong answers."""
     wanted = [name for name in ("aurc", "augrc") if name in settings.metrics]
     estimates = step_intervals(steps, wanted, delta=settings.delta)
     if not block.outlier and "auroc" in settings.metrics and right.size and wrong.size:
@@ -236,11 +246,12 @@ def measure_model(parts: Parts, block: Block, settings: Settings) -> Iterator[Re
     if not inlier.has("correct"):
         return
     rows = hashlib.sha256(np.ascontiguousarray(inlier.labels, dtype="<i8").data).hexdigest()[:16]
-    yield Answers(block, "inlier", inlier.correct.astype(np.float64), rows)
+    yield Answers(block, "inlier", parts.correct.astype(np.float64), rows)
     if parts.calibration is not None and parts.calibration.has("correct"):
         yield Answers(block, "calibration", parts.calibration.correct.astype(np.float64))
-    yield from _quality(inlier, block, settings)
-    yield from _sets(parts, block, settings)
+    probs = inlier.probs if inlier.has("probs") else None  # once for all that follows
+    yield from _quality(inlier, probs, block, settings)
+    yield from _sets(parts, probs, block, settings)
 
 
 def _data(parts: Parts, block: Block) -> Iterator[Data]:
@@ -251,14 +262,14 @@ def _data(parts: Parts, block: Block) -> Iterator[Data]:
         yield Data(replace(block, outlier=name), role, outputs.n, outputs.n_classes or 0, fields)
 
 
-def _quality(inlier: Outputs, block: Block, settings: Settings) -> Iterator[Record]:
+def _quality(inlier: Outputs, probs: Floats | None, block: Block, settings: Settings) -> Iterator[Record]:
     wanted, delta = settings.metrics, settings.delta
     estimates = {"accuracy": accuracy(inlier, delta=delta, name=block.model)} if "accuracy" in wanted else {}
     proper = {"ece", "brier", "nll"} & set(wanted)
     reason = _uncalibrated(inlier)
     if proper and not reason:
         rng = stream(settings.seed, "bootstrap", "calibration")
-        quality = calibration(inlier, rng=rng, delta=delta, resamples=settings.resamples)
+        quality = calibration(inlier, rng=rng, delta=delta, resamples=settings.resamples, probs=probs)
         numbers = {name: getattr(quality, name) for name in ("ece", "brier", "nll") if name in wanted}
         estimates |= {name: number for name, number in numbers.items() if number is not None}
     yield ModelFacts(block, **estimates)
@@ -267,8 +278,8 @@ def _quality(inlier: Outputs, block: Block, settings: Settings) -> Iterator[Reco
             yield Left(block, Method(name), reason if name == "ece" else "needs probs")
     if reason:
         return
-    if inlier.has("probs"):
-        bins = reliability(probs=inlier.probs, labels=inlier.labels)
+    if probs is not None:
+        bins = reliability(probs=probs, labels=inlier.labels)
     else:
         bins = reliability(confidence=inlier.confidence, correct=inlier.correct)
     shares = [
@@ -288,9 +299,9 @@ def _uncalibrated(inlier: Outputs) -> str:
     return "" if inside else "needs a confidence between 0 and 1"
 
 
-def _sets(parts: Parts, block: Block, settings: Settings) -> Iterator[Record]:
+def _sets(parts: Parts, probs: Floats | None, block: Block, settings: Settings) -> Iterator[Record]:
     inlier, held = parts.held_out, parts.calibration
-    if not inlier.has("probs"):
+    if probs is None:
         if settings.sets:
             yield Left(block, Method("prediction sets"), "needs probs")
         yield _by_class(inlier, block, settings)
@@ -317,7 +328,8 @@ def _sets(parts: Parts, block: Block, settings: Settings) -> Iterator[Record]:
             n_calibration=held.n, caveat=sets.caveat, sscv=sscv(covered=covered, sizes=sets.sizes, alpha=sets.alpha),
         )  # fmt: skip
         if ease is not None:
-            facts, curves = _by_difficulty(facts, sets, inlier, ease, how, settings.delta)
+            ranks = true_ranks(probs=probs, labels=inlier.labels)
+            facts, curves = _by_difficulty(facts, sets, covered, ranks, ease, how, settings.delta)
             yield from curves
         yield facts
         for outlier, outputs in parts.outliers.items():
@@ -350,15 +362,18 @@ def _ease(outputs: Outputs, seed: int) -> tuple[Floats | None, str]:
         return ease_of(outputs), "ease from transformed inputs"
     if outputs.has("logits"):
         rng = stream(seed, "ease")
-        return logit_noise_ease(outputs, sigma=_SIGMA, rng=rng, copies=_COPIES), "ease from noise on the logits"
+        ease = logit_noise_ease(outputs, sigma=_SIGMA, rng=rng, copies=_COPIES, shared=True)
+        return ease, "ease from noise on the logits"
     return None, ""
 
 
 def _by_difficulty(
-    facts: SetFacts, sets: PredictionSets, outputs: Outputs, ease: Floats, how: str, delta: float
-) -> tuple[SetFacts, list[Curve]]:
-    covered, sizes = sets.covers(outputs.labels), sets.sizes
-    ranks = true_ranks(probs=outputs.probs, labels=outputs.labels)
+    facts: SetFacts, sets: PredictionSets, covered: NDArray[np.bool_], ranks: NDArray[np.intp], ease: Floats, how: str,
+    delta: float,
+) -> tuple[SetFacts, list[Curve]]:  # fmt: skip
+    # All that follows groups the rows by ease: one sort here, and later sorts of what is sorted take no time.
+    order = np.argsort(ease, kind="stable")
+    covered, ranks, sizes, ease = covered[order], ranks[order], sets.sizes[order], ease[order]
     bins = min(_PAPER_BINS, sets.n // _LEAST_IN_BIN)
     if bins >= 2:
         with warnings.catch_warnings():  # T-SS is NaN where no difficulty can be seen, and a record can say that

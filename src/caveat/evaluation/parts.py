@@ -5,6 +5,7 @@ role          who may look                                      used for
 ============  ================================================  =======================================================
 train         ``fit``                                           scores that learn
 calibration   nobody before the thresholds are set              threshold, sets, risk; temperature on a part of its own
+tuning        choosing temperature and parameters               settings of the scores; sets no threshold
 inlier        measuring, choosing the score                     AUROC, FPR, AURC, coverage
 outliers      measuring, choosing the score                     AUROC, share caught
 confirm       the decision alone, after it is made              share caught that the choice did not flatter
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import final
+from functools import cached_property
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +47,8 @@ class Parts:
         Name -> outputs from elsewhere; ``confirm`` is looked at only after the decision.
     split
         Whether ``calibration`` is a random half of the inliers that were given.
+    tuning
+        Held-out inliers that choose settings and set no threshold; None where nothing is chosen.
 
     Examples
     --------
@@ -59,6 +63,7 @@ class Parts:
     outliers: Mapping[str, Outputs] = field(default_factory=dict)
     confirm: Mapping[str, Outputs] = field(default_factory=dict)
     split: bool = False
+    tuning: Outputs | None = None
 
     @property
     def held_out(self) -> Outputs:
@@ -67,9 +72,14 @@ class Parts:
             raise InputError("inlier outputs are missing. Give held-out inliers.")
         return self.inlier
 
+    @cached_property
+    def correct(self) -> Any:
+        """Whether each answer about the inliers is right, computed once for all scores; None where that is unknown."""
+        return self.held_out.correct
+
     def roles(self) -> dict[str, Outputs]:
         """Role -> outputs; an outlier set's role is ``outlier:name``."""
-        own = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
+        own = {"train": self.train, "tuning": self.tuning, "calibration": self.calibration, "inlier": self.inlier}
         return (
             {role: outputs for role, outputs in own.items() if outputs is not None}
             | {f"outlier:{name}": outputs for name, outputs in self.outliers.items()}
@@ -143,6 +153,27 @@ class Parts:
             return self
         half = stream(seed, "calibration split").permutation(self.held_out.n) < self.held_out.n // 2
         return replace(self, calibration=self.held_out[half], inlier=self.held_out[~half], split=True)
+
+    def with_tuning(self, seed: int) -> Parts:
+        """These parts with one calibration row in five as ``tuning``; the other four set the thresholds.
+
+        Parameters
+        ----------
+        seed
+            Seed of the split.
+
+        Returns
+        -------
+        Parts
+            ``calibration`` without the tuning rows.
+        """
+        if self.calibration is None or self.calibration.n < 2:
+            raise InputError("tuning needs held-out inliers: calibration outputs, or at least 4 inliers. Add them.")
+        if not self.calibration.has("correct"):
+            raise InputError("tuning needs labels and predictions of the calibration outputs: settings are chosen by "
+                             "how well a score finds errors. Add labels, or do not tune.")  # fmt: skip
+        chosen = tuning_rows(self.calibration.n, seed)
+        return replace(self, calibration=self.calibration[~chosen], tuning=self.calibration[chosen])
 
 
 def tuning_rows(n: int, seed: int) -> NDArray[np.bool_]:

@@ -9,8 +9,10 @@ shown for information and decide no rank.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,37 @@ from caveat.metrics import Placements, paired_p_value
 from caveat.results import Comparison
 from caveat.stats._pairs import best_first, comparison_of_pairs
 
-__all__ = ["error_placements", "rank_methods"]
+__all__ = ["Sorted", "error_placements", "rank_methods"]
+
+Floats = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Sorted:
+    """What measuring has sorted already: inliers by method, placements by method and outlier set."""
+
+    inliers: dict[str, Ranked] = field(default_factory=dict)
+    placements: dict[tuple[str, str], Placements] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, inlier: Mapping[str, Floats], outliers: Mapping[str, Mapping[str, Floats]]) -> Sorted:
+        """From the scores of each method on the inliers, and on each outlier set."""
+        ranked = {method: Ranked.of(values) for method, values in inlier.items()}
+        placements = {
+            (method, name): Placements.of_ranked(ranked[method], [Ranked.of(values)])
+            for name, methods in outliers.items() for method, values in methods.items() if method in ranked
+        }  # fmt: skip
+        return cls(ranked, placements)
+
+    def over(self, method: str, outliers: Sequence[str]) -> Placements:
+        """Placements of a method against several outlier sets together: what ``Placements.of`` gives."""
+        each = [self.placements[method, name] for name in outliers]
+        if len(each) == 1:
+            return each[0]
+        return Placements(
+            np.asarray(sum(one.inlier for one in each) / len(each)), tuple(one.outliers[0] for one in each)
+        )
 
 
 def error_placements(score: Ranked, correct: NDArray[np.bool_]) -> Placements:

@@ -34,12 +34,13 @@ __all__ = [
     "Scores",
     "Selective",
     "SetFacts",
+    "Tuning",
     "long_rows",
 ]
 
 Floats = NDArray[np.float64]
 Scalar = str | int | float | bool
-Role = Literal["train", "calibration", "inlier", "outlier", "confirm"]
+Role = Literal["train", "tuning", "calibration", "inlier", "outlier", "confirm"]
 REGIMES = ("near", "mid", "far")
 
 
@@ -256,6 +257,7 @@ class Proximity:
     space: str
     n: int
     caveat: str = ""
+    text: float = np.nan  # from the nearest text prototype, where text embeddings are given
 
 
 @final
@@ -288,6 +290,31 @@ class Certificate:
 
 @final
 @dataclass(frozen=True)
+class Tuning:
+    """Settings of a method, chosen on tuning rows. The name of the method does not say them: it is one over all models.
+
+    >>> Tuning(Block("net"), Method("gen"), (("temperature", 2.5), ("gamma", 0.9)), 0.039, 200).text
+    'temperature = 2.5, gamma = 0.9'
+    """
+
+    block: Block
+    method: Method
+    chosen: tuple[tuple[str, Any], ...]
+    augrc: float  # of misclassification on the tuning rows, the smallest that was tried; NaN where nothing was compared
+    n: int
+    tried: int = 0  # combinations of parameters
+    caveat: str = ""
+
+    @property
+    def text(self) -> str:
+        """The settings as a phrase."""
+        parts = (f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
+                 for name, value in self.chosen)  # fmt: skip
+        return ", ".join(parts) or "nothing to choose"
+
+
+@final
+@dataclass(frozen=True)
 class Left:
     """A score that was left out, and why."""
 
@@ -298,7 +325,7 @@ class Left:
 
 Record = (
     Data | ModelFacts | SetFacts | Detection | Selective | Curve | Histogram | Scores | Answers | Collapse | Proximity
-    | Certificate | Left | ClassFacts
+    | Certificate | Left | ClassFacts | Tuning
 )  # fmt: skip
 RECORDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Record)}
 
@@ -319,6 +346,11 @@ def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
             "model": record.block.model, "seed": record.block.seed, "outlier": record.block.outlier,
             "regime": record.block.regime, "method": str(named),
         }  # fmt: skip
+        if isinstance(record, Tuning):
+            for name, value in record.chosen:
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
+                    yield _row(common, f"tuned_{name}", float(value), record.n)
+            continue
         if isinstance(record, Collapse):
             yield _row(common | {"method": record.projection}, record.quantity, record.value, record.n)
             continue

@@ -91,7 +91,7 @@ def proximity(
     labels
         Classes of the inliers, if ``inlier`` is an array; without labels there is no centroid distance.
     text
-        Shape (C, E): a text embedding for each class.
+        Shape (C, E): a text embedding for each class; or (C, L, E): one for each of L prompts, which are averaged.
     degree, gamma, offset
         d, gamma (default 1 / E) and b of the kernel.
 
@@ -153,7 +153,7 @@ def proximities(
     if labels is None and isinstance(inlier, Outputs):
         labels = inlier.labels
     prototypes = None if labels is None else _centroids(inliers, labels)
-    words = None if text is None else unit_rows(as_matrix(text, "text").astype(np.float64))
+    words = None if text is None else _prototypes(text)
     if words is not None:
         check_same("width", text=words.shape[1], inlier=inliers.shape[1])
     kernel = _Kernel(inliers.shape[1], degree, gamma, offset)
@@ -269,6 +269,18 @@ def _embeddings(data: Outputs | ArrayLike, name: str) -> NDArray[Any]:
     if rows is None:
         raise InputError(f"{name} needs embeddings (or features): vectors of one encoder for both data sets.")
     return rows
+
+
+def _prototypes(text: ArrayLike) -> NDArray[np.float64]:
+    """A unit row for each class; of several prompts the mean of their embeddings."""
+    try:
+        rows = np.asarray(text)
+    except (ValueError, TypeError):
+        rows = as_matrix(text, "text")  # says what is wrong
+    if rows.ndim == 3:
+        flat = as_matrix(rows.reshape(rows.shape[0] * rows.shape[1], rows.shape[2]), "text")
+        rows = flat.reshape(rows.shape).mean(axis=1, dtype=np.float64)
+    return unit_rows(as_matrix(rows, "text").astype(np.float64))
 
 
 def _one_encoder(inlier: Outputs | ArrayLike, outlier: Outputs | ArrayLike, name: str) -> None:

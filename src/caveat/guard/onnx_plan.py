@@ -15,6 +15,7 @@ from caveat.guard.onnx_graph import BOOL, DOUBLE, FLOAT, INT64, Graph, Tensor, r
 from caveat.guard.onnx_scores import FORMULAS, Fields, columns_of, combined
 from caveat.guard.verdicts import KINDS
 from caveat.outputs import Head, Outputs
+from caveat.scores import Tempered
 
 if TYPE_CHECKING:
     from caveat.guard.guard import Guard
@@ -28,6 +29,9 @@ AT_MOST = 2**31 - 2**20  # bytes of a protobuf message
 def check_exportable(guard: Guard) -> None:
     used = (*guard.scores_, *([guard.confidence_] if guard.accept_below_ is not None else []))
     for score in used:
+        if isinstance(score, Tempered):
+            raise InputError(f"{score.name} at a tuned temperature cannot be exported to ONNX. Evaluate without tune=, "
+                             "or divide the logits in the model.")  # fmt: skip
         if score.name not in FORMULAS:
             raise InputError(f"{score.name} cannot be exported to ONNX. These scores can: {', '.join(FORMULAS)}.")
     if guard.sets not in (None, "lac"):

@@ -13,6 +13,7 @@ from caveat.metrics.adaptivity import (
     t_ss,
     true_ranks,
 )
+from caveat.metrics.adaptivity_sampling import t_cv_floor, t_cv_interval, t_ss_ceiling, t_ss_floor, t_ss_interval
 from caveat.metrics.auroc_intervals import Placements, auroc_interval, mean_auroc_interval, paired_p_value
 from caveat.metrics.calibration import Calibration, Reliability, accuracy, brier, calibration, ece, nll, reliability
 from caveat.metrics.conformal_detection import conformal_auroc, conformal_fpr_at_tpr
@@ -91,7 +92,12 @@ __all__ = [
     "sscv",
     "steps_short_and_over",
     "t_cv",
+    "t_cv_floor",
+    "t_cv_interval",
     "t_ss",
+    "t_ss_ceiling",
+    "t_ss_floor",
+    "t_ss_interval",
     "true_ranks",
     "width_error_r2",
     "width_error_tau",

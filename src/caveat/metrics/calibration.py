@@ -12,9 +12,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp, ndtri
+from scipy.special import ndtri
 
 from caveat._internal.blocks import row_blocks
+from caveat._internal.by_row import top_and_rest
 from caveat._internal.checks import (
     Rng,
     as_count,
@@ -274,7 +275,13 @@ def nll(*, labels: ArrayLike, probs: ArrayLike | None = None, logits: ArrayLike 
 
 
 def calibration(
-    outputs: Outputs, *, rng: Rng, delta: float = 0.05, bins: int = 15, resamples: int = 1000
+    outputs: Outputs,
+    *,
+    rng: Rng,
+    delta: float = 0.05,
+    bins: int = 15,
+    resamples: int = 1000,
+    probs: NDArray[np.float64] | None = None,
 ) -> Calibration:
     r"""ECE, Brier score and NLL of a model's outputs, each with its interval.
 
@@ -302,6 +309,8 @@ def calibration(
         Number of bins of equal width of ECE.
     resamples
         Number of simulated and of resampled data sets.
+    probs
+        ``outputs.probs``, where the caller has computed them already.
 
     Returns
     -------
@@ -324,7 +333,7 @@ def calibration(
             _ece_interval(sure, right, rng=as_rng(rng), delta=delta, bins=bins, resamples=resamples), None, None
         )
     demand(outputs, "probs", who="calibration")
-    p, true = _checked(outputs.probs, outputs.labels)
+    p, true = _checked(outputs.probs if probs is None else probs, outputs.labels)
     logits = outputs.logits
     surprise = _surprise(p if logits is None else logits, true, logits=logits is not None)
     return Calibration(
@@ -448,7 +457,8 @@ def _surprise(values: NDArray[Any], true: NDArray[np.intp], *, logits: bool) -> 
     values = values.astype(np.float64, copy=False)
     at_truth = values[np.arange(true.size), true]
     if logits:
-        return np.asarray(logsumexp(values, axis=1) - at_truth)
+        largest, rest = top_and_rest(values)
+        return np.asarray(largest - at_truth + np.log1p(rest))
     with np.errstate(divide="ignore"):
         return np.asarray(-np.log(at_truth))
 

@@ -128,13 +128,17 @@ def detection_threshold(*, inlier: ArrayLike, outlier: ArrayLike, tpr: float, po
     5.0
     """
     check_known(positive, ("outlier", "inlier"), "positive class")
-    tpr = as_share(tpr, "tpr")
     name, values = ("outlier", outlier) if positive == "outlier" else ("inlier", inlier)
     side = as_vector(values, name, allow_infinite=True)
-    # Exact: 0.95 * 20 must be 19, not 19.000000000000004.
-    caught = side.size if tpr == 1 else math.ceil(exact_level(tpr, "tpr") * side.size)
-    k = side.size - caught if positive == "outlier" else caught - 1
+    k = threshold_place(side.size, as_share(tpr, "tpr"), positive)
     return float(np.partition(side, k)[k])
+
+
+def threshold_place(n: int, tpr: float, positive: Positive) -> int:
+    """Place of that threshold among the n ascending scores of the positive class."""
+    # Exact: 0.95 * 20 must be 19, not 19.000000000000004.
+    caught = n if tpr == 1 else math.ceil(exact_level(tpr, "tpr") * n)
+    return n - caught if positive == "outlier" else caught - 1
 
 
 def fpr_at_tpr(*, inlier: ArrayLike, outlier: ArrayLike, tpr: float = 0.95, positive: Positive = "outlier") -> float:

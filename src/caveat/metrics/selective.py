@@ -95,25 +95,30 @@ class Steps(NamedTuple):
     @classmethod
     def merge(cls, of_right: NDArray[np.float64], of_wrong: NDArray[np.float64]) -> Steps:
         """The same from the sorted scores of the right and of the wrong answers."""
-        n = of_right.size + of_wrong.size
-        is_wrong = np.zeros(n, dtype=np.bool_)
+        is_wrong = np.zeros(of_right.size + of_wrong.size, dtype=np.bool_)
         is_wrong[np.searchsorted(of_right, of_wrong) + np.arange(of_wrong.size)] = True
-        merged = np.empty(n)
+        merged = np.empty(is_wrong.size)
         merged[is_wrong], merged[~is_wrong] = of_wrong, of_right
-        wrong, last = np.cumsum(is_wrong, dtype=np.intp), np.append(merged[1:] != merged[:-1], True)
-        accepted = np.arange(1, n + 1, dtype=np.float64)
-        return cls(accepted, wrong, merged) if last.all() else cls(accepted[last], wrong[last], merged[last])
+        return cls.ascending(merged, is_wrong)
+
+    @classmethod
+    def ascending(cls, scores: NDArray[np.float64], is_wrong: NDArray[np.bool_]) -> Steps:
+        """The same from all scores in order, and which of them belong to wrong answers."""
+        wrong, accepted = np.cumsum(is_wrong, dtype=np.intp), np.arange(1, scores.size + 1, dtype=np.float64)
+        last = np.append(scores[1:] != scores[:-1], True)
+        return cls(accepted, wrong, scores) if last.all() else cls(accepted[last], wrong[last], scores[last])
 
     def aurc(self) -> float:
         """Area under selective risk: the first risk is held from coverage 0."""
-        risk = self.wrong / self.accepted
-        inner = np.dot(risk[1:] + risk[:-1], np.diff(self.accepted)) / 2
+        risk, widths = self.wrong / self.accepted, np.diff(self.accepted)
+        inner = (np.dot(risk[1:], widths) + np.dot(risk[:-1], widths)) / 2
         return float((risk[0] * self.accepted[0] + inner) / self.accepted[-1])
 
     def augrc(self) -> float:
         """Area under generalized risk; the sum is of whole numbers, exact up to 60 million rows."""
-        before = np.append(0, self.wrong[:-1])
-        return float(np.dot(np.diff(self.accepted, prepend=0), self.wrong + before) / (2 * self.accepted[-1] ** 2))
+        wrong, widths = self.wrong.astype(np.float64), np.diff(self.accepted)
+        twice = wrong[0] * self.accepted[0] + np.dot(widths, wrong[1:]) + np.dot(widths, wrong[:-1])
+        return float(twice / (2 * self.accepted[-1] ** 2))
 
 
 def risk_curve(*, score: ArrayLike, correct: ArrayLike) -> RiskCurve:

@@ -23,18 +23,21 @@ the kurtosis $\kappa$ of u: $\nu = 2 n / (\kappa - 1)$, at least 1 and at most n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from caveat._internal.arrays import read_only
 from caveat.metrics.selective import Steps
 
-__all__ = ["INFLUENCES", "Spread", "area_spread", "row_influence", "spread"]
+__all__ = ["INFLUENCES", "Spread", "area_spreads", "row_influence", "spread"]
 
 Floats = NDArray[np.float64]
+_KEPT = 2**19  # rows up to which weights are kept: 8 MB for one number of rows
 
 
 class Spread(NamedTuple):
@@ -58,8 +61,12 @@ class Influence(NamedTuple):
 
 def _augrc(steps: Steps) -> Influence:
     area, n = steps.augrc(), steps.accepted[-1]
-    of_right = _middle(steps.wrong / n) - 2 * area
-    return Influence(area, of_right, of_right + (1 - _middle(steps.accepted / n)))
+    of_right = _middle(steps.wrong / n)
+    of_right -= 2 * area
+    of_wrong = _middle(steps.accepted / n)
+    np.subtract(1, of_wrong, out=of_wrong)
+    of_wrong += of_right
+    return Influence(area, of_right, of_wrong)
 
 
 def _aurc(steps: Steps) -> Influence:
@@ -67,27 +74,52 @@ def _aurc(steps: Steps) -> Influence:
     risk = steps.wrong / accepted
     middle = _middle(risk)
     middle[0] = risk[0]  # held from coverage 0
-    share = _widths(accepted) / 2
+    n = accepted.size
+    share, gained = _without_ties(n) if n <= _KEPT and accepted[-1] == n else _weights(accepted)
+    lost = np.multiply(risk, share, out=risk)
+    np.cumsum(lost[::-1], out=lost[::-1])  # in place, from the last group to the first
+    middle -= area
+    of_wrong = gained - lost
+    of_wrong += middle  # all wrong: exactly 0
+    middle -= lost
+    return Influence(area, middle, of_wrong)
+
+
+def _weights(accepted: Floats) -> tuple[Floats, Floats]:
+    """c_g / a_g of each group, and its sum from each group to the last."""
+    share = _widths(accepted)
+    share /= 2
     first = share[0]
     share[:-1] += share[1:]
     share[0] += first
-    share /= accepted  # c_g / a_g
-    gained, lost = (np.cumsum(terms[::-1])[::-1] for terms in (share, share * risk))
-    middle -= area
-    return Influence(area, middle - lost, middle + (gained - lost))  # all wrong: exactly 0
+    share /= accepted
+    return share, np.cumsum(share[::-1])[::-1]
+
+
+@lru_cache(maxsize=4)  # three sets of an evaluation
+def _without_ties(n: int) -> tuple[Floats, Floats]:
+    """The same where every row is a group: it depends on their number alone, and all scores of a set share it."""
+    share, gained = _weights(np.arange(1, n + 1, dtype=np.float64))
+    return read_only(share), read_only(gained)
 
 
 INFLUENCES: Mapping[str, Callable[[Steps], Influence]] = {"augrc": _augrc, "aurc": _aurc}
 
 
-def area_spread(metric: str, steps: Steps) -> tuple[float, Spread]:
-    """An area and its standard error."""
-    influence, wrong = INFLUENCES[metric](steps), _widths(steps.wrong)
-    counts = (_widths(steps.accepted) - wrong, wrong)
-    squares = influence.of_right**2, influence.of_wrong**2
-    second = sum(float(np.dot(count, square)) for count, square in zip(counts, squares, strict=True))
-    fourth = sum(float(np.dot(count, square**2)) for count, square in zip(counts, squares, strict=True))
-    return influence.area, _spread(int(steps.accepted[-1]), second, fourth)
+def area_spreads(metrics: Iterable[str], steps: Steps) -> dict[str, tuple[float, Spread]]:
+    """Areas and their standard errors."""
+    wrong, right = _widths(steps.wrong), _widths(steps.accepted)
+    right -= wrong
+    spreads = {}
+    for metric in metrics:
+        area, *influences = INFLUENCES[metric](steps)
+        sums = [0.0, 0.0]  # of the second and the fourth powers
+        for count, values in zip((right, wrong), influences, strict=True):
+            for power in range(2):
+                np.square(values, out=values)
+                sums[power] += float(np.dot(count, values))
+        spreads[metric] = area, _spread(int(steps.accepted[-1]), *sums)
+    return spreads
 
 
 def row_influence(metric: str, steps: Steps, values: Floats, right: NDArray[np.bool_]) -> tuple[float, Floats]:
@@ -118,10 +150,14 @@ def _spread(n: int, second: float, fourth: float) -> Spread:
 
 def _middle(values: Floats) -> Floats:
     """Mean of each value and the one before, 0 before the first."""
-    middle = values / 2
-    middle[1:] += values[:-1] / 2
+    middle = values.copy()
+    middle[1:] += values[:-1]
+    middle /= 2
     return middle
 
 
 def _widths(ends: Floats | NDArray[np.intp]) -> Floats:
-    return np.diff(ends, prepend=0).astype(np.float64)
+    widths = np.empty(ends.size)
+    widths[0] = ends[0]
+    np.subtract(ends[1:], ends[:-1], out=widths[1:])
+    return widths

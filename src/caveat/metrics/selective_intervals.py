@@ -21,7 +21,7 @@ from scipy.special import expit, logit
 from caveat._internal.checks import Rng, as_count, as_level, as_list, as_rng, check_known
 from caveat.metrics._resampling import AREAS, Cells, resample
 from caveat.metrics.selective import Steps, scored_answers
-from caveat.metrics.selective_influence import Spread, area_spread
+from caveat.metrics.selective_influence import Spread, area_spreads
 from caveat.results import Estimate, proportion_interval
 
 __all__ = ["augrc_interval", "aurc_interval", "selective_intervals", "step_intervals"]
@@ -185,7 +185,7 @@ def step_intervals(steps: Steps, metrics: Sequence[str], *, delta: float) -> dic
     if errors in (0, n):
         areas = {"augrc": steps.augrc(), "aurc": steps.aurc()}
         return {name: _one_sided(name, areas[name], n, wrong=errors > 0, delta=delta) for name in metrics}
-    return {name: _logit_interval(name, *area_spread(name, steps), steps, delta) for name in metrics}
+    return {name: _logit_interval(name, *area, steps, delta) for name, area in area_spreads(metrics, steps).items()}
 
 
 def _logit_interval(metric: str, area: float, spread: Spread, steps: Steps, delta: float) -> Estimate:

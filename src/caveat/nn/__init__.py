@@ -12,12 +12,14 @@ from caveat.nn.attacks import attack_confidence
 from caveat.nn.bounds import confidence_bounds, epsilon_star, export_network
 from caveat.nn.extract import extract, stream
 from caveat.nn.extract_onnx import extract_onnx
+from caveat.nn.noisy_mds import NoisyMDSEnsemble
 from caveat.nn.odin import ODIN
 from caveat.nn.rankfeat import RankFeat
 from caveat.nn.training import fit_classifier, load_model
 
 __all__ = [
     "ODIN",
+    "NoisyMDSEnsemble",
     "RankFeat",
     "architectures",
     "attack_confidence",

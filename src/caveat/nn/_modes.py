@@ -64,6 +64,18 @@ def _drops(module: nn.Module) -> bool:
 
 
 @contextmanager
+def thread_count(number: int | None) -> Iterator[None]:
+    """This number of threads inside; None changes nothing."""
+    before = torch.get_num_threads()
+    if number is not None:
+        torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def seeded(seed: int, where: torch.device) -> Iterator[None]:
     """Torch's global random numbers from a seed inside, in their former state afterwards."""
     with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):

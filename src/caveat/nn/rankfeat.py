@@ -3,14 +3,15 @@ r"""RankFeat: the energy of the model's logits without the strongest direction o
 $$ X' = X - \sigma_1 u_1 v_1^\top, \qquad s(x) = -\log \sum_k \exp f_k(X') $$
 
 with X (channels x positions) the map of the sample at one layer and $\sigma_1, u_1, v_1$ its largest singular value and
-vectors; f is the rest of the network. Outliers tend to owe their confidence to that direction.
+vectors; f is the rest of the network. Outliers tend to owe their confidence to that direction. With several layers the
+logits are averaged before the energy is taken, each with one layer changed, as the paper does with its last two blocks.
 Song, Sebe and Wang, "RankFeat: Rank-1 Feature Removal for Out-of-distribution Detection", NeurIPS 2022,
 arXiv:2209.08590.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
@@ -44,7 +45,8 @@ class RankFeat:
         A classifier that returns logits (n, C).
     layer
         Name of the module whose output (n, channels, positions...) loses its strongest direction; ``"auto"`` takes the
-        last module that gives images of more than one position. The paper uses the last blocks of a ResNet.
+        last module that gives images of more than one position. Several names average their logits: the paper takes
+        the third and the fourth block of a ResNet.
     iterations
         Steps of the power iteration; the code of the authors takes 20. None asks for the exact decomposition, slower.
     device
@@ -59,7 +61,7 @@ class RankFeat:
     """
 
     model: nn.Module
-    layer: str = "auto"
+    layer: str | Sequence[str] = "auto"
     iterations: int | None = 20
     device: str | torch.device | None = None
 
@@ -71,7 +73,12 @@ class RankFeat:
         if self.iterations is not None:
             as_count(self.iterations, "iterations")
         if self.layer != "auto":
-            check_known(self.layer, (name for name, _ in self.model.named_modules() if name), "layer")
+            names = [name for name, _ in self.model.named_modules() if name]
+            for layer in self._layers():
+                check_known(layer, names, "layer")
+
+    def _layers(self) -> tuple[str, ...]:
+        return tuple(as_list(self.layer, "layer"))
 
     def score(self, inputs: Tensor | NDArray[Any] | Iterable[Any]) -> NDArray[np.float64]:
         """Scores (n,) of inputs: a tensor or array (n, ...), or a loader of batches whose labels are ignored.
@@ -86,12 +93,12 @@ class RankFeat:
         array of shape (n,)
             The larger, the stranger.
         """
-        device, name, parts = place_of(self.model, self.device), self.layer, []
+        device, names, parts = place_of(self.model, self.device), self._layers(), []
         for batch in as_batches(inputs):
             x = inputs_of(batch).to(device)
             with at_rest(self.model), torch.no_grad():
-                name = last_map(self.model, x) if name == "auto" else name
-                logits = self._logits(x, name)
+                names = (last_map(self.model, x),) if names == ("auto",) else names
+                logits = torch.stack([self._logits(x, name) for name in names]).mean(dim=0)
             parts.append(-torch.logsumexp(logits.double(), dim=1).cpu().numpy())
         return check_result(np.concatenate(as_list(parts, "inputs")), "the energy")
 

@@ -218,7 +218,7 @@ class Outputs:
         """The most probable class of each sample (the first one on a tie), or the prediction that was given."""
         if "predictions" in self._arrays or not self.has("predictions"):
             return self._arrays.get("predictions")
-        return np.argmax(self.logits if self.has("logits") else self._arrays["probs"], axis=1)
+        return np.argmax(self._arrays["probs"] if self.gives_probs else self.logits, axis=1)
 
     @property
     def correct(self) -> Any:
@@ -320,6 +320,11 @@ class Outputs:
         if self._head is not None:
             arrays |= {"head_weight": self._head.weight, "head_bias": self._head.bias}
         return arrays | {LAYER + name: array for name, array in self._layers.items()}
+
+    @property
+    def gives_probs(self) -> bool:
+        """Whether the probabilities were given. They are then the model's answer, whatever features and head say."""
+        return "probs" in self._arrays
 
     def stored(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shape and type of every stored array, by its key in a file."""

@@ -12,6 +12,7 @@ from caveat.evaluation.records import Certificate, Left
 from caveat.report import certificates, curves, method_tables, model_tables
 from caveat.report.chart import SLOTS, Panel
 from caveat.report.first_screen import Verdicts, cards, subtitle
+from caveat.report.groups import GROUP_LEAD, backbones, group_panels, group_table
 from caveat.report.histograms import ridge_panel
 from caveat.report.notes import notes_of
 from caveat.report.ranks import clique_panel, critical_difference_panel
@@ -27,6 +28,7 @@ __all__ = ["render_report"]
 
 CURVE_BYTES = 2_400_000  # that the curves of all offered methods may take
 HISTOGRAM_BYTES = 1_200_000
+_OF_GROUPS = ("ranking", "regimes", "errors", "models", "proximity", "collapse", "left_out", "scores")  # of a matrix
 _ONE_CURVE, _ONE_HISTOGRAM = 2200, 6000  # bytes, about
 
 
@@ -79,7 +81,7 @@ def render_report(findings: Findings | Replay) -> tuple[str, str, str]:
         sections=_sections(view, verdicts, offered, tables),
         offered=offered,
         set_names=curves.set_names(view),
-        models=view.models if len(view.models) > 1 else (),
+        models=view.models if len(view.models) > 1 and not view.groups else (),  # its columns are groups
         regimes=view.regime_names if len(view.models) > 1 and len(view.regime_names) > 1 else (),
         notes=notes_of(view, verdicts),
         repeat=_repeat(view),
@@ -122,9 +124,12 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
         "proximity": model_tables.proximity_table(view),
         "collapse": model_tables.collapse_table(view),
         "data": model_tables.data_table(view),
+        "tuning": model_tables.tuning_table(view),
         "left_out": model_tables.left_out_table(view),
         "scores": method_tables.score_table(view),
     }
+    if view.groups:  # one row per network and set would be a file, not a page: results.csv has it
+        tables = {"groups": group_table(view, verdicts)} | {name: tables[name] for name in _OF_GROUPS}
     return {name: table for name, table in tables.items() if table is not None}
 
 
@@ -132,7 +137,7 @@ def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: di
     def of(*names: str) -> tuple[Table, ...]:
         return tuple(tables[name] for name in names if name in tables)
 
-    sections = [*_tie_sections(view, verdicts, offered)]
+    sections = [*_tie_sections(view, verdicts, offered, of("groups"))]
     sections.append(Section("model-ranks", "Models", tables=of("model_ranks"), open=True))
     sections.append(Section("roc", "ROC curves", "The band holds at all thresholds at once, for these outliers.",
                          tuple(curves.roc_panels(view, offered)), tables=of("roc"), legend="methods"))  # fmt: skip
@@ -157,16 +162,22 @@ def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: di
             of("certificates") if view.methods else (),
         ))  # fmt: skip
     sections.append(Section("numbers", "All numbers", tables=of(
-        "" if view.single else "decisions", "caught", "ranking", "regimes", "numbers", "errors", "left_out", "scores",
+        "" if view.single else "decisions", "caught", "ranking", "regimes", "numbers", "errors", "tuning",
+        "left_out", "scores",
     )))  # fmt: skip
     sections.append(Section("data", "Data and roles", tables=of("data"), open=view.single))
     sections.append(Section("geometry", "Features and distances", tables=of("proximity", "collapse")))
     return [s for s in sections if s.panels or s.folded or s.tables]
 
 
-def _tie_sections(view: View, verdicts: Verdicts, order: Sequence[str]) -> list[Section]:
+def _tie_sections(view: View, verdicts: Verdicts, order: Sequence[str], of_groups: tuple[Table, ...]) -> list[Section]:
     if view.single:
         return []
+    if view.groups:
+        panels = group_panels(view, verdicts, order)
+        return [Section("cliques", "Best groups by in-distribution set, backbone and regime", GROUP_LEAD,
+                        tuple(panels[: len(backbones(view))]), tuple(panels[len(backbones(view)) :]),
+                        "By other metrics", of_groups, natural=True)]  # fmt: skip
     differences = [critical_difference_panel(v, key=f"cd-{regime}") for regime in ("all", *view.regime_names)
                    if (v := verdicts.get(("auroc", "", regime))) is not None and not v.paired]  # fmt: skip
     maps = []

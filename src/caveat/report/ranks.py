@@ -108,12 +108,12 @@ def caught_panel(caught: Sequence[Caught], *, key: str = "caught") -> Panel:
     return chart.panel("What it rejects", f"Share of each outlier set that is rejected: {described}.")
 
 
-def clique_panel(verdicts: Sequence[Verdict], *, key: str, order: Sequence[str]) -> Panel:
+def clique_panel(verdicts: Sequence[Verdict], *, key: str, order: Sequence[str], of: str = "") -> Panel:
     """Rows are methods, columns are regimes; connected dots are the best of a regime and the methods tied with it.
 
     Claros-Olivares and Brockmeier, "A Systematic Analysis of Out-of-Distribution Detection ...", figure 1. Methods in
     no top group have no row. Rows in the top group of at least half the columns are shaded; hollow dots are paired
-    tests within one model.
+    tests within one model. ``of`` stands in the title: what all columns share.
     """
     telling = [v for v in verdicts if v.tells]
     member = {name for v in telling for name in v.top}
@@ -121,7 +121,8 @@ def clique_panel(verdicts: Sequence[Verdict], *, key: str, order: Sequence[str])
     place = {name: len(rows) - 0.5 - i for i, name in enumerate(rows)}
     left = 14 + 6.3 * min(34, max((len(name) for name in rows), default=6))
     several = len({v.model for v in verdicts}) > 1
-    head = 46 if several else 32
+    lines = max((v.model.count("/") + 1 for v in verdicts), default=1)  # of a group: its set, then its backbone
+    head = 32 + (14 * lines if several else 0)
     chart = Chart(
         key, Axis(0, len(verdicts), ticks=()), Axis(0, max(1, len(rows)), ticks=()),
         size=(left + 80 * len(verdicts) + 10, 22 * max(1, len(rows)) + head + 6), margins=(head, 10, 6, left),
@@ -140,7 +141,8 @@ def clique_panel(verdicts: Sequence[Verdict], *, key: str, order: Sequence[str])
         chart.text(px, top - 18, v.regime, anchor="middle", cls="strong")
         chart.text(px, top - 5, v.blocks() if v.tells else "all are tied", anchor="middle", cls="small")
         if several:
-            chart.text(px, top - 33, shorten(v.model or "all models", 13), anchor="middle", cls="small")
+            for line, text in enumerate(reversed((v.model or "all models").split("/"))):
+                chart.text(px, top - 33 - 14 * line, shorten(text, 13), anchor="middle", cls="small")
         here = [name for name in rows if name in v.top] if v.tells else []
         if here:
             chart.rule(x, place[here[0]], x, place[here[-1]], cls="tie")
@@ -151,7 +153,7 @@ def clique_panel(verdicts: Sequence[Verdict], *, key: str, order: Sequence[str])
             chart.dot(x, place[name], f"{where}: {name}, {group} the top group", cls=cls, radius=radius)
         chart.add("</g>")
         described.append(f"{where}: {listing(list(v.top), most=8) if here else 'all are tied'}")
-    title = f"Top groups by {METRICS[verdicts[0].metric].name}"
+    title = f"{of}{', top' if of else 'Top'} groups by {METRICS[verdicts[0].metric].name}"
     if len(member) > len(rows):
         title += f", {len(rows)} of {len(member)} methods"
     return chart.panel(title, f"Clique map. Top group of each regime: {'; '.join(described)}.")

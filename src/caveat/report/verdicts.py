@@ -18,9 +18,10 @@ from caveat.report.words import count, listing, number, shorten
 from caveat.results import Comparison
 from caveat.stats import compare
 
-__all__ = ["ERRORS", "METRICS", "Metric", "Verdict", "judge", "judge_all", "letters_of"]
+__all__ = ["ERRORS", "GROUP_METRICS", "METRICS", "Metric", "Verdict", "judge", "judge_all", "letters_of"]
 
 ERRORS = "errors"  # the regime without outliers: does the score warn of wrong answers?
+GROUP_METRICS = ("augrc", "aurc", "auroc")  # of the groups of a matrix; the paper has the first two
 FEW = 6  # blocks: with fewer, a rank test sees only large differences
 
 
@@ -51,7 +52,7 @@ class Verdict:
     """The comparison of all methods by one metric over some places."""
 
     metric: str
-    model: str  # "": all of them
+    model: str  # "": all of them; or the group of a matrix
     regime: str  # "all", near, mid, far, or errors
     comparison: Comparison
     places: tuple[Place, ...]
@@ -117,20 +118,27 @@ def judge_all(view: View) -> dict[tuple[str, str, str], Verdict]:
     for metric in METRICS:
         for regime in (*regimes, ERRORS) if metric == "augrc" else regimes:
             verdicts[metric, "", regime] = judge(view, metric, regime=regime)
-    if len(view.models) > 1:
+    for group, models in view.groups.items():
+        for metric in GROUP_METRICS:
+            for regime in (*view.regime_names, ERRORS) if metric != "auroc" else view.regime_names:
+                verdicts[metric, group, regime] = judge(view, metric, regime=regime, model=group, models=models)
+    if len(view.models) > 1 and not view.groups:
         for model in view.models:
             for regime in regimes:
                 verdicts["auroc", model, regime] = judge(view, "auroc", regime=regime, model=model)
     return {key: verdict for key, verdict in verdicts.items() if verdict is not None}
 
 
-def judge(view: View, metric: str, *, regime: str = "all", model: str = "") -> Verdict | None:
-    """The verdict of one metric in one regime; None where there is nothing to compare."""
+def judge(
+    view: View, metric: str, *, regime: str = "all", model: str = "", models: Sequence[str] = ()
+) -> Verdict | None:
+    """The verdict of one metric in one regime, of all models, of one, or of a group; None with nothing to compare."""
     if regime == ERRORS:
         places = [Place(m, seed, "") for m, seed in view.units]
     else:
         places = [p for p in view.places if regime in ("all", view.regime(p.model, p.outlier))]
-    places = [p for p in places if not model or p.model == model]
+    chosen = set(models or ([model] if model else view.models))
+    places = [p for p in places if p.model in chosen]
     if len({place[:2] for place in places}) == 1:
         return _paired(view, metric, regime, model, places)
     numbers = [[view.number(place, name, metric) for name in view.methods] for place in places]

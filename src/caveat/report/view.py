@@ -33,7 +33,7 @@ __all__ = ["Place", "Unit", "View", "families", "mean_of", "regime_place"]
 
 Floats = NDArray[np.float64]
 Unit = tuple[str, int]  # model, seed
-ROLES = ("train", "calibration", "inlier", "outlier", "confirm")
+ROLES = ("train", "tuning", "calibration", "inlier", "outlier", "confirm")
 
 
 class Place(NamedTuple):
@@ -53,6 +53,9 @@ class View:
         self.delta, self.alpha = findings.delta, findings.alpha
         self.units: tuple[Unit, ...] = findings.models
         self.models = tuple(dict.fromkeys(model for model, _ in self.units))
+        self.groups: dict[str, list[str]] = {}  # in-distribution set and backbone -> models, in a study over a matrix
+        for model in self.models if findings.groups else ():
+            self.groups.setdefault(findings.groups.get(model, model), []).append(model)
         self.single = len(self.units) == 1
         self.detections = {(Place(*_place(d)), str(d.method)): d for d in findings.of(Detection)}
         self.selectives = {(Place(*_place(s)), str(s.method)): s for s in findings.of(Selective)}

@@ -337,7 +337,8 @@ def new_column(out: Path_, n: int, dtype: str) -> Iterator[Column]:
     """A column under a temporary name, renamed to ``out`` when the block ends well."""
     path = Path(out)
     if path.suffix != ".npy":
-        raise InputError(f"out must end in .npy, got {path.name}.")
+        raise InputError(f"out must end in .npy, got {path.name}. For a part per range and a manifest, also at a URL, "
+                         "call score_parts.")  # fmt: skip
     with path_errors(path), replacing_file(path.resolve()) as temporary:
         column = Column(str(temporary), n, dtype)
         column.create()

@@ -145,7 +145,9 @@ def made_outputs(
     try:
         made = Outputs(**plain, head=head, layers=layers, check=False)
         if made.class_names is not None:
-            raise InputError("labels must be class numbers 0..C-1 where rows are read by ranges.")
+            raise InputError("labels must be class numbers 0..C-1 where rows are read by ranges: one range does not "
+                             "show all names. Number the classes in one order for all files, for example "
+                             "np.searchsorted(sorted_names, labels), and write the numbers.")  # fmt: skip
         if check:  # labels that count from 1 are refused: one range does not show whether they do
             stored = {key: array for key, array in made.arrays().items() if not key.startswith("head_")}
             _check_values(stored | {key: plain[key] for key in ("labels", "predictions") if key in plain}, head)

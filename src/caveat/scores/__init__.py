@@ -25,6 +25,7 @@ from caveat.scores.pnml import PNML
 from caveat.scores.projected import Projected, projections_of
 from caveat.scores.react import DICE, ReAct
 from caveat.scores.sirc import SIRC, SIRCResidual
+from caveat.scores.tempered import Tempered
 from caveat.scores.together import applicable, score_all
 from caveat.scores.tuning import Trial, Tuned, tune
 from caveat.scores.vim import Residual, ViM
@@ -76,6 +77,7 @@ __all__ = [
     "Scale",
     "Score",
     "TempScale",
+    "Tempered",
     "Trial",
     "Tuned",
     "ViM",

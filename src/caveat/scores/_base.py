@@ -107,6 +107,21 @@ class Score(ABC):
         self.fitted_ = True
         return self
 
+    def grid_for(self, outputs: Outputs) -> Mapping[str, tuple[Any, ...]]:
+        """Parameter -> values that ``tune`` tries where it is given none.
+
+        Parameters
+        ----------
+        outputs
+            Outputs to tune on: their width bounds a number of components, and their classes those that are looked at.
+
+        Returns
+        -------
+        Mapping
+            ``grid`` of the class, unless the values depend on the outputs. Empty where nothing is tuned.
+        """
+        return self.grid
+
     def without_class_scores(self) -> Score:
         """The same score, spared what it learns for ``class_scores`` alone; not fitted."""
         return self

@@ -219,5 +219,6 @@ def _classes() -> dict[str, type[Score]]:
     # Here and not above: both modules know every score, and every score knows the base that calls save.
     from caveat.scores.catalogue import catalogue
     from caveat.scores.projected import Projected
+    from caveat.scores.tempered import Tempered
 
-    return {entry.name: entry.score for entry in catalogue()} | {"projected": Projected}
+    return {entry.name: entry.score for entry in catalogue()} | {"projected": Projected, "tempered": Tempered}

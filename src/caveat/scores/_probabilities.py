@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.by_row import top_and_rest
 from caveat.outputs import Outputs
 
 
@@ -28,10 +29,17 @@ def log_sum_exp(logits: NDArray[Any]) -> NDArray[np.float64]:
     >>> log_sum_exp(np.array([[1000.0, 1000.0]])).round(3)
     array([1000.693])
     """
-    top = logits.max(axis=1)
-    shifted = logits - top[:, None]
-    total = np.exp(shifted, out=shifted).sum(axis=1, dtype=np.float64)
-    return np.asarray(top + np.log(total))
+    largest, rest = top_and_rest(logits)
+    return np.asarray(largest + np.log1p(rest))
+
+
+def largest_probability(block: Outputs, temperature: float = 1.0) -> NDArray[np.float64]:
+    """The largest probability of softmax(z / T), shape (n,)."""
+    if not block.gives_probs:
+        return np.asarray(1 / (1 + top_and_rest(block.logits, temperature)[1]))
+    if temperature == 1:
+        return np.asarray(block.probs.max(axis=1) / block.probs.sum(axis=1, dtype=np.float64))
+    return np.asarray(np.exp(log_probabilities(block, temperature).max(axis=1)))
 
 
 def lengths(rows: NDArray[Any]) -> NDArray[np.float64]:
@@ -43,12 +51,13 @@ _TINY = np.finfo(np.float64).tiny  # log(0) would make every class of a hard 0/1
 
 
 def logits_of(block: Outputs, *, least: float = _TINY) -> NDArray[np.float64]:
-    """Logits (n, C) as a fresh float64 array; the logarithm of the probabilities where only those were given.
+    """Logits (n, C) as a fresh float64 array; the logarithm of the probabilities where those were given.
 
+    Given probabilities come before logits that features and head would give: the mean over dropout passes has both.
     ``least`` stands in for a given probability of 0. A sum of powers of p needs 0 itself, with logarithm -inf: a small
     power of the smallest float is not small.
     """
-    if block.has("logits"):
+    if not block.gives_probs:
         return np.array(block.logits, dtype=np.float64)
     probs = np.array(block.probs, dtype=np.float64)
     np.maximum(probs, least, out=probs)

@@ -25,6 +25,8 @@ from caveat._internal.checks import check_same
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 
+_FEW = 2**16  # rows x classes up to which class sums are a dense product
+
 Merge = Mapping[str, Callable[[Any, Any], Any]]  # name of what is learned -> how two values of it become one
 total = operator.iadd  # adds numbers, arrays (in place) and lists
 
@@ -198,7 +200,8 @@ class ClassMoments(Statistic):
         seen, first = np.unique(labels, return_index=True)
         new = self.counts[seen] == 0
         self._anchors[seen[new]] = rows[first[new]]
-        centered = rows - self._anchors.astype(rows.dtype)[labels]
+        centered = self._anchors.astype(rows.dtype)[labels]
+        np.subtract(rows, centered, out=centered)  # in place: new memory takes longer than the difference
         self.counts += np.bincount(labels, minlength=self.counts.size)
         self._sums += class_sums(centered, labels, self.counts.size)
         self._scatter += centered.T @ centered
@@ -268,6 +271,8 @@ def class_totals(rows: NDArray[Any], labels: NDArray[np.intp], n_classes: int) -
 def class_sums(rows: NDArray[Any], labels: NDArray[np.intp], n_classes: int) -> NDArray[Any]:
     """Sum of the rows of each class, shape (C, D), as a sparse product: one read of ``rows``."""
     n = labels.size
+    if n * n_classes <= _FEW:  # to make a sparse matrix takes longer than this whole product
+        return np.asarray((np.arange(n_classes)[:, None] == labels).astype(rows.dtype) @ rows)
     order = np.argsort(labels, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=n_classes))])
     indicator = csr_array((np.ones(n, dtype=rows.dtype), order, starts), shape=(n_classes, n))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
+from types import MappingProxyType
 from typing import Any, final
 
 from caveat._internal.checks import check_known
@@ -178,6 +180,12 @@ def catalogue() -> tuple[Entry, ...]:
     )
 
 
+@cache
+def _classes() -> Mapping[str, type[Score]]:
+    """Name -> class of every score."""
+    return MappingProxyType({score.name: score for score in _SCORES})
+
+
 def make(name: str, **params: Any) -> Score:
     """Build a score by its name in the catalogue, or by a name that papers and other libraries use.
 
@@ -196,9 +204,9 @@ def make(name: str, **params: Any) -> Score:
     Examples
     --------
     >>> make("knn", k=5), make("ebo")
-    (KNN(k=5, index='exact', clusters=0, nprobe=16), Energy(temperature=1.0))
+    (KNN(k=5, index='exact', clusters=0, nprobe=16, normalize=True), Energy(temperature=1.0))
     """
-    classes = {score.name: score for score in _SCORES}
+    classes = _classes()
     name = ALIASES.get(name, name) if isinstance(name, str) else name
     if isinstance(name, str) and name in MODEL_BOUND:
         raise InputError(f"score '{name}' runs the model itself, so it cannot be made from outputs. "

@@ -4,6 +4,8 @@ $$ \text{CTM: } s(x) = -\max_c \cos(w_c, h) \quad\text{or}\quad -\max_c \cos(\mu
    \text{SHE: } s(x) = -\langle h, m_{\hat y} \rangle, \quad
    m_c = \text{mean of the } h_i \text{ with } \hat y_i = y_i = c $$
 
+SHE may take minus the cosine with $m_{\hat y}$, or the distance to it, instead of the inner product.
+
 Ngoc-Hieu, Hung-Quang, Ta, Nguyen-Tang, Doan and Thanh-Tung, "A Cosine Similarity-based Method for Out-of-Distribution
 Detection", 2023, arXiv:2306.14920. Zhang, Fu, Chen, Du, Li, Wang, Liu, Han and Zhang, "Out-of-Distribution Detection
 based on In-Distribution Data Patterns Memorization with Modern Hopfield Energy", ICLR 2023.
@@ -12,12 +14,13 @@ based on In-Distribution Data Patterns Memorization with Modern Hopfield Energy"
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.blocks import by_row_blocks
+from caveat._internal.params import choice
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import (
@@ -121,7 +124,13 @@ class SHE(Score):
     """Minus the inner product with the stored pattern of the predicted class. The larger, the stranger.
 
     A class without a single right answer in training has no pattern. What is predicted as it scores 0, the strangest
-    value that features without negative entries can have.
+    value that features without negative entries can have; by distance, as far as the farthest pattern there is.
+
+    Parameters
+    ----------
+    metric
+        How a feature is compared with its pattern: ``"inner"`` (the paper), ``"cosine"`` or ``"euclidean"`` (variants
+        of its ablation).
 
     Examples
     --------
@@ -132,6 +141,8 @@ class SHE(Score):
     array([-9., -2.])
     """
 
+    metric: Literal["inner", "cosine", "euclidean"] = choice("inner", ("inner", "cosine", "euclidean"))
+
     name: ClassVar[str] = "she"
     needs: ClassVar[tuple[str, ...]] = ("features", "predictions")
     fits_on: ClassVar[tuple[str, ...]] = ("features", "labels", "predictions")
@@ -140,8 +151,23 @@ class SHE(Score):
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         right = gathered[RightAnswers()]
         self.patterns_ = right.sums / np.maximum(right.counts, 1)[:, None]
+        self.stored_ = np.flatnonzero(right.counts)
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        rows = block.features
-        stored = self.patterns_.astype(rows.dtype)[block.predictions]
-        return np.asarray(-np.einsum("ij,ij->i", rows, stored, dtype=np.float64))
+        rows, predicted = block.features, block.predictions
+        if self.metric == "euclidean":
+            return self._distances(rows, predicted)
+        patterns = self.patterns_ if self.metric == "inner" else unit_rows(self.patterns_)
+        products = np.einsum("ij,ij->i", rows, patterns.astype(rows.dtype)[predicted], dtype=np.float64)
+        if self.metric == "cosine":
+            lengths = np.linalg.norm(rows, axis=1).astype(np.float64)
+            products /= np.where(lengths > 0, lengths, 1)
+        return np.asarray(-products)
+
+    def _distances(self, rows: NDArray[Any], predicted: NDArray[np.intp]) -> NDArray[np.float64]:
+        distances = np.linalg.norm(rows - self.patterns_[predicted], axis=1)
+        unknown = np.flatnonzero(~np.isin(predicted, self.stored_))
+        if unknown.size and self.stored_.size:
+            far = [np.linalg.norm(rows[unknown] - self.patterns_[c], axis=1) for c in self.stored_]
+            distances[unknown] = np.max(far, axis=0)
+        return np.asarray(distances)

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.by_row import top_and_rest
 from caveat._internal.params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._probabilities import below_largest
 
 __all__ = ["Energy", "MaxLogit"]
 
@@ -46,9 +46,8 @@ class Energy(Score):
     needs: ClassVar[tuple[str, ...]] = ("logits",)
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        t = self.temperature
-        largest, _, rest = below_largest(block.logits.astype(np.float64) / t)
-        return -t * (largest + np.log1p(rest))
+        largest, rest = top_and_rest(block.logits, self.temperature)
+        return -(largest + self.temperature * np.log1p(rest))
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         """Minus the logit of each class over T: softmax(-s) is the class softmax at that temperature."""

@@ -111,6 +111,9 @@ class Renyi(Score):
         "top": (10, 50, 100, 500),
     }
 
+    def grid_for(self, outputs: Outputs) -> Mapping[str, tuple[Any, ...]]:
+        return _tops_below(outputs, self.grid, self.top)
+
     def _score(self, block: Outputs) -> NDArray[Any]:
         best, _, rest = below_largest(largest(log_probabilities(block, least=0.0), self.top) * self.order)
         return np.asarray((best + np.log1p(rest)) / (1 - self.order))
@@ -144,6 +147,9 @@ class GEN(Score):
         "gamma": (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9),
         "top": (10, 50, 100, 500),
     }
+
+    def grid_for(self, outputs: Outputs) -> Mapping[str, tuple[Any, ...]]:
+        return _tops_below(outputs, self.grid, self.top)
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         log_p = largest(log_probabilities(block, least=0.0), self.top)
@@ -179,3 +185,10 @@ class Guessing(Score):
     def _score(self, block: Outputs) -> NDArray[Any]:
         rising = np.sort(np.exp(log_probabilities(block)), axis=1)
         return np.asarray(np.einsum("ij,j->i", rising, np.arange(rising.shape[1], 0.0, -1.0)))
+
+
+def _tops_below(outputs: Outputs, grid: Mapping[str, tuple[Any, ...]], own: int) -> Mapping[str, tuple[Any, ...]]:
+    """A grid without values of ``top`` that mean the same: from the number of classes on, all classes enter."""
+    classes = outputs.n_classes or max(grid["top"])
+    below = tuple(top for top in grid["top"] if top < classes)
+    return {**grid, "top": (*below, max(own, classes))}

@@ -5,6 +5,8 @@ $$ \text{fDBD: } s(x) = -\frac{1}{C-1} \sum_{c \ne \hat y}
    \text{NCI: } s(x) = -\Bigl( \frac{\langle w_{\hat y}, h - \mu \rangle}{\lVert h - \mu \rVert_2}
    + a \lVert h \rVert_1 \Bigr) $$
 
+fDBD may divide by $\lVert h \rVert_2$ instead of the distance from the mean.
+
 Liu and Qin, "Fast Decision Boundary based Out-of-Distribution Detector", ICML 2024, arXiv:2312.11536.
 Liu and Qin, "Detecting Out-of-Distribution through the Lens of Neural Collapse", CVPR 2025, arXiv:2311.01479.
 """
@@ -13,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.params import number
+from caveat._internal.params import choice, number
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import head_logits, lengths
@@ -36,6 +38,12 @@ class FDBD(Score):
 
     Two classes with the same weights have no boundary between them; the pair adds nothing to the sum.
 
+    Parameters
+    ----------
+    by
+        What the distances are divided by: ``"mean"``, the distance of the feature from the training mean (the paper),
+        or ``"norm"``, the length of the feature.
+
     Examples
     --------
     >>> from caveat import Head
@@ -43,6 +51,8 @@ class FDBD(Score):
     >>> FDBD().fit(train).score(Outputs(features=[[4.0, 0.0], [2.0, 1.9]])).round(3)
     array([-0.97, -0.11])
     """
+
+    by: Literal["mean", "norm"] = choice("mean", ("mean", "norm"))
 
     name: ClassVar[str] = "fdbd"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -61,7 +71,7 @@ class FDBD(Score):
         gaps = logits[np.arange(block.n), predicted][:, None] - logits
         near = self.reciprocal_.astype(rows.dtype, copy=False)[predicted]
         boundary = np.einsum("ij,ij->i", gaps, near).astype(np.float64) / max(1, logits.shape[1] - 1)
-        spread = lengths(rows - self.mean_.astype(rows.dtype))
+        spread = lengths(rows - self.mean_.astype(rows.dtype) if self.by == "mean" else rows)
         # A row that equals the mean would divide by zero; it is as inlying as rounding can tell.
         floor = np.finfo(np.float64).eps * max(float(np.linalg.norm(self.mean_)), np.finfo(np.float64).tiny)
         return np.asarray(-boundary / np.maximum(spread, floor))

@@ -38,7 +38,7 @@ class GradNorm(Score):
     needs: ClassVar[tuple[str, ...]] = ("probs", "features")
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        if block.has("logits"):
+        if not block.gives_probs:
             logits = block.logits
             mass = np.exp(logits - logits.max(axis=1, keepdims=True))  # p up to a factor, which divides out below
         else:

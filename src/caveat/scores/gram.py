@@ -8,7 +8,8 @@ over the orders p and channels i of layer l. $G_{pi}$ is the sum over channels j
 j (the released code of the authors sums the rows of the Gram matrix so; the paper keeps every entry).
 $\bar\delta_l$ is the expected deviation of a new training-like sample. The authors measure it on held-out data; here it
 is the mean deviation of each training row from the range of the other rows of its class, which the two smallest and
-two largest values of each class give exactly.
+two largest values of each class give exactly. The released code divides every deviation by the largest softmax
+probability of the sample, which the paper does not say: ``by_confidence``.
 
 Sastry and Oore, "Detecting Out-of-Distribution Examples with Gram Matrices", ICML 2020, arXiv:1912.12510. Class scores:
 "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction with Illustrations of Its Benefits",
@@ -25,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
-from caveat._internal.params import count
+from caveat._internal.params import count, flag
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
+from caveat.scores._probabilities import log_probabilities
 from caveat.scores._statistics import Gathered, Merge, Statistic, total
 
 __all__ = ["ClassRanges", "Gram", "correlations"]
@@ -87,6 +89,9 @@ class Gram(Score):
     ----------
     orders
         Largest order p of the correlations; the paper uses 10.
+    by_confidence
+        Divide by the largest softmax probability of the sample, as the code of the authors does: an unsure sample is
+        stranger. Needs logits or probabilities. The weights of the layers stay those of the plain deviations.
 
     Examples
     --------
@@ -98,10 +103,16 @@ class Gram(Score):
     """
 
     orders: int = count(10, most=100)
+    by_confidence: bool = flag(False)
 
     name: ClassVar[str] = "gram"
     needs: ClassVar[tuple[str, ...]] = ("layers", "predictions")
     fits_on: ClassVar[tuple[str, ...]] = ("layers", "predictions")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.by_confidence:
+            self.needs = ("layers", "predictions", "probs")  # type: ignore[misc]  # this one reads more than its class does
 
     def statistics(self) -> tuple[Statistic, ...]:
         return (ClassRanges(self.orders),)
@@ -135,7 +146,7 @@ class Gram(Score):
             if not trained.all():
                 result[~trained] = self._every_class(values[~trained]).max(axis=1)
             scores[part] = result
-        return scores
+        return self._over_confidence(scores, block)
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         assert self.n_classes_ is not None
@@ -144,7 +155,11 @@ class Gram(Score):
             seen = self._every_class(values)
             scores[part] = seen.max(axis=1, keepdims=True)
             scores[part, self.seen_] = seen
-        return scores
+        return self._over_confidence(scores.T, block).T
+
+    def _over_confidence(self, scores: NDArray[np.float64], block: Outputs) -> NDArray[np.float64]:
+        """Scores (..., n), divided by the largest probability of each sample where that is asked for."""
+        return scores / np.exp(log_probabilities(block).max(axis=1)) if self.by_confidence else scores
 
     def _values(self, block: Outputs) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """(rows, their correlations) in blocks that leave room for the comparison."""

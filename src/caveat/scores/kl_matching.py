@@ -69,7 +69,7 @@ class KLMatching(Score):
         # posterior is that of the largest w . log d_k. The largest logit has w = 1 and is then added apart, in float64:
         # the others may be as exact as the logits are, float32 for float32, and a network that is almost sure still
         # gives different numbers.
-        logits = block.logits if block.has("logits") else logits_of(block)
+        logits = logits_of(block) if block.gives_probs else block.logits
         kind = np.float32 if logits.dtype == np.float32 else np.float64
         log_typical: NDArray[Any] = self.log_typical_.astype(kind)
         ones = np.ones(log_typical.shape[1], dtype=kind)

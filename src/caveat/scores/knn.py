@@ -1,6 +1,7 @@
 r"""Nearest training features: the distance to them (KNN), or their support for the energy (NNGuide).
 
-$$ \text{KNN: } s(x) = \lVert \bar h - \bar h_{(k)} \rVert_2, \qquad \bar h = h / \lVert h \rVert_2 $$
+$$ \text{KNN: } s(x) = \lVert \bar h - \bar h_{(k)} \rVert_2, \qquad \bar h = h / \lVert h \rVert_2
+   \text{, or } \bar h = h $$
 
 $$ \text{NNGuide: } s(x) = -E(h)\,G(h), \qquad
    G(h) = \text{mean of the } k \text{ largest } E(h_i) \cos(h, h_i) \text{ over the bank}, \qquad
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import as_count, check_known
-from caveat._internal.params import count, moved_seed, share, shown
+from caveat._internal.params import count, flag, moved_seed, share, shown
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -78,7 +79,8 @@ class KNN(Score):
     each block of them is scaled when it is searched.
 
     As a member of a class, a sample is as strange as its distance to the nearest training feature that the model
-    predicted as that class; 2, the largest distance there is, for a class that was never predicted.
+    predicted as that class; 2, the largest distance there is, for a class that was never predicted. Without
+    normalization there is no largest distance: such a class is as far as the farthest of the others.
 
     With ``index="ivf"`` the neighbors are approximate: a row is compared with the training rows of its nearest cells
     alone (faiss, extra ``knn``). That is another score, and every promise holds for it as for the exact one, because
@@ -96,6 +98,9 @@ class KNN(Score):
         Cells of the index; 0 takes 4 sqrt(n).
     nprobe
         Cells that are searched for each row. More are searched where these hold fewer than k rows.
+    normalize
+        Scale rows to length one, as Sun et al. do. False takes raw distances, as in the paper on class scores; they are
+        searched in float64, and not with ``index="ivf"``.
 
     Examples
     --------
@@ -108,6 +113,7 @@ class KNN(Score):
     index: Literal["exact", "ivf"] = "exact"
     clusters: int = count(0, least=0)
     nprobe: int = count(16)
+    normalize: bool = flag(True)
 
     name: ClassVar[str] = "knn"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -118,6 +124,8 @@ class KNN(Score):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_known(self.index, ("exact", "ivf"), "index")
+        if self.index == "ivf" and not self.normalize:
+            raise InputError("index='ivf' searches rows of length one. Leave normalize=False or the index out.")
 
     @property
     def least_rows(self) -> int:
@@ -174,12 +182,17 @@ class KNN(Score):
         return index[1]
 
     def _score(self, block: Outputs) -> NDArray[Any]:
+        if not self.normalize:
+            rows = block.features.astype(np.float64)
+            return self._gap(rows, kth_nearest(rows, self.bank_, self.lengths_, self.k, raw=True))
         return _close_ones_again(self._kth, block.features)
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         if self.predicted_ is None:
             raise InputError("class scores of KNN need the predictions of the training outputs, which had none. "
                              "Fit on outputs with logits, or with features and head.")  # fmt: skip
+        if not self.normalize:
+            return self._raw_by_class(block.features.astype(np.float64))
         return _close_ones_again(self._by_class, block.features)
 
     def _kth(self, rows: NDArray[Any]) -> NDArray[np.float64]:
@@ -204,11 +217,21 @@ class KNN(Score):
             distances[line, one] = self._gap(rows[line], where[line, one])
         return distances
 
+    def _raw_by_class(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        assert self.predicted_ is not None
+        assert self.n_classes_ is not None
+        closeness, where = nearest_by_group(rows, self.bank_, self.lengths_, self.predicted_, self.n_classes_, raw=True)
+        distances = np.zeros(closeness.shape)
+        for c in np.unique(self.predicted_):  # from the rows: the product has few digits where they are close
+            distances[:, c] = self._gap(rows, where[:, c])
+        return np.where(np.isneginf(closeness), distances.max(axis=1, keepdims=True), distances)
+
     def _gap(self, rows: NDArray[Any], neighbor: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Distance of each row to its neighbor in the bank, both scaled to length one."""
+        """Distance of each row to its neighbor in the bank, both scaled to length one or both raw."""
         distances = np.empty(len(neighbor))
+        scaled = unit_rows if self.normalize else np.asarray
         for part in row_blocks(len(neighbor), row_bytes=48 * rows.shape[1]):  # six float64 copies of a row at once
-            gap = unit_rows(rows[part].astype(np.float64)) - unit_rows(self.bank_[neighbor[part]].astype(np.float64))
+            gap = scaled(rows[part].astype(np.float64)) - scaled(self.bank_[neighbor[part]].astype(np.float64))
             distances[part] = np.linalg.norm(gap, axis=1)
         return distances
 

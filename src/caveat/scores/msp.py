@@ -25,7 +25,7 @@ from caveat.errors import CaveatWarning
 from caveat.outputs import Head, Outputs
 from caveat.outputs.outputs import demand
 from caveat.scores._base import Score
-from caveat.scores._probabilities import log_probabilities, logits_of
+from caveat.scores._probabilities import largest_probability, log_probabilities, logits_of
 from caveat.scores._statistics import Gathered
 
 __all__ = ["MSP", "Confidence", "TempScale", "fit_temperature", "with_temperature"]
@@ -69,7 +69,7 @@ class MSP(Score):
     needs: ClassVar[tuple[str, ...]] = ("probs",)
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        return np.asarray(-np.exp(np.max(log_probabilities(block, self.temperature), axis=1)))
+        return -largest_probability(block, self.temperature)
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         """Minus the log-probability of each class, so that softmax(-s) gives the probabilities back."""
@@ -104,7 +104,7 @@ class TempScale(Score):
         self.temperature_ = fit_temperature(train)
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        return np.asarray(-np.exp(log_probabilities(block, self.temperature_).max(axis=1)))
+        return -largest_probability(block, self.temperature_)
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         """Minus the log-probability of each class at the fitted temperature."""

@@ -13,6 +13,7 @@ ICLR 2024, arXiv:2310.06823.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -53,6 +54,7 @@ class PCAError(Score):
     variance: float = level(0.95)
 
     name: ClassVar[str] = "pca_error"
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"variance": (0.5, 0.8, 0.9, 0.95, 0.99)}
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
     learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
@@ -99,6 +101,7 @@ class NECO(Score):
     times_max_logit: bool = flag(False)
 
     name: ClassVar[str] = "neco"
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"variance": (0.5, 0.8, 0.9, 0.95, 0.99)}
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
     learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)

@@ -37,6 +37,7 @@ from caveat.scores.mahalanobis import Mahalanobis
 __all__ = ["TABLE", "Projected", "projections_of"]
 
 _Subspaces = Iterable[tuple[NDArray[Any], NDArray[Any]]]  # mean and axes of each class in turn
+VARIANCES = (0.5, 0.8, 0.9, 0.95, 0.99)  # kept by the subspaces, that tune tries
 _IN_MEMORY = 256 * 2**20  # bytes of projected training features that are held in memory, not in a temporary file
 _MAPPED_ROWS = 4096  # at once: kernel features can be many times wider than the features
 
@@ -144,6 +145,10 @@ class Projected(Score):
         if self.projection == "class_pred" or reads & {"logits", "probs", "predictions", "correct", "head"}:
             fields.append("head")
         return tuple(fields)
+
+    def grid_for(self, outputs: Outputs) -> Mapping[str, tuple[Any, ...]]:
+        # The variance of the projection takes the place of the one that a reconstruction error has by itself.
+        return {**self.inner.grid_for(outputs), "variance": VARIANCES}
 
     def without_class_scores(self) -> Score:
         return replace(self, inner=self.inner.without_class_scores())

@@ -115,7 +115,8 @@ def tune(
     score
         A name of the catalogue, a score class, or a score whose other parameters are kept.
     grid
-        Parameter -> values; default ``grid`` of the score class.
+        Parameter -> values; default ``grid_for`` of the score. Of a projected score (``Projected``, ``Tempered``),
+        also parameters of the score inside.
     train
         Training outputs, where the score learns.
     validation
@@ -141,12 +142,20 @@ def tune(
         if outputs is not None or name == "validation":
             demand(outputs, who="tune", name=name)
     check_roles({"train": train, "validation": validation, "outlier": outlier})
+    return search(score, grid, train=train, validation=validation, outlier=outlier, rng=rng)
+
+
+def search(
+    score: str | type[Score] | Score, grid: Mapping[str, Iterable[Any]] | None = None, *, train: Outputs | None,
+    validation: Outputs, outlier: Outputs | None = None, rng: Rng = 0,
+) -> Tuned:  # fmt: skip
+    """``tune`` on outputs whose roles have been checked."""
     made = make(score) if isinstance(score, str) else score
     template = made() if isinstance(made, type) and issubclass(made, Score) else as_kind(made, Score, "score")
     label = template.name
-    points = list(_points(template, grid, label))
+    points = list(_points(template, template.grid_for(validation) if grid is None else grid, label))
     correct = _judged_by(validation, outlier)
-    candidates = [replace(template, **params) for params in points]  # type: ignore[type-var]
+    candidates = [changed(template, params) for params in points]
     looked_at = [validation] if outlier is None else [validation, outlier]
     reasons = [
         next((why for outputs in looked_at if (why := point.missing(train=train, outputs=outputs))), "")
@@ -170,9 +179,9 @@ def tune(
         cost = -value if outliers else value
         trial = Trial(params, value)
         table.append(trial)
-        changed = sum(params[key] != getattr(template, key) for key in params)
-        if best is None or (cost, changed) < best[0]:
-            best = ((cost, changed), point, trial)
+        moved = sum(params[key] != getattr(_owner(template, key), key) for key in params)
+        if best is None or (cost, moved) < best[0]:
+            best = ((cost, moved), point, trial)
     assert best is not None
     _, winner, chosen = best
     caveat = "" if outlier is None else "Chosen on outliers: detection of the same outliers is not a test any more."
@@ -187,13 +196,41 @@ def tune(
     )
 
 
-def _points(template: Score, grid: Mapping[str, Iterable[Any]] | None, label: str) -> Iterable[dict[str, Any]]:
+def changed(score: Score, params: Mapping[str, Any]) -> Score:
+    """A copy of a score with other parameters; of a projected one, what it has not itself goes to the score inside.
+
+    >>> from caveat.scores import GEN, Projected
+    >>> changed(Projected(GEN(), "global"), {"gamma": 0.5, "variance": 0.8})
+    Projected(inner=GEN(gamma=0.5, top=100), projection='global', variance=0.8)
+    """
+    inner: Score | None = getattr(score, "inner", None)
+    own = {key: value for key, value in params.items() if key in _names(score)}
+    if inner is not None:
+        own["inner"] = changed(inner, {key: value for key, value in params.items() if key not in own})
+    return replace(score, **own)  # type: ignore[type-var]
+
+
+def _names(score: Score) -> list[str]:
+    return [field.name for field in parameters(score) if field.name not in ("inner", "projection", "temperature")
+            or not hasattr(score, "inner")]  # fmt: skip
+
+
+def _owner(score: Score, key: str) -> Score:
+    """The score that has a parameter: itself, or the one inside."""
+    while key not in _names(score):
+        score = score.inner  # type: ignore[attr-defined]
+    return score
+
+
+def _points(template: Score, grid: Mapping[str, Iterable[Any]], label: str) -> Iterable[dict[str, Any]]:
     """Every combination of the grid."""
-    grid = as_kind(template.grid if grid is None else grid, Mapping, "grid")
+    grid = as_kind(grid, Mapping, "grid")
     values = {key: as_list(choice, f"grid[{key!r}]") for key, choice in grid.items()}
     if not values:
         raise InputError(f"score '{label}' has no default grid. Pass grid={{parameter: values}}.")
-    allowed = [field.name for field in parameters(template)]
+    allowed, inside = _names(template), template
+    while (inside := getattr(inside, "inner", None)) is not None:  # type: ignore[assignment]
+        allowed += _names(inside)
     for key in values:
         check_known(key, allowed, f"parameter of score '{label}'")
     return (dict(zip(values, point, strict=True)) for point in itertools.product(*values.values()))

@@ -15,19 +15,22 @@ Wang, Li, Feng and Zhang, "ViM: Out-Of-Distribution with Virtual-logit Matching"
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from caveat._internal.arrays import in_type
+from caveat._internal.blocks import row_blocks
+from caveat._internal.by_row import row_lengths, row_max
 from caveat._internal.checks import as_count
 from caveat._internal.params import count
 from caveat.errors import CaveatWarning
 from caveat.outputs import Head, Outputs
 from caveat.scores._base import Score
+from caveat.scores._probabilities import log_sum_exp
 from caveat.scores._statistics import Accumulator, ClassMoments, Gathered, Merge, Statistic, total
 from caveat.scores._subspaces import principal_directions
 
@@ -61,6 +64,9 @@ class Residual(Score):
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
     learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
 
+    def grid_for(self, outputs: Outputs) -> Mapping[str, tuple[Any, ...]]:
+        return dimensions_to_try(outputs)
+
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.origin_, self.outside_ = outside_principal_space(gathered[ClassMoments()], train.head, self.dimension)
 
@@ -75,6 +81,13 @@ def principal_dimension(width: int) -> int:
     [1000, 512, 512, 383]
     """
     return 1000 if width >= 2048 else 512 if width >= 768 else width // 2
+
+
+def dimensions_to_try(outputs: Outputs) -> dict[str, tuple[int | None, ...]]:
+    """Values of ``dimension`` for tuning: the default, and from an eighth to seven eighths of the features."""
+    width = int(outputs.features.shape[1])
+    shares = {width * eighths // 8 for eighths in (1, 2, 3, 5, 6, 7)}
+    return {"dimension": (None, *sorted(shares - {0, width, principal_dimension(width)}))}
 
 
 def outside_principal_space(
@@ -93,9 +106,15 @@ def outside_principal_space(
     return origin, principal_directions(about_origin)[1][:, inside:]
 
 
+_CACHE_BYTES = 2**18  # of rows: their differences from the origin stay in the cache
+
+
 def residual_length(rows: NDArray[Any], origin: NDArray[np.float64], outside: NDArray[np.float64]) -> NDArray[Any]:
     """Length of each row, seen from the origin, along the basis ``outside``."""
-    return np.asarray(np.linalg.norm((rows - origin.astype(rows.dtype)) @ in_type(outside, rows.dtype), axis=1))
+    basis, shift, lengths = in_type(outside, rows.dtype), origin.astype(rows.dtype), np.empty(len(rows), rows.dtype)
+    for part in row_blocks(len(rows), row_bytes=rows.itemsize * rows.shape[1], block_bytes=_CACHE_BYTES):
+        lengths[part] = row_lengths((rows[part] - shift) @ basis)
+    return lengths
 
 
 _SMALLEST_RESIDUAL = 1e-6  # as a share of the training features' length: below it there is only rounding
@@ -115,9 +134,9 @@ class VirtualScale(Accumulator):
 
     def of_block(self, block: Outputs) -> dict[str, Any]:
         rows = {
-            "evidence": block.logits.max(axis=1),
+            "evidence": row_max(block.logits),
             "residual": residual_length(block.features, self.origin, self.outside),
-            "length": np.linalg.norm(block.features, axis=1),
+            "length": row_lengths(block.features),
         }
         return {name: float(values.sum(dtype=np.float64)) for name, values in rows.items()}
 
@@ -151,6 +170,9 @@ class ViM(Score):
     fits_on: ClassVar[tuple[str, ...]] = ("features", "logits", "head")
     learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
 
+    def grid_for(self, outputs: Outputs) -> Mapping[str, tuple[Any, ...]]:
+        return dimensions_to_try(outputs)
+
     def _further(self, train: Outputs, gathered: Gathered) -> tuple[Statistic, ...]:
         self.origin_, self.outside_ = outside_principal_space(gathered[ClassMoments()], train.head, self.dimension)
         return (VirtualScale(self.dimension, self.origin_, self.outside_),)
@@ -164,6 +186,5 @@ class ViM(Score):
         self.alpha_ = sums.evidence / residual
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        logits = block.logits.astype(np.float64)
         residual = residual_length(block.features, self.origin_, self.outside_)
-        return np.asarray(self.alpha_ * residual - logsumexp(logits, axis=1))
+        return np.asarray(self.alpha_ * residual - log_sum_exp(block.logits))

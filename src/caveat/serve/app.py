@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
@@ -111,7 +111,9 @@ def create_app(
         """Describe the guard: promises, thresholds, settings, data, fingerprint."""
         return Response(facts, media_type=JSON)
 
-    @app.post("/v1/labels", **openapi.labels(engine.trail.n_classes))
+    classes = {name: number for number, name in enumerate(engine.guard.class_names_ or ())}
+
+    @app.post("/v1/labels", **openapi.labels(engine.trail.n_classes, tuple(classes)))
     async def labels(request: Request) -> Response:
         """Record true classes that came later, by the ids of the verdicts."""
         body = await bodies.read(request.headers, request.receive)
@@ -120,7 +122,7 @@ def create_app(
                 raise Problem(415, f"labels are sent as {JSON}.")
             engine.admit()
             try:
-                rows = await asyncio.to_thread(_labels, body)
+                rows = await asyncio.to_thread(_labels, body, classes)
                 counts = await engine.labels(rows)
             finally:
                 engine.leave()
@@ -185,7 +187,8 @@ def _problem(problem: Problem) -> Response:
     return Response(problem.body(), problem.status, problem.headers, JSON)
 
 
-def _labels(body: bytes) -> dict[str, int]:
+def _labels(body: bytes, classes: Mapping[str, int]) -> dict[str, int]:
+    """Id -> class number; a label may be the name of a class that the guard knows."""
     rows = json_object(body).get("labels")
     if not isinstance(rows, list) or not rows or len(rows) > _MOST_LABELS:
         raise Problem(422, f"labels must be a list of 1 to {_MOST_LABELS} objects with id and label.")
@@ -194,8 +197,13 @@ def _labels(body: bytes) -> dict[str, int]:
         key, label = (row.get("id"), row.get("label")) if isinstance(row, dict) else (None, None)
         if isinstance(label, float) and label.is_integer():  # 3.0 is a whole number in JSON
             label = int(label)
+        if isinstance(label, str) and classes:
+            if label not in classes:
+                raise Problem(422, f"the guard knows no class {label[:60]!r}. GET /v1/guard lists its class_names.")
+            label = classes[label]
         if not isinstance(key, str) or type(label) is not int or not 0 <= label < 2**31:
-            raise Problem(422, "each label must have an id (text) and a label (a whole number from 0 on).")
+            named = " or the name of a class" if classes else ""
+            raise Problem(422, f"each label must have an id (text) and a label (a whole number from 0 on{named}).")
         if labels.setdefault(key, label) != label:
             raise Problem(409, f"the id {key[:60]!r} has two labels.")
     return labels

@@ -165,13 +165,14 @@ def _arrow(rows: Mapping[str, Any]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def labels(n_classes: int | None) -> Route:
-    """``POST /v1/labels`` of a guard with this many classes; None: not known."""
+def labels(n_classes: int | None, names: tuple[str, ...] = ()) -> Route:
+    """``POST /v1/labels`` of a guard with this many classes; None: not known. ``names``: of the classes, if any."""
+    number: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": (n_classes or 2**31) - 1}
     label = {
         "type": "object",
         "properties": {
             "id": {"type": "string"},
-            "label": {"type": "integer", "minimum": 0, "maximum": (n_classes or 2**31) - 1},
+            "label": {"anyOf": [number, {"type": "string", "enum": list(names)}]} if names else number,
         },
         "required": ["id", "label"],
     }

@@ -24,6 +24,7 @@ from caveat.data import Images
 from caveat.errors import CaveatError, InputError
 from caveat.evaluation.findings import CellFacts, Findings, versions
 from caveat.evaluation.records import Block, Certificate, Histogram, ModelFacts, Record
+from caveat.metrics.auroc_intervals import auroc_interval
 from caveat.results import Estimate, proportion_interval
 from caveat.robust import Sandwich, conformal_guaranteed_auroc, sandwich
 
@@ -156,6 +157,18 @@ class Certification:
     def gauc(self, one: SetCertificate) -> float:
         """The same with certified upper bounds: no attack within the radius can do better."""
         return self._areas(one, slice(None)).guaranteed
+
+    def aauc_interval(self, one: SetCertificate) -> Estimate:
+        """AAUC with DeLong's interval: what this attack would reach on further inliers and outliers of these kinds.
+
+        The interval is about sampling alone. A stronger attack can bring the area below it, down to GAUC. NaN where
+        nothing was attacked.
+        """
+        inlier, outlier = self._ordered(one)
+        if outlier.attacked is None:
+            return Estimate(np.nan, np.nan, np.nan, level=1 - self.delta, n=0, method="DeLong")
+        attacked = np.maximum(outlier.attacked, outlier.clean[_rows_of(one)])
+        return auroc_interval(inlier=-inlier, outlier=-attacked, delta=self.delta)
 
     def _areas(self, one: SetCertificate, rows: slice | NDArray[np.intp]) -> Sandwich:
         """The areas on some of the outliers; what was not attacked counts as it is."""

@@ -22,8 +22,8 @@ __all__ = ["held_out", "named_images", "outliers_like"]
 def named_images(spec: str, split: str | None) -> Images:
     """Images by a name of ``caveat data list``, or from a file or folder."""
     if spec in KNOWN:
-        splits = KNOWN[spec].sizes
-        return load(spec, split if split in splits or len(splits) > 1 else None)
+        splits, usual = KNOWN[spec].sizes, KNOWN[spec].usual
+        return load(spec, split if split in splits or (len(splits) > 1 and not usual) else None)
     if not Path(spec).exists():
         return load(spec, split)  # says which names there are
     return read(spec, split)

@@ -17,12 +17,14 @@ from caveat.evaluation.records import Method
 from caveat.outputs.keys import check_fields
 from caveat.scores import catalogue, projections_of
 from caveat.study.cells import Cell, canonical_json
+from caveat.study.embeddings import TRAIN, file_role
 from caveat.study.fingerprints import fingerprint
 from caveat.study.functions import find_function, function_file
 from caveat.study.loading import naming
-from caveat.study.plan import Plan, ScoreGrid, Source, TaskPlan, locate
+from caveat.study.networks import cells_of
+from caveat.study.plan import Plan, ScoreGrid, SetFile, Source, TaskPlan, locate
 from caveat.study.sources import parts_of, stand_in
-from caveat.study.tasks import ModelParams, OutputsParams, ScoreParams, SourceParams, build_score
+from caveat.study.tasks import ModelParams, OutputsParams, ProximityParams, ScoreParams, SourceParams, build_score
 
 __all__ = ["expand"]
 
@@ -36,9 +38,9 @@ def expand(plan: Plan) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
         cells, notes = _source_cells(plan)
     first: dict[str, Cell] = {}
     for cell in cells:
-        if first.setdefault(cell.key, cell) is not cell:
+        if first.setdefault(cell.key, cell) is not cell and cell.task != "train":
             raise InputError(f"the plan has the cell '{cell.label}' twice. Remove one of them.")
-    return tuple(cells), tuple(dict.fromkeys(notes))
+    return tuple(first.values()), tuple(dict.fromkeys(notes))
 
 
 # -- task studies -----------------------------------------------------------------------------------------------------
@@ -92,15 +94,17 @@ class _Base:
     paths: Mapping[str, str]
     fingerprints: Mapping[str, str]
     needs: str
+    embeddings: Mapping[str, Any]
 
     def reading(self, roles: Iterable[str]) -> dict[str, Any]:
         """How the files of these roles are read."""
         wanted = set(roles)
         return {role: how for role, how in self.sets.items() if role.partition(":")[0] in wanted}
 
-    def cell(self, task: str, name: str, params: SourceParams | ModelParams | ScoreParams) -> Cell:
+    def cell(self, task: str, name: str, params: SourceParams | ModelParams | ScoreParams | ProximityParams) -> Cell:
         keep = list(params.sets)
         files = [*keep, "head"] if keep else []
+        files += [file_role(name) for name in getattr(params, "embeddings", ())]
         return Cell(
             task, json.loads(json.dumps(asdict(params))), self.seed,
             {name: self.fingerprints[name] for name in files if name in self.fingerprints},
@@ -119,7 +123,7 @@ def _source_cells(plan: Plan) -> tuple[list[Cell], list[str]]:
             notes.append(f"Source {source.name} is the same for every seed and is measured once, with seed {seeds[0]}.")
         for seed in seeds:
             label = source.name if len(plan.seeds) == 1 else f"{source.name} seed {seed}"
-            made = _made_cells if source.task else _file_cells
+            made = _made_cells if source.task else _file_cells if source.network is None else _network_cells
             cells += made(plan, source, seed, label, notes)
     return cells, notes
 
@@ -130,14 +134,43 @@ def _made_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
     paths, prints = _function(source.task, plan.folder)
     params = asdict(OutputsParams(source.name, source.task, source.params))
     first = Cell("outputs", params, seed, prints, paths, f"{label} outputs")
-    base = _Base(source.name, seed, label, {}, {}, {}, first.key)
+    base = _made_base(plan, source, seed, label, first.key)
     return [first, *_about_the_model(plan, base, None, notes), *_score_cells(plan, base, None, notes)]
+
+
+def _network_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[str]) -> list[Cell]:
+    """Cells of a network of a matrix: its training, which networks at rest and with passes share, and its outputs."""
+    assert source.network is not None
+    wanted = plan.scores is None or any(choice.name.startswith("mc_") for choice in plan.scores)
+    train, outputs = cells_of(source.network, seed, plan.folder, label, keep_passes=wanted)
+    if plan.by_proximity:
+        _check_enough(source)
+    base = _made_base(plan, source, seed, label, outputs.key)
+    return [train, outputs, *_about_the_model(plan, base, None, notes), *_score_cells(plan, base, None, notes)]
+
+
+def _made_base(plan: Plan, source: Source, seed: int, label: str, needs: str) -> _Base:
+    """Of a source whose outputs another cell makes: only its embeddings come from files."""
+    vectors, where = _embeddings(source, plan.folder, seed)
+    paths = {key: str(path) for key, path in where.items()}
+    prints = {key: fingerprint(path) for key, path in where.items()}
+    return _Base(source.name, seed, label, {}, paths, prints, needs, vectors)
+
+
+def _check_enough(source: Source) -> None:
+    """Raise InputError where three groups cannot be made."""
+    if len(source.outliers) < 3:
+        raise InputError(
+            f"regimes by proximity need at least 3 outlier sets, got {len(source.outliers)} in source "
+            f"{source.name}. Give each set its regime instead."
+        )
 
 
 def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[str]) -> list[Cell]:
     paths = {role: locate(file.path, plan.folder, seed) for role, file in source.files.items()}
     if source.head:
         paths["head"] = locate(source.head, plan.folder, seed)
+    vectors, where = _embeddings(source, plan.folder, seed)
     fields = {}
     for role, file in source.files.items():
         check_fields(file.keys, f"keys of {source.name} {role}")
@@ -145,20 +178,29 @@ def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
     parts = parts_of(fields)
     with naming(f"source {source.name}"):
         parts.check_alike()
+        if plan.tune:
+            parts.with_calibration(seed).with_tuning(seed)  # says what is missing
+    paths |= where
     base = _Base(
-        source.name, seed, label,
-        {role: {key: value for key, value in (("keys", dict(file.keys)), ("rows", file.rows)) if value}
-         for role, file in source.files.items()},
+        source.name, seed, label, {role: _how(file) for role, file in source.files.items()},
         {role: str(path) for role, path in paths.items()},
         {role: fingerprint(path) for role, path in paths.items()},
-        "",
+        "", vectors,
     )  # fmt: skip
-    if plan.by_proximity and len(source.outliers) < 3:
-        raise InputError(
-            f"regimes by proximity need at least 3 outlier sets, got {len(source.outliers)} in source "
-            f"{source.name}. Give each set its regime instead."
-        )
+    if plan.by_proximity:
+        _check_enough(source)
     return [*_about_the_model(plan, base, parts, notes), *_score_cells(plan, base, parts, notes)]
+
+
+def _how(file: SetFile) -> dict[str, Any]:
+    """How a file is read, where that needs saying."""
+    return {key: value for key, value in (("keys", dict(file.keys)), ("rows", file.rows)) if value}
+
+
+def _embeddings(source: Source, folder: Path, seed: int) -> tuple[dict[str, Any], dict[str, Path]]:
+    """How the files of embeddings are read, and where they are by their role."""
+    reading = {name: _how(file) for name, file in source.embeddings.items()}
+    return reading, {file_role(name): locate(file.path, folder, seed) for name, file in source.embeddings.items()}
 
 
 def _about_the_model(plan: Plan, base: _Base, parts: Parts | None, notes: list[str]) -> list[Cell]:
@@ -167,10 +209,15 @@ def _about_the_model(plan: Plan, base: _Base, parts: Parts | None, notes: list[s
     everything = base.reading(("train", "calibration", "inlier", "outlier", "confirm"))
     model = base.cell(
         "model", "model",
-        ModelParams(base.source, everything, plan.sets, metrics, plan.alpha, plan.delta, plan.resamples),
+        ModelParams(
+            base.source, everything, plan.sets, metrics, plan.alpha, plan.delta, plan.resamples, tune=plan.tune
+        ),
     )  # fmt: skip
     collapse = base.cell("collapse", "collapse", SourceParams(base.source, base.reading(("train",))))
-    proximity = base.cell("proximity", "proximity", SourceParams(base.source, base.reading(("train", "outlier"))))
+    proximity = base.cell(
+        "proximity", "proximity",
+        ProximityParams(base.source, base.reading(("train", "outlier")), base.embeddings),
+    )  # fmt: skip
     if parts is None:
         return [model, collapse, proximity]
     train, outliers = parts.train, list(parts.outliers.values())
@@ -180,12 +227,16 @@ def _about_the_model(plan: Plan, base: _Base, parts: Parts | None, notes: list[s
     else:
         notes.append(f"Source {base.source}: neural collapse needs features and labels of the training outputs.")
     sides = [] if train is None else [train, *outliers]
-    if outliers and any(sides and all(side.has(name) for side in sides) for name in ("embeddings", "features")):
+    if outliers and (
+        TRAIN in base.embeddings
+        or any(sides and all(side.has(name) for side in sides) for name in ("embeddings", "features"))
+    ):
         cells.append(proximity)
     elif plan.by_proximity:
         raise InputError(
             f"regimes by proximity need features or embeddings of the training outputs and of every outlier set in "
-            f"source {base.source}. Store them, or give each set its regime."
+            f"source {base.source}. Store them, name files in [sources.{base.source}.embeddings], or give each set its "
+            "regime."
         )
     return cells
 
@@ -208,7 +259,8 @@ def _score_cells(plan: Plan, base: _Base, parts: Parts | None, notes: list[str])
         for params in choice.variants():
             name = str(Method.of(choice.name, params, projection))
             cell_params = ScoreParams(
-                base.source, reading, choice.name, params, projection, plan.variance, metrics, plan.delta, named
+                base.source, reading, choice.name, params, projection, plan.variance, metrics, plan.delta, named,
+                tune=plan.tune, keep=("variance",) if "variance" in plan.content and projection != "none" else (),
             )  # fmt: skip
             reason = "" if held is None else cannot(build_score(cell_params), held)
             if reason and named:

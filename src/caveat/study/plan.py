@@ -26,7 +26,9 @@ from caveat.evaluation.measure import METRICS
 from caveat.evaluation.records import REGIMES
 from caveat.outputs.keys import as_slice
 from caveat.scores import make
+from caveat.study.embeddings import check_names
 from caveat.study.loading import load, naming, typed
+from caveat.study.matrix import KEYS, Network, networks
 
 __all__ = ["Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "locate"]
 
@@ -102,7 +104,7 @@ class SetFile:
 @final
 @dataclass(frozen=True)
 class Source:
-    """The outputs of one model: files, or a task that makes them."""
+    """The outputs of one model: files, a task that makes them, or a network of a matrix that is trained for them."""
 
     name: str
     train: SetFile | None = None
@@ -110,9 +112,11 @@ class Source:
     inlier: SetFile | None = None
     outliers: Mapping[str, SetFile] = field(default_factory=dict)
     confirm: Mapping[str, SetFile] = field(default_factory=dict)
+    embeddings: Mapping[str, SetFile] = field(default_factory=dict)  # train, outlier sets and text, for proximity
     head: str = ""  # a file with head_weight and head_bias that belong to every set
     task: str = _checked("", _function)
     params: Mapping[str, Any] = field(default_factory=dict)
+    network: Network | None = None
 
     @property
     def files(self) -> dict[str, SetFile]:
@@ -128,7 +132,11 @@ class Source:
     @property
     def depends_on_seed(self) -> bool:
         """Whether another seed means other outputs."""
-        return bool(self.task) or any("{seed}" in path for path in (*(f.path for f in self.files.values()), self.head))
+        return bool(self.task) or self.network is not None or any("{seed}" in path for path in self._paths)
+
+    @property
+    def _paths(self) -> tuple[str, ...]:
+        return (*(file.path for file in (*self.files.values(), *self.embeddings.values())), self.head)
 
 
 @final
@@ -202,6 +210,8 @@ class Plan:
         Projections of the features to try; ``"none"`` is the plain score.
     variance
         Share of variance that the subspaces of a projection keep.
+    tune
+        Whether temperature and parameters of the scores are chosen on a fifth of the calibration rows first.
     sets
         Nonconformity scores of the prediction sets.
     resamples
@@ -209,7 +219,7 @@ class Plan:
     regimes
         Whether the distance from the training data decides which outlier sets are near, mid and far.
     sources
-        Name of the model -> its files, or the task that makes its outputs.
+        Name of the model -> its files, or the task that makes its outputs; the networks of ``[matrix]``.
     task
         Function that computes a cell, for a study of a user's own; None for a study of scores.
     folder
@@ -240,6 +250,7 @@ class Plan:
     scores: tuple[ScoreGrid, ...] | None = None  # None: all that the outputs allow
     projections: tuple[str, ...] = _names(("none",), _PROJECTIONS)
     variance: float = share(0.95)  # that the subspaces of a projection keep
+    tune: bool = False  # choose settings on a part of the calibration rows
     sets: tuple[str, ...] = _names(("lac",), NONCONFORMITY)
     resamples: int = count(1000)  # of the bootstrap of ECE
     regimes: _Regimes = _Regimes()
@@ -320,10 +331,22 @@ class Plan:
             return cls(study.title, study.about, task=_task_plan(study), **origin)
         if "grid" in content:
             raise InputError("grid belongs to a study of a task. Add [task] with run = 'file.py:function'.")
-        plan = load(cls, content, read={"scores": _read_scores, "sources": _read_sources}, task=None, **origin)
+        read: dict[str, Any] = {"scores": _read_scores, "sources": _read_sources}
+        if "matrix" in content:
+            return load(cls, {key: content[key] for key in content if key not in KEYS}, read=read, task=None,
+                        **origin, **_of_matrix(content))  # fmt: skip
+        for key in KEYS:
+            if key in content:
+                raise InputError(f"{key} belongs to a study with [matrix]. Add it, or take {key} out.")
+        plan = load(cls, content, read=read, task=None, **origin)
         if not plan.sources:
-            raise InputError("a plan needs [sources.NAME] with the files of a model, or [task]. Add one of them.")
+            raise InputError("a plan needs [sources.NAME] with the files of a model, [matrix] or [task]. Add one.")
         return plan
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """Source of a matrix -> its group: in-distribution set and backbone. Empty for other studies."""
+        return {name: source.network.group for name, source in self.sources.items() if source.network is not None}
 
 
 def locate(path: str, folder: Path, seed: int | None = None) -> Path:
@@ -349,6 +372,19 @@ def _task_plan(study: _TaskStudy) -> TaskPlan:
     return TaskPlan(study.task.run, grid, study.task.grid, study.task.data)
 
 
+def _of_matrix(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Sources and seeds of a plan with [matrix]."""
+    found, seeds = networks(content)
+    sources = {}
+    for network in found:
+        where = f"data.{network.group.partition('/')[0]}.embeddings"
+        embeddings = _set_files(regime="")(network.embeddings, where)
+        check_names(embeddings, network.regimes, where)
+        outliers = {name: SetFile("", regime=regime) for name, regime in network.regimes.items()}
+        sources[network.name] = Source(network.name, network=network, outliers=outliers, embeddings=embeddings)
+    return {"sources": sources, "seeds": seeds}
+
+
 def _options(value: Any, path: str) -> tuple[Any, ...]:
     """The values of a key of a grid; a single one needs no list."""
     return tuple(as_list(value, path)) if isinstance(value, list) else (value,)
@@ -366,17 +402,20 @@ def _read_source(name: str, table: dict[str, Any], path: str) -> Source:
         raise InputError("a source needs a name: [sources.NAME].")
     if "task" in table:
         made = {"path": "", "keys": {}, "rows": ""}
-        return load(Source, table, path, read={"outliers": _set_files(**made)}, name=name, train=None,
-                    calibration=None, inlier=None, confirm={}, head="")  # fmt: skip
+        from_task = {"outliers": _set_files(**made), "embeddings": _set_files(regime="")}
+        return load(Source, table, path, read=from_task, name=name, train=None,
+                    calibration=None, inlier=None, confirm={}, head="", network=None)  # fmt: skip
     if "params" in table:
         raise InputError(f"{path}.params belongs to a task. Add {path}.task, or take it out.")
     one, several = _set_file(regime=""), _set_files(regime="")
-    read = {"train": one, "calibration": one, "inlier": one, "outliers": _set_files(), "confirm": several}
-    source = load(Source, table, path, read=read, name=name, params={})
+    read = {"train": one, "calibration": one, "inlier": one, "outliers": _set_files(), "confirm": several,
+            "embeddings": several}  # fmt: skip
+    source = load(Source, table, path, read=read, name=name, params={}, network=None)
     if source.inlier is None:
         raise InputError(f"{path}.inlier is missing. Add the outputs on held-out inliers, or a task.")
     if {"", "inlier"} & set(source.outliers):
         raise InputError(f"an outlier set in {path}.outliers cannot be called '' or 'inlier'. Give it another name.")
+    check_names(list(source.embeddings), list(source.outliers), f"{path}.embeddings")
     return source
 
 

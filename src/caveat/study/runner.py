@@ -21,6 +21,7 @@ from caveat.evaluation.findings import versions
 from caveat.evaluation.records import Data
 from caveat.study.cells import Cell
 from caveat.study.expansion import expand
+from caveat.study.networks import network_is_sound
 from caveat.study.plan import Plan
 from caveat.study.sources import made_outputs_are_sound
 from caveat.study.store import Failure, Store
@@ -28,6 +29,8 @@ from caveat.study.study_results import StudyResults
 from caveat.study.tasks import compute
 
 __all__ = ["Outcome", "StudyProgress", "run"]
+
+_STAGES = ("train", "outputs", "")  # in this order: each reads what the one before has made
 
 
 @final
@@ -163,14 +166,14 @@ def run(
             missing.reverse()
         tell = _Teller(len(cells), len(cells) - len(missing), progress)
         # What a task makes comes first: other cells read it.
-        makers = [cell for cell in missing if cell.task == "outputs"]
-        _compute(makers, kept, jobs, scheduler, tell)
-        _check_outliers(plan, kept, cells)
-        ready, waiting = _split(kept, cells, [cell for cell in missing if cell.task != "outputs"])
-        for cell, why in waiting:
-            kept.write_failure(Failure(cell.key, cell.label, "SourceError", why, ""))
-            tell.ended(Outcome(cell.key, cell.label, "failed", 0.0, why))
-        _compute(ready, kept, jobs, scheduler, tell)
+        for stage in _STAGES:
+            ready, waiting = _split(kept, cells, [cell for cell in missing if _stage(cell) == stage])
+            for cell, why in waiting:
+                kept.write_failure(Failure(cell.key, cell.label, "SourceError", why, ""))
+                tell.ended(Outcome(cell.key, cell.label, "failed", 0.0, why))
+            _compute(ready, kept, jobs, scheduler, tell)
+            if stage == "outputs":
+                _check_outliers(plan, kept, cells)
     return StudyResults.read(kept.folder)
 
 
@@ -205,14 +208,18 @@ def _missing(store: Store, cells: Sequence[Cell]) -> list[Cell]:
             store.forget(cell.key)
         if not store.has(cell.key):
             missing.append(cell)
-    needed = {cell.needs for cell in missing}
-    for cell in cells:
-        if cell.task == "outputs" and cell.key in needed and store.has(cell.key):
-            if made_outputs_are_sound(store.outputs(cell.key)):
-                continue
-            store.forget(cell.key)
-            missing.insert(0, cell)
+    for stage, folder, is_sound in (("outputs", store.outputs, made_outputs_are_sound),
+                                    ("train", store.model, network_is_sound)):  # fmt: skip
+        needed = {cell.needs for cell in missing}
+        for cell in cells:
+            if cell.task == stage and cell.key in needed and store.has(cell.key) and not is_sound(folder(cell.key)):
+                store.forget(cell.key)
+                missing.insert(0, cell)
     return missing
+
+
+def _stage(cell: Cell) -> str:
+    return cell.task if cell.task in _STAGES else ""
 
 
 def _check_outliers(plan: Plan, store: Store, cells: Sequence[Cell]) -> None:
@@ -227,7 +234,7 @@ def _check_outliers(plan: Plan, store: Store, cells: Sequence[Cell]) -> None:
 
 def _split(store: Store, cells: Sequence[Cell], missing: list[Cell]) -> tuple[list[Cell], list[tuple[Cell, str]]]:
     """The missing cells whose outputs are there, and the others with the reason."""
-    makers = {cell.key: cell for cell in cells if cell.task == "outputs"}
+    makers = {cell.key: cell for cell in cells if cell.task in _STAGES}
     ready, waiting = [], []
     for cell in missing:
         if not cell.needs or store.has(cell.needs):
@@ -235,7 +242,9 @@ def _split(store: Store, cells: Sequence[Cell], missing: list[Cell]) -> tuple[li
             continue
         failure = store.failure(cell.needs)
         why = failure.message if failure else "they were not made"
-        waiting.append((cell, f"the outputs of {makers[cell.needs].params['source']} failed: {why}"))
+        maker = makers[cell.needs]
+        what = f"the outputs of {maker.params['source']}" if maker.task == "outputs" else maker.label
+        waiting.append((cell, f"{what} failed: {why}"))
     return ready, waiting
 
 

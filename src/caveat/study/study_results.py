@@ -13,13 +13,27 @@ from caveat._internal.checks import check_known
 from caveat.errors import InputError
 from caveat.evaluation.findings import Assessment, CellFacts, FailureFacts, Findings, assess
 from caveat.evaluation.model_ranking import ModelRanking, rank_study_models
-from caveat.evaluation.records import Answers, Left, Proximity, Record, Scores, long_rows
+from caveat.evaluation.records import (
+    Answers,
+    Collapse,
+    Data,
+    Detection,
+    Left,
+    ModelFacts,
+    Proximity,
+    Record,
+    Scores,
+    Selective,
+    long_rows,
+)
 from caveat.study.plan import Plan
 from caveat.study.records_table import Row, is_record_table, records_in
 from caveat.study.store import Failure, Store
 from caveat.study.tables import plain_cell, write_csv, write_tables
 
 __all__ = ["StudyResults"]
+
+_OF_GROUPS = (Collapse, Data, Detection, Left, ModelFacts, Proximity, Selective)  # that a page about a matrix shows
 
 
 @final
@@ -247,9 +261,12 @@ class StudyResults:
         """Everything that a report prints: the records, with a ranking and a decision for every model and seed."""
         records: list[Record] = []
         cells: list[CellFacts] = []
+        plan = self.plan
+        groups = plan.groups
         for cell in self.finished:
             stored = self.store.read(cell["key"])
-            records += map(self._in_regime, stored.records())
+            # A page about a matrix compares groups of many networks: it draws no curves and decides for none of them.
+            records += map(self._in_regime, stored.records(_OF_GROUPS if groups else None))
             cells.append(_cell_facts(stored.facts))
         if not records:
             folder = self.store.folder
@@ -260,16 +277,17 @@ class StudyResults:
                 )
             raise InputError(f"{folder} has nothing to report: none of its cells has a result. "
                              "Run caveat study on it first.")  # fmt: skip
-        plan = self.plan
         by_model: dict[tuple[str, int], list[Record]] = {}
         for record in records:
             by_model.setdefault((record.block.model, record.block.seed), []).append(record)
         assessments: dict[tuple[str, int], Assessment] = {
             (model, seed): assess(mine, false_alarm=plan.false_alarm, risk=plan.risk, delta=plan.delta, seed=seed)
             for (model, seed), mine in by_model.items()
+            if not groups
         }
         failures = self.failures
-        models = self._rank_models(records) if len({model for model, _ in by_model}) > 1 else None
+        several = len({model for model, _ in by_model}) > 1 and not groups
+        models = self._rank_models(records) if several else None
         reason = [f"Models are not compared with each other: {models.reason}."] if models and models.reason else []
         left = {f"{r.block.model}: {r.method} left out ({r.reason})." for r in records if isinstance(r, Left)}
         return Findings(
@@ -278,7 +296,7 @@ class StudyResults:
             cells=cells,
             failures=[FailureFacts(f.key, f.label or f.key, f"{f.error}: {f.message}") for f in failures],
             missing=len(self.missing) - len(failures), notes=[*self.notes, *sorted(left), *reason], plan=plan.text,
-            model_ranking=models,
+            model_ranking=models, groups=groups,
         )  # fmt: skip
 
     def _in_regime(self, record: Record) -> Record:

@@ -10,17 +10,19 @@ from caveat.errors import InputError
 from caveat.evaluation.measure import Settings, cannot, fit, measure_model, measure_score
 from caveat.evaluation.parts import Parts
 from caveat.evaluation.records import Block, Collapse, Data, Left, Method, Proximity, Record
+from caveat.evaluation.tuning import choose_settings
 from caveat.geometry import buckets, neural_collapse, proximities
 from caveat.geometry.neural_collapse import Projection
-from caveat.outputs import Outputs
 from caveat.scores import Projected, Score, make
 from caveat.study.cells import Cell
+from caveat.study.embeddings import Vectors, vectors_of
 from caveat.study.functions import find_function
+from caveat.study.networks import NetworkParams, TrainParams, extract_network, train_cell
 from caveat.study.records_table import Row, as_content
 from caveat.study.sources import load_source, save_source
 from caveat.study.store import Store
 
-__all__ = ["ModelParams", "OutputsParams", "ScoreParams", "SourceParams", "build_score", "compute"]
+__all__ = ["ModelParams", "OutputsParams", "ProximityParams", "ScoreParams", "SourceParams", "build_score", "compute"]
 
 SetKeys = Mapping[str, Mapping[str, Any]]  # role -> keys and rows that are read of its file
 
@@ -28,10 +30,20 @@ SetKeys = Mapping[str, Mapping[str, Any]]  # role -> keys and rows that are read
 @final
 @dataclass(frozen=True)
 class SourceParams:
-    """Parameters of the cells ``collapse`` and ``proximity``: the source and how its files are read."""
+    """Parameters of the cell ``collapse``: the source and how its files are read."""
 
     source: str
     sets: SetKeys = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True)
+class ProximityParams:
+    """Parameters of the cell ``proximity``: also how the files of embeddings are read, by the name of their set."""
+
+    source: str
+    sets: SetKeys = field(default_factory=dict)
+    embeddings: SetKeys = field(default_factory=dict)
 
 
 @final
@@ -46,6 +58,7 @@ class ModelParams:
     alpha: float = 0.1
     delta: float = 0.05
     resamples: int = 1000
+    tune: bool = False
 
 
 @final
@@ -62,6 +75,8 @@ class ScoreParams:
     metrics: tuple[str, ...] = ()
     delta: float = 0.05
     named: bool = True
+    tune: bool = False
+    keep: tuple[str, ...] = ()  # parameters that the plan gives, besides ``params``: they are not tuned
 
 
 @final
@@ -82,15 +97,22 @@ def build_score(params: ScoreParams) -> Score:
 
 def compute(cell: Cell, store: Store) -> list[Record] | list[Row]:
     """The records or rows of a cell."""
+    if cell.task == "train":
+        return train_cell(TrainParams(**cell.params), cell, store)
+    if cell.task == "outputs" and cell.needs:
+        network = NetworkParams(**cell.params)
+        return list(_kept(network.source, extract_network(network, cell, store), cell, store, "made by the network"))
     if cell.task == "outputs":
         return list(_make_outputs(OutputsParams(**cell.params), cell, store))
     if cell.task == "score":
         return list(_score(ScoreParams(**cell.params), load_source(cell, store), cell.seed))
     if cell.task == "model":
         return list(_model(ModelParams(**cell.params), load_source(cell, store), cell.seed))
-    if cell.task in ("collapse", "proximity"):
-        measure = _collapse if cell.task == "collapse" else _proximity
-        return list(measure(load_source(cell, store), Block(SourceParams(**cell.params).source, cell.seed)))
+    if cell.task == "collapse":
+        return list(_collapse(load_source(cell, store), Block(SourceParams(**cell.params).source, cell.seed)))
+    if cell.task == "proximity":
+        block = Block(ProximityParams(**cell.params).source, cell.seed)
+        return list(_proximity(vectors_of(load_source(cell, store), cell), block))
     function = find_function(cell.task, cell.paths.get("task", ""))
     return as_content(function(**cell.params), cell.params, cell.task)
 
@@ -98,14 +120,18 @@ def compute(cell: Cell, store: Store) -> list[Record] | list[Row]:
 def _score(params: ScoreParams, source: Parts, seed: int) -> Iterator[Record]:
     score, block = build_score(params), Block(params.source, seed)
     method = Method.of(params.score, params.params, params.projection)
-    parts = source.with_calibration(seed)
+    parts = _prepared(source, seed, tune=params.tune)
     if reason := cannot(score, parts):
         if params.named:
             raise InputError(f"score '{params.score}' {reason}. Add it to the outputs, or leave the score out.")
         yield Left(block, method, reason)
         return
     score = score.without_class_scores()
-    fit([score], parts, seed)
+    if params.tune:
+        score, record = choose_settings(score, method, parts, block, keep=(*params.params, *params.keep))
+        yield record
+    else:
+        fit([score], parts, seed)
     settings = Settings(delta=params.delta, seed=seed, metrics=params.metrics)
     yield from measure_score(score, method, parts, block, settings)
 
@@ -113,7 +139,14 @@ def _score(params: ScoreParams, source: Parts, seed: int) -> Iterator[Record]:
 def _model(params: ModelParams, source: Parts, seed: int) -> Iterator[Record]:
     source.check_apart()
     settings = Settings(params.alpha, params.delta, seed, params.metrics, params.methods, params.resamples)
-    yield from measure_model(source.with_calibration(seed), Block(params.source, seed), settings)
+    parts = _prepared(source, seed, tune=params.tune)
+    yield from measure_model(parts, Block(params.source, seed), settings)
+
+
+def _prepared(source: Parts, seed: int, *, tune: bool) -> Parts:
+    """The parts with calibration rows, and with tuning rows where settings are chosen."""
+    parts = source.with_calibration(seed)
+    return parts.with_tuning(seed) if tune else parts
 
 
 def _collapse(parts: Parts, block: Block) -> Iterator[Record]:
@@ -134,36 +167,33 @@ def _collapse(parts: Parts, block: Block) -> Iterator[Record]:
                 yield Collapse(block, projection, name, float(value), n, caveat)
 
 
-def _proximity(parts: Parts, block: Block) -> Iterator[Record]:
+def _proximity(vectors: Vectors | None, block: Block) -> Iterator[Record]:
     """Distance of each outlier set from the training data, and which regime that puts it in."""
-    train = parts.train
-    sides = [] if train is None else [train, *parts.outliers.values()]
-    space = next((name for name in ("embeddings", "features") if sides and all(s.has(name) for s in sides)), None)
-    if train is None or space is None or not parts.outliers:
+    if vectors is None:
         reason = "needs features or embeddings of the training outputs and of every outlier set"
         yield Left(block, Method("proximity"), reason)
         return
-    # The same space for all: one set may have embeddings that the others lack.
-    vectors = [Outputs(features=getattr(side, space), check=False) for side in sides]
-    outliers = dict(zip(parts.outliers, vectors[1:], strict=True))
-    distances = proximities(inlier=vectors[0], outliers=outliers, labels=train.labels)
+    distances = proximities(inlier=vectors.inlier, outliers=vectors.outliers, labels=vectors.labels, text=vectors.text)
     try:
         regimes, caveat = buckets(distances, seed=block.seed), ""
     except InputError as error:  # too few sets, or all equally far
         regimes, caveat = {}, f"No regimes: {error}"
     for name, distance in distances.items():
-        centroid = float("nan") if distance.centroid is None else distance.centroid
+        centroid, text = (float("nan") if x is None else x for x in (distance.centroid, distance.text))
         here = Block(block.model, block.seed, name, regimes.get(name, ""))
-        yield Proximity(here, distance.frechet, distance.mmd, centroid, space, distance.n_outlier, caveat)
+        yield Proximity(here, distance.frechet, distance.mmd, centroid, vectors.space, distance.n_outlier, caveat,
+                        text)  # fmt: skip
 
 
 def _make_outputs(params: OutputsParams, cell: Cell, store: Store) -> Iterator[Record]:
     """Call the task of a source and keep what it gives in the store."""
     function = find_function(params.function, cell.paths.get("task", ""))
-    returned = function(seed=cell.seed, **params.params)
+    yield from _kept(params.source, function(seed=cell.seed, **params.params), cell, store, "made by the task")
+
+
+def _kept(source: str, returned: Any, cell: Cell, store: Store, how: str) -> Iterator[Record]:
     with store.writing():
         made = save_source(returned, store.outputs(cell.key))
     for key, outputs in made.roles().items():
         role, _, name = key.partition(":")
-        block = Block(params.source, cell.seed, name)
-        yield Data(block, role, outputs.n, outputs.n_classes or 0, "made by the task")  # type: ignore[arg-type]
+        yield Data(Block(source, cell.seed, name), role, outputs.n, outputs.n_classes or 0, how)  # type: ignore[arg-type]

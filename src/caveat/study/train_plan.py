@@ -4,20 +4,25 @@ seed = 0
 paradigm = "deep_gamblers"                    # or a table: [paradigm] name = "deep_gamblers", reward = 2.2
 
 [data]
-name = "fashion_mnist"                        # or: path = "images.npz"
+name = "fashion_mnist"                        # or: path = "images.npz", or join = [{name = "a"}, {name = "b"}]
 train = "train"                               # split to learn from
 validation = 0.1                              # share of it that is held out
 test = "test"                                 # another split, or a share of the first
+shape = [1, 32, 32]                           # cropped or padded to this; default: as they are
+shrink = 2                                    # then made smaller: the mean of 2 x 2 pixels is one
 
 [model]
 name = "small_cnn"
 dropout = 0.3
 start = "models/plain"                        # train these weights further: a model folder or a .safetensors file
+weights = "models/plain"                      # instead of training: take this model folder as it is
 
 [training]
 epochs = 20
 learning_rate = 1e-3
 schedule = "cosine"                           # or milestones: {"0.7" = 0.2, "0.9" = 0.04}
+augment = {flip = true, crop = 4}             # mirror half of the images; pad by 4 pixels and crop at random
+device = "cuda"                               # default: cpu
 
 [outputs]
 sets = ["train", "validation", "test"]
@@ -41,7 +46,7 @@ from caveat._internal.params import count, level
 from caveat.errors import InputError
 from caveat.study.loading import load, naming, typed
 
-__all__ = ["MADE", "Source", "TrainPlan"]
+__all__ = ["MADE", "Source", "TrainPlan", "check_plain", "check_training", "named_table"]
 
 SETS = ("train", "validation", "test")
 MADE = (
@@ -52,9 +57,10 @@ MADE = (
 @final
 @dataclass(frozen=True)
 class Source:
-    """Images by the name of a known data set, by a path, or made.
+    """Images by the name of a known data set, by a path, made, or several sources joined.
 
-    ``limit`` draws n of them, every class in its share; of made ones it makes n.
+    ``limit`` draws n of them, every class in its share; of made ones it makes n. The classes of joined sources are
+    numbered one source after the other.
     """
 
     name: str = ""
@@ -62,6 +68,13 @@ class Source:
     made: str = field(default="", metadata={"check": lambda name, path: check_known(name, MADE, path)})
     split: str | None = None
     limit: int | None = count(None)
+    join: tuple[Source, ...] = ()
+
+
+def _shape(sides: tuple[int, ...], path: str) -> tuple[int, ...]:
+    if len(sides) != 3 or min(sides) < 1:
+        raise InputError(f"{path} must be channels, height and width, got {list(sides)}.")
+    return sides
 
 
 @dataclass(frozen=True)
@@ -70,11 +83,14 @@ class _Data:
 
     name: str = ""
     path: str = ""
+    join: Any = ()
     train: str | None = None
     validation: float = level(0.1)
     test: Any = field(default=None, metadata={"check": lambda x, path: x if isinstance(x, str) else as_level(x, path)})
-    limit: int | None = None
+    limit: int | None = count(None)
     normalise: bool = False
+    shape: tuple[int, ...] | None = field(default=None, metadata={"check": _shape})
+    shrink: int = count(1)
 
 
 def _stopping(value: Any, path: str) -> dict[str, Any]:
@@ -83,6 +99,14 @@ def _stopping(value: Any, path: str) -> dict[str, Any]:
     for key in table:
         check_known(f"{path}.{key}", [f"{path}.{name}" for name in ("monitor", "patience", "least")], "key")
     return table
+
+
+@dataclass(frozen=True)
+class _Augment:
+    """[training.augment], as ``nn.training.Augmentation``."""
+
+    flip: bool = False
+    crop: int = count(0, least=0)
 
 
 @dataclass(frozen=True)
@@ -98,6 +122,8 @@ class _Training:
     clip: float | None = None
     schedule: Any = None
     early_stopping: Any = field(default=None, metadata={"check": _stopping})
+    augment: _Augment | None = None
+    device: str | None = None
     outliers: Any = ()
 
 
@@ -135,13 +161,17 @@ class TrainPlan:
     validation: float = 0.1
     test: str | float | None = None
     normalise: bool = False
+    shape: tuple[int, ...] | None = None
+    shrink: int = 1
     model: str = "small_cnn"
     model_options: Mapping[str, Any] = field(default_factory=dict)
     start: str | None = None
+    weights: str | None = None
     paradigm: str = "cross_entropy"
     paradigm_options: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
     early_stopping: Mapping[str, Any] | None = None
+    augment: Mapping[str, Any] | None = None
     exposure: tuple[str, ...] | Source = ()
     sets: tuple[str, ...] = SETS
     mc: int = 0
@@ -153,34 +183,66 @@ class TrainPlan:
     def read(cls, path: str | os.PathLike[str]) -> TrainPlan:
         """From a TOML file. Paths in it are relative to it; ``${CAVEAT_DATA}`` and the like are filled in."""
         file = Path(path)
-        folder, content = file.parent, read_toml(file)
+        content = read_toml(file)
         with naming(file):
-            top = load(_File, content)
-            images, outputs, model = top.data, top.outputs, {"name": "small_cnn", "start": "", **top.model}
-            start = os.path.expandvars(typed(str, model.pop("start"), "model.start"))
-            training = {key: value for key, value in vars(top.training).items() if value is not None}
-            paradigm = _named(top.paradigm, "paradigm")
-            own = {"name": images.name, "path": images.path, "limit": images.limit, "split": images.train}
-            return cls(
-                train=_source({key: value for key, value in own.items() if value not in ("", None)}, "data", folder),
-                validation=images.validation, test=images.test, normalise=images.normalise,
-                model=typed(str, model.pop("name"), "model.name"), model_options=model,
-                start=str(folder / start) if start else None,
-                paradigm=paradigm.pop("name"), paradigm_options=paradigm,
-                early_stopping=training.pop("early_stopping", None),
-                exposure=_exposure(training.pop("outliers"), folder), training=training,
-                sets=outputs.sets or SETS[: 2 if images.test is None else 3], mc=outputs.mc,
-                outliers={name: _source(value, f"outputs.outliers.{name}", folder, alone=name)
-                          for name, value in outputs.outliers.items()},
-                seed=top.seed, threads=top.threads,
-            )  # fmt: skip
+            return cls.from_dict(content, folder=file.parent)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any], *, folder: str | os.PathLike[str] = ".") -> TrainPlan:
+        """From the same content as nested dicts and lists; paths are relative to ``folder``."""
+        home = Path(folder)
+        top = load(_File, content)
+        images, outputs = top.data, top.outputs
+        model = {"name": "small_cnn", "start": "", "weights": "", **top.model}
+        check_plain(model, "model")
+        places = {key: os.path.expandvars(typed(str, model.pop(key), f"model.{key}")) for key in ("start", "weights")}
+        if all(places.values()):
+            raise InputError(
+                "model.weights takes a trained network as it is, so nothing starts. Leave model.start out."
+            )
+        training = {key: value for key, value in vars(top.training).items() if value is not None}
+        paradigm = named_table(top.paradigm, "paradigm")
+        own = {"name": images.name, "path": images.path, "join": images.join, "limit": images.limit,
+               "split": images.train}  # fmt: skip
+        return cls(
+            train=_source({key: value for key, value in own.items() if value not in ("", None, ())}, "data", home),
+            validation=images.validation, test=images.test, normalise=images.normalise, shape=images.shape,
+            shrink=images.shrink,
+            model=typed(str, model.pop("name"), "model.name"), model_options=model,
+            start=str(home / places["start"]) if places["start"] else None,
+            weights=str(home / places["weights"]) if places["weights"] else None,
+            paradigm=paradigm.pop("name"), paradigm_options=paradigm,
+            early_stopping=training.pop("early_stopping", None),
+            augment=asdict(training.pop("augment")) if "augment" in training else None,
+            exposure=_exposure(training.pop("outliers"), home), training=training,
+            sets=outputs.sets or SETS[: 2 if images.test is None else 3], mc=outputs.mc,
+            outliers={name: _source(value, f"outputs.outliers.{name}", home, alone=name)
+                      for name, value in outputs.outliers.items()},
+            seed=top.seed, threads=top.threads,
+        )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for the file plan.json."""
-        return asdict(self)
+        """Everything, for the file plan.json; what a plan of before these keys lacked is left out where it is unset."""
+        content = asdict(self)
+        for part in (content["train"], *content["outliers"].values(), content["exposure"]):
+            if isinstance(part, dict) and not part["join"]:
+                del part["join"]
+        return content
 
 
-def _named(value: Any, path: str) -> dict[str, Any]:
+def check_training(content: Mapping[str, Any], path: str) -> None:
+    """Raise InputError where [training] of a plan has an unknown key or a value of another type."""
+    load(_Training, content, path)
+
+
+def check_plain(options: Mapping[str, Any], path: str) -> None:
+    """Raise InputError where an option of a network or paradigm is a list or a table: it means one value."""
+    for key, value in options.items():
+        if isinstance(value, (list, tuple, dict)):
+            raise InputError(f"{path}.{key} must be one value, got {value!r}. Several belong into [matrix] of a study.")
+
+
+def named_table(value: Any, path: str) -> dict[str, Any]:
     """A name, or a table with a name and options."""
     table = {"name": value} if isinstance(value, str) else typed(dict, value, path)
     if "name" not in table:
@@ -200,9 +262,11 @@ def _source(value: Any, path: str, folder: Path, alone: str = "") -> Source:
     if isinstance(value, str):
         return Source(name=alone, split=value)
     table = as_kind(value, dict, path, what="the split of a known data set or a table")
-    chosen = [key for key in ("name", "path", "made") if key in table]
+    chosen = [key for key in ("name", "path", "made", "join") if key in table]
     if len(chosen) != 1:
-        raise InputError(f"{path} must have one of name, path or made, got {', '.join(chosen) or 'none'}.")
-    source = load(Source, {"limit" if key == "n" else key: part for key, part in table.items()}, path)
+        raise InputError(f"{path} must have one of name, path, made or join, got {', '.join(chosen) or 'none'}.")
+    joined = [_source(part, f"{path}.join[{i}]", folder) for i, part in enumerate(table.get("join", ()))]
+    source = load(Source, {"limit" if key == "n" else key: part for key, part in table.items() if key != "join"}, path,
+                  join=tuple(joined))  # fmt: skip
     file = os.path.expandvars(source.path)
     return replace(source, path=str(folder / file) if file else "")

@@ -6,7 +6,8 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -45,17 +46,36 @@ def run_training(plan: TrainPlan, out: str | os.PathLike[str], *, progress: bool
     Call it again with the same plan and folder to resume; finished parts are kept. Another plan in the same folder is
     refused.
     """
+    folder = Path(out)
+    trained, parts = train_network(plan, folder, progress=progress)
+    folders = {name: folder / "outputs" / name for name in (*plan.sets, *plan.outliers)}
+    how = {"mc": plan.mc} if plan.mc else {}
+    for name, place in folders.items():
+        if not place.exists():
+            trained.outputs(inputs_of(plan, name, parts), progress=progress, **how).save(place)
+    return Training(trained, folder, folders)
+
+
+def train_network(
+    plan: TrainPlan, folder: Path, *, progress: bool | None = None
+) -> tuple[Trained, dict[str, data.Images]]:
+    """Train as the plan says, or take its weights, and keep the model in a folder.
+
+    Returns the network, and the images to learn from, to validate on and to test on.
+    """
     from caveat.nn import architectures, fit_classifier
-    from caveat.nn.training import GOOD, EarlyStopping, make_paradigm, save_model
+    from caveat.nn.training import GOOD, Augmentation, EarlyStopping, load_model, make_paradigm, save_model
     from caveat.nn.training.model_folder import load_start
 
-    folder = Path(out)
     paradigm = make_paradigm(plan.paradigm, **plan.paradigm_options)
     if plan.start is not None and isinstance(paradigm, GOOD) and paradigm.interval_init:
         raise InputError("paradigm.interval_init draws all weights anew, so nothing of model.start would be left. "
                          "Leave one of them out.")  # fmt: skip
     _claim(folder, plan)
     parts, classes = load_parts(plan)
+    if plan.weights is not None:
+        _warn_of_seen_rows(plan, Path(plan.weights))
+        return load_model(plan.weights), parts
     train = parts["train"]
     pixels = train.inputs()
     normalise = None
@@ -80,6 +100,7 @@ def run_training(plan: TrainPlan, out: str | os.PathLike[str], *, progress: bool
         validation=(parts["validation"].inputs(), parts["validation"].labels),
         n_classes=classes,
         early_stopping=None if plan.early_stopping is None else EarlyStopping(**plan.early_stopping),
+        augment=None if plan.augment is None else Augmentation(**plan.augment),
         checkpoint=folder / "checkpoint",
         seed=plan.seed,
         threads=plan.threads,
@@ -88,31 +109,34 @@ def run_training(plan: TrainPlan, out: str | os.PathLike[str], *, progress: bool
     )
     about = {"classes": list(train.classes), "plan": plan.as_dict()}
     save_model(trained, folder, architecture=architecture, about=about)
+    return trained, parts
 
-    folders = {name: folder / "outputs" / name for name in (*plan.sets, *plan.outliers)}
-    how = {"mc": plan.mc} if plan.mc else {}
-    for name, place in folders.items():
-        if place.exists():
-            continue
-        if name in plan.outliers:
-            rng = np.random.default_rng([plan.seed, sum(name.encode())])
-            inputs: Any = fit_to(_outliers(plan.outliers[name], parts, rng), tuple(pixels.shape[1:]))
-        else:
-            inputs = parts[name].inputs(), parts[name].labels
-        trained.outputs(inputs, progress=progress, **how).save(place)
-    return Training(trained, folder, folders)
+
+def inputs_of(plan: TrainPlan, name: str, parts: Mapping[str, data.Images]) -> Any:
+    """What a network is asked about one set: inputs and labels of a part of the data, or inputs of an outlier set."""
+    if name not in plan.outliers:
+        return parts[name].inputs(), parts[name].labels
+    source, train = plan.outliers[name], parts["train"].pixels
+    channels, height, width = (1, *train.shape[1:]) if train.ndim == 3 else (train.shape[3], *train.shape[1:3])
+    pixels = _outliers(source, parts, (plan.seed, sum(name.encode())))
+    if source.made:  # of images that are small already
+        return fit_to(pixels, (channels, height, width))
+    return shrunk(fit_to(pixels, (channels, height * plan.shrink, width * plan.shrink)), plan.shrink)
 
 
 def load_parts(plan: TrainPlan) -> tuple[dict[str, data.Images], int]:
     """Images to learn from, to validate on and to test on, and the number of classes."""
-    images = load_images(plan.train, seed=plan.seed)
+    images = _prepared(load_images(plan.train, seed=plan.seed), plan)
     order = np.random.default_rng(plan.seed).permutation(len(images))
     parts = {}
     if isinstance(plan.test, float):
         cut = round(plan.test * len(images))
         parts["test"], order = images[order[:cut]], order[cut:]
     elif plan.test is not None:
-        parts["test"] = load_images(Source(name=plan.train.name, path=plan.train.path, split=plan.test))
+        if plan.train.join:
+            raise InputError("data.test must be a share where data.join names several sets, got a split.")
+        test = load_images(Source(name=plan.train.name, path=plan.train.path, split=plan.test))
+        parts["test"] = _prepared(test, plan)
     if "test" in plan.sets and "test" not in parts:
         raise InputError("outputs.sets has 'test', but data.test names no split and no share. Add it.")
     cut = max(1, round(plan.validation * order.size))
@@ -125,13 +149,73 @@ def load_parts(plan: TrainPlan) -> tuple[dict[str, data.Images], int]:
 
 def load_images(source: Source, *, seed: int = 0) -> data.Images:
     """Images by name or path; a source with a limit gives a sample of them that depends on the seed only."""
+    return _whole(source, seed) if source.limit is None else _sample(source, seed, _state(source))
+
+
+def _state(source: Source) -> tuple[Any, ...]:
+    """What the answer of a reader depends on beside the source: the folders of the data, and when a file changed."""
+    changed = os.stat(source.path).st_mtime_ns if source.path and os.path.exists(source.path) else 0
+    return (os.environ.get("CAVEAT_DATA", ""), changed, *map(_state, source.join))
+
+
+@lru_cache(maxsize=64)  # small, and asked for by every network of a study
+def _sample(source: Source, seed: int, state: tuple[Any, ...]) -> data.Images:
+    assert source.limit is not None
+    images = _whole(source, seed)
+    return images[limited_rows(images, source.limit, seed=seed)]
+
+
+def _whole(source: Source, seed: int) -> data.Images:
+    if source.join:
+        return _joined([load_images(part, seed=seed) for part in source.join])
     if source.name:
-        images = data.load(source.name, source.split)
-    elif source.path:
-        images = data.read(source.path, source.split)
-    else:
-        raise InputError("data must have a name or a path. Add one.")
-    return images if source.limit is None else images[limited_rows(images, source.limit, seed=seed)]
+        return data.load(source.name, source.split)
+    if source.path:
+        return data.read(source.path, source.split)
+    raise InputError("data must have a name or a path. Add one.")
+
+
+def _joined(parts: list[data.Images]) -> data.Images:
+    """Several sets as one: images as those of the first, classes numbered one set after the other."""
+    first = parts[0]
+    pixels, labels, names, offset = [], [], [], 0
+    for part in parts:
+        if part.pixels.shape[1:] != first.pixels.shape[1:] or part.pixels.dtype != first.pixels.dtype:
+            raise InputError(f"joined images must have one shape and type, got {first.pixels.shape[1:]} "
+                             f"{first.pixels.dtype} and {part.pixels.shape[1:]} {part.pixels.dtype}.")  # fmt: skip
+        kinds, numbers = np.unique(part.labels, return_inverse=True)
+        pixels.append(part.pixels)
+        labels.append(numbers + offset)
+        names += [part.classes[kind] if part.classes else f"{kind}" for kind in kinds]
+        offset += kinds.size
+    return data.Images(np.concatenate(pixels), np.concatenate(labels), tuple(names))
+
+
+def _prepared(images: data.Images, plan: TrainPlan) -> data.Images:
+    """The images in the shape and size that the plan names."""
+    if plan.shape is None and plan.shrink == 1:
+        return images
+    values = images.inputs() if plan.shape is None else fit_to(images.pixels, plan.shape)
+    values = np.moveaxis(shrunk(values, plan.shrink), 1, 3)
+    return data.Images(values[..., 0] if values.shape[3] == 1 else values, images.labels, images.classes)
+
+
+def shrunk(inputs: NDArray[np.float32], factor: int) -> NDArray[np.float32]:
+    """Images (n, channels, height, width) with sides divided by a factor: each pixel is the mean of a square.
+
+    Examples
+    --------
+    >>> shrunk(np.array([[[[0, 1], [1, 2]]]], dtype=np.float32), 2).tolist()
+    [[[[1.0]]]]
+    """
+    n, channels, height, width = inputs.shape
+    if height % factor or width % factor:
+        raise InputError(f"data.shrink must divide the sides of the images ({height} x {width}), got {factor}. "
+                         "Set data.shape to pad them.")  # fmt: skip
+    if factor == 1:
+        return inputs
+    squares = inputs.reshape(n, channels, height // factor, factor, width // factor, factor)
+    return np.asarray(squares.mean(axis=(3, 5)))
 
 
 def limited_rows(images: data.Images, limit: int, *, seed: int) -> NDArray[np.intp]:
@@ -180,13 +264,23 @@ def made_images(kind: str, like: data.Images, n: int, rng: np.random.Generator) 
     return change(like.pixels) if kind == "inverted" else change(like.pixels, rng)  # type: ignore[no-any-return]
 
 
-def _outliers(source: Source, parts: Mapping[str, data.Images], rng: np.random.Generator) -> NDArray[Any]:
+@lru_cache(maxsize=64)
+def _drawn(source: Source, seed: tuple[int, int], state: tuple[Any, ...]) -> NDArray[Any]:
+    """Outliers of a source with a limit: small, and asked for by every network of a study."""
+    images = load_images(replace(source, limit=None), seed=seed[0])
+    assert source.limit is not None
+    return images.pixels[stratified_rows(images.labels, source.limit, np.random.default_rng(list(seed)))]
+
+
+def _outliers(source: Source, parts: Mapping[str, data.Images], seed: tuple[int, int]) -> NDArray[Any]:
     if not source.made:
-        images = load_images(Source(name=source.name, path=source.path, split=source.split))
-        return images.pixels[stratified_rows(images.labels, source.limit or len(images), rng)]
+        if source.limit is None:
+            return load_images(source, seed=seed[0]).pixels
+        return _drawn(source, seed, _state(source))
+    rng = np.random.default_rng(list(seed))
     n, like = source.limit or MADE_IMAGES, parts.get("test", parts["validation"])
     if not source.made.endswith("noise"):
-        like = like[rng.choice(len(like), size=min(n, len(like)), replace=False)]
+        like = like[stratified_rows(like.labels, n, rng)]
     return made_images(source.made, like, n, rng)
 
 

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from caveat import InputError
+from caveat.scores import make
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -45,6 +47,23 @@ def test_as_a_plain_loop_of_passes(blobs, small_net, paradigm):
     np.testing.assert_allclose(said.features, torch.stack([one[1] for one in seen]).mean(dim=0), rtol=1e-5, atol=1e-6)
     if said.confidence is not None:
         np.testing.assert_allclose(said.confidence, torch.stack([one[2] for one in seen]).mean(dim=0), rtol=1e-5)
+
+
+def test_the_prediction_is_the_mean_softmax_not_the_softmax_of_the_mean(blobs, small_net):
+    x, y = blobs(n=80)
+    trained = fit_classifier(small_net(dropout=0.5), (x, y), epochs=12, learning_rate=0.05)
+    said = dropout_mean(trained, (x, y), passes=6, rng=0)
+    expected = softmax(said.mc_logits.astype(np.float64), axis=2).mean(axis=0)
+    np.testing.assert_allclose(said.probs, expected, rtol=1e-10)
+    assert np.abs(softmax(said.logits, axis=1) - expected).max() > 1e-3
+    np.testing.assert_array_equal(said.predictions, expected.argmax(axis=1))
+    # Scores of probabilities read the mean softmax, as mc_msp and mc_entropy do from the passes.
+    for name in ("msp", "entropy"):
+        np.testing.assert_allclose(make(name).score(said), make(f"mc_{name}").score(said), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(make("max_logit").score(said), -said.mc_logits.mean(axis=0).max(axis=1), rtol=1e-4)
+    spare = dropout_mean(trained, (x, y), passes=6, keep=False, rng=0)
+    assert spare.mc_logits is None
+    np.testing.assert_array_equal(spare.probs, said.probs)
 
 
 def test_the_same_rng_gives_the_same_and_nothing_is_left_behind(blobs, small_net):

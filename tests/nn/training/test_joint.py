@@ -8,6 +8,7 @@ from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
 from caveat.nn.bounds import Box, confidence_bounds, joint_log_probabilities, propagate  # noqa: E402
+from caveat.nn.training import fit_classifier  # noqa: E402
 from caveat.nn.training.joint import Joint, JointModel, NegativeLinear, with_head  # noqa: E402
 from caveat.nn.training.paradigm import Batch  # noqa: E402
 
@@ -145,3 +146,33 @@ def test_a_classifier_that_writes_into_its_input_does_not_move_the_gate():
     gate = net.detector(x).squeeze(1)
     expected = joint_log_probabilities(net.classifier.bias.expand(5, 3), gate)
     torch.testing.assert_close(net(x.clone()), expected)
+
+
+def test_the_last_epochs_train_the_classifier_alone():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(200) % 2
+    x = (
+        0.2 + 0.6 * y[:, None, None, None] * torch.eye(4) + 0.05 * torch.randn(200, 1, 4, 4, generator=generator)
+    ).clamp(0, 1)
+
+    def noise(n, generator):
+        return torch.rand(n, 1, 4, 4, generator=generator)
+
+    def trained(epochs, **how):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 2))
+        return fit_classifier(
+            net, (x, y), Joint(epsilon=0.05, **how), outliers=noise, epochs=epochs, batch_size=50, learning_rate=0.01,
+            threads=1,
+        )  # fmt: skip
+
+    short = trained(2, kappa_ramp=(0.0, 0.0), epsilon_ramp=(0.0, 0.0))
+    longer = trained(5, kappa_ramp=(0.0, 0.0), epsilon_ramp=(0.0, 0.0), classifier_share=0.6)
+    assert [epoch.phase for epoch in longer.history] == ["both"] * 2 + ["classifier"] * 3
+    for one, other in zip(short.model.detector.parameters(), longer.model.detector.parameters(), strict=True):
+        assert torch.equal(one, other)
+    moved = [
+        not torch.equal(one, other)
+        for one, other in zip(short.model.classifier.parameters(), longer.model.classifier.parameters(), strict=True)
+    ]
+    assert all(moved)

@@ -117,4 +117,4 @@ def test_a_start_that_does_not_fit_is_named(digits, plain, tmp_path):
 
 def test_recipes_that_make_a_new_network_ask_for_interval_weights():
     asked = {name: recipe.paradigm.interval_init for name, recipe in PRESETS.items()}
-    assert asked == {"tiny": False, "quick": True, "standard": True, "good": True, "paper": False}
+    assert asked == {"tiny": False, "quick": True, "standard": True, "long": True, "good": True, "paper": False}

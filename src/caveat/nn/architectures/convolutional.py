@@ -17,10 +17,12 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from caveat._internal.checks import as_count
+
 __all__ = ["Shape", "dropped", "l", "resnet18", "resnet20", "small_cnn", "vgg13", "xl", "xs"]
 
 Shape = tuple[int, int, int]  # channels, height, width
-_VGG_BLOCKS = (64, 128, 256, 512, 512)
+_VGG_BLOCKS = (1, 2, 4, 8, 8)  # times the width
 
 
 def dropped(rate: float) -> list[nn.Module]:
@@ -169,10 +171,10 @@ def xl(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Sequential:
     return _good_cnn(in_shape, classes, (128, 128, 256, 256, 256), (512, 512), dropout=dropout)
 
 
-def vgg13(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Sequential:
+def vgg13(in_shape: Shape, classes: int, *, dropout: float = 0.0, width: int = 64) -> nn.Sequential:
     """Five blocks of two 3 x 3 convolutions, each block pooled, then 512, 512 and the classes.
 
-    Dropout after both hidden layers.
+    Dropout after both hidden layers. Every layer is proportional to ``width``.
 
     Parameters
     ----------
@@ -182,6 +184,8 @@ def vgg13(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Sequenti
         Number of classes K.
     dropout
         Rate of the dropout layers; 0 leaves them out.
+    width
+        Channels of the first block. The paper has 64; 8 makes a network for a laptop.
 
     Returns
     -------
@@ -192,20 +196,24 @@ def vgg13(in_shape: Shape, classes: int, *, dropout: float = 0.0) -> nn.Sequenti
     --------
     >>> sum(p.numel() for p in vgg13((3, 32, 32), 10).parameters())
     9938378
+    >>> sum(p.numel() for p in vgg13((3, 32, 32), 10, width=8).parameters())
+    156802
     """
+    first = as_count(width, "width")
     layers: list[nn.Module] = []
     channels = in_shape[0]
-    for width in _VGG_BLOCKS:
+    for factor in _VGG_BLOCKS:
         for _ in range(2):
-            layers += [nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
-            channels = width
+            wide = factor * first
+            layers += [nn.Conv2d(channels, wide, 3, padding=1, bias=False), nn.BatchNorm2d(wide), nn.ReLU()]
+            channels = wide
         layers.append(nn.MaxPool2d(2, ceil_mode=True))
     height, across = halved(in_shape, times=len(_VGG_BLOCKS))
     features = channels * height * across
     layers.append(nn.Flatten())
     for _ in range(2):
-        layers += [nn.Linear(features, 512), nn.ReLU(), *dropped(dropout)]
-        features = 512
+        layers += [nn.Linear(features, 8 * first), nn.ReLU(), *dropped(dropout)]
+        features = 8 * first
     return nn.Sequential(*layers, nn.Linear(features, classes))
 
 

@@ -1,5 +1,6 @@
 """Ways to train a classifier, and the loop that runs them."""
 
+from caveat.nn.training.augmentation import Augmentation
 from caveat.nn.training.branches import DeepGamblers, DeVries
 from caveat.nn.training.catalogue import PARADIGMS, make_paradigm
 from caveat.nn.training.ccu import CCU
@@ -13,6 +14,7 @@ from caveat.nn.training.model_folder import Epoch, Trained, load_model, save_mod
 from caveat.nn.training.outlier_mix import OutlierMix
 from caveat.nn.training.paradigm import Batch, CrossEntropy, Loss, Paradigm, Phase
 from caveat.nn.training.presets import PRESETS, Preset, fit_preset
+from caveat.nn.training.published import PUBLISHED_DATA, PUBLISHED_METHODS, published_preset
 from caveat.nn.training.schedule import EarlyStopping, Ramp
 
 __all__ = [
@@ -22,6 +24,9 @@ __all__ = [
     "GOOD",
     "PARADIGMS",
     "PRESETS",
+    "PUBLISHED_DATA",
+    "PUBLISHED_METHODS",
+    "Augmentation",
     "Batch",
     "ConfidNet",
     "CrossEntropy",
@@ -43,5 +48,6 @@ __all__ = [
     "fit_preset",
     "load_model",
     "make_paradigm",
+    "published_preset",
     "save_model",
 ]

@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from caveat._internal.checks import check_known
+from caveat.errors import InputError
 from caveat.nn.training.branches import DeepGamblers, DeVries
 from caveat.nn.training.ccu import CCU
 from caveat.nn.training.confidnet import ConfidNet
@@ -48,7 +49,10 @@ def make_paradigm(name: str, **params: Any) -> Paradigm:
     caveat.errors.InputError: unknown paradigm 'crossentropy'. Did you mean 'cross_entropy'? Known: ...
     """
     chosen = PARADIGMS[check_known(name, PARADIGMS, "paradigm")]
-    for param in params:
-        check_known(param, inspect.signature(chosen).parameters, f"parameter of {name}")
+    accepted = inspect.signature(chosen).parameters
+    for param, value in params.items():
+        check_known(param, accepted, f"parameter of {name}")
+        if isinstance(value, (list, tuple)) and not isinstance(accepted[param].default, tuple):
+            raise InputError(f"{param} of {name} must be one value, got {value!r}.")
     # A file has lists where Python has tuples.
     return chosen(**{key: tuple(value) if isinstance(value, list) else value for key, value in params.items()})

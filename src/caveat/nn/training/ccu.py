@@ -4,10 +4,15 @@ $$ p(y|x) = \frac{p(y|x, i)\, p(x|i) + \tfrac1K \lambda\, p(x|o)}{p(x|i) + \lamb
 
 Meinke and Hein, "Towards Neural Networks that Provably Know when they don't Know", ICLR 2020, arXiv:1909.12180; in this
 form eq. (12) of the appendix of Bitterwolf, Meinke and Hein, NeurIPS 2020. The densities are mixtures of Gaussians,
-fitted once by expectation-maximization with a common variance to training images and to outliers, in the metric of the
-pixels; the network is then trained on the gated probabilities. Three things differ from the published method: the
-densities are not trained further; lambda is set before the first step, see below; bounds are over the box itself
-(``DensityRatio``), where the ball around it certifies nothing.
+fitted by expectation-maximization with a common variance to training images and to outliers, in the metric of the
+pixels; the network is then trained on the gated probabilities. With ``trained=True`` the mixtures are trained along,
+as published, by the gated loss and by their own likelihood:
+
+$$ -\frac1N \sum_i \bigl(\log p(y_i|x_i) + \log p(x_i|i)\bigr)
+   - \frac{\kappa}{M} \sum_j \Bigl(\tfrac1K \sum_y \log p(y|z_j) + \log p(z_j|o)\Bigr) $$
+
+Three things differ from the published method: the metric is that of the pixels; lambda is set before the first step,
+see below; bounds are over the box itself (``DensityRatio``), where the ball around it certifies nothing.
 
 $$ \hat\lambda = \arg\max_\lambda \; \frac1n \sum_i \sigma\bigl(r(x_i) - \log\lambda\bigr)
    - \frac1m \sum_j \sigma\bigl(\overline r(z_j) - \log\lambda\bigr) $$
@@ -39,12 +44,14 @@ from caveat.nn.bounds import effective_gate
 from caveat.nn.training.joint import Clip, GatedModel, GatedParadigm
 from caveat.nn.training.paradigm import Batch, Loss
 from caveat.nn.training.rows import Draw, Rows
+from caveat.nn.training.schedule import Share
 from caveat.robust.density_ratio import DensityRatio, fit_density_ratio
 from caveat.robust.mixtures import Mixture
 
 __all__ = ["CCU", "CCUModel", "choose_log_out_weight", "gate_gap"]
 
 _HELD_BACK = 2_000  # training rows, at most a tenth, and as many images of noise that lambda is set by
+_MEANS = ("in_means", "out_means")
 _MIXTURES = ("in_weights", "in_means", "in_variances", "out_weights", "out_means", "out_variances")
 
 
@@ -53,15 +60,20 @@ class CCUModel(GatedModel):
     """A classifier gated by two mixtures.
 
     The mixtures are kept in float64 whatever the classifier uses: their logarithms are of the size of thousands.
+    Trained mixtures are parameters, with logarithms of the weights and variances.
     """
 
     in_weights: Tensor
     log_out_weight: Tensor
 
-    def __init__(self, classifier: nn.Module, n_classes: int) -> None:
+    def __init__(self, classifier: nn.Module, n_classes: int, *, trained: bool = False) -> None:
         super().__init__(classifier, n_classes)
+        self.trained = trained
         for name in _MIXTURES:
-            self.register_buffer(name, torch.empty(0, dtype=torch.float64))
+            if trained:
+                self.register_parameter(name, nn.Parameter(torch.empty(0, dtype=torch.float64)))
+            else:
+                self.register_buffer(name, torch.empty(0, dtype=torch.float64))
         self.register_buffer("log_out_weight", torch.zeros((), dtype=torch.float64))
 
     def set_ratio(self, ratio: DensityRatio, *, log_out_weight: float = 0.0) -> None:
@@ -73,7 +85,8 @@ class CCUModel(GatedModel):
             raise InputError("CCU takes spherical mixtures in the coordinates of the inputs, got others.")
         parts = [part for mix in (ratio.inside, ratio.outside) for part in (mix.weights, mix.means, mix.variances)]
         for name, value in zip(_MIXTURES, parts, strict=True):
-            setattr(self, name, torch.from_numpy(np.ascontiguousarray(value)).to(self.log_out_weight.device))
+            stored = np.log(value) if self.trained and name not in _MEANS else np.ascontiguousarray(value)
+            self._store(name, torch.from_numpy(stored))
         total = float(np.log(ratio.out_weight)) + as_number(log_out_weight, "log_out_weight")
         self.log_out_weight = torch.full_like(self.log_out_weight, total, dtype=torch.float64)
 
@@ -81,16 +94,30 @@ class CCUModel(GatedModel):
         """The mixtures as arrays, with their bounds; lambda is left out."""
         if not self.in_weights.numel():
             raise InputError("the mixtures are not fitted yet. Train the model, or call set_ratio.")
-        parts = [getattr(self, name).double().cpu().numpy() for name in _MIXTURES]
+        parts = [part.detach().cpu().numpy() for part in (*self._mixture("in"), *self._mixture("out"))]
         return DensityRatio(Mixture(*parts[:3]), Mixture(*parts[3:]))
+
+    def _store(self, name: str, value: Tensor) -> None:
+        moved = value.to(self.log_out_weight.device)
+        setattr(self, name, nn.Parameter(moved) if self.trained else moved)
+
+    def _mixture(self, side: str) -> tuple[Tensor, Tensor, Tensor]:
+        """Weights, means and variances of one density."""
+        weights, means, variances = (
+            getattr(self, f"{side}_{what}").double() for what in ("weights", "means", "variances")
+        )
+        return (weights.softmax(dim=0), means, variances.exp()) if self.trained else (weights, means, variances)
+
+    def log_densities(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """log p(x|i) and log p(x|o), each (n,) in float64."""
+        rows = x.flatten(1).double()
+        return _log_density(rows, *self._mixture("in")), _log_density(rows, *self._mixture("out"))
 
     def gate(self, x: Tensor) -> Tensor:
         """log b (n,): the larger, the more like training data; 0 before the mixtures are fitted."""
         if not self.in_weights.numel():
             return x.new_zeros(len(x))
-        rows = x.flatten(1).double()
-        inside = _log_density(rows, *(getattr(self, name).double() for name in _MIXTURES[:3]))
-        outside = _log_density(rows, *(getattr(self, name).double() for name in _MIXTURES[3:]))
+        inside, outside = self.log_densities(x)
         return (inside - outside - self.log_out_weight).to(x.dtype)
 
     def effective_gate(self, x: Tensor) -> Tensor:
@@ -118,7 +145,7 @@ class CCUModel(GatedModel):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         for name in _MIXTURES:  # the number of Gaussians is known only from the file
             if (stored := state_dict.get(prefix + name)) is not None:
-                setattr(self, name, torch.empty_like(stored, device=self.log_out_weight.device))
+                self._store(name, torch.empty_like(stored))
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
@@ -151,6 +178,12 @@ class CCU(GatedParadigm):
         confidence.
     iterations
         Steps of expectation-maximization.
+    ramp
+        When kappa starts to rise and when it arrives, in shares of all steps.
+    trained
+        Train the mixtures along with the network, as published; False keeps them as fitted.
+    mixture_rate
+        Learning rate of trained mixtures, as a share of that of the network. Published: 0.002 on MNIST.
 
     Examples
     --------
@@ -164,11 +197,30 @@ class CCU(GatedParadigm):
     epsilon: float = number(0.3, least=0)
     inlier_share: float | None = share(None)
     iterations: int = count(10)
+    ramp: Share = (0.0, 0.0)
+    trained: bool = False
+    mixture_rate: float = number(0.002, least=0)
 
     name: ClassVar[str] = "ccu"
+    ramps: ClassVar[dict[str, str]] = {"kappa": "ramp"}
 
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:
-        return CCUModel(model, n_classes)
+        return CCUModel(model, n_classes, trained=self.trained)
+
+    def rates(self, net: nn.Module) -> list[tuple[float, list[nn.Parameter]]]:
+        """The learning rate of trained mixtures.
+
+        Parameters
+        ----------
+        net
+            The result of :meth:`build`.
+
+        Returns
+        -------
+        list of tuple
+            A factor and the parameters that it holds for; empty for fixed mixtures.
+        """
+        return [(self.mixture_rate, [getattr(net, name) for name in _MIXTURES])] if self.trained else []
 
     def prepare(self, net: nn.Module, rows: Rows, draw: Draw | None, generator: torch.Generator) -> None:
         """Fit both densities and set lambda.
@@ -228,9 +280,16 @@ class CCU(GatedParadigm):
         return choose_log_out_weight(inlier=inlier, outlier_upper=outlier.value)
 
     def loss(self, net: nn.Module, batch: Batch) -> Loss:
+        assert isinstance(net, CCUModel)
+        assert batch.outliers is not None
+        (kappa,) = self.ramped(batch.progress)
         inlier, outlier = batch.both(net)
         inside, outside = F.nll_loss(inlier, batch.labels), -outlier.mean()
-        return inside + self.kappa * outside, {"in": inside.item(), "out": outside.item()}
+        loss, parts = inside + kappa * outside, {"in": inside.item(), "out": outside.item()}
+        if self.trained:
+            known, strange = -net.log_densities(batch.inputs)[0].mean(), -net.log_densities(batch.outliers)[1].mean()
+            loss, parts = loss + known + kappa * strange, parts | {"known": known.item(), "strange": strange.item()}
+        return loss, parts
 
 
 def gate_gap(log_out_weight: float, *, inlier: ArrayLike, outlier_upper: ArrayLike) -> float:

@@ -1,9 +1,11 @@
 r"""Mean outputs over dropout passes: the prediction of Monte-Carlo dropout.
 
-$$ \bar z = \frac1T \sum_t z_t, \quad \bar h = \frac1T \sum_t h_t, \quad \bar c = \frac1T \sum_t c_t $$
+$$ \bar p = \frac1T \sum_t \operatorname{softmax}(z_t), \quad \bar h = \frac1T \sum_t h_t, \quad
+\bar c = \frac1T \sum_t c_t $$
 
-Gal and Ghahramani, "Dropout as a Bayesian Approximation", ICML 2016, arXiv:1506.02142. The head is linear, so the mean
-logits are the head of the mean features, and every score can read the result as it reads any outputs. The scores
+Gal and Ghahramani, "Dropout as a Bayesian Approximation", ICML 2016, arXiv:1506.02142, eq. (6): the prediction is the
+mean of the softmax, not the softmax of the mean logits. Scores of probabilities read $\bar p$. The head is linear, so
+the mean logits are the head of the mean features, and scores of logits and of features read those. The scores
 ``mc_*`` read the single passes, which are kept too.
 """
 
@@ -27,8 +29,10 @@ from caveat.outputs import Head, Outputs
 __all__ = ["dropout_mean"]
 
 
-def dropout_mean(trained: Trained, data: Any, *, passes: int = 50, batch_size: int = 512, rng: Rng) -> Outputs:
-    """Mean logits, features and confidence over dropout passes, and the logits of each pass.
+def dropout_mean(
+    trained: Trained, data: Any, *, passes: int = 50, batch_size: int = 512, keep: bool = True, rng: Rng
+) -> Outputs:
+    """Mean probabilities, features and confidence over dropout passes, and the logits of each pass.
 
     Only dropout is active; batch normalization rests. Layers of an ``nn.Sequential`` before its first dropout give the
     same in every pass and are run once a batch.
@@ -43,13 +47,16 @@ def dropout_mean(trained: Trained, data: Any, *, passes: int = 50, batch_size: i
         T; the paper on training paradigms uses 50.
     batch_size
         Rows per forward pass.
+    keep
+        Whether the logits of each pass are kept, for the scores ``mc_*``.
     rng
         Randomness of the dropout masks.
 
     Returns
     -------
     Outputs
-        ``logits``, ``features`` and ``confidence`` are means over the passes; ``mc_logits`` (T, n, K) has each pass.
+        ``probs``, ``features`` and ``confidence`` are means over the passes; ``logits``, of the features and the head,
+        are the mean logits; ``mc_logits`` (T, n, K) has each pass.
 
     Examples
     --------
@@ -65,7 +72,7 @@ def dropout_mean(trained: Trained, data: Any, *, passes: int = 50, batch_size: i
     rows = Rows.of(data, "data")
     device = place_of(net, None)
     model = paradigm.classifier(net)
-    means: dict[str, list[Tensor]] = {"logits": [], "features": [], "confidence": []}
+    means: dict[str, list[Tensor]] = {"probs": [], "features": [], "confidence": []}
     passed: list[Tensor] = []
     seed = int(as_rng(rng).integers(2**63))
     with torch.no_grad(), dropout_awake(net), seeded(seed, device), _prefixes_once(net):
@@ -75,16 +82,18 @@ def dropout_mean(trained: Trained, data: Any, *, passes: int = 50, batch_size: i
             for name, values in zip(means, each_pass, strict=True):
                 if values[0] is not None:
                     stacked = torch.stack(values)
+                    if name == "probs":
+                        if keep:
+                            passed.append(stacked.cpu())
+                        stacked = stacked.double().softmax(dim=-1)
                     means[name].append((stacked.double() if name == "confidence" else stacked).mean(dim=0).cpu())
-                    if name == "logits":
-                        passed.append(stacked.cpu())
     head: Any = model.get_submodule(head_of(model, trained.n_classes))
     fields: dict[str, Any] = {name: torch.cat(parts).numpy() for name, parts in means.items() if parts}
     return Outputs(
         **fields,
         labels=None if rows.labels is None else rows.labels.numpy(),
         head=Head(to_numpy(head.weight), None if head.bias is None else to_numpy(head.bias)),
-        mc_logits=torch.cat(passed, dim=1).numpy(),
+        mc_logits=torch.cat(passed, dim=1).numpy() if passed else None,
     )
 
 

@@ -16,6 +16,7 @@ from caveat._internal.checks import as_count, as_kind, as_positive, check_known
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn._progress import training_bar
 from caveat.nn._walk import place_of
+from caveat.nn.training.augmentation import Augmentation
 from caveat.nn.training.catalogue import make_paradigm
 from caveat.nn.training.checkpoint import settled
 from caveat.nn.training.loop import OPTIMISERS, Loop, validate
@@ -45,6 +46,7 @@ def fit_classifier(
     weight_decay: float = 0.0,
     schedule: str | Mapping[float, float] = "constant",
     clip: float | None = None,
+    augment: Augmentation | None = None,
     early_stopping: EarlyStopping | int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_seconds: float = 30.0,
@@ -85,6 +87,8 @@ def fit_classifier(
         ``"constant"``, ``"cosine"``, or milestones {share of the steps: factor from there on}.
     clip
         Bound of the norm of the gradient; None: no bound.
+    augment
+        Random changes of the training images, such as ``Augmentation(flip=True, crop=4)``; None: none.
     early_stopping
         A rule, or a patience in epochs for the validation loss.
     checkpoint
@@ -129,6 +133,8 @@ def fit_classifier(
     rule = EarlyStopping(patience=early_stopping) if isinstance(early_stopping, int) else early_stopping
     if rule is not None and held_out is None:
         raise InputError("early_stopping looks at the validation set. Pass validation=(x, y).")
+    if augment is not None:
+        as_kind(augment, Augmentation, "augment")
     where = place_of(model, device)
     options: dict[str, Any] = {
         "epochs": as_count(epochs, "epochs"), "batch_size": as_count(batch_size, "batch_size"),
@@ -143,11 +149,11 @@ def fit_classifier(
             "paradigm": repr(chosen), "n_classes": classes, "schedule": repr(schedule), "early_stopping": repr(rule),
             "seed": seed, "network": _shapes(net), "data": rows.fingerprint(), "outliers": draw_fingerprint(outliers),
             "validation": None if held_out is None else held_out.fingerprint(),
-        }  # fmt: skip
+        } | ({} if augment is None else {"augment": repr(augment)})  # fmt: skip
         loop = Loop(
             net=net, paradigm=chosen, rows=rows, draw=as_draw(outliers) if chosen.needs_outliers else None,
-            validation=held_out, schedule=as_schedule(schedule), early_stopping=rule, chance=chance, device=where,
-            settings=settings, folder=None if checkpoint is None else Path(checkpoint),
+            validation=held_out, schedule=as_schedule(schedule), early_stopping=rule, augment=augment, chance=chance,
+            device=where, settings=settings, folder=None if checkpoint is None else Path(checkpoint),
             checkpoint_seconds=checkpoint_seconds, **options,
         )  # fmt: skip
         loop.resume()

@@ -29,7 +29,7 @@ from caveat.nn.bounds import Box, gated_log_confidence, input_box, joint_log_pro
 from caveat.nn.bounds.rules import linear
 from caveat.nn.training.exposure import uniform_cross_entropy
 from caveat.nn.training.good import interval_init_
-from caveat.nn.training.paradigm import Batch, Loss, Paradigm
+from caveat.nn.training.paradigm import Batch, Loss, Paradigm, Phase
 from caveat.nn.training.schedule import Share
 
 __all__ = ["GatedModel", "GatedParadigm", "Joint", "JointModel", "NegativeLinear", "with_head"]
@@ -179,6 +179,9 @@ class Joint(GatedParadigm):
         The published form, with its guarantee far away from all data.
     bias_shift
         Added to g after training.
+    classifier_share
+        Share of the epochs, the last ones, that train the classifier alone. It gains from more training than the
+        detector does, and its steps cost a third. Each part has the learning rates of a whole run.
 
     Examples
     --------
@@ -195,6 +198,7 @@ class Joint(GatedParadigm):
     interval_init: bool = True
     negative_last_layer: bool = False
     bias_shift: float = number(0.0)
+    classifier_share: float = number(0.0, least=0, most=0.95)
 
     name: ClassVar[str] = "joint"
     ramps: ClassVar[dict[str, str]] = {"kappa": "kappa_ramp", "epsilon": "epsilon_ramp"}
@@ -208,15 +212,25 @@ class Joint(GatedParadigm):
             interval_init_(detector, last=self.negative_last_layer)
         return JointModel(model, detector, n_classes, shift=self.bias_shift)
 
+    def phases(self) -> tuple[Phase, ...]:
+        """Both parts together; then, if asked for, the classifier alone."""
+        if not self.classifier_share:
+            return (Phase(),)
+        alone = Phase("classifier", self.classifier_share, self._classifier_loss, frozen=lambda net: [net.detector])
+        return Phase("both", 1 - self.classifier_share), alone
+
+    def _classifier_loss(self, net: nn.Module, batch: Batch) -> Loss:
+        assert isinstance(net, JointModel)
+        inlier, outlier = batch.both(net.classifier)
+        inside, uniform = F.cross_entropy(inlier, batch.labels), uniform_cross_entropy(outlier).mean()
+        return inside + self.outlier_weight * uniform, {"in": inside.item(), "out": uniform.item()}
+
     def loss(self, net: nn.Module, batch: Batch) -> Loss:
         assert batch.outliers is not None
         assert isinstance(net, JointModel)
         kappa, epsilon = self.ramped(batch.progress)
-        inlier, outlier = batch.both(net.classifier)
-        inside, uniform = F.cross_entropy(inlier, batch.labels), uniform_cross_entropy(outlier).mean()
+        classified, parts = self._classifier_loss(net, batch)
         accepted = F.softplus(-net.detector(batch.inputs)).mean()
         rejected = F.softplus(propagate(net.detector, input_box(batch.outliers, epsilon)).upper).mean()
-        parts: dict[str, float] = {
-            "in": inside.item(), "out": uniform.item(), "known": accepted.item(), "strange": rejected.item(),
-        }  # fmt: skip
-        return inside + self.outlier_weight * uniform + accepted + kappa * rejected, parts
+        parts |= {"known": accepted.item(), "strange": rejected.item()}
+        return classified + accepted + kappa * rejected, parts

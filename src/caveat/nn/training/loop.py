@@ -19,6 +19,7 @@ from caveat._internal import ranking
 from caveat.errors import TrainingError
 from caveat.nn._modes import at_rest
 from caveat.nn._progress import Tell
+from caveat.nn.training.augmentation import Augmentation
 from caveat.nn.training.checkpoint import Chance, Position, read_checkpoint, write_checkpoint
 from caveat.nn.training.paradigm import Batch, Paradigm, Phase
 from caveat.nn.training.rows import Draw, Rows
@@ -64,6 +65,7 @@ class Loop:
     schedule: Schedule
     clip: float | None
     early_stopping: EarlyStopping | None
+    augment: Augmentation | None
     chance: Chance
     device: torch.device
     settings: Mapping[str, Any]
@@ -147,10 +149,16 @@ class Loop:
         return at.waited >= rule.patience
 
     def _make_optimiser(self) -> Optimizer:
-        trained = [parameter for parameter in self.net.parameters() if parameter.requires_grad]
+        own = [(factor, [p for p in parameters if p.requires_grad])
+               for factor, parameters in self.paradigm.rates(self.net)]  # fmt: skip
+        apart = {id(p) for _, parameters in own for p in parameters}
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in self.net.parameters() if p.requires_grad and id(p) not in apart]},
+            *({"params": parameters, "factor": factor, "weight_decay": 0.0} for factor, parameters in own),
+        ]
         if self.optimiser == "adam":
-            return Adam(trained, lr=self.learning_rate, weight_decay=self.weight_decay)
-        return SGD(trained, lr=self.learning_rate, weight_decay=self.weight_decay,
+            return Adam(groups, lr=self.learning_rate, weight_decay=self.weight_decay)
+        return SGD(groups, lr=self.learning_rate, weight_decay=self.weight_decay,
                    momentum=self.momentum, nesterov=self.momentum > 0)  # fmt: skip
 
     def _run_epoch(self, phase: Phase, tell: Tell) -> None:
@@ -187,13 +195,15 @@ class Loop:
         share = (self.at.epoch * self._steps + self.at.step) / (self._epochs[self.at.phase] * self._steps)
         rate = self.learning_rate * phase.rate * self.schedule(share)
         for group in self._optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("factor", 1.0)
         return rate
 
     def _step(self, phase: Phase, rows: Tensor, done: int) -> tuple[float, dict[str, float]]:
         assert self._optimiser is not None
         inputs, labels = self.rows.take(rows)
         assert labels is not None
+        if self.augment is not None:
+            inputs = self.augment(inputs, self.chance.loss)
         batch = Batch(
             inputs.to(self.device),
             labels.to(self.device),

@@ -199,6 +199,23 @@ class Paradigm(ABC):
         """
         return
 
+    def rates(self, net: nn.Module) -> list[tuple[float, list[nn.Parameter]]]:
+        """Parameters with a learning rate of their own, each as a share of the common one. Default: none.
+
+        They have no weight decay.
+
+        Parameters
+        ----------
+        net
+            The result of :meth:`build`, after :meth:`prepare`.
+
+        Returns
+        -------
+        list of tuple
+            A factor and the parameters that it holds for.
+        """
+        return []
+
     def phases(self) -> tuple[Phase, ...]:
         """The phases in their order."""
         return (Phase(),)

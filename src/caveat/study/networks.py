@@ -1,0 +1,154 @@
+"""The networks of a matrix as cells: one that trains, and one for each way to ask the network that extracts outputs.
+
+The key of a training depends on what the weights depend on: the plan of the training without its outlier sets, the
+seed, and the content of the image files. Weights stay in ``models/KEY`` of the store, outputs in ``outputs/KEY``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, final
+
+from caveat._internal.files import is_folder
+from caveat.data.finding import files_of
+from caveat.errors import InputError
+from caveat.evaluation.parts import Parts
+from caveat.evaluation.records import Record
+from caveat.study.cells import Cell
+from caveat.study.fingerprints import fingerprint
+from caveat.study.loading import naming
+from caveat.study.matrix import Network
+from caveat.study.store import Store
+from caveat.study.train_plan import Source, TrainPlan
+
+__all__ = ["NetworkParams", "TrainParams", "cells_of", "extract_network", "network_is_sound", "train_cell"]
+
+_FOLDER, _WEIGHTS = "folder", "model.safetensors"
+
+
+@final
+@dataclass(frozen=True)
+class TrainParams:
+    """Parameters of the cell ``train``: a training plan without outlier sets."""
+
+    plan: Mapping[str, Any]
+
+
+@final
+@dataclass(frozen=True)
+class NetworkParams:
+    """Parameters of the cell ``outputs`` of a network: the training plan, and how many dropout passes are averaged."""
+
+    source: str
+    plan: Mapping[str, Any]
+    passes: int = 0
+    keep_passes: bool = False
+
+
+def cells_of(network: Network, seed: int, folder: Path, label: str, *, keep_passes: bool) -> tuple[Cell, Cell]:
+    """The training and the extraction of a network."""
+    content: dict[str, Any] = json.loads(json.dumps({**network.training, "seed": seed}))
+    for key in ("start", "weights"):
+        if key in content["model"]:
+            content["model"][key] = content["model"][key].replace("{seed}", str(seed))
+    with naming(network.name):
+        plan = TrainPlan.from_dict(content, folder=folder)
+        if plan.test is None:
+            raise InputError("data.test is missing: a study measures on held-out images. Name a split or a share.")
+    alone = {key: value for key, value in content.items() if key != "outputs"}
+    place = {_FOLDER: str(folder)}
+    own = _prints([plan.train, *([plan.exposure] if isinstance(plan.exposure, Source) else [])])
+    own |= {key: _weights_print(path) for key, path in (("start", plan.start), ("weights", plan.weights)) if path}
+    trained = " ".join(label.replace(f"/{network.passes} passes", "").split())
+    train = Cell("train", asdict(TrainParams(alone)), seed, own, place, f"{trained} training")
+    params = NetworkParams(network.name, content, network.passes, keep_passes and network.passes > 0)
+    outside = _prints(plan.outliers.values())
+    return train, Cell("outputs", asdict(params), seed, outside, place, f"{label} outputs", train.key)
+
+
+def train_cell(params: TrainParams, cell: Cell, store: Store) -> list[Record]:
+    """Train the network into the store. It has nothing to measure yet: the epochs are in its ``model.json``."""
+    from caveat.study.training import train_network
+
+    folder = store.model(cell.key)
+    plan = TrainPlan.from_dict(params.plan, folder=cell.paths[_FOLDER])
+    train_network(plan, folder, progress=False)
+    shutil.rmtree(folder / "checkpoint", ignore_errors=True)  # larger than the model, and of no use after it
+    return []
+
+
+def extract_network(params: NetworkParams, cell: Cell, store: Store) -> Parts:
+    """What a trained network says about training, validation and test images and about every outlier set."""
+    import numpy as np
+
+    from caveat.nn.training import dropout_mean, load_model
+    from caveat.study.training import inputs_of, load_parts
+
+    plan = TrainPlan.from_dict(params.plan, folder=cell.paths[_FOLDER])
+    trained = load_model(plan.weights or store.model(cell.needs))
+    parts, classes = load_parts(plan)
+    if trained.n_classes != classes:
+        raise InputError(f"the network knows {trained.n_classes} classes and the data have {classes}. Give others.")
+    device = plan.training.get("device")
+    if device is not None:
+        trained.model.to(device)
+    roles = {"train": "train", "calibration": "validation", "inlier": "test"}
+    rng = np.random.default_rng(cell.seed)
+
+    def ask(name: str) -> Any:
+        inputs = inputs_of(plan, name, parts)
+        if not params.passes:
+            return trained.outputs(inputs)
+        return dropout_mean(trained, inputs, passes=params.passes, keep=params.keep_passes, rng=rng)
+
+    with _threads(plan.threads):
+        own = {role: ask(name) for role, name in roles.items()}
+        return Parts(**own, outliers={name: ask(name) for name in plan.outliers})
+
+
+def network_is_sound(folder: Path) -> bool:
+    """Whether a trained network is there; one that was given lies elsewhere, and only the plan is here."""
+    if (folder / _WEIGHTS).exists():
+        return True
+    try:
+        content = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(content.get("weights"))
+
+
+def _threads(number: int | None) -> Any:
+    from caveat.nn._modes import thread_count
+
+    return thread_count(number)
+
+
+def _prints(sources: Iterable[Source]) -> dict[str, str]:
+    """SHA-256 of every file that images come from, by data set and split or by the name of the file."""
+    prints: dict[str, str] = {}
+    for source in sources:
+        prints |= _prints(source.join)
+        if source.name:
+            for i, path in enumerate(files_of(source.name, source.split)):
+                prints[f"{source.name} {source.split or ''} {i}"] = fingerprint(path)
+        elif source.path:
+            path = Path(source.path)
+            prints[path.name] = _listing(path) if is_folder(path) else fingerprint(path)
+    return prints
+
+
+def _listing(folder: Path) -> str:
+    """Of a folder of images: names and sizes. Reading all of them would take as long as the study."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    text = "\n".join(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}" for path in files)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _weights_print(path: str) -> str:
+    place = Path(path)
+    return fingerprint(place / _WEIGHTS if is_folder(place) else place)

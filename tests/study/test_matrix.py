@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from caveat import InputError, Outputs
+from caveat.evaluation.records import Detection, ModelFacts, Tuning
+from caveat.study import StudyResults, run
+from caveat.study.expansion import expand
+from caveat.study.matrix import networks
+from caveat.study.plan import Plan
+
+DIGITS = {"digits": {"name": "digits", "test": 0.25, "limit": 240, "outliers": {
+    "noise": {"made": "uniform_noise", "n": 40, "regime": "far"},
+    "smooth": {"made": "smooth_noise", "n": 40, "regime": "mid"},
+    "turned": {"made": "rotated", "n": 40, "regime": "near"}}}}  # fmt: skip
+
+
+def content(data=DIGITS, training=None, **matrix):
+    usual = {"backbone": {"name": "small_cnn", "width": 4}}
+    return {
+        "scores": ["msp", "mahalanobis"], "metrics": ["auroc", "augrc", "accuracy"], "resamples": 5,
+        "matrix": usual | matrix, "data": data,
+        "training": {"epochs": 1, "learning_rate": 0.01, "batch_size": 50} | (training or {}),
+    }  # fmt: skip
+
+
+# -- expansion --------------------------------------------------------------------------------------------------------
+
+
+def test_every_combination_is_a_source_and_passes_need_dropout():
+    found, seeds = networks(content(
+        backbone=["small_cnn", {"name": "small_vit", "width": [16, 32]}], paradigm=["confidnet", "devries"],
+        dropout=[0.0, 0.3], passes=[0, 10], seed=[0, 1, 2],
+    ))  # fmt: skip
+    # 3 backbones x 2 paradigms x (at rest without dropout, at rest with it, passes with it)
+    assert len(found) == 3 * 2 * 3
+    assert seeds == (0, 1, 2)
+    assert Counter(network.group for network in found) == {
+        "digits/small_cnn": 6, "digits/small_vit width 16": 6, "digits/small_vit width 32": 6,
+    }  # fmt: skip
+    assert not [network for network in found if network.passes and not network.training["model"]["dropout"]]
+    assert found[0].regimes == {"noise": "far", "smooth": "mid", "turned": "near"}
+
+
+def test_a_part_of_the_training_may_belong_to_the_set_the_backbone_or_the_paradigm():
+    data = {"a": {"name": "digits", "test": 0.2, "training": {"epochs": 3, "augment": {"crop": 1}}}}
+    found, _ = networks(content(
+        data, backbone={"name": "small_cnn", "training": {"learning_rate": 0.5}},
+        paradigm=["devries", {"name": "confidnet", "training": {"epochs": 7}}],
+    ))  # fmt: skip
+    first, second = (network.training["training"] for network in found)
+    assert (first["epochs"], second["epochs"]) == (3, 7)
+    assert first["learning_rate"] == second["learning_rate"] == 0.5
+    assert first["augment"] == {"crop": 1}
+    assert "training" not in found[0].training["data"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"matrix": {"bakbone": "vgg13"}}, "Did you mean 'matrix.backbone'"),
+        ({"matrix": {"data": ["digit"]}}, "Did you mean 'digits'"),
+        ({"matrix": {"passes": [10]}}, "needs a network with dropout"),
+        ({"matrix": {"seed": [1, 1]}}, "a seed twice"),
+        ({"matrix": {"paradigm": ["devries", "devries"]}}, "twice"),
+        ({"matrix": {"backbone": {"width": 3}}}, "name is missing"),
+        ({"matrix": {"backbone": {"name": "vgg13", "label": "a/b"}}}, "slash"),
+        ({"data": {}}, "needs \\[data.NAME\\]"),
+        ({"training": {"epoch": 3}}, "Did you mean 'training.epochs'"),
+        ({"seeds": [0]}, "unknown key 'seeds'"),
+        ({"sources": {"a": {"inlier": "a.npz"}}}, "unknown key 'sources'"),
+    ],
+)
+def test_mistakes_are_named(change, message):
+    with pytest.raises(InputError, match=message):
+        Plan.from_dict(content() | change)
+
+
+def test_tables_of_a_matrix_without_one_are_named():
+    with pytest.raises(InputError, match="training belongs to a study with \\[matrix\\]"):
+        Plan.from_dict({"sources": {"a": {"inlier": "a.npz"}}, "training": {"epochs": 3}})
+
+
+def test_a_set_without_test_images_is_named():
+    with pytest.raises(InputError, match="test is missing"):
+        expand(Plan.from_dict(content({"digits": {"name": "digits"}})))
+
+
+def test_networks_at_rest_and_with_passes_share_their_training():
+    cells, _ = expand(Plan.from_dict(content(dropout=0.3, passes=[0, 3], seed=[0, 1])))
+    tasks = Counter(cell.task for cell in cells)
+    assert (tasks["train"], tasks["outputs"]) == (2, 4)
+    assert {cell.needs for cell in cells if cell.task == "outputs"} == {c.key for c in cells if c.task == "train"}
+
+
+def test_a_training_depends_on_what_its_weights_depend_on():
+    def keys(task, **change):
+        return {cell.key for cell in expand(Plan.from_dict(content(**change)))[0] if cell.task == task}
+
+    fewer = {"digits": DIGITS["digits"] | {"outliers": {"turned": {"made": "rotated", "n": 40}}}}
+    assert keys("train") == keys("train", data=fewer)
+    assert keys("outputs") != keys("outputs", data=fewer)
+    for change in ({"training": {"epochs": 2}}, {"paradigm": "devries"}, {"seed": 1}, {"dropout": 0.1}):
+        assert keys("train") != keys("train", **change)
+    shorter = {"digits": DIGITS["digits"] | {"limit": 300}}
+    assert keys("train") != keys("train", data=shorter)
+
+
+def test_edited_image_files_train_again(tmp_path):
+    def key():
+        data = {"own": {"path": "own.npz", "test": 0.2}}
+        return expand(Plan.from_dict(content(data), folder=tmp_path))[0][0].key
+
+    images = np.zeros((20, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "own.npz", x=images, y=np.arange(20) % 2)
+    before = key()
+    assert before == key()
+    np.savez(tmp_path / "own.npz", x=images + 1, y=np.arange(20) % 2)
+    assert before != key()
+
+
+# -- runs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    pytest.importorskip("torch")
+    store = tmp_path_factory.mktemp("matrix") / "runs"
+    plan = Plan.from_dict(content(paradigm=["cross_entropy", "devries"], dropout=0.3, passes=[0, 4], seed=[0, 1]))
+    return plan, run(plan, store=store)
+
+
+def test_a_study_trains_extracts_and_measures(finished):
+    _, results = finished
+    assert not results.failures
+    assert not results.missing
+    facts = list(results.records(ModelFacts))
+    assert len(facts) == 8
+    detections = list(results.records(Detection))
+    assert len(detections) == 8 * 2 * 3
+    assert {d.block.regime for d in detections} == {"near", "mid", "far"}
+    names = {fact.block.model for fact in facts}
+    assert names == {
+        f"digits/small_cnn/{paradigm}/dropout 0.3{passes}"
+        for paradigm in ("cross_entropy", "devries") for passes in ("", "/4 passes")
+    }  # fmt: skip
+
+
+def test_the_outputs_of_passes_are_mean_probabilities_and_the_scores_are_fitted_on_passes(finished):
+    _, results = finished
+    outputs = [cell for cell in results.cells if cell["task"] == "outputs"]
+    for cell in outputs:
+        from caveat import Outputs
+
+        train = Outputs.load(results.store.outputs(cell["key"]) / "train")
+        assert train.gives_probs == (cell["params"]["passes"] > 0)
+        assert train.mc_logits is None  # no score of the plan reads the single passes
+
+
+def test_a_second_run_computes_nothing_and_a_lost_model_is_trained_again(finished, tmp_path):
+    plan, results = finished
+    store = tmp_path / "runs"
+    shutil.copytree(results.store.folder, store)
+    seen = []
+    run(plan, store=store, progress=seen.append)
+    assert [progress.done for progress in seen] == [0]
+    # Outputs and model are gone, and one score is new: everything that it reads is made again.
+    shutil.rmtree(store / "models")
+    shutil.rmtree(store / "outputs")
+    more = Plan.from_dict({**plan.content, "scores": ["msp", "mahalanobis", "energy"]})
+    again = run(more, store=store)
+    assert not again.failures
+    before = {(d.block, str(d.method)): d for d in results.records(Detection)}
+    after = {(d.block, str(d.method)): d for d in again.records(Detection)}
+    assert {key: after[key] for key in before} == before
+    assert len(after) == len(before) * 3 // 2
+
+
+def test_a_failed_training_fails_what_waits_for_it_and_nothing_else(tmp_path):
+    pytest.importorskip("torch")
+    plan = Plan.from_dict(content(backbone=[{"name": "small_cnn", "width": 4}, {"name": "small_vit", "patch": 3}]))
+    results = run(plan, store=tmp_path / "runs")
+    assert {failure.label.split()[0] for failure in results.failures} == {"digits/small_vit/cross_entropy"}
+    waiting = [failure for failure in results.failures if failure.error == "SourceError"]
+    assert len(waiting) == len(results.failures) - 1
+    assert len(list(results.records(ModelFacts))) == 1
+
+
+def test_given_weights_are_taken_without_training(finished, tmp_path):
+    _, results = finished
+    trained = next(cell for cell in results.cells if cell["task"] == "train")
+    shutil.copytree(results.store.model(trained["key"]), tmp_path / "models" / "digits" / "0")
+    given = {"name": "small_cnn", "width": 4, "weights": "models/{data}/{seed}"}
+    plan = Plan.from_dict(content(backbone=given, dropout=0.3, seed=0), folder=tmp_path)
+    taken = run(plan, store=tmp_path / "runs")
+    assert not taken.failures
+    first = next(
+        r for r in results.records(ModelFacts) if r.block.model == "digits/small_cnn/cross_entropy/dropout 0.3"
+    )
+    assert next(iter(taken.records(ModelFacts))).accuracy == first.accuracy
+    (tmp_path / "models" / "digits" / "0" / "model.safetensors").write_bytes(b"other")
+    assert expand(plan)[0][0].key != taken.cells[0]["key"]
+
+
+def test_start_weights_are_trained_further(finished, tmp_path):
+    _, results = finished
+    trained = next(cell for cell in results.cells if cell["task"] == "train")
+    shutil.copytree(results.store.model(trained["key"]), tmp_path / "start")
+    given = {"name": "small_cnn", "width": 4, "start": "start"}
+    plan = Plan.from_dict(content(backbone=given, dropout=0.3), folder=tmp_path)
+    done = run(plan, store=tmp_path / "runs")
+    assert not done.failures
+    from caveat.nn import load_model
+
+    one, two = (load_model(folder.store.model(cell["key"])) for folder, cell in
+                ((results, trained), (done, next(c for c in done.cells if c["task"] == "train"))))  # fmt: skip
+    assert two.history[-1].loss < one.history[-1].loss
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_same_numbers_as_one(finished, tmp_path):
+    plan, results = finished
+    twice = run(plan, store=tmp_path / "runs", jobs=2)
+    assert not twice.failures
+    assert (tmp_path / "runs").is_dir()
+    one, two = ({(d.block, str(d.method)): d.auroc for d in r.records(Detection)} for r in (results, twice))
+    assert one == two
+
+
+@pytest.mark.slow
+def test_the_example_runs_and_its_report_shows_cliques_by_group(tmp_path):
+    pytest.importorskip("torch")
+    from caveat.report import write_report
+
+    plan = Path(__file__).parents[2] / "examples" / "grid" / "plan.toml"
+    results = run(plan, store=tmp_path / "runs")
+    assert not results.failures
+    files = write_report(results)
+    text = files.markdown.read_text(encoding="utf-8")
+    for group in ("digits/small_cnn", "digits/small_vit"):
+        for regime in ("errors", "near", "mid", "far"):
+            assert f"| {group} | {regime} | AUGRC" in text
+    assert "digits" in files.html.read_text(encoding="utf-8")
+
+
+def test_findings_of_a_matrix_have_groups_and_no_decisions(finished):
+    _, results = finished
+    findings = StudyResults.read(results.store.folder).findings()
+    assert set(findings.groups.values()) == {"digits/small_cnn"}
+    assert findings.assessments == {}
+
+
+def test_regimes_of_a_matrix_follow_files_of_embeddings(tmp_path):
+    """The regimes of the plan say noise is far; by the embeddings it is nearest, and the embeddings decide."""
+    pytest.importorskip("torch")
+    labels = np.arange(60) % 10
+    place = np.eye(10)[labels]
+    Outputs(embeddings=place, labels=labels).save(tmp_path / "train.npz")
+    away = -np.ones((20, 10))
+    for name, embeddings in {"noise": place[:20], "smooth": place[:20] + 0.3 * away, "turned": away}.items():
+        np.save(tmp_path / f"{name}.npy", embeddings)
+    files = {"train": "train.npz"} | {name: f"{name}.npy" for name in ("noise", "smooth", "turned")}
+    plan = content({"digits": DIGITS["digits"] | {"embeddings": files}}) | {"regimes": {"by": "proximity"}}
+    results = run(Plan.from_dict(plan, folder=tmp_path), store=tmp_path / "runs")
+    assert (results.missing, results.failures) == ((), ())
+    regimes = {record.block.outlier: record.block.regime for record in results.records(Detection)}
+    assert regimes == {"noise": "near", "smooth": "mid", "turned": "far"}
+
+
+def test_embeddings_of_a_set_that_the_matrix_does_not_have_are_named():
+    wrong = {"digits": DIGITS["digits"] | {"embeddings": {"train": "a.npy", "nois": "b.npy"}}}
+    with pytest.raises(InputError, match=r"'nois'.*noise"):
+        Plan.from_dict(content(wrong))
+
+
+def test_regimes_by_proximity_need_three_outlier_sets_in_a_matrix():
+    outliers = {"noise": {"made": "uniform_noise", "n": 40}}
+    plan = content({"digits": DIGITS["digits"] | {"outliers": outliers}}) | {"regimes": {"by": "proximity"}}
+    with pytest.raises(InputError, match="at least 3 outlier sets, got 1"):
+        expand(Plan.from_dict(plan))
+
+
+def test_scores_of_a_matrix_are_tuned_on_validation_images(tmp_path):
+    pytest.importorskip("torch")
+    plan = Plan.from_dict(content() | {"scores": ["msp", "gen"], "tune": True})
+    results = run(plan, store=tmp_path / "runs")
+    assert (results.missing, results.failures) == ((), ())
+    chosen = {record.method.score: record for record in results.records(Tuning)}
+    assert chosen.keys() == {"msp", "gen"}
