@@ -19,6 +19,7 @@ class Family:
     promised: Mapping[str, float | None] = field(default_factory=dict)
     default: float | None = None
     note: str = ""
+    timed: bool = True
 
     def promise(self, method: str) -> float | None:
         """The promised error of a method."""
@@ -79,5 +80,9 @@ FAMILIES = {
         "Detection metrics", "100,000 inliers and 100,000 outliers, float32, with ties.",
         "share of draws with a bound above the true AUROC", "true AUROC minus bound", default=0.05,
         note="A point value promises nothing. Only Caveat gives a bound.",
+    ),
+    "definitions": Family(
+        "Definitions with an exact answer", "Cases whose answer is known exactly, so that every difference counts.",
+        timed=False,
     ),
 }  # fmt: skip

@@ -84,7 +84,7 @@ def measure(
     times: list[dict[str, Any]] = []
     versions: dict[str, Any] = {}
     for family, folder in folders.items():
-        for threads in (1, 2):
+        for threads in (1, 2) if families.FAMILIES[family].timed else ():
             records, of_family = contest.race(family, folder, pythons, threads)
             times += records
             versions |= of_family

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,24 @@ def _metrics(_: str, values: Any, truth: Any) -> Columns:
     return columns
 
 
+def _definitions(name: str, result: Any, truth: Any) -> Columns:
+    """Whether the answer differs from the exact one, whether it is too small, and the difference."""
+    if name == "threshold":  # the ceil((n + 1)(1 - alpha))-th smallest score, alpha as it is written
+        n, alpha = int(truth.size), Fraction(str(float(truth.alpha)))
+        exact = float(math.ceil((n + 1) * (1 - alpha)))
+    elif name == "ece":  # bins (0, 1/M], ..., ((M - 1)/M, 1]
+        where = np.ceil(truth.confidence * truth.bins).astype(int)
+        gaps = np.bincount(where, weights=truth.correct - truth.confidence, minlength=truth.bins + 1)
+        exact = float(np.abs(gaps).sum() / truth.confidence.size)
+    else:  # no set covers the slab
+        if getattr(truth, "draw", 0) >= truth.slabs:
+            return {"error": np.nan, "below": np.nan, "size": np.nan}
+        return {"error": float(result > 0.5), "below": 0.0, "size": float(result)}
+    away = float(result) - exact
+    return {"error": float(abs(away) > 1e-6), "below": float(away < -1e-6), "size": away}
+
+
 OUTCOMES = {
     "sets": _sets, "intervals": _intervals, "selection": _selection, "risk": _risk, "drift": _drift, "ranks": _ranks,
-    "metrics": _metrics,
+    "metrics": _metrics, "definitions": _definitions,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The physical floor of OOD scores: the one pass or product over the arrays that no method can avoid."""
+"""The floor of OOD scores: the one pass or product over the arrays that a method needs, in plain numpy."""
 
 import numpy as np
 from turns import run
