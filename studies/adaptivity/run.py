@@ -1,9 +1,10 @@
-"""Adaptivity of prediction sets: six methods, 27 published CIFAR networks and four digit classifiers.
+"""Adaptivity of prediction sets: six methods, 27 published CIFAR networks, four digit classifiers, one network of ours.
 
     CAVEAT_DATA=<folder> caveat reproduce adaptivity
 
-Needs cifar10_test_logits.npz, cifar100_test_logits.npz and mnist.npz. One cell per network and part: the tables, the
-validation of the metrics, and how O-LAC depends on the transformation.
+Needs the files that reproduction.toml names. One cell per network and part: the tables, the validation of the metrics,
+how O-LAC depends on the transformation, human uncertainty as a judge. With CAVEAT_CIFAR10_MODEL=<folder> also a
+CIFAR-10 network whose images are changed; it is trained into that folder if it is not there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import digits  # in this folder
+import human  # in this folder
 import methods  # in this folder
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +26,11 @@ from validation import validate_metrics  # in this folder
 from caveat import Outputs
 from caveat.conformal import SplitSets, logit_noise_ease, tune_raps, tune_saps
 from caveat.errors import CaveatWarning
-from caveat.metrics import steps_short_and_over, true_ranks
+from caveat.metrics import steps_short_and_over, t_ss_ceiling, true_ranks
 
 ALPHAS = (0.05, 0.10, 0.15, 0.20)
 LOGIT_SIGMAS = (0.5, 1.0, 2.0)  # strengths to tune among, in units of the logits
 JUDGE_SIGMA, COPIES = 1.0, 20  # of the ease that bins T-CV and T-SS: independent of the copies for tuning
-METRICS = ("T-CV", "T-SS", "SSCV", "ESCV", "deficit", "excess", "coverage", "size")
 
 Floats = NDArray[np.float64]
 
@@ -45,6 +46,7 @@ DIGITS = ("logistic", "lda", "mlp-32", "mlp-128-64")
 VALIDATED = (*(f"cifar100 {name}" for name in CIFAR100), "cifar10 resnet18_weak78", "cifar10 resnet20",
              "cifar10 shufflenetv2_x0_5")  # fmt: skip
 REPEATS, TRIALS, PAIRS = 10, 1000, 10_000
+OURS = "cifar10 trained here"
 
 Row = dict[str, str | float]
 
@@ -56,6 +58,8 @@ def grid() -> list[dict[str, str]]:
         "tables": [*(f"mnist {kind}" for kind in DIGITS), *cifar],
         "validation": VALIDATED,
         "sensitivity": [f"mnist {kind}" for kind in DIGITS if kind.startswith("mlp")],
+        "human": ["cifar10 all"],
+        "images": [OURS] if os.environ.get("CAVEAT_CIFAR10_MODEL") else [],  # where its network is, or is to be trained
     }
     return [{"part": part, "network": network} for part, names in parts.items() for network in names]
 
@@ -63,6 +67,12 @@ def grid() -> list[dict[str, str]]:
 def one(part: str, network: str) -> list[Row]:
     """The numbers of one network as long rows: setting, method, metric, value."""
     warnings.simplefilter("ignore", CaveatWarning)
+    if part == "images":
+        import images  # in this folder; needs torch
+
+        return images.rows(REPEATS)
+    if part == "human":
+        return human_judge()
     if part == "sensitivity":
         return sensitivity(*digit_network(network), REPEATS)
     if part == "validation":
@@ -72,7 +82,8 @@ def one(part: str, network: str) -> list[Row]:
         model, x, outputs = digit_network(network)
         return tables(outputs, *digit_eases(model, x), REPEATS)
     outputs = cifar_network(network)
-    return tables(outputs, *cifar_eases(outputs), REPEATS)
+    hard = human.entropy(os.environ["CAVEAT_DATA"]) if network.startswith("cifar10 ") else None
+    return tables(outputs, *cifar_eases(outputs), REPEATS, hard=hard)
 
 
 def row(setting: str, method: str, metric: str, value: float, x: float = math.nan) -> Row:
@@ -109,18 +120,61 @@ def digit_eases(model: Any, x: Any) -> tuple[dict[str, Floats], Floats]:
     return eases, digits.ease_under(model, x, transform="noise", strength=0.05, copies=10, rng=rng)
 
 
-def tables(outputs: Outputs, eases: dict[str, Floats], judge: Floats, repeats: int) -> list[Row]:
-    """Median of every metric over random splits, by alpha and method; accuracy; mean rank by ease (Figure 1)."""
-    found = [row("", "", "accuracy", outputs.correct.mean())]
-    for alpha in ALPHAS:
-        runs = [methods.compare(outputs, eases, judge, alpha=alpha, seed=seed) for seed in range(repeats)]
-        for method in methods.METHODS:
-            for metric in METRICS:
-                median = np.nanmedian([run[method][metric] for run in runs])
-                found.append(row(str(alpha), method, metric, median))
-    order = np.array_split(np.argsort(judge), 50)
+def tables(
+    outputs: Outputs,
+    eases: dict[str, Floats],
+    judge: Floats,
+    repeats: int,
+    *,
+    hard: Floats | None = None,
+    bins: int = methods.BINS,
+    other_bins: tuple[int, ...] = methods.OTHER_BINS,
+    alphas: tuple[float, ...] = ALPHAS,
+) -> list[Row]:
+    """Median of every metric over random splits, by alpha and method; intervals on the first split.
+
+    And what does not depend on the method: accuracy, mean rank by ease (Figure 1), the ceiling of T-SS.
+    """
     ranks = true_ranks(probs=outputs.probs, labels=outputs.labels)
+    found = [row("", "", "accuracy", outputs.correct.mean())]
+    new = [methods.halves(outputs.n, seed)[1] for seed in range(repeats)]
+    for count in (bins, *other_bins):
+        most = np.nanmedian([t_ss_ceiling(ranks=ranks[rows], ease=judge[rows], bins=count) for rows in new])
+        found.append(row("", "", "ceiling", most, x=count))
+    how: dict[str, Any] = {"bins": bins, "other_bins": other_bins, "human": hard}
+    for alpha in alphas:
+        runs = [
+            methods.compare(outputs, eases, judge, alpha=alpha, seed=seed, intervals=seed == 0, **how)
+            for seed in range(repeats)
+        ]
+        for method in methods.METHODS:
+            for metric in runs[0][method]:
+                values = [run[method][metric] for run in runs if metric in run[method]]
+                found.append(row(str(alpha), method, metric, np.nanmedian(values)))
+    order = np.array_split(np.argsort(judge), bins)
     return found + [row("", "", "rank_by_ease", ranks[part].mean(), x=judge[part].mean()) for part in order]
+
+
+def human_judge() -> list[Row]:
+    """Do set sizes follow human uncertainty? Mean over the 21 networks, on the first split, intervals over images."""
+    hard = human.entropy(os.environ["CAVEAT_DATA"])
+    networks = [(outputs, *cifar_eases(outputs)) for outputs in map(cifar_network, (f"cifar10 {n}" for n in CIFAR10))]
+    found: list[Row] = []
+    for alpha in ALPHAS:
+        sizes: dict[str, list[Floats]] = {}
+        for outputs, eases, judge in networks:
+            sets, new = methods.split_sets(outputs, eases, alpha=alpha, seed=0)
+            for name, one in sets.items():
+                sizes.setdefault(name, []).append(one.sizes.astype(np.float64))
+            sizes.setdefault("softmax", []).append(1 - outputs.probs[new].max(axis=1))  # what there is to follow
+            sizes.setdefault("ease", []).append(-judge[new])
+        stacked = {name: np.stack(rows) for name, rows in sizes.items()}
+        result = human.mean_correlations(stacked, hard[new], rng=np.random.default_rng(0))
+        for kind, by_name in result.items():
+            for name, ends in by_name.items():
+                for metric, value in zip(("value", "lower", "upper"), ends, strict=True):
+                    found.append(row(f"{kind} {alpha}", name, metric, value))
+    return found
 
 
 def validate(outputs: Outputs, judge: Floats, *, trials: int, pairs: int, alpha: float = 0.1) -> list[Row]:

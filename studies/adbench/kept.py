@@ -1,4 +1,4 @@
-"""The stored runs: one line each in ``runs.csv``."""
+"""The stored runs: one line each in ``runs.csv``. The published numbers: one line per set and detector."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ def kept() -> list[dict[str, Any]]:
         | {"resampled": line["resampled"] == "True"}
         for line in lines
     ]
+
+
+def published() -> dict[tuple[str, str], tuple[float, float]]:
+    """(set, detector) -> AUROC and conformal AUROC of the paper's Tables 6 and 7."""
+    with (RUNS.parent / "published.csv").open(encoding="utf-8") as stream:
+        return {(r["set"], r["detector"]): (float(r["auroc"]), float(r["conformal_auroc"]))
+                for r in csv.DictReader(stream)}  # fmt: skip
 
 
 def write_runs(rows: Iterable[Mapping[str, Any]], path: Path) -> None:

@@ -22,13 +22,14 @@ from caveat.nn.bounds.certify import certifiable
 from caveat.nn.exact import exact_gate, exact_log_confidence, exact_logits
 from caveat.study.tables import write_csv
 
+TASK = networks.TASKS["MNIST"]
 FRESH, SEED = 2000, 2  # the noise of the table has another seed
 
 
 def noise() -> dict[str, np.ndarray]:
-    table = strangers.SETS["Uniform noise"]().inputs()
+    table = strangers.images_of("Uniform noise", colour=False).inputs()
     fresh = data.noise(FRESH, np.random.default_rng(SEED), height=28, width=28).astype(np.float32)[:, None]
-    return {"of the table": table[np.linspace(0, len(table) - 1, run.POINTS).round().astype(int)], "fresh": fresh}
+    return {"of the table": table[np.linspace(0, len(table) - 1, TASK.points).round().astype(int)], "fresh": fresh}
 
 
 def rows() -> list[dict[str, Any]]:
@@ -36,14 +37,14 @@ def rows() -> list[dict[str, Any]]:
     import torch
 
     torch.set_num_threads(1)
-    model: Any = certifiable(networks.trained("CCU", run.store()).model)
-    digits = data.load("mnist", "test").inputs()
+    model: Any = certifiable(networks.trained("MNIST", "CCU", run.store()).model)
+    digits = networks.images_of("MNIST", "test").inputs()
     ratio, shift = model.ratio(), float(model.log_out_weight)
     rounded = exact_log_confidence(exact_logits(model, digits))
     confidence = exact_gate(model, digits)
     log_b = ratio.log_ratio(digits.reshape(len(digits), -1)) - shift
     found = []
-    for epsilon in (run.EPSILON, run.WIDER):
+    for epsilon in (TASK.radius, TASK.wider):
         for name, images in noise().items():
             upper = ratio.bounds(images.reshape(len(images), -1), epsilon, side="upper").upper - shift
             scores = {

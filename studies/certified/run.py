@@ -1,8 +1,8 @@
-"""Nine ways to train for low confidence on outliers, and what each can promise: MNIST at radius 0.3 and 0.4.
+"""Ways to train for low confidence on outliers, and what each can promise: MNIST and CIFAR-10.
 
 Bitterwolf, Meinke and Hein, "Certifiably Adversarially Robust Detection of Out-of-Distribution Data", NeurIPS 2020,
-Tables 1, 4, 8 and 9, with a small network and made outliers. A cell is a method, a set of outliers and a radius.
-Trained networks and the confidences behind every number are kept in the cache folder (``CAVEAT_CACHE``).
+Tables 1, 4, 8 and 9, with a small network. A cell is a task, a method, a set of outliers and a radius. Trained networks
+and the confidences behind every number are kept in the cache folder (``CAVEAT_CACHE``).
 """
 
 from __future__ import annotations
@@ -18,61 +18,61 @@ import networks  # in this folder
 import numpy as np
 import strangers  # in this folder
 
-from caveat import data
 from caveat._internal.cache import cache_folder
 from caveat._internal.files import replacing_file
 from caveat.study.certification import Certification, Gates, SetCertificate, certify
 
 HERE = Path(__file__).parent
 KEPT = HERE / "results.csv"
-EPSILON, WIDER = 0.3, 0.4
-POINTS = 200  # of each set; the same ones for AUC, AAUC and GAUC
 ATTACK: Mapping[str, Any] = {"attack": ("apgd",), "starts": ("point", "contrast", "toward_id"), "steps": 50}
-CELLS = [(name, EPSILON) for name in strangers.SETS] + [(name, WIDER) for name in strangers.FIRST]
-TEXT = ("method", "set")
+TEXT = ("task", "method", "set")
+Key = tuple[str, str, str, float]
 
 
 def grid() -> list[dict[str, Any]]:
-    """Every method, set and radius; results in ``results.csv`` are reused."""
+    """Every task, method, set and radius; results in ``results.csv`` are reused."""
     return [params | {"kept": True} for params in fresh_grid()]
 
 
 def fresh_grid() -> list[dict[str, Any]]:
-    """Every method, set and radius, to be computed. Methods change fastest: two workers train different ones."""
+    """Every cell, to be computed. Methods change fastest: two workers train different ones."""
     return [
-        {"method": method, "set": name, "epsilon": epsilon, "kept": False}
-        for name, epsilon in CELLS
-        for method in reversed(networks.METHODS)
+        {"task": name, "method": method, "set": outlier, "epsilon": epsilon, "kept": False}
+        for name, task in networks.TASKS.items()
+        for outlier, epsilon in task.cells
+        for method in reversed(task.methods)
     ]
 
 
-def one(method: str, set: str, epsilon: float, kept: bool) -> dict[str, Any]:
+def one(task: str, method: str, set: str, epsilon: float, kept: bool) -> dict[str, Any]:
     """The numbers of one cell, from ``results.csv`` if they stand there and may be taken, else computed."""
-    before = kept_rows().get((method, set, epsilon)) if kept else None
-    return before or compute(method, set, epsilon)
+    before = kept_rows().get((task, method, set, epsilon)) if kept else None
+    return before or compute(task, method, set, epsilon)
 
 
 @cache
-def kept_rows() -> dict[tuple[str, str, float], dict[str, Any]]:
+def kept_rows() -> dict[Key, dict[str, Any]]:
     if not KEPT.exists():
         return {}
     with KEPT.open(newline="", encoding="utf-8") as stream:
         rows = [{k: v if k in TEXT else float(v) for k, v in line.items()} for line in csv.DictReader(stream)]
-    return {(row["method"], row["set"], row["epsilon"]): row for row in rows}
+    return {(row["task"], row["method"], row["set"], row["epsilon"]): row for row in rows}
 
 
-def compute(method: str, outlier: str, epsilon: float) -> dict[str, Any]:
+def compute(task: str, method: str, outlier: str, epsilon: float) -> dict[str, Any]:
     """Train the method if that has not been done, certify it, attack it, and say what came out."""
-    path = cell_path(method, outlier, epsilon)
+    path = cell_path(task, method, outlier, epsilon)
     if not path.exists():
-        measure(method, outlier, epsilon, path)
-    found, seconds = read_cell(method, outlier, epsilon)
+        measure(task, method, epsilon)
+    found, seconds = read_cell(task, method, outlier, epsilon)
     (one_set,) = found.sets
-    areas, band = found.sandwich(one_set), found.band(one_set)
+    areas, band, attacked = found.sandwich(one_set), found.band(one_set), found.aauc_interval(one_set)
     numbers = {
         "accuracy": found.accuracy,
         "auc": areas.clean,
         "aauc": areas.adversarial,
+        "aauc_lower": attacked.lower,
+        "aauc_upper": attacked.upper,
         "gauc": areas.guaranteed,
         "conservative_gauc": areas.conservative_guaranteed,
         "gauc_with_95_percent": band.lower,
@@ -81,34 +81,44 @@ def compute(method: str, outlier: str, epsilon: float) -> dict[str, Any]:
         "mean_confidence": np.exp(one_set.clean).mean(),
         "mean_upper_bound": np.exp(one_set.upper).mean(),
         "zero_gradient_share": one_set.zero_gradients,
-        "training_seconds": networks.cpu_seconds(method, store()),
+        "training_seconds": networks.cpu_seconds(task, method, store()),
         "seconds": seconds,
     }
-    return {"method": method, "set": outlier, "epsilon": epsilon, "n": float(one_set.n)} | {
+    return {"task": task, "method": method, "set": outlier, "epsilon": epsilon, "n": float(one_set.n)} | {
         name: round(float(value), 5) for name, value in numbers.items()
     }
 
 
-def measure(method: str, outlier: str, epsilon: float, path: Path) -> None:
+def measure(task: str, method: str, epsilon: float) -> None:
+    """All sets of a method at one radius, so that the inliers pass the network once."""
     import torch
 
     torch.set_num_threads(1)
-    model = networks.trained(method, store()).model
-    towards = data.load("mnist", "train")[np.arange(0, 60_000, 60)]
+    what = networks.TASKS[task]
+    model = networks.trained(task, method, store()).model
+    names = [name for name, radius in what.cells if radius == epsilon]
     begin = time.process_time()
     found = certify(
-        model, inlier=data.load("mnist", "test"), outliers={outlier: strangers.SETS[outlier]()}, epsilon=epsilon,
-        points=POINTS, candidates=towards, source=method, seed=networks.SEED, **ATTACK,
+        model, inlier=networks.images_of(task, "test"), epsilon=epsilon, points=what.points, candidates=towards(task),
+        outliers={name: strangers.images_of(name, colour=what.colour) for name in names}, source=method,
+        seed=networks.SEED, **ATTACK,
     )  # fmt: skip
-    (one_set,) = found.sets
-    assert one_set.attacked is not None
-    assert one_set.labels is not None
-    with replacing_file(path) as temporary:
-        np.savez(
-            temporary, inlier=found.inlier, accuracy=found.accuracy, clean=one_set.clean, attacked=one_set.attacked,
-            upper=one_set.upper, zero_gradients=one_set.zero_gradients, labels=one_set.labels,
-            seconds=time.process_time() - begin, **_gates_of(found, one_set),
-        )  # fmt: skip
+    seconds = (time.process_time() - begin) / len(names)
+    for one_set in found.sets:
+        path = cell_path(task, method, one_set.name, epsilon)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing_file(path) as temporary:
+            np.savez(
+                temporary, inlier=found.inlier, accuracy=found.accuracy, clean=one_set.clean,
+                attacked=one_set.attacked, upper=one_set.upper, zero_gradients=one_set.zero_gradients,
+                labels=one_set.labels, seconds=seconds, **_gates_of(found, one_set),
+            )  # fmt: skip
+
+
+def towards(task: str) -> Any:
+    """Training images, evenly spread, that attacks may lead to."""
+    images = networks.images_of(task, "train")
+    return images[np.arange(0, len(images), len(images) // 1000)]
 
 
 def _gates_of(found: Certification, one_set: SetCertificate) -> dict[str, Any]:
@@ -121,10 +131,10 @@ def _gates_of(found: Certification, one_set: SetCertificate) -> dict[str, Any]:
             "upper_gate": gates.upper}  # fmt: skip
 
 
-def read_cell(method: str, outlier: str, epsilon: float) -> tuple[Certification, float]:
+def read_cell(task: str, method: str, outlier: str, epsilon: float) -> tuple[Certification, float]:
     """What was measured, and the CPU seconds that took."""
     letters = outlier == "EMNIST letters"
-    with np.load(cell_path(method, outlier, epsilon), allow_pickle=False) as cell:
+    with np.load(cell_path(task, method, outlier, epsilon), allow_pickle=False) as cell:
         gated = "inlier_gate" in cell
         one_set = SetCertificate(
             name=outlier, clean=cell["clean"], attacked=cell["attacked"], upper=cell["upper"],
@@ -143,5 +153,5 @@ def store() -> Path:
     return cache_folder() / "certified"
 
 
-def cell_path(method: str, outlier: str, epsilon: float) -> Path:
-    return store() / "cells" / method / f"{outlier} {epsilon:g}.npz"
+def cell_path(task: str, method: str, outlier: str, epsilon: float) -> Path:
+    return store() / "cells" / task / method / f"{outlier} {epsilon:g}.npz"

@@ -1,7 +1,5 @@
 """The false-positive rate depends on the calibration set: its law over many sets, and a ROC curve with its band.
 
-    CAVEAT_DATA=<folder> caveat reproduce fpr-fluctuation
-
 Figures 1 and 2 of "Exploring the Link Between Out-of-Distribution Detection and Conformal Prediction", with CIFAR-10
 test images as inliers (ResNet-20, JPEG-75) and TinyImageNet as outliers; the paper has SVHN and CIFAR-10. Reads
 cifar10_resnet20_jpeg75_features.npz.
@@ -9,10 +7,8 @@ cifar10_resnet20_jpeg75_features.npz.
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import betainc, betaln, gammaln
@@ -23,7 +19,8 @@ from caveat.metrics import auroc, conformal_auroc
 from caveat.scores import make
 
 T = 0.1  # the rule: flag a marginal p-value at or below this
-N = 500  # calibration inliers
+N = 500  # calibration inliers of the law and of the band's promise
+ROC = 1_000  # calibration inliers of Figure 2, as in the paper
 SPLITS = 2000
 DELTA = 0.05
 
@@ -33,6 +30,7 @@ class Numbers:
     """What the study finds."""
 
     n: int
+    roc_n: int
     delta: float
     t: float
     splits: int
@@ -98,10 +96,10 @@ def study(inlier: np.ndarray, outlier: np.ndarray, *, splits: int = SPLITS) -> t
     counts = np.sort(np.round(found * m).astype(int))
     law = beta_binomial_cdf(counts, m, a, b)
     steps = np.arange(1, splits + 1) / splits
-    calibration = inlier[rng.permutation(inlier.size)[:N]]
+    calibration = inlier[rng.permutation(inlier.size)[:ROC]]
     bounds = conformal_auroc(inlier=calibration, outlier=outlier, delta=DELTA)
     numbers = Numbers(
-        n=N, delta=DELTA, t=T, splits=splits,
+        n=N, roc_n=ROC, delta=DELTA, t=T, splits=splits,
         mean_rate=float(found.mean()), sd_rate=float(found.std()),
         beta_mean=a / (a + b), beta_sd=float(np.sqrt(variance)),
         share_above_t=float(np.mean(found > T)), share_above_t_theory=float(1 - betainc(a, b, T)),
@@ -111,9 +109,3 @@ def study(inlier: np.ndarray, outlier: np.ndarray, *, splits: int = SPLITS) -> t
         bands_missed=missed(inlier, n=N, delta=DELTA, splits=splits, rng=rng),
     )  # fmt: skip
     return numbers, calibration
-
-
-def one(splits: int) -> dict[str, Any]:
-    """All numbers, in one row."""
-    numbers, _ = study(*load(Path(os.environ["CAVEAT_DATA"])), splits=splits)
-    return {name: value for name, value in asdict(numbers).items() if name != "splits"}

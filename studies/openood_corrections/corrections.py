@@ -1,13 +1,13 @@
-"""Reproduce the CIFAR columns of Tables 4 and 5 of "Exploring the Link Between Out-of-Distribution Detection and
+"""Reproduce Tables 4 and 5 of "Exploring the Link Between Out-of-Distribution Detection and
 Conformal Prediction" from their published marginal values, and compute the exact level of the published correction.
 
     caveat reproduce openood-corrections
 
 Reads published.csv, transcribed from the paper.
 
-The far columns are means over four outlier sets whose rates are not published. The last columns try one explanation:
-each set was corrected by itself, and one of the four is easier than the others. How much easier is found from the value
-of Table 4; the value of Table 5 then follows without a free parameter.
+The far columns are means over outlier sets (four for CIFAR) whose rates are not published. The last columns try one
+explanation of the CIFAR values: each set was corrected by itself, and one of the four is easier than the others. How
+much easier is found from the value of Table 4; the value of Table 5 then follows without a free parameter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from caveat.conformal import boundary, violation_probability
 
 HERE = Path(__file__).parent
-N = 9000  # inliers that OpenOOD tests on for CIFAR-10 and CIFAR-100: 10,000 less 1,000 for validation
+N = 9000  # inliers that OpenOOD tests on in every column: 10,000 less 1,000 for validation
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Row:
     promised_level: float
     exact_level: float  # of that correction, at n = 9000
     exact_band: float  # upper band of method "exact", whose level is the promised one
-    easy_set: float  # far: rate on the easiest set that explains Table 4; near: NaN, as the rest
+    easy_set: float  # CIFAR, far: rate on the easiest set that explains Table 4; others: NaN, as the rest
     other_sets: float  # and on each of the three others
     by_set: float  # mean of the four corrections; in Table 5 a prediction
     by_set_difference: float
@@ -65,7 +65,7 @@ def corrections() -> list[Row]:
         smaller, exact, level = known[delta]
         reproduced = float(_at(smaller, marginal))
         by_set = (np.nan,) * 4
-        if pair["ood"] == "far":
+        if pair["ood"] == "far" and pair["dataset"].startswith("CIFAR"):
             key = pair["dataset"], pair["detector"]
             if pair["table"] == "4":
                 split[key] = one_easy_set(smaller, marginal, corrected)

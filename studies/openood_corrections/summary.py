@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from caveat.study.agreement import Agreement, Check, compare_findings, compare_numbers
+from caveat.study.agreement import Agreement, Check, Part, compare_findings, compare_numbers
 from caveat.study.tables import write_csv
 
 
@@ -15,26 +15,13 @@ def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
 
 
 def agreement(rows: list[dict[str, Any]]) -> Agreement:
-    mean_of_four = ("the paper publishes means over four outlier sets, and the correction of a mean is larger than the "
-                    "mean of the corrections; the rates per set are not published")  # fmt: skip
+    """Every published correction once: near and far columns of CIFAR, and the columns of ImageNet-200."""
     parts = []
     for table in (4, 5):
         for ood in ("near", "far"):
-            here = [row for row in rows if row["table"] == table and row["ood"] == ood]
-            pairs = [
-                (f"Table {table}, {row['dataset']}, {ood}, {row['detector']}", row["published"], row["reproduced"],
-                 mean_of_four if ood == "far" else "")
-                for row in here
-            ]  # fmt: skip
-            title = f"Table {table}, {ood} columns (CIFAR-10, CIFAR-100)"
-            parts.append(compare_numbers(title, pairs, tolerance=0.05, unit="percentage points"))
-    by_set = [
-        (f"Table 5, {row['dataset']}, far, {row['detector']}, set by set", row["published"], row["by_set"], "")
-        for row in rows
-        if row["table"] == 5 and row["ood"] == "far"
-    ]
-    title = "Table 5, far columns, each of four sets corrected: one easier set, as found from Table 4"
-    parts.append(compare_numbers(title, by_set, tolerance=0.05, unit="percentage points"))
+            here = [row for row in rows if row["ood"] == ood and row["dataset"].startswith("CIFAR")]
+            parts.append(_columns(table, f"{ood} columns (CIFAR-10, CIFAR-100)", here))
+        parts.append(_columns(table, "ImageNet-200", [row for row in rows if row["dataset"] == "ImageNet-200"]))
     levels = {row["table"]: (row["promised_level"], row["exact_level"]) for row in rows}
     spends = "the paper takes the smaller of two boundaries, each at delta, which uses delta nearly twice"
     checks = [
@@ -43,3 +30,26 @@ def agreement(rows: list[dict[str, Any]]) -> Agreement:
     ]
     parts.append(compare_findings("Promised level, computed exactly", checks, rule="the promise is kept"))
     return Agreement(tuple(parts))
+
+
+def _columns(table: int, columns: str, rows: list[dict[str, Any]]) -> Part:
+    pairs = [
+        (f"Table {table}, {row['dataset']}, {row['ood']}, {row['detector']}", row["published"], row["reproduced"],
+         _why(row))
+        for row in rows
+        if row["table"] == table
+    ]  # fmt: skip
+    return compare_numbers(f"Table {table}, {columns}", pairs, tolerance=0.05, unit="percentage points")
+
+
+def _why(row: dict[str, Any]) -> str:
+    if row["dataset"] == "ImageNet-200":
+        if row["table"] == 4:
+            return "guess: another correction or number of images than in the other columns; no published one gives it"
+        return "guess: the far column is a mean over sets; a set at 100 % cannot be corrected further"
+    mean = (
+        "the paper publishes means over four outlier sets, and the correction of a mean is larger than the mean of the"
+    )
+    if row["table"] == 4:
+        return f"{mean} corrections; the rates per set are not published"
+    return f"{mean} corrections; corrected set by set, with the split found from Table 4, it follows to 0.01"

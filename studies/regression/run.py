@@ -17,16 +17,24 @@ import numpy as np
 from masked import MaskedReconstruction  # in this folder
 from numpy.typing import NDArray
 
-from caveat.conformal import DifficultyIntervals, DifficultyModel, SplitIntervals, regression_ease
+from caveat.conformal import (
+    DifficultyIntervals,
+    DifficultyModel,
+    SplitIntervals,
+    regression_ease,
+    tune_difficulty_intervals,
+)
 from caveat.errors import CaveatWarning
 from caveat.metrics import interval_adaptivity
 
 ALPHAS = (0.2, 0.3, 0.4)
 DELTA = 1e-5  # of the PAC methods, as in the paper
 METHODS = ("CP", "CP-A", "PAC", "SSCP", "CQR", "O-CPA", "O-PAC")
-METRICS = ("T-CV", "T-SS", "coverage", "width", "R2", "tau")
+METRICS = ("T-CV", "T-SS", "coverage", "width", "R2", "tau", "bins", "ease_error", "scale_error")
 LEAST_ROWS, MOST_ROWS = 1000, 6000
-NOISE, COPIES, BINS = 0.1, 20, 20
+NOISE, COPIES, BINS = 0.1, 20, 20  # of the ease that judges: drawn apart from those to tune among
+SIGMAS = (0.05, 0.1, 0.2, 0.4)  # strengths to tune among, in units of the spread of each input
+BIN_COUNTS = (2, 3, 5, 10, 20, 30)  # the paper's three, and fewer for small sets
 
 Floats = NDArray[np.float64]
 
@@ -55,13 +63,18 @@ def load(folder: str | os.PathLike[str], name: str) -> tuple[Floats, Floats]:
 
 
 def evaluate(x: Floats, y: Floats, *, seed: int) -> dict[str, dict[str, dict[str, float]]]:
-    """Every method at every alpha on one random split: 40 % train, 20 % difficulty, 20 % calibrate, 20 % test."""
+    """Every method at every alpha on one random split: 40 % train, 15 % difficulty, 25 % validation, 20 % test.
+
+    O-CPA and O-PAC tune on one half of the validation data and calibrate on the other; the rest calibrate on all of it.
+    """
+    from scipy.stats import spearmanr
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))[:MOST_ROWS]
     n = order.size
-    train, hard, cal, new = np.split(order, [2 * n // 5, 3 * n // 5, 4 * n // 5])
+    train, hard, val, new = np.split(order, [8 * n // 20, 11 * n // 20, 16 * n // 20])
+    tune, cal = slice(0, val.size // 2), slice(val.size // 2, None)  # of the validation data, in random order
     spread = x[train].std(axis=0)
     rows = (x - x[train].mean(axis=0)) / np.where(spread > 0, spread, 1)
     target = (y - y[train].mean()) / max(y[train].std(), 1e-12)  # widths are in units of the target's spread
@@ -70,52 +83,72 @@ def evaluate(x: Floats, y: Floats, *, seed: int) -> dict[str, dict[str, dict[str
         return HistGradientBoostingRegressor(max_iter=100, learning_rate=0.1, max_leaf_nodes=15, **settings)
 
     model = boosted().fit(rows[train], target[train])
-    said = {part: model.predict(rows[where]) for part, where in (("hard", hard), ("cal", cal), ("new", new))}
-    eases = {}
-    for part, where in (("hard", hard), ("cal", cal), ("new", new)):
-        moved = [model.predict(rows[where] + NOISE * rng.normal(size=rows[where].shape)) for _ in range(COPIES)]
-        eases[part] = regression_ease(prediction=said[part], transformed=np.stack(moved))
+    parts = {"hard": hard, "val": val, "new": new}
+    said = {part: model.predict(rows[where]) for part, where in parts.items()}
+
+    def eases(part: str, sigma: float) -> Floats:
+        here = rows[parts[part]]
+        moved = [model.predict(here + sigma * rng.normal(size=here.shape)) for _ in range(COPIES)]
+        return regression_ease(prediction=said[part], transformed=np.stack(moved))
+
+    ease = {part: {f"{sigma:g}": eases(part, sigma) for sigma in SIGMAS} for part in ("val", "new")}
+    judge = eases("new", NOISE)
     pretext = MaskedReconstruction().fit(rows[train], rng)
-    loss = {part: pretext.loss(rows[where], rng) for part, where in (("hard", hard), ("cal", cal), ("new", new))}
+    loss = {part: pretext.loss(rows[where], rng) for part, where in parts.items()}
     residual = target[hard] - said["hard"]
     plain = DifficultyModel().fit(rows[hard], residual)
     informed = DifficultyModel().fit(rows[hard], residual, loss=loss["hard"])
-    scale = {part: plain.scale(rows[where]) for part, where in (("cal", cal), ("new", new))}
-    supervised = {part: informed.scale(rows[where], loss=loss[part]) for part, where in (("cal", cal), ("new", new))}
-    bins = max(2, min(10, cal.size // 100))
+    scale = {part: plain.scale(rows[parts[part]]) for part in ("val", "new")}
+    supervised = {part: informed.scale(rows[parts[part]], loss=loss[part]) for part in ("val", "new")}
+
+    error = np.abs(target[new] - said["new"])  # what difficulty should follow: by the noise, and by the scale of CP-A
+    follows = {
+        "ease_error": float(spearmanr(-judge, error).statistic),
+        "scale_error": float(spearmanr(scale["new"], error).statistic),
+    }
 
     found: dict[str, dict[str, dict[str, float]]] = {}
     for alpha in ALPHAS:
         quantiles = [
             boosted(loss="quantile", quantile=q).fit(rows[train], target[train]) for q in (alpha / 2, 1 - alpha / 2)
         ]
-        ends = {
-            part: {"lower": quantiles[0].predict(rows[where]), "upper": quantiles[1].predict(rows[where])}
-            for part, where in (("cal", cal), ("new", new))
+        columns: dict[str, dict[str, dict[str, Floats]]] = {
+            part: {
+                "CP": {"mean": said[part]},
+                "CP-A": {"mean": said[part], "scale": scale[part]},
+                "SSCP": {"mean": said[part], "scale": supervised[part]},
+                "CQR": {
+                    "lower": quantiles[0].predict(rows[parts[part]]),
+                    "upper": quantiles[1].predict(rows[parts[part]]),
+                },
+            }
+            for part in ("val", "new")
         }
-        given = {
-            "CP": ({"mean": said["cal"]}, {"mean": said["new"]}),
-            "CP-A": tuple({"mean": said[p], "scale": scale[p]} for p in ("cal", "new")),
-            "SSCP": tuple({"mean": said[p], "scale": supervised[p]} for p in ("cal", "new")),
-            "CQR": (ends["cal"], ends["new"]),
-        }
-        given |= {"PAC": given["CP-A"], "O-CPA": given["CP-A"], "O-PAC": given["CP-A"]}
         found[str(alpha)] = {}
         for method in METHODS:
-            known, asked = given[method]
+            base = "CP-A" if method in ("PAC", "O-CPA", "O-PAC") else method
+            given, asked = columns["val"][base], columns["new"][base]
             score: Any = {"CP": "absolute", "CQR": "cqr"}.get(method, "normalised")
             delta = DELTA if "PAC" in method else None
             if method.startswith("O-"):
-                by_bin = DifficultyIntervals(score, alpha=alpha, bins=bins, delta=delta)
-                by_bin.calibrate(target[cal], ease=eases["cal"], binning=eases["hard"], **known)
-                intervals = by_bin.predict(ease=eases["new"], **asked)
+                first, second = ({k: v[half] for k, v in given.items()} for half in (tune, cal))
+                best = tune_difficulty_intervals(
+                    target[val][tune], {k: v[tune] for k, v in ease["val"].items()}, alpha, rng=rng, score=score,
+                    delta=delta, bins=BIN_COUNTS, judge_bins=BINS, **first,
+                )  # fmt: skip
+                kind = ease["val"][str(best.ease)]
+                by_bin = DifficultyIntervals(score, alpha=alpha, bins=int(best.bins or 2), delta=delta)
+                by_bin.calibrate(target[val][cal], ease=kind[cal], binning=kind[tune], **second)
+                intervals = by_bin.predict(ease=ease["new"][str(best.ease)], **asked)
             else:
                 intervals = (
-                    SplitIntervals(score, alpha=alpha, delta=delta).calibrate(target[cal], **known).predict(**asked)
+                    SplitIntervals(score, alpha=alpha, delta=delta).calibrate(target[val], **given).predict(**asked)
                 )
             found[str(alpha)][method] = interval_adaptivity(
-                intervals, y=target[new], mean=said["new"], ease=eases["new"], bins=BINS
+                intervals, y=target[new], mean=said["new"], ease=judge, bins=BINS
             )
+            found[str(alpha)][method] |= follows
+            found[str(alpha)][method]["bins"] = float(best.bins or 0) if method.startswith("O-") else 1.0
     return found
 
 

@@ -8,10 +8,16 @@ and projected features; outliers against correctly classified inliers; misclassi
 near / mid / far by their distance in the feature space of the network (without CLIP); Friedman,
 Conover-Holm and cliques for each regime.
 
+Settings are chosen as in appendix E of the paper: one temperature for all scores that read logits, and by the smallest
+AUGRC of misclassification the parameters of the scores and the variance that a projection keeps. They are chosen on the
+test images of the other four folds, so that no image is measured that chose a setting. Every score is also measured
+with its defaults, to see what tuning does, and GEN and Renyi with parameters alone chosen.
+
 The paper's blocks are training runs. This study has one network, so a block is an outlier set and one of five disjoint
 parts of it, with a disjoint part of the inliers: replicates over data. Conclusions hold for this network.
 
-One cell per score and projection, and one, "geometry", for the distances between sets and the neural collapse.
+One cell per score, projection and way of setting it, and one, "geometry", for the distances between sets and the neural
+collapse.
 """
 
 from __future__ import annotations
@@ -28,6 +34,7 @@ from caveat import CaveatWarning, Head, InputError, Outputs
 from caveat.geometry import buckets, neural_collapse, proximity
 from caveat.metrics import augrc, aurc, ood_failures
 from caveat.scores import Projected, Score, applicable
+from caveat.scores.settings import tune_settings
 
 FEATURES, HEAD = "cifar10_resnet20_jpeg75_features.npz", "cifar10_resnet20_head.npz"
 OUTLIERS = ("tinyimagenet", "dtd", "gtsrb", "mnist", "fashion", "emnist_letters", "notmnist", "uniform_noise")
@@ -35,6 +42,7 @@ PROJECTIONS = ("global", "class", "class_pred", "class_avg")
 GEOMETRY = "geometry"
 COLLAPSE = ("equinorm", "equiangularity", "max_equiangularity", "variability", "self_duality")
 WEIGHTS = ("weight_equinorm", "weight_equiangularity", "weight_max_equiangularity")
+ALL, PARAMETERS, NOTHING = "temperature and parameters", "parameters", "nothing"  # what is chosen on other folds
 FOLDS, SEED = 5, 0
 
 Row = dict[str, str | int | float]
@@ -72,45 +80,62 @@ def variants(train: Outputs, test: Outputs) -> dict[str, Score]:
 
 
 def grid() -> list[dict[str, str]]:
-    """The geometry, and every variant of a score that outputs with these fields and enough rows allow."""
+    """The geometry, and every variant of a score that outputs with these fields and enough rows allow, in two ways."""
     alike = Outputs(
         features=np.zeros((1000, 3)), logits=np.zeros((1000, 2)), labels=np.arange(1000) % 2,
         head=Head(np.zeros((2, 3)), np.zeros(2)),
     )  # fmt: skip
-    return [{"score": GEOMETRY}, *({"score": name} for name in variants(alike, alike))]
+    names = list(variants(alike, alike))
+    cells = [{"score": name, "tuned": ALL} for name in names]
+    cells += [{"score": name, "tuned": PARAMETERS} for name in ("gen", "renyi")]
+    return [{"score": GEOMETRY, "tuned": NOTHING}, *cells, *({"score": name, "tuned": NOTHING} for name in names)]
 
 
-def one(score: str) -> list[Row]:
+def one(score: str, tuned: str) -> list[Row]:
     train, test, outliers = load()
-    return geometry(train, outliers) if score == GEOMETRY else measure(score, train, test, outliers)
+    return geometry(train, outliers) if score == GEOMETRY else measure(score, tuned, train, test, outliers)
 
 
-def measure(name: str, train: Outputs, test: Outputs, outliers: dict[str, Outputs]) -> list[Row]:
+def measure(name: str, tuned: str, train: Outputs, test: Outputs, outliers: dict[str, Outputs]) -> list[Row]:
     """AURC and AUGRC of a score on each outlier set, and on the inliers' own errors, by fold.
 
-    A score that learns from held-out inliers (the temperature) is fitted on the test images of the other folds:
-    training outputs are overconfident, and no image is measured that the score was fitted on.
+    What is chosen on held-out inliers (settings, and the temperature of a score that fits its own) is chosen on the
+    test images of the other folds: training outputs are overconfident, and no image is measured that chose anything.
     """
     rng = np.random.default_rng(SEED)
     fold = {key: rng.permutation(o.n) % FOLDS for key, o in {"test": test, **outliers}.items()}
-    correct, score, rows = test.correct, variants(train, test)[name], []
+    score, rows = variants(train, test)[name].without_class_scores(), []
     for part in range(FOLDS):
         mine = fold["test"] == part
-        if part == 0 or score.held_out:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", CaveatWarning)
-                score.fit(test[~mine] if score.held_out else train)
-                inside = score.score(test)
-                strange = {outlier: score.score(outputs) for outlier, outputs in outliers.items()}
-        cases = {"test": (inside[mine], correct[mine])}
-        for outlier, values in strange.items():
-            cases[outlier] = ood_failures(
-                inlier=inside[mine], correct=correct[mine], outlier=values[fold[outlier] == part]
-            )
+        settings = ""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CaveatWarning)
+            if tuned != NOTHING:
+                keep = ("temperature",) if tuned == PARAMETERS else ()
+                chosen = tune_settings(score, train=train, validation=test[~mine], keep=keep, rng=SEED)
+                fitted, settings = chosen.score, shown(chosen.params)
+            elif part == 0 or score.held_out:
+                fitted = score.fit(test[~mine] if score.held_out else train)
+            inlier = test[mine]
+            inside = fitted.score(inlier)
+            cases = {"test": (inside, inlier.correct)}
+            for outlier, outputs in outliers.items():
+                strange = fitted.score(outputs[fold[outlier] == part])
+                cases[outlier] = ood_failures(inlier=inside, correct=inlier.correct, outlier=strange)
         for case, (values, right) in cases.items():
-            rows.append(row(case, part, "aurc", 1000 * aurc(score=values, correct=right)))
-            rows.append(row(case, part, "augrc", 1000 * augrc(score=values, correct=right)))
+            rows.append(row(case, part, "aurc", 1000 * aurc(score=values, correct=right), settings=settings))
+            rows.append(row(case, part, "augrc", 1000 * augrc(score=values, correct=right), settings=settings))
     return rows
+
+
+def shown(params: Any) -> str:
+    """Settings as text that a table can hold.
+
+    >>> shown({"temperature": 2.5520602, "k": 10, "percentile": None})
+    'temperature=2.55 k=10 percentile=default'
+    """
+    values = {key: "default" if value is None else f"{value:.3g}" for key, value in params.items()}
+    return " ".join(f"{key}={value}" for key, value in values.items())
 
 
 def geometry(train: Outputs, outliers: dict[str, Outputs]) -> list[Row]:
@@ -126,5 +151,5 @@ def geometry(train: Outputs, outliers: dict[str, Outputs]) -> list[Row]:
     return rows + [row("weights", 0, metric, getattr(collapse, metric)) for metric in WEIGHTS]
 
 
-def row(case: str, fold: int, metric: str, value: float, regime: str = "") -> Row:
-    return {"set": case, "fold": fold, "metric": metric, "value": float(value), "regime": regime}
+def row(case: str, fold: int, metric: str, value: float, regime: str = "", settings: str = "") -> Row:
+    return {"set": case, "fold": fold, "metric": metric, "value": float(value), "regime": regime, "settings": settings}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import COLLAPSE, GEOMETRY, OUTLIERS, WEIGHTS  # in this folder
+from run import ALL, COLLAPSE, GEOMETRY, NOTHING, OUTLIERS, PARAMETERS, PROJECTIONS, WEIGHTS  # in this folder
 
 from caveat import plots
 from caveat._internal.files import replacing_file
@@ -19,11 +19,19 @@ REGIMES = ("test", "near", "mid", "far")
 PROBABILITIES = ("msp", "entropy", "gen", "renyi", "collision", "guessing", "tempscale", "pnml")
 
 
+BEFORE = "Top clique of misclassification (AUGRC) with default settings: "
+
+
 def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
     shape = {(row["set"], row["metric"]): row for row in rows if row["score"] == GEOMETRY}
-    table = wide(rows, {name: shape[name, "n"]["regime"] for name in OUTLIERS})
-    write_csv(table, out / "results.csv")
-    lines = [*sets_table(shape), "", *collapse_table(shape), ""]
+    regimes = {name: shape[name, "n"]["regime"] for name in OUTLIERS}
+    ways = {way: wide([row for row in rows if row["tuned"] == way], regimes) for way in (ALL, PARAMETERS, NOTHING)}
+    table = ways[ALL]
+    write_csv([{"tuned": way} | row for way, part in ways.items() for row in part], out / "results.csv")
+    untuned = [row for row in ways[NOTHING] if row["regime"] == "test"]
+    before = compare(untuned, block=["set", "fold"], method="score", value="augrc").layers[0]
+    lines = [*sets_table(shape), "", *collapse_table(shape), "", *settings_table(rows), "", *gains_table(ways), "",
+             f"{BEFORE}{', '.join(before)}.", ""]  # fmt: skip
     results: dict[str, dict[str, Comparison]] = {}  # metric -> regime -> ranks and cliques
     for metric in ("augrc", "aurc"):
         results[metric] = {}
@@ -37,9 +45,8 @@ def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
             plots.save(plots.critical_difference(result), out / f"cd_{metric}_{regime}.svg")
     with replacing_file(out / "tables.md") as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return agreement(
-        {regime: [list(layer) for layer in result.layers[:2]] for regime, result in results["augrc"].items()}
-    )
+    layers = {regime: [list(layer) for layer in result.layers[:2]] for regime, result in results["augrc"].items()}
+    return agreement(layers, before)
 
 
 def wide(rows: list[dict[str, Any]], regime: dict[str, str]) -> list[dict[str, Any]]:
@@ -52,15 +59,28 @@ def wide(rows: list[dict[str, Any]], regime: dict[str, str]) -> list[dict[str, A
     return [row | {"regime": regime.get(row["set"], "test")} for row in found.values()]
 
 
-def agreement(layers: dict[str, list[list[str]]]) -> Agreement:
-    """Findings of section 4.3 for a CNN (VGG-13), compared with the first two layers here by AUGRC in each regime."""
+def means(rows: list[dict[str, Any]], regime: str) -> dict[str, float]:
+    """Score -> mean AUGRC over the blocks of a regime."""
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        if row["regime"] == regime:
+            values.setdefault(row["score"], []).append(row["augrc"])
+    return {name: float(np.mean(some)) for name, some in values.items()}
+
+
+def agreement(layers: dict[str, list[list[str]]], untuned: tuple[str, ...]) -> Agreement:
+    """Findings of section 4.3 for a CNN (VGG-13), compared with the first two layers here by AUGRC in each regime.
+
+    ``untuned`` is the top layer of misclassification with default settings.
+    """
     top = {regime: found[0] for regime, found in layers.items()}
     softmax = [name for name in top["test"] if name.split()[0] in PROBABILITIES]
+    before = "also" if {"gen", "msp"} & {name.split()[0] for name in untuned} else "not"
     checks = [
         Check("misclassification: most of the top clique are scores of the softmax", "yes",
               f"{len(softmax)} of {len(top['test'])}", 2 * len(softmax) > len(top["test"])),
         _member("misclassification", ("gen", "msp"), layers["test"],
-                "guess: GEN and Renyi are not tuned, as they are in the paper; one network in five blocks"),
+                f"with default settings one of them is {before} in the top clique; one network in five blocks"),
     ]  # fmt: skip
     for name in ("energy", "max_logit", "nnguide"):
         checks.append(_member("near", (name,), layers["near"], "guess: another network"))
@@ -109,6 +129,52 @@ def collapse_table(shape: dict[tuple[str, str], dict[str, Any]]) -> list[str]:
         lines.append(f"| {projection} | {cells} |")
     cells = " | ".join(f"{shape['weights', metric]['value']:.4f}" for metric in WEIGHTS)
     return [*lines, f"| weights | {cells} | | |"]
+
+
+def settings_table(rows: list[dict[str, Any]]) -> list[str]:
+    """What was chosen for each score and projection, in the layout of Tables 8 to 10."""
+    chosen: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        if row["tuned"] == ALL and row["set"] == "test" and row["metric"] == "augrc":
+            pairs = (part.split("=") for part in row["settings"].split())
+            chosen.setdefault(row["score"], []).append(dict(pairs))
+    heat = [float(fold["temperature"]) for folds in chosen.values() for fold in folds if "temperature" in fold]
+    lines = ["## Settings chosen on validation data (layout of Tables 8 to 10)", "",
+             f"One choice for each of the five folds. The temperature, {min(heat):.2f} to {max(heat):.2f}, is that of "
+             "every score that reads logits. Other settings: the most frequent choice, and in how many folds it was "
+             "made if not in all. –: nothing to choose. N/A: no such projection.", "",
+             "| method | base | class | class avg | class pred | global |", "|---|---|---|---|---|---|"]  # fmt: skip
+    order = ("", "class", "class_avg", "class_pred", "global")
+    assert set(order[1:]) == set(PROJECTIONS)
+    for name in (name for name in chosen if " " not in name):
+        cells = [_chosen(chosen.get(f"{name} {projection}".strip())) for projection in order]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _chosen(folds: list[dict[str, str]] | None) -> str:
+    if folds is None:
+        return "N/A"
+    cells = []
+    for key in folds[0]:
+        values = [fold[key] for fold in folds]
+        best = max(dict.fromkeys(values), key=values.count)
+        if key not in ("temperature", "top"):  # of ten classes, every top is all of them
+            cells.append(f"{key} {best}" + (f" ({values.count(best)} of 5)" if values.count(best) < 5 else ""))
+    return ", ".join(cells) or "–"
+
+
+def gains_table(ways: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """AUGRC with default and with tuned settings, by regime."""
+    lines = ["## What tuning does (AUGRC x 1000, scores without projection)", "",
+             "| score | tuned | test | near | mid | far |", "|---|---|---:|---:|---:|---:|"]  # fmt: skip
+    table = {(way, regime): means(rows, regime) for way, rows in ways.items() for regime in REGIMES}
+    for name in (name for name in table[ALL, "test"] if " " not in name):
+        for way in (NOTHING, PARAMETERS, ALL):
+            if name in table[way, "test"]:
+                cells = " | ".join(f"{table[way, regime][name]:.2f}" for regime in REGIMES)
+                lines.append(f"| {name} | {way} | {cells} |")
+    return lines
 
 
 def regime_tables(metric: str, rows: list[dict[str, Any]], results: dict[str, Comparison]) -> list[str]:
