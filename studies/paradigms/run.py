@@ -3,8 +3,9 @@
     CAVEAT_DATA=<folder> caveat reproduce paradigms --jobs 2
 
 A small network learns Fashion-MNIST by ConfidNet, by DeVries and Taylor and by Deep Gamblers. Each trained network is
-evaluated without dropout and as the mean over dropout passes. Every applicable score of the catalogue separates
-its errors on test images (set "test") and eleven outlier sets from correctly classified test images.
+evaluated without dropout and as the mean over dropout passes: mean softmax for scores of probabilities, mean logits
+and features for the others, with scores fitted on passes, too. Every applicable score of the catalogue separates its
+errors on test images (set "test") and eleven outlier sets from correctly classified test images.
 
 One cell per paradigm and seed. Training resumes from its checkpoint in the cache folder.
 """
@@ -23,7 +24,7 @@ from caveat import CaveatWarning, Outputs, data
 from caveat._internal.cache import cache_folder
 from caveat.geometry import neural_collapse, proximity
 from caveat.metrics import augrc, aurc, ood_failures
-from caveat.scores import Score, applicable
+from caveat.scores import applicable
 from caveat.scores.together import fit_all
 
 TRAIN, VALIDATION, TEST, OUTLIERS = 8000, 2000, 4000, 500  # images of each
@@ -103,10 +104,8 @@ def one(paradigm: str, seed: int) -> list[Row]:
         threads=1,
         checkpoint=cache_folder() / "studies" / "paradigms" / f"{paradigm}-{seed}",
     )
-    known = trained.outputs((train.pixels, train.labels))
-    labelled = {"validation": validation, "test": test}
+    labelled = {"train": train, "validation": validation, "test": test}
     rows: list[Row] = []
-    fitted: dict[str, Score] = {}
     for inference in ("rest", "passes"):
         rng = np.random.default_rng(seed)
 
@@ -115,9 +114,9 @@ def one(paradigm: str, seed: int) -> list[Row]:
                 trained.outputs(given) if inference == "rest" else dropout_mean(trained, given, passes=PASSES, rng=rng)
             )
 
-        held_out, inlier = (ask((part.pixels, part.labels)) for part in labelled.values())
+        known, held_out, inlier = (ask((part.pixels, part.labels)) for part in labelled.values())
         outliers = {name: ask(pixels) for name, pixels in strange.items()}
-        rows += measure(inference, fitted, known, held_out, inlier, outliers)
+        rows += measure(inference, known, held_out, inlier, outliers)
         rows.append(row(inference, "", "test", "accuracy", inlier.correct.mean()))
         if inference == "rest":
             rows += geometry(known, outliers)
@@ -126,26 +125,18 @@ def one(paradigm: str, seed: int) -> list[Row]:
 
 
 def measure(
-    inference: str,
-    fitted: dict[str, Score],
-    train: Outputs,
-    validation: Outputs,
-    inlier: Outputs,
-    outliers: dict[str, Outputs],
+    inference: str, train: Outputs, validation: Outputs, inlier: Outputs, outliers: dict[str, Outputs]
 ) -> list[Row]:
     """AUGRC and AURC (x 1000) of every applicable score, on the inliers' own errors and on each outlier set.
 
-    Scores that learned from the training data are in ``fitted`` and are not fitted again.
+    Scores learn from training outputs of the same kind as those they are measured on: at rest, or means over passes.
     """
     rows, correct = [], inlier.correct
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaveatWarning)
         chosen, _ = applicable(train, inlier, *outliers.values())
-        fit_all([score for name, score in chosen.items() if name not in fitted], train, validation)
-        for name in chosen:
-            score = fitted.get(name, chosen[name])
-            if not score.held_out:
-                fitted[name] = score
+        fit_all(chosen.values(), train, validation)
+        for name, score in chosen.items():
             inside = score.score(inlier)
             cases = {"test": (inside, correct)}
             for outlier, outputs in outliers.items():

@@ -80,7 +80,8 @@ def test_what_the_user_gave_stays(train, validation):
 def test_without_a_parameter_only_the_temperature_is_fitted(train, validation):
     chosen = tune_settings(Energy(), train=None, validation=validation)
     assert list(chosen.params) == ["temperature"]
-    assert math.isnan(chosen.value)
+    scaled = with_temperature(validation, fit_temperature(validation))
+    assert chosen.value == pytest.approx(augrc(score=Energy().score(scaled), correct=validation.correct))
     assert chosen.table == ()
     own = tune_settings(TempScale(), train=train, validation=validation)
     assert own.params == {}
@@ -97,6 +98,7 @@ def test_with_no_error_to_learn_from_the_defaults_stay(train, make_outputs):
     chosen = tune_settings(GEN(), train=train, validation=right)
     assert "All 50 answers on the tuning rows are right" in chosen.caveat
     assert chosen.params == {"temperature": 1.0}
+    assert math.isnan(chosen.value)
     assert "no error that a temperature" in tune_settings(MSP(), train=None, validation=right).caveat
 
 

@@ -300,7 +300,7 @@ class Tuning:
     block: Block
     method: Method
     chosen: tuple[tuple[str, Any], ...]
-    augrc: float  # of misclassification on the tuning rows, the smallest that was tried; NaN where nothing was compared
+    augrc: float  # of misclassification on the tuning rows with these settings; NaN without any error or right answer
     n: int
     tried: int = 0  # combinations of parameters
     caveat: str = ""
@@ -350,6 +350,8 @@ def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
             for name, value in record.chosen:
                 if isinstance(value, (int, float)) and not isinstance(value, bool):
                     yield _row(common, f"tuned_{name}", float(value), record.n)
+            if not np.isnan(record.augrc):
+                yield _row(common, "tuning_augrc", record.augrc, record.n)
             continue
         if isinstance(record, Collapse):
             yield _row(common | {"method": record.projection}, record.quantity, record.value, record.n)

@@ -13,6 +13,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from caveat._internal import ranking
 from caveat._internal.checks import Rng
 from caveat.errors import CaveatWarning
 from caveat.outputs import Outputs
@@ -46,9 +47,10 @@ def tune_settings(
     Returns
     -------
     Tuned
-        The fitted score, ``params`` with everything that was chosen, and the points that were tried. Without a
-        parameter to choose, or where every answer on the validation rows is right, the defaults stay; ``caveat`` says
-        so in the second case.
+        The fitted score, ``params`` with everything that was chosen, the points that were tried, and as ``value`` the
+        AUGRC of the chosen settings on the validation rows: networks can be chosen by it, too. Without a parameter to
+        choose, or where every answer on the validation rows is right, the defaults stay; in the second case ``caveat``
+        says so and the value is NaN.
 
     Examples
     --------
@@ -80,4 +82,6 @@ def tune_settings(
         score.fit(validation, rng=rng)
     elif score.fits_on and train is not None:
         score.fit(train, rng=rng)
-    return Tuned(score, chosen, float("nan"), "augrc", (), validation.n, caveat)
+    judged = correct.any() and not correct.all()
+    value = ranking.augrc(score.score(validation), correct) if judged else float("nan")
+    return Tuned(score, chosen, value, "augrc", (), validation.n, caveat)
