@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
 
-_CACHE_BYTES = 2**18  # of a block in float64: the few steps on it stay in the cache of a core
+_CACHE_BYTES = 2**20  # of a block in float64: the few steps on it stay in the cache of a core
 _FEW_CLASSES = 64  # up to here a reduction over classes is faster on a transposed copy
+_FAR = 600.0  # up to here exp(z) and exp(-z) are normal float64 numbers, so that nothing needs to be taken off first
+_NONE = np.empty(0, dtype=np.intp)
 
 
 def row_max(matrix: NDArray[Any]) -> NDArray[Any]:
@@ -42,34 +45,95 @@ def top_and_rest(logits: NDArray[Any], temperature: float = 1.0) -> tuple[NDArra
     (array([20.,  3.], dtype=float32), array([2.06115362e-09, 1.00000000e+00]))
     """
     n, classes = logits.shape
-    few = classes <= _FEW_CLASSES
     largest, rest = np.empty(n, dtype=logits.dtype), np.empty(n)
-    blocks = list(row_blocks(n, row_bytes=8 * classes, block_bytes=_CACHE_BYTES))
-    if not blocks:
-        return largest, rest
-    # Room for one block, used by all of them: fresh memory takes longer than the arithmetic.
-    room = np.empty((classes, blocks[0].stop) if few else (blocks[0].stop, classes))
-    for rows in blocks:
-        block, top, size = logits[rows], largest[rows], rows.stop - rows.start
-        shifted = room[:, :size] if few else room[:size]
-        if few:
-            np.copyto(shifted, block.T)
-            top[:] = np.maximum.reduce(shifted, axis=0)
-            shifted -= top.astype(np.float64)
-            is_top = shifted == 0
+    for rows, room, far in _scaled_blocks(logits, temperature):
+        block, top, others = logits[rows], largest[rows], rest[rows]
+        if classes <= _FEW_CLASSES:
+            scaled_top = np.maximum.reduce(room, axis=0)
+            is_top = room == scaled_top
+            np.exp(room, out=room)
+            np.putmask(room, is_top, 0)
+            _add_classes(room, out=others)
+            others /= np.exp(scaled_top)
+            others += np.add.reduce(is_top, axis=0, dtype=np.int8) - 1  # several may be the largest
+            top[:] = scaled_top if temperature == 1 else row_max(block)
         else:  # numpy finds the place of the largest faster than the largest itself
-            place = np.argmax(block, axis=1)[:, None]
-            top[:] = np.take_along_axis(block, place, axis=1)[:, 0]
-            np.copyto(shifted, block)
-            shifted -= top[:, None].astype(np.float64)
-        if temperature != 1:
-            shifted /= temperature
-        np.exp(shifted, out=shifted)
-        if few:
-            np.putmask(shifted, is_top, 0)
-            np.add.reduce(shifted, axis=0, out=rest[rows])
-            rest[rows] += np.add.reduce(is_top, axis=0, dtype=np.int8) - 1  # several may be the largest
-        else:
-            np.put_along_axis(shifted, place, 0, axis=1)
-            np.einsum("ij->i", shifted, out=rest[rows])
+            place = np.argmax(block, axis=1)
+            place += np.arange(0, room.size, classes)
+            values = room.reshape(-1)
+            top[:] = values[place] if temperature == 1 else row_max(block)
+            np.exp(room, out=room)
+            of_top = values[place]
+            values[place] = 0
+            np.einsum("ij->i", room, out=others)
+            others /= of_top
+        if far.size:
+            top[far], others[far] = _of_far_rows(block[far], temperature)
     return largest, rest
+
+
+def log_sum_exp(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float64]:
+    """Logarithm of the sum of exp(z / T) of each row, shape (n,). Several times faster than that of scipy.
+
+    >>> log_sum_exp(np.array([[1000.0, 1000.0], [0.0, 0.0]])).round(3)
+    array([1.000693e+03, 6.930000e-01])
+    """
+    totals = np.empty(logits.shape[0])
+    for rows, room, far in _scaled_blocks(logits, temperature):
+        total = totals[rows]
+        np.exp(room, out=room)
+        if logits.shape[1] <= _FEW_CLASSES:
+            _add_classes(room, out=total)
+        else:
+            np.einsum("ij->i", room, out=total)
+        np.log(total, out=total)
+        if far.size:
+            top, rest = _of_far_rows(logits[rows][far], temperature)
+            total[far] = top.astype(np.float64) / temperature + np.log1p(rest)
+    return totals
+
+
+def _scaled_blocks(
+    logits: NDArray[Any], temperature: float
+) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.intp]]]:
+    """Blocks of rows: z / T in float64, (C, n) of few classes and (n, C) of many; and the rows that are too far from 0.
+
+    The exponentials of those might be too large or too small, so they are set to 0 and left to ``_of_far_rows``. Each
+    row is judged alone: its result does not depend on the rows around it. All blocks share one array, because fresh
+    memory takes longer than the arithmetic.
+    """
+    n, classes = logits.shape
+    few = classes <= _FEW_CLASSES
+    blocks = list(row_blocks(n, row_bytes=8 * classes, block_bytes=_CACHE_BYTES))
+    size = blocks[0].stop if blocks else 0
+    room = np.empty((classes, size) if few else (size, classes))
+    limit = _FAR * temperature
+    for rows in blocks:
+        block, count = logits[rows], rows.stop - rows.start
+        scaled = room[:, :count] if few else room[:count]
+        np.copyto(scaled, block.T if few else block)
+        if temperature != 1:
+            scaled /= temperature
+        if block.max() <= limit and block.min() >= -limit:
+            yield rows, scaled, _NONE
+        else:
+            far = np.flatnonzero(np.abs(block).max(axis=1) > limit)
+            scaled[(slice(None), far) if few else far] = 0
+            yield rows, scaled, far
+
+
+def _add_classes(columns: NDArray[np.float64], *, out: NDArray[np.float64]) -> None:
+    """Sum of each column of (C, n). numpy adds a single column in another order, which a row alone must not feel."""
+    out[:] = np.add.reduce(columns if out.size > 1 else np.repeat(columns, 2, axis=1), axis=0)[: out.size]
+
+
+def _of_far_rows(rows: NDArray[Any], temperature: float) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """As ``top_and_rest``, with the largest logit taken off before the exponential."""
+    place = np.argmax(rows, axis=1)[:, None]
+    top = np.take_along_axis(rows, place, axis=1)
+    shifted = rows.astype(np.float64)
+    shifted -= top
+    shifted /= temperature
+    np.exp(shifted, out=shifted)
+    np.put_along_axis(shifted, place, 0, axis=1)
+    return top[:, 0], np.asarray(np.einsum("ij->i", shifted))

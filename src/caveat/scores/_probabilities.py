@@ -23,16 +23,6 @@ def head_logits(rows: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any]) ->
     return product
 
 
-def log_sum_exp(logits: NDArray[Any]) -> NDArray[np.float64]:
-    """Log of the sum of exponentials of each row, shape (n,). Plain numpy: scipy's costs more than the head itself.
-
-    >>> log_sum_exp(np.array([[1000.0, 1000.0]])).round(3)
-    array([1000.693])
-    """
-    largest, rest = top_and_rest(logits)
-    return np.asarray(largest + np.log1p(rest))
-
-
 def largest_probability(block: Outputs, temperature: float = 1.0) -> NDArray[np.float64]:
     """The largest probability of softmax(z / T), shape (n,)."""
     if not block.gives_probs:

@@ -21,10 +21,11 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.by_row import log_sum_exp
 from caveat._internal.params import choice, percent
 from caveat.outputs import Head, Outputs
 from caveat.scores._base import Score
-from caveat.scores._probabilities import head_logits, log_sum_exp
+from caveat.scores._probabilities import head_logits
 
 __all__ = ["ASH", "Scale"]
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.by_row import top_and_rest
+from caveat._internal.by_row import log_sum_exp
 from caveat._internal.params import positive
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -46,8 +46,7 @@ class Energy(Score):
     needs: ClassVar[tuple[str, ...]] = ("logits",)
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        largest, rest = top_and_rest(block.logits, self.temperature)
-        return -(largest + self.temperature * np.log1p(rest))
+        return -self.temperature * log_sum_exp(block.logits, self.temperature)
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         """Minus the logit of each class over T: softmax(-s) is the class softmax at that temperature."""

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
+from caveat._internal.by_row import log_sum_exp
 from caveat._internal.checks import as_count, check_known
 from caveat._internal.params import count, flag, moved_seed, share, shown
 from caveat.errors import InputError
@@ -32,7 +33,7 @@ from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._ivf import InvertedFile, centroids_and_cells, default_cells
 from caveat.scores._nearest import CLOSE, k_nearest, kth_nearest, nearest_by_group
-from caveat.scores._probabilities import head_logits, log_sum_exp
+from caveat.scores._probabilities import head_logits
 from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, total, unit_rows
 
 __all__ = ["KNN", "LowestEvidence", "NNGuide", "RowLengths", "RowPredictions"]

@@ -19,10 +19,11 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.by_row import log_sum_exp
 from caveat._internal.params import choice, percent
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._probabilities import head_logits, log_softmax, log_sum_exp
+from caveat.scores._probabilities import head_logits, log_softmax
 from caveat.scores._statistics import FeatureMean, Gathered, Statistic
 
 __all__ = ["DICE", "ActivationQuantiles", "ReAct"]

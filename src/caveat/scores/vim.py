@@ -24,13 +24,12 @@ from numpy.typing import NDArray
 
 from caveat._internal.arrays import in_type
 from caveat._internal.blocks import row_blocks
-from caveat._internal.by_row import row_lengths, row_max
+from caveat._internal.by_row import log_sum_exp, row_lengths, row_max
 from caveat._internal.checks import as_count
 from caveat._internal.params import count
 from caveat.errors import CaveatWarning
 from caveat.outputs import Head, Outputs
 from caveat.scores._base import Score
-from caveat.scores._probabilities import log_sum_exp
 from caveat.scores._statistics import Accumulator, ClassMoments, Gathered, Merge, Statistic, total
 from caveat.scores._subspaces import principal_directions
 
