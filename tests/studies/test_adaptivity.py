@@ -142,3 +142,49 @@ def test_the_grid_is_what_the_tables_hold(study, studies):
     for part, file in (("tables", "results.csv"), ("validation", "validation.csv")):
         committed = list(dict.fromkeys(row["network"] for row in load(studies / "adaptivity" / file)))
         assert [cell["network"] for cell in grid if cell["part"] == part] == [n for n in committed if n != OURS]
+
+
+# -- why Tables 4 and 6 differ: sharpness.py changes one thing at a time ---------------------------------------------
+
+
+def sharpness_rows(studies, metric, factor):
+    """alpha -> method -> value, of the committed table."""
+    methods = ("LAC", "APS", "RAPS", "SAPS", "O-LAC", "O-SAPS")
+    lines = (studies / "adaptivity" / "sharpness.md").read_text().splitlines()
+    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith(f"| {metric} | {factor} |")]
+    return {row[2]: dict(zip(methods, map(float, row[3:]), strict=True)) for row in cells}
+
+
+@pytest.mark.parametrize(("metric", "place"), [("size", -1), ("excess", -1), ("deficit", 0)])
+def test_with_flatter_logits_aps_has_the_largest_sets_as_published(studies, metric, place):
+    as_trained, flatter = (sharpness_rows(studies, metric, factor) for factor in (1, 3))
+    assert len(as_trained) == len(flatter) == 4
+    assert all(sorted(row, key=row.__getitem__)[place] != "APS" for row in as_trained.values())
+    assert all(sorted(row, key=row.__getitem__)[place] == "APS" for row in flatter.values())
+
+
+def test_the_sharp_softmax_is_the_cause_not_the_number_of_classes(study, data):
+    sharpness = study("adaptivity", "sharpness")
+
+    def most(outputs, alpha=0.1):
+        return sharpness.largest(sharpness.mean([sharpness.measured(outputs, alpha)], "size"))
+
+    few = sharpness.run.cifar_network("cifar10 resnet20")
+    assert most(few) != "APS"
+    assert most(sharpness.flatter(few, 3)) == "APS"
+    for name, expected in (("repvgg_a2", True), ("resnet20", False)):  # among 100 classes and among ten: no change
+        many = sharpness.run.cifar_network(f"cifar100 {name}")
+        ten = sharpness.among_ten(many)
+        assert ten.logits.shape == (10_000, 10)
+        assert ten.correct.mean() > many.correct.mean()
+        assert (most(many) == "APS", most(ten) == "APS") == (expected, expected)
+
+
+def test_ties_in_float32_are_why_o_lac_covers_too_much(study, data):
+    sharpness = study("adaptivity", "sharpness")
+    narrow = sharpness.run.cifar_network(sharpness.TIED)
+    wide = sharpness.widened(narrow)
+    np.testing.assert_array_equal(wide.predictions, narrow.predictions)
+    over = [sharpness.measured(outputs, 0.2)["O-LAC"]["coverage"] - 0.8 for outputs in (narrow, wide)]
+    assert over[0] > 0.1
+    assert abs(over[1]) < 0.015

@@ -102,3 +102,34 @@ def test_the_columns_of_imagenet200_follow_in_table_5_and_by_no_correction_in_ta
     off = gaps("4", "simes", "asymptotic")
     assert sum(abs(gap) <= 0.05 for gap in off.values()) == 3
     assert (min(off.values()), max(off.values())) == (pytest.approx(-1.237, abs=1e-3), pytest.approx(0.42, abs=1e-3))
+
+
+def test_no_number_of_images_explains_the_columns_of_imagenet200_in_table_4(study):
+    module = study("openood_corrections", "corrections")
+    pairs = [pair for pair in module.published() if pair["dataset"] == "ImageNet-200" and pair["table"] == "4"]
+    rates, values = (np.array([float(pair[key]) for pair in pairs]) for key in ("marginal", "published"))
+    best = 0
+    for n in range(500, 20_001, 50):
+        for methods in (("simes", "asymptotic"), ("asymptotic",), ("dkwm",), ("simes",)):
+            bound = np.append(np.minimum.reduce([boundary(n, 0.01, method) for method in methods]), 1.0)
+            corrected = 100 * np.interp(rates / 100 * n, np.arange(n + 1), bound)
+            best = max(best, int((np.abs(corrected - values) <= 0.05).sum()))
+    assert best == 14  # of 36
+
+
+def test_rankfeat_of_table_5_is_a_mean_over_three_sets(study):
+    """One set at the mean rate is corrected to 100; three sets with this mean give the published value."""
+    module = study("openood_corrections", "corrections")
+    (pair,) = [
+        pair for pair in module.published()
+        if (pair["table"], pair["dataset"], pair["ood"], pair["detector"]) == ("5", "ImageNet-200", "far", "RankFeat")
+    ]  # fmt: skip
+    mean, value = float(pair["marginal"]), float(pair["published"])
+    bound = np.minimum(boundary(module.N, 0.05, "simes"), boundary(module.N, 0.05, "asymptotic"))
+    assert module._at(bound, mean) == pytest.approx(100, abs=1e-6)
+    easiest = np.linspace(3 * mean - 200, mean, 20_001)  # the two others share what is left
+    means = (module._at(bound, easiest) + 2 * module._at(bound, (3 * mean - easiest) / 2)) / 3
+    found = easiest[np.abs(means - value) < 0.005]
+    assert found.size
+    assert found.min() == pytest.approx(96.82, abs=0.02)
+    assert found.max() == pytest.approx(96.84, abs=0.02)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import fields
 from typing import get_origin, get_type_hints
 
@@ -38,12 +39,22 @@ STUDY = {
 TASK = {"title": "t", "about": "a", "task": {"run": "run.py:one", "grid": "run.py:grid"}}
 SOURCE_TASK = {"sources": {"a": {"task": "run.py:one", "outliers": {"o": {"regime": "near"}}}}}
 MATRIX = {
-    "matrix": {"backbone": [{"name": "vgg13", "label": "v", "training": {"epochs": 2}}], "threads": 1},
-    "data": {"digits": {"name": "digits", "test": 0.2, "validation": 0.1, "limit": 50,
-                        "training": {"epochs": 3, "augment": {"crop": 1}},
-                        "outliers": {"noise": {"made": "uniform_noise", "n": 5, "regime": "far"}}}},
-    "training": {"epochs": 2, "learning_rate": 0.1},
+    "title": "t", "alpha": 0.1, "tune": False, "variance": 0.9, "resamples": 5, "regimes": {"by": ""},
+    "matrix": {
+        "backbone": [{"name": "small_cnn", "width": 4, "normalise": True, "label": "b",
+                      "training": {"epochs": 2, "batch_size": 10}}],
+        "paradigm": [{"name": "deep_gamblers", "reward": 2.0, "warm_up": 0.2, "label": "p", "training": {"epochs": 2}}],
+        "dropout": 0.3, "passes": 2, "seed": 0, "threads": 1,
+    },
+    "data": {"digits": {
+        "name": "digits", "train": "all", "test": 0.2, "validation": 0.1, "limit": 50, "normalise": True, "shrink": 1,
+        "training": {"epochs": 3, "augment": {"flip": True, "crop": 1}},
+        "outliers": {"noise": {"made": "uniform_noise", "n": 5, "regime": "far"},
+                     "own": {"path": "own.npz", "split": "all", "limit": 7, "regime": "near"}},
+        "embeddings": {"train": "t.npy", "noise": "n.npy", "own": "o.npy", "text": {"path": "x.npy", "rows": "0:5"}}}},
+    "training": TRAINING["training"] | {"outliers": {"name": "digits", "split": "all", "limit": 5}},
 }  # fmt: skip
+AXES = {"width", "normalise", "reward", "warm_up", "dropout", "passes", "seed"}  # of [matrix]: a list is expanded
 
 
 def scalars(content, path=()):
@@ -76,8 +87,6 @@ def read_training(content):
     make_paradigm(plan.paradigm, **plan.paradigm_options)
     Augmentation(**plan.augment)
     EarlyStopping(**plan.early_stopping)
-    if isinstance(plan.training["schedule"], list):
-        raise InputError("schedule")
     return plan
 
 
@@ -106,18 +115,40 @@ def test_a_study_of_a_task_refuses_a_list(content, path):
         Plan.from_dict(with_list(content, path))
 
 
-@pytest.mark.parametrize("path", list(scalars(MATRIX)), ids=named)
-def test_a_matrix_study_refuses_a_list_outside_its_axes(path):
-    from caveat.study.networks import cells_of
+def axis(path):
+    return path[0] == "matrix" and path[-1] in AXES and "training" not in path
 
-    def read(content):
-        plan = Plan.from_dict(content)
-        for source in plan.sources.values():
-            cells_of(source.network, 0, plan.folder, "", keep_passes=False)
 
-    read(MATRIX)
-    with pytest.raises(InputError):
-        read(with_list(MATRIX, path))
+@pytest.mark.parametrize("path", [path for path in scalars(MATRIX) if not axis(path)], ids=named)
+def test_a_matrix_study_refuses_a_list_outside_its_axes_and_names_the_key(path):
+    assert len(Plan.from_dict(MATRIX).sources) == 1
+    key = re.sub(r"\.(\d+)", r"[\1]", named(path))
+    with pytest.raises(InputError, match=re.escape(key)):
+        Plan.from_dict(with_list(MATRIX, path))
+
+
+@pytest.mark.parametrize("path", [path for path in scalars(MATRIX) if axis(path)], ids=named)
+def test_a_list_in_an_axis_gives_one_network_or_seed_each(path):
+    content = with_list(MATRIX, path)
+    place = content
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]][1] = not place[path[-1]][0] if path[-1] == "normalise" else 2 * place[path[-1]][0] or 1
+    plan = Plan.from_dict(content)
+    assert len(plan.sources) * len(plan.seeds) == 2
+    place[path[-1]] = []
+    with pytest.raises(InputError, match=f"{path[-1]} must be a list with at least one entry"):
+        Plan.from_dict(content)
+
+
+def test_dropout_of_the_matrix_does_not_replace_that_of_a_backbone():
+    content = copy.deepcopy(MATRIX)
+    content["matrix"]["backbone"][0]["dropout"] = [0.1, 0.2]
+    with pytest.raises(InputError, match="dropout is in \\[matrix\\] and in its backbone b dropout 0.1"):
+        Plan.from_dict(content)
+    del content["matrix"]["dropout"]
+    rates = [source.network.training["model"]["dropout"] for source in Plan.from_dict(content).sources.values()]
+    assert rates == [0.1, 0.2]
 
 
 @pytest.mark.parametrize("name", sorted(PARADIGMS))

@@ -37,7 +37,7 @@ from caveat._internal.checks import as_count, as_list, as_number, check_known
 from caveat.errors import InputError
 from caveat.evaluation.records import REGIMES
 from caveat.study.loading import load, typed
-from caveat.study.train_plan import check_plain, check_training, named_table
+from caveat.study.train_plan import check_data, check_plain, check_source, check_training, named_table
 
 __all__ = ["KEYS", "Network", "networks"]
 
@@ -120,8 +120,11 @@ def networks(content: Mapping[str, Any]) -> tuple[tuple[Network, ...], tuple[int
         chosen,
         list(_entries(matrix.backbone, "matrix.backbone")),
         list(_entries(matrix.paradigm, "matrix.paradigm")),
-        [None if rate is None else as_number(rate, "matrix.dropout", least=0) for rate in _values(matrix.dropout)],
-        [as_count(passes, "matrix.passes", least=0) for passes in _values(matrix.passes)],
+        [
+            None if rate is None else as_number(rate, "matrix.dropout", least=0)
+            for rate in _values(matrix.dropout, "matrix.dropout")
+        ],
+        [as_count(passes, "matrix.passes", least=0) for passes in _values(matrix.passes, "matrix.passes")],
     )
     found: dict[str, Network] = {}
     for data, backbone, paradigm, dropout, passes in itertools.product(*axes):
@@ -134,7 +137,7 @@ def networks(content: Mapping[str, Any]) -> tuple[tuple[Network, ...], tuple[int
         found[network.name] = network
     if not found:
         raise InputError("matrix.passes needs a network with dropout. Add dropout = [0.3], or passes = [0].")
-    seeds = tuple(as_count(seed, "matrix.seed", least=0) for seed in _values(matrix.seed))
+    seeds = tuple(as_count(seed, "matrix.seed", least=0) for seed in _values(matrix.seed, "matrix.seed"))
     if len(set(seeds)) < len(seeds):
         raise InputError("matrix.seed has a seed twice.")
     return tuple(found.values()), seeds
@@ -162,10 +165,14 @@ def _network(
         regimes[name] = check_known(table.pop("regime", ""), ("", *REGIMES), f"{where}.outliers.{name}.regime")
         if not {"name", "path", "made", "join"} & set(table):
             table["name"] = name
+        check_source(table, f"{where}.outliers.{name}")
+    check_data(images, where)
     model = dict(backbone.options)
     if "normalise" in model:  # a first layer of the network, which a training plan has under [data]
         images["normalise"] = model.pop("normalise")
     if dropout is not None:
+        if "dropout" in model:
+            raise InputError(f"dropout is in [matrix] and in its backbone {backbone.label}. Leave one of them out.")
         model["dropout"] = dropout
     for key in ("start", "weights"):
         if key in model:
@@ -200,5 +207,5 @@ def _entries(value: Any, path: str) -> Iterator[_Entry]:
             yield _Entry(" ".join(parts), options, training)
 
 
-def _values(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def _values(value: Any, path: str) -> list[Any]:
+    return as_list(value, path) if isinstance(value, list) else [value]

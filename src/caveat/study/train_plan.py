@@ -40,13 +40,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
-from caveat._internal.checks import as_kind, as_level, check_known
+from caveat._internal.checks import as_count, as_kind, as_level, check_known
 from caveat._internal.files import read_toml
 from caveat._internal.params import count, level
 from caveat.errors import InputError
 from caveat.study.loading import load, naming, typed
 
-__all__ = ["MADE", "Source", "TrainPlan", "check_plain", "check_training", "named_table"]
+__all__ = [
+    "MADE", "Source", "TrainPlan", "check_data", "check_plain", "check_source", "check_training", "named_table",
+]  # fmt: skip
 
 SETS = ("train", "validation", "test")
 MADE = (
@@ -93,12 +95,28 @@ class _Data:
     shrink: int = count(1)
 
 
+@dataclass(frozen=True)
+class _Stopping:
+    """[training.early_stopping], as ``nn.training.EarlyStopping``, which checks the values."""
+
+    monitor: str = ""
+    patience: int = 0
+    least: float = 0.0
+
+
 def _stopping(value: Any, path: str) -> dict[str, Any]:
     """Early stopping by its patience alone, or by a table."""
     table = {"patience": value} if isinstance(value, int) else typed(dict, value, path)
-    for key in table:
-        check_known(f"{path}.{key}", [f"{path}.{name}" for name in ("monitor", "patience", "least")], "key")
+    load(_Stopping, table, path)
     return table
+
+
+def _schedule(value: Any, path: str) -> Any:
+    """The name of a schedule, or milestones {share: factor}; ``nn.training`` checks the values."""
+    what = "the name of a schedule or milestones {share = factor}"
+    for share, factor in as_kind(value, (str, dict), path, what=what).items() if not isinstance(value, str) else ():
+        typed(float, factor, f"{path}.{share}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -120,7 +138,7 @@ class _Training:
     momentum: float | None = None
     weight_decay: float | None = None
     clip: float | None = None
-    schedule: Any = None
+    schedule: Any = field(default=None, metadata={"check": _schedule})
     early_stopping: Any = field(default=None, metadata={"check": _stopping})
     augment: _Augment | None = None
     device: str | None = None
@@ -202,10 +220,8 @@ class TrainPlan:
             )
         training = {key: value for key, value in vars(top.training).items() if value is not None}
         paradigm = named_table(top.paradigm, "paradigm")
-        own = {"name": images.name, "path": images.path, "join": images.join, "limit": images.limit,
-               "split": images.train}  # fmt: skip
         return cls(
-            train=_source({key: value for key, value in own.items() if value not in ("", None, ())}, "data", home),
+            train=_train_source(images, "data", home),
             validation=images.validation, test=images.test, normalise=images.normalise, shape=images.shape,
             shrink=images.shrink,
             model=typed(str, model.pop("name"), "model.name"), model_options=model,
@@ -214,7 +230,7 @@ class TrainPlan:
             paradigm=paradigm.pop("name"), paradigm_options=paradigm,
             early_stopping=training.pop("early_stopping", None),
             augment=asdict(training.pop("augment")) if "augment" in training else None,
-            exposure=_exposure(training.pop("outliers"), home), training=training,
+            exposure=_exposure(training.pop("outliers"), home, "training.outliers"), training=training,
             sets=outputs.sets or SETS[: 2 if images.test is None else 3], mc=outputs.mc,
             outliers={name: _source(value, f"outputs.outliers.{name}", home, alone=name)
                       for name, value in outputs.outliers.items()},
@@ -232,7 +248,17 @@ class TrainPlan:
 
 def check_training(content: Mapping[str, Any], path: str) -> None:
     """Raise InputError where [training] of a plan has an unknown key or a value of another type."""
-    load(_Training, content, path)
+    _exposure(load(_Training, content, path).outliers, Path(), f"{path}.outliers")
+
+
+def check_data(content: Mapping[str, Any], path: str) -> None:
+    """Raise InputError where [data] of a plan has an unknown key or a value of another type."""
+    _train_source(load(_Data, content, path), path, Path())
+
+
+def check_source(value: Any, path: str) -> None:
+    """Raise InputError where a table does not name images."""
+    _source(value, path, Path())
 
 
 def check_plain(options: Mapping[str, Any], path: str) -> None:
@@ -250,11 +276,17 @@ def named_table(value: Any, path: str) -> dict[str, Any]:
     return {**table, "name": typed(str, table["name"], f"{path}.name")}
 
 
-def _exposure(value: Any, folder: Path) -> tuple[str, ...] | Source:
+def _exposure(value: Any, folder: Path, path: str) -> tuple[str, ...] | Source:
     """Outliers to learn from: kinds that are made on the way, or a data set."""
     if isinstance(value, dict):
-        return _source(value, "training.outliers", folder)
-    return typed(tuple[str, ...], value, "training.outliers") if value else ()
+        return _source(value, path, folder)
+    return typed(tuple[str, ...], value, path) if value else ()
+
+
+def _train_source(images: _Data, path: str, folder: Path) -> Source:
+    """Where the images of [data] come from."""
+    own = {"name": images.name, "path": images.path, "join": images.join, "limit": images.limit, "split": images.train}
+    return _source({key: value for key, value in own.items() if value not in ("", None, ())}, path, folder)
 
 
 def _source(value: Any, path: str, folder: Path, alone: str = "") -> Source:
@@ -265,6 +297,8 @@ def _source(value: Any, path: str, folder: Path, alone: str = "") -> Source:
     chosen = [key for key in ("name", "path", "made", "join") if key in table]
     if len(chosen) != 1:
         raise InputError(f"{path} must have one of name, path, made or join, got {', '.join(chosen) or 'none'}.")
+    if "n" in table:  # another name of limit, checked under its own
+        as_count(table["n"], f"{path}.n")
     joined = [_source(part, f"{path}.join[{i}]", folder) for i, part in enumerate(table.get("join", ()))]
     source = load(Source, {"limit" if key == "n" else key: part for key, part in table.items() if key != "join"}, path,
                   join=tuple(joined))  # fmt: skip
