@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from caveat import InputError
 from caveat.metrics import Placements, auroc, auroc_interval, mean_auroc_interval, paired_p_value
+from caveat.metrics.auroc_intervals import paired_p_values
 
 
 def literal_delong(inlier, outlier):
@@ -135,3 +138,19 @@ def test_the_squared_deviations_sum_to_the_variance():
         parts = [rng.normal(size=n) for n in sizes]
         placed = Placements.of(inlier=parts[0], outliers=parts[1:])
         assert placed.deviations @ placed.deviations == pytest.approx(placed.variance, rel=1e-12)
+
+
+@pytest.mark.parametrize("rows_per_block", [1, 2, 100])
+@pytest.mark.parametrize("sizes", [(40, (30, 20)), (1, (30,)), (25, (1, 8))])
+def test_all_pairs_at_once_have_the_p_values_of_each_pair(sizes, rows_per_block, monkeypatch):
+    rng, (inside, outside) = np.random.default_rng(3), sizes
+    placed = [Placements.of(inlier=rng.normal(size=inside), outliers=[rng.normal(0.3 * i, 1, size=m) for m in outside])
+              for i in range(6)]  # fmt: skip
+    placed += [placed[0], Placements.of(inlier=np.zeros(inside), outliers=[np.ones(m) for m in outside]),
+               Placements.of(inlier=np.zeros(inside), outliers=[np.zeros(m) for m in outside])]  # fmt: skip
+    monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 8 * (inside + sum(outside)) * rows_per_block)
+    expected = [paired_p_value(a, b) for a, b in itertools.combinations(placed, 2)]
+    np.testing.assert_allclose(paired_p_values(placed), expected, rtol=1e-12)
+    assert paired_p_values(placed[:1]).size == paired_p_values([]).size == 0
+    with pytest.raises(InputError, match="same"):
+        paired_p_values([placed[0], Placements.of(inlier=[0.0, 1.0], outliers=[[2.0]])])

@@ -8,7 +8,7 @@ from scipy import stats
 
 from caveat import InputError
 from caveat.stats import critical_difference, holm, mid_ranks
-from caveat.stats.posthoc import doubtful_pairs, pairwise_p_values
+from caveat.stats.posthoc import doubtful_pairs, pairwise_p_values, studentized_range_tail
 
 posthocs = pytest.importorskip("scikit_posthocs")
 
@@ -63,6 +63,16 @@ def test_nemenyi_agrees_with_its_critical_difference():
     limit = critical_difference(6, 12, 0.05)
     assert ((p < 0.05) == (apart > limit)).all()
     assert (p < 0.05).any()
+
+
+@pytest.mark.parametrize("k", [2, 3, 10, 100])
+def test_the_tail_of_the_studentized_range_is_that_of_scipy(k):
+    q = np.linspace(0, 12, 25)
+    tail = studentized_range_tail(q, k)
+    np.testing.assert_allclose(tail, np.clip(stats.studentized_range.sf(q, k, np.inf), 0, 1), rtol=0, atol=1e-12)
+    assert (np.diff(tail) <= 1e-15).all()
+    if k == 2:  # the difference of two normal numbers
+        np.testing.assert_allclose(tail, 2 * stats.norm.sf(q / np.sqrt(2)), rtol=0, atol=1e-15)
 
 
 def test_demsar_critical_difference():

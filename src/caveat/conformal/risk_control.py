@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr
 
+from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import (
     Rng,
     as_level,
@@ -137,19 +138,24 @@ def _checked(losses: ArrayLike, lambdas: ArrayLike, top: float) -> tuple[Matrix,
     """Losses as shares of the bound and lambdas, both from the smallest lambda up."""
     table, grid = np.asarray(as_matrix(losses, "losses"), dtype=np.float64), as_vector(lambdas, "lambdas")
     check_same("number of lambdas", losses=table.shape[1], lambdas=grid.size)
-    check_each(table, (table >= 0) & (table <= top), "losses", f"lie between 0 and the bound {top:g}")
+    if table.min() < 0 or table.max() > top:
+        check_each(table, (table >= 0) & (table <= top), "losses", f"lie between 0 and the bound {top:g}")
     order = np.argsort(grid, kind="stable")
     grid = grid[order]
     if (equal := grid[1:] == grid[:-1]).any():
         raise InputError(f"lambdas must differ, got {grid[np.argmax(equal)]:g} twice.")
-    table = (table if (order[1:] > order[:-1]).all() else table[:, order]) / top
-    rising = np.diff(table, axis=1) > ROUNDING
-    if rising.any():
-        row, j = np.unravel_index(int(np.argmax(rising)), rising.shape)
-        raise InputError(
-            f"losses must not rise with lambda, got {top * table[row, j]:g} at lambda = {grid[j]:g} and "
-            f"{top * table[row, j + 1]:g} at lambda = {grid[j + 1]:g} in row {row}."
-        )
+    if (order[1:] < order[:-1]).all():
+        table = table[:, ::-1]  # a view, where choosing columns would copy
+    elif (order[1:] < order[:-1]).any():
+        table = table[:, order]
+    table = table if top == 1 else table / top
+    for block in row_blocks(len(table), row_bytes=table.shape[1] * table.itemsize, block_bytes=2**19):
+        rise = np.diff(table[block], axis=1)
+        if rise.size and rise.max() > ROUNDING:
+            row, j = np.unravel_index(int(np.argmax(rise > ROUNDING)), rise.shape)
+            before, after = top * table[block][row, j : j + 2]
+            raise InputError(f"losses must not rise with lambda, got {before:g} at lambda = {grid[j]:g} and {after:g} "
+                             f"at lambda = {grid[j + 1]:g} in row {block.start + row}.")  # fmt: skip
     return table, grid, top
 
 

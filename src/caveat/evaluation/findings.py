@@ -5,10 +5,10 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 
@@ -124,7 +124,14 @@ class Findings:
 
     def of(self, kind: type[R]) -> list[R]:
         """The records of one kind."""
-        return [record for record in self.records if isinstance(record, kind)]
+        return list(self._by_kind.get(kind, ()))
+
+    @cached_property
+    def _by_kind(self) -> dict[type[Any], list[Any]]:
+        kinds: dict[type[Any], list[Any]] = {}
+        for record in self.records:
+            kinds.setdefault(type(record), []).append(record)
+        return kinds
 
     @property
     def models(self) -> tuple[tuple[str, int], ...]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.ranking import Ranked
-from caveat.metrics import Placements, paired_p_value
+from caveat.metrics import Placements
+from caveat.metrics.auroc_intervals import paired_p_values
 from caveat.results import Comparison
 from caveat.stats._pairs import best_first, comparison_of_pairs
 
@@ -90,7 +90,7 @@ def rank_methods(placements: Mapping[str, Placements], *, alpha: float = 0.05) -
     names = best_first(areas, lower_is_better=False)
     return comparison_of_pairs(
         {name: areas[name] for name in names},
-        [paired_p_value(placements[a], placements[b]) for a, b in combinations(names, 2)],
+        paired_p_values([placements[name] for name in names]),
         alpha=alpha, lower_is_better=False, posthoc="delong",
         n_blocks=len(next(iter(placements.values())).outliers) if placements else 0,
     )  # fmt: skip

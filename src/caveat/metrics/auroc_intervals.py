@@ -22,12 +22,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
+from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import as_kind, as_level, as_list, as_vector
 from caveat._internal.ranking import Ranked, cross_shares
 from caveat.errors import InputError
 from caveat.results import Estimate
 
-__all__ = ["Placements", "auroc_interval", "difference_interval", "mean_auroc_interval", "paired_p_value"]
+__all__ = [
+    "Placements", "auroc_interval", "difference_interval", "mean_auroc_interval", "paired_p_value", "paired_p_values",
+]  # fmt: skip
 
 _ROUNDING = 1e-30  # of a variance: placements that are equal but for rounding
 
@@ -251,6 +254,46 @@ def paired_p_value(first: Placements, second: Placements) -> float:
     if first.pairs == 1 or variance < _ROUNDING:
         return min(1.0, 2 * math.exp(-first.pairs * difference**2 / 2))
     return float(2 * ndtr(-abs(difference) / math.sqrt(variance)))
+
+
+def paired_p_values(placements: Sequence[Placements]) -> NDArray[np.float64]:
+    """``paired_p_value`` of all pairs of m scores, in the order of ``itertools.combinations``, shape (m (m - 1) / 2,).
+
+    Parameters
+    ----------
+    placements
+        Placements of several scores of the same inliers and outliers.
+
+    Returns
+    -------
+    array
+        The p-values of the pairs.
+
+    Examples
+    --------
+    >>> first = Placements.of(inlier=[0, 1, 2, 3, 4], outliers=[[3, 5, 6, 7]])
+    >>> second = Placements.of(inlier=[2, 1, 4, 3, 5], outliers=[[4, 3, 5, 2]])
+    >>> paired_p_values([first, second, first]).round(3)
+    array([0.121, 1.   , 0.121])
+    """
+    for one in placements[1:]:
+        as_kind(one, Placements, "placements").demand_same_samples(placements[0])
+    count = len(placements)
+    if count < 2:
+        return np.empty(0)
+    pairs, areas = placements[0].pairs, np.array([one.auroc for one in placements])
+    variance = np.zeros((count, count))
+    for some in row_blocks(count, row_bytes=8 * sum(placements[0].sizes)):
+        others = np.stack([one.deviations for one in placements[some]])
+        for i in range(some.stop):
+            after = max(some.start, i + 1)
+            rest = placements[i].deviations - others[after - some.start :]
+            variance[i, after : some.stop] = np.vecdot(rest, rest)
+    upper = np.triu_indices(count, 1)
+    difference, variances = areas[upper[0]] - areas[upper[1]], variance[upper]
+    bounded = (variances < _ROUNDING) | (pairs == 1)
+    p_values = 2 * ndtr(-np.abs(difference) / np.sqrt(np.where(bounded, 1.0, variances)))
+    return np.asarray(np.where(bounded, np.minimum(1.0, 2 * np.exp(-pairs * difference**2 / 2)), p_values))
 
 
 def _why(placements: Placements) -> str:

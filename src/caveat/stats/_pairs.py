@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from caveat.results import Comparison
 from caveat.stats.cliques import layers, maximal_cliques
@@ -22,7 +23,7 @@ def best_first(values: Mapping[str, float], *, lower_is_better: bool) -> list[st
 
 def comparison_of_pairs(
     values: Mapping[str, float],
-    p_values: Sequence[float],
+    p_values: Sequence[float] | NDArray[np.float64],
     *,
     alpha: float,
     lower_is_better: bool,

@@ -15,10 +15,11 @@ from caveat._internal.checks import as_kind
 from caveat.errors import InputError
 from caveat.evaluation.records import RECORDS, Record
 
-__all__ = ["Row", "as_content", "is_record_table", "records_in", "records_table"]
+__all__ = ["Row", "as_content", "is_record_table", "records_in", "records_of_tables", "records_table"]
 
 Row = dict[str, Any]
 _PLAIN = {str, int, float, bool, type(None)}
+_TOGETHER = 32 * 2**20  # bytes of tables that are decoded at once
 
 
 def records_table(records: Iterable[Record]) -> Any:
@@ -55,6 +56,29 @@ def records_in(table: Any, kinds: Iterable[type[Any]] | None = None) -> Iterator
     ]
     for row in zip(*columns, strict=True):
         yield from (record for record in row if record is not None)
+
+
+def records_of_tables(tables: Iterable[Any], kinds: Iterable[type[Any]] | None = None) -> Iterator[Record]:
+    """The records of several tables, one table after the other; tables of other rows than records have none.
+
+    Tables are joined before they are decoded: the cells of a study are small, and the calls into Arrow take longer
+    than the values.
+    """
+    import pyarrow as pa
+
+    wanted = None if kinds is None else tuple(kinds)
+    waiting: list[Any] = []
+    room = _TOGETHER
+    for table in tables:
+        if not is_record_table(table.schema):
+            continue
+        waiting.append(table.replace_schema_metadata(None))
+        room -= table.get_total_buffer_size()
+        if room <= 0:
+            yield from records_in(pa.concat_tables(waiting, promote_options="default"), wanted)
+            waiting, room = [], _TOGETHER
+    if waiting:
+        yield from records_in(pa.concat_tables(waiting, promote_options="default"), wanted)
 
 
 # -- types ------------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from caveat.evaluation.records import (
     long_rows,
 )
 from caveat.study.plan import Plan
-from caveat.study.records_table import Row, is_record_table, records_in
+from caveat.study.records_table import Row, is_record_table, records_in, records_of_tables
 from caveat.study.store import Failure, Store
 from caveat.study.tables import plain_cell, write_csv, write_tables
 
@@ -145,9 +145,8 @@ class StudyResults:
         iterator of Record
             In the order of the plan.
         """
-        for cell in self.finished:
-            for record in self.store.records(cell["key"], kinds or None):
-                yield self._in_regime(record)
+        tables = (self.store.read(cell["key"]).table for cell in self.finished)
+        yield from map(self._in_regime, records_of_tables(tables, kinds or None))
 
     def rows(self) -> Iterator[Row]:
         """A long table: rows of a task in its own columns, or one row per number of a score study."""
@@ -259,15 +258,18 @@ class StudyResults:
 
     def findings(self) -> Findings:
         """Everything that a report prints: the records, with a ranking and a decision for every model and seed."""
-        records: list[Record] = []
         cells: list[CellFacts] = []
         plan = self.plan
         groups = plan.groups
-        for cell in self.finished:
-            stored = self.store.read(cell["key"])
-            # A page about a matrix compares groups of many networks: it draws no curves and decides for none of them.
-            records += map(self._in_regime, stored.records(_OF_GROUPS if groups else None))
-            cells.append(_cell_facts(stored.facts))
+
+        def tables() -> Iterator[Any]:
+            for cell in self.finished:
+                stored = self.store.read(cell["key"])
+                cells.append(_cell_facts(stored.facts))
+                yield stored.table
+
+        # A page about a matrix compares groups of many networks: it draws no curves and decides for none of them.
+        records = [*map(self._in_regime, records_of_tables(tables(), _OF_GROUPS if groups else None))]
         if not records:
             folder = self.store.folder
             if any(True for _ in self.rows()):
