@@ -1,6 +1,7 @@
 """Expected shape of the adaptivity study."""
 
 import csv
+import re
 
 import numpy as np
 import pytest
