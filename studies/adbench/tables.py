@@ -84,7 +84,10 @@ def reason(name: str, detector: str, seeds: list[float], paper: float, m: int, *
             "scikit-learn takes the signs of components from V now, from U before: with U the published value comes out"
         )
     if detector == "DeepSVDD":
-        return "guess: PyOD's network was rewritten (Keras to torch) since the paper"
+        return (
+            "PyOD has rewritten DeepSVDD since: by its former rules the 14 smallest sets are 0.03 above the published "
+            "values in the mean, by those of today 0.19"
+        )
     if detector == "DAGMM":
         return "guess: our implementation, not the one of ADBench; unstable over seeds by nature"
     if min(seeds) - CLOSE <= paper <= max(seeds) + CLOSE:

@@ -15,6 +15,7 @@ FUNCTIONS = {  # any function or class that the file defines itself
     "adaptivity/sharpness": "among_ten",
     "adaptivity/validation": "validate_metrics",
     "adbench/cells": "cells",
+    "adbench/former_svdd": "former_scores",
     "adbench/kept": "write_runs",
     "adbench/protocol": "split",
     "adbench/tables": "markdown",

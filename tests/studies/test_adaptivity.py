@@ -1,6 +1,7 @@
 """Expected shape of the adaptivity study."""
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -161,6 +162,12 @@ def test_with_flatter_logits_aps_has_the_largest_sets_as_published(studies, metr
     assert len(as_trained) == len(flatter) == 4
     assert all(sorted(row, key=row.__getitem__)[place] != "APS" for row in as_trained.values())
     assert all(sorted(row, key=row.__getitem__)[place] == "APS" for row in flatter.values())
+
+
+def test_with_flatter_logits_more_pairs_of_table_6_come_in_the_published_order(studies):
+    text = (studies / "adaptivity" / "sharpness.md").read_text()
+    as_trained, flatter = re.findall(r"^\| [13] \| \d+ of 60 \| \d+ of 60 \| (\d+) of 120 \|", text, re.MULTILINE)
+    assert (int(as_trained), int(flatter)) == (89, 105)
 
 
 def test_the_sharp_softmax_is_the_cause_not_the_number_of_classes(study, data):
