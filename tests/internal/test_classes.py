@@ -156,3 +156,9 @@ def test_in_order_reorders_or_names_the_difference():
 def test_numbers_can_be_names_of_any_kind():
     assert as_class_names(np.array([0.5, 1.0])).names == ("0.5", "1")
     assert as_class_names("cat").names == ("cat",)
+
+
+def test_labels_in_numpys_string_type_are_names():
+    labels = np.array(["dog", "cat"]).astype("T")
+    numbers, names = read_classes({"labels": labels}, None, 2)
+    assert (numbers["labels"].tolist(), names) == ([1, 0], ("cat", "dog"))

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from caveat import CaveatError, InputError, MissingExtraError, Outputs
+from caveat._internal.cluster import local_processes
 from caveat.scale import Runner, compute, fit, merge_in_tree, p_values, score, select_outliers
 from caveat.scores import Energy
 
@@ -109,6 +112,27 @@ def test_what_is_no_client_is_said(client, words, train, monkeypatch):
     monkeypatch.setattr("caveat._internal.cluster._PATIENCE", 0.3)
     with pytest.raises(InputError, match=words):
         fit("mahalanobis", train, client=client)
+
+
+def test_workers_that_end_late_cost_no_result(monkeypatch):
+    class Late:
+        closed = 0
+
+        def __init__(self, *_, **__):
+            pass
+
+        def close(self):
+            Late.closed += 1
+            raise TimeoutError
+
+    package = SimpleNamespace(LocalCluster=Late, Client=lambda *_, **__: nullcontext("client"))
+    monkeypatch.setattr("caveat._internal.cluster.dask_distributed", lambda _: package)
+    with local_processes(2) as client:
+        assert client == "client"
+    assert Late.closed == 1
+    with pytest.raises(ZeroDivisionError), local_processes(2):
+        raise ZeroDivisionError
+    assert Late.closed == 2
 
 
 def test_dask_names_its_extra_where_it_is_not_installed(train, monkeypatch):

@@ -222,7 +222,7 @@ def _plain_labels(value: ArrayLike, name: str) -> Array:
     if array.dtype.kind == "S":
         return np.char.decode(array, "utf-8", "replace")
     if array.dtype.kind == "T":
-        return array.astype(str)
+        return np.array(array.tolist())  # numpy casts it to a given length only
     if array.dtype.kind != "O":
         return array
     items = array.tolist()

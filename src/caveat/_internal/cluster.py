@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from caveat.errors import InputError, MissingExtraError
@@ -54,8 +54,10 @@ def check_workers(client: Any, where: str) -> int:
 def local_processes(workers: int) -> Iterator[Any]:
     """A client of so many worker processes on this machine, of one thread each; they end with the block."""
     dask = dask_distributed("several processes")
-    with (
-        dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
-        dask.Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
+    cluster = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
+    try:
+        with dask.Client(cluster, set_as_default=False) as client:
+            yield client
+    finally:
+        with suppress(TimeoutError):  # on a busy machine workers end later than Dask waits, and the results are here
+            cluster.close()

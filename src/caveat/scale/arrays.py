@@ -7,8 +7,8 @@ a limit on it would be reached by reading.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, final
@@ -18,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.checks import check_same
+from caveat._internal.classes import as_class_names
 from caveat._internal.files import read_npy
 from caveat._internal.folders import plain_files
 from caveat.errors import InputError, MissingExtraError
 from caveat.outputs import Head, Outputs
 from caveat.outputs.files import FIELDS, FOLDER
+from caveat.outputs.keys import CLASS_NAMES
 from caveat.outputs.outputs import LAYER, SAMPLE_AXIS
-from caveat.scale.sources import made_outputs, stored_keys
+from caveat.scale.sources import ANSWERS, NAMES_AT_ONCE, made_outputs, names_in, stored_keys, stored_names
 
 __all__ = ["ArraySource", "NpyFile", "open_npy_folder", "open_zarr"]
 
@@ -84,6 +86,7 @@ class ArraySource:
     shapes: Mapping[str, tuple[int, ...]]
     head: Head | None
     files: Mapping[str, NpyFile]
+    class_names: tuple[str, ...] | None = None
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -92,7 +95,13 @@ class ArraySource:
     def read(self, start: int, stop: int, fields: Iterable[str] | None = None, *, check: bool = True) -> Outputs:
         keys = stored_keys(self.shapes, fields)
         arrays = {key: self._rows(key, start, stop) for key in keys}
-        return made_outputs(arrays, self.head, where=self.path, start=start, check=check)
+        return made_outputs(arrays, self.head, where=self.path, start=start, check=check, class_names=self.class_names)
+
+    def named(self) -> ArraySource:
+        """This source with the class names that its labels hold, where they are text."""
+        parts = (self._rows(key, start, min(start + NAMES_AT_ONCE, self.n)) for key in ANSWERS if key in self.shapes
+                 for start in range(0, self.n, NAMES_AT_ONCE))  # fmt: skip
+        return replace(self, class_names=names_in(parts))
 
     def _rows(self, key: str, start: int, stop: int) -> NDArray[Any]:
         axis = SAMPLE_AXIS.get(key, 0)
@@ -120,7 +129,8 @@ def open_npy_folder(path: Path) -> ArraySource:
     head = _head({key: read_npy(named[key]) for key in arrays if key.startswith("head_")}, path)
     arrays = {key: file for key, file in arrays.items() if not key.startswith("head_")}
     shapes = {key: file.shape for key, file in arrays.items()}
-    return ArraySource(str(path), "npy", _rows_of(shapes, path), shapes, head, arrays)
+    source = ArraySource(str(path), "npy", _rows_of(shapes, path), shapes, head, arrays, stored_names(path))
+    return source if source.class_names is not None else source.named()
 
 
 def open_zarr(path: Path) -> ArraySource:
@@ -129,19 +139,26 @@ def open_zarr(path: Path) -> ArraySource:
     arrays = _zarr_arrays(path)
     head = _head({key: np.asarray(arrays[key][...]) for key in arrays if key.startswith("head_")}, path)
     shapes = {key: tuple(array.shape) for key, array in arrays.items() if not key.startswith("head_")}
-    return ArraySource(str(path), "zarr", _rows_of(shapes, path), shapes, head, {})
+    source = ArraySource(str(path), "zarr", _rows_of(shapes, path), shapes, head, {}, _zarr_names(path))
+    return source if source.class_names is not None else source.named()
 
 
-def _zarr_arrays(path: Path) -> dict[str, Any]:
+def _zarr_arrays(path: Path, wanted: Callable[[str], bool] | None = None) -> dict[str, Any]:
+    wanted = wanted or _is_field
     try:
         zarr: Any = importlib.import_module("zarr")
     except ImportError:
         raise MissingExtraError("a Zarr source", extra="scale") from None
     try:
         group = zarr.open_group(str(path), mode="r")
-        return {unquote(key): group[key] for key in sorted(group.array_keys()) if _is_field(unquote(key))}
+        return {unquote(key): group[key] for key in sorted(group.array_keys()) if wanted(unquote(key))}
     except Exception as error:  # of many kinds, by version
         raise InputError(f"{path} cannot be read as a Zarr group ({type(error).__name__}: {error}).") from None
+
+
+def _zarr_names(path: Path) -> tuple[str, ...] | None:
+    arrays = _zarr_arrays(path, lambda key: key == CLASS_NAMES)
+    return as_class_names(np.asarray(arrays[CLASS_NAMES][...]).tolist()).names if arrays else None
 
 
 def _is_field(key: str) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.checks import as_count, as_level
+from caveat._internal.classes import agreed_names
 from caveat.errors import InputError
 from caveat.evaluation import Evaluation
 from caveat.evaluation.evaluation import check_regime, choose_scores, evaluate_fitted
@@ -127,8 +128,10 @@ def evaluate(
                 return None
             return Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
 
-        jobs = Parts(job(train), job(calibration), job(inlier), {k: job(v) for k, v in (outliers or {}).items()},
+        jobs: Any = Parts(job(train), job(calibration), job(inlier), {k: job(v) for k, v in (outliers or {}).items()},
                      {k: job(v) for k, v in (confirm or {}).items()})  # fmt: skip
+        names = agreed_names(_mapped(jobs, lambda job: job.rows(None)).roles())
+        jobs = _mapped(jobs, lambda job: job.in_order(names, name="a part", of="another"))
         able, left = _fitted(jobs, scores, seed)
         here = {method: score for method, score in able.items() if score.held_out}  # fitted on calibration rows
         there = {method: score for method, score in able.items() if method not in here}
@@ -184,7 +187,7 @@ def _with_scores(job: Job, scores: Mapping[Method, Score]) -> Outputs:
     if kept:
         rows = job.source.read(0, job.source.n, kept, check=False)
         arrays |= {key: getattr(rows, key) for key in kept}
-    return Outputs(**arrays, layers=columns, check=False)
+    return Outputs(**arrays, layers=columns, class_names=job.first.class_names, check=False)
 
 
 def _mapped(jobs: Any, change: Any) -> Parts:

@@ -6,12 +6,13 @@ import hashlib
 import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, final, overload
 
 import numpy as np
 
 from caveat._internal.checks import Rng, as_kind, as_list
+from caveat._internal.classes import in_order
 from caveat._internal.streams import as_seed
 from caveat.errors import InputError
 from caveat.guard import Guard
@@ -19,7 +20,7 @@ from caveat.outputs import Outputs
 from caveat.scale.ranges import Range, default_rows, row_ranges
 from caveat.scale.rows import SourceRows, pieces
 from caveat.scale.runner import Runner, running
-from caveat.scale.sources import Source, open_source
+from caveat.scale.sources import InOrder, Source, open_source
 from caveat.scores import Score, make
 from caveat.scores._statistics import Gathered, Statistic, gather
 
@@ -66,8 +67,18 @@ class Job:
         """All rows as shapes."""
         return SourceRows(self.source, self.first, 0, self.source.n, n_classes=n_classes)
 
+    def in_order(self, names: tuple[str, ...] | None, *, name: str, of: str) -> Job:
+        """This job with the classes of its rows in the order of ``names``, as ``caveat._internal.classes.in_order``."""
+        first = in_order(self.first, names, name=name, of=of)
+        if first is self.first:
+            return self
+        assert names is not None
+        return replace(self, source=InOrder(self.source, names), first=first)
+
     def n_classes(self) -> int | None:
         """Number of classes: of the arrays with a column per class, else from a walk over the labels."""
+        if self.first.class_names is not None:
+            return len(self.first.class_names)
         if not self.first.has("labels") or self.first.has("probs") or self.first.head is not None:
             return self.first.n_classes
         return 1 + self.reduce("counting classes", LargestLabel(self.source, self.first), max)
@@ -147,7 +158,9 @@ def fit(
         job = Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
         fit_scores(scores, job, as_seed(rng))
         if guard is not None:
-            return guard.fitted_on(_fingerprints(job))
+            guard.fitted_on(_fingerprints(job))
+            guard.class_names_ = job.first.class_names
+            return guard
     return scores[0] if single else scores
 
 

@@ -143,6 +143,7 @@ def predict(
         as_level(fdr, "fdr")
     with running(client) as runner, ExitStack() as stack:
         job = Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
+        job = job.in_order(guard.class_names_, name="source", of="the guard")
         example = guard(job.first)
         for score in guard.statistic_.scores:
             can_score(score, job.first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -17,7 +17,7 @@ from caveat.errors import InputError, MissingExtraError
 from caveat.outputs import Head, Outputs
 from caveat.outputs.files import FIELDS
 from caveat.outputs.outputs import LAYER, SAMPLE_AXIS
-from caveat.scale.sources import made_outputs, stored_keys
+from caveat.scale.sources import ANSWERS, made_outputs, names_in, stored_keys, stored_names
 
 __all__ = ["ParquetSource", "open_parquet"]
 
@@ -44,6 +44,7 @@ class ParquetSource:
     groups: tuple[RowGroup, ...]
     fields: tuple[str, ...]
     head: Head | None
+    class_names: tuple[str, ...] | None = None
     _kept: threading.local = field(default_factory=threading.local, repr=False)
 
     @property
@@ -51,7 +52,16 @@ class ParquetSource:
         return self.groups[-1].stop
 
     def read(self, start: int, stop: int, fields: Iterable[str] | None = None, *, check: bool = True) -> Outputs:
-        keys = stored_keys(self.fields, fields)
+        arrays = self._arrays(stored_keys(self.fields, fields), start, stop)
+        return made_outputs(arrays, self.head, where=self.path, start=start, check=check, class_names=self.class_names)
+
+    def named(self) -> ParquetSource:
+        """This source with the class names that its labels hold, where they are text."""
+        parts = (self._arrays([key], group.start, group.stop)[key] for key in ANSWERS if key in self.fields
+                 for group in self.groups)  # fmt: skip
+        return replace(self, class_names=names_in(parts))
+
+    def _arrays(self, keys: list[str], start: int, stop: int) -> dict[str, NDArray[Any]]:
         parts: dict[str, list[NDArray[Any]]] = {key: [] for key in keys}
         for group in self.groups:
             if group.start < stop and group.stop > start:
@@ -60,8 +70,7 @@ class ParquetSource:
                 piece = table.slice(first, min(stop, group.stop) - group.start - first)
                 for key in keys:
                     parts[key].append(_as_array(piece.column(key), f"{group.path}: {key}"))
-        arrays = {key: some[0] if len(some) == 1 else np.concatenate(some) for key, some in parts.items()}
-        return made_outputs(arrays, self.head, where=self.path, start=start, check=check)
+        return {key: some[0] if len(some) == 1 else np.concatenate(some) for key, some in parts.items()}
 
     def _decoded(self, group: RowGroup, keys: list[str]) -> Any:
         """A row group; neighboring reads of one thread decode it once."""
@@ -105,7 +114,8 @@ def open_parquet(path: Path, *, head: Head | None = None) -> ParquetSource:
                 start += rows
     if not groups or not names:
         raise InputError(f"{path} has no rows in columns named {', '.join(sorted(_COLUMNS))}. Rename its columns.")
-    return ParquetSource(str(path), tuple(groups), names, head or _stored_head(path))
+    source = ParquetSource(str(path), tuple(groups), names, head or _stored_head(path), stored_names(path))
+    return source if source.class_names is not None else source.named()
 
 
 def _stored_head(folder: Path) -> Head | None:

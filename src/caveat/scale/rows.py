@@ -66,6 +66,15 @@ class SourceRows:
         return head
 
     @property
+    def class_names(self) -> tuple[str, ...] | None:
+        names: tuple[str, ...] | None = self.first.class_names
+        return names
+
+    @property
+    def has_class_columns(self) -> bool:
+        return self.first.has_class_columns
+
+    @property
     def layers(self) -> dict[str, Unread]:
         """Shapes of inner layers by name."""
         return {key.removeprefix(LAYER): self._unread(key) for key in self.first.stored() if key.startswith(LAYER)}

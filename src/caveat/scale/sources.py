@@ -16,14 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.checks import as_count, as_kind, as_labels, check_finite, check_probabilities
-from caveat._internal.files import is_folder
+from caveat._internal.classes import as_class_names, read_classes
+from caveat._internal.files import is_folder, read_npy
 from caveat._internal.streams import stream
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
+from caveat.outputs.keys import CLASS_NAMES
 from caveat.outputs.outputs import _with_sources
 from caveat.outputs.shapes import LAYER, SAMPLE_AXIS, agree_on_classes
 
 __all__ = ["OutputsSource", "Source", "open_source", "sample"]
+
+ANSWERS = ("labels", "predictions")  # fields that hold classes
+NAMES_AT_ONCE = 2**20  # labels that are read together where they are text
 
 _PATCH = 64  # neighboring rows that a sample reads together
 
@@ -137,25 +142,65 @@ def stored_keys(stored: Iterable[str], fields: Iterable[str] | None) -> list[str
 
 
 def made_outputs(
-    arrays: Mapping[str, NDArray[Any]], head: Head | None, *, where: str, start: int, check: bool
-) -> Outputs:
+    arrays: Mapping[str, NDArray[Any]], head: Head | None, *, where: str, start: int, check: bool,
+    class_names: tuple[str, ...] | None = None,
+) -> Outputs:  # fmt: skip
     """Outputs of the rows that were read; a bad value is reported with the place of its range."""
     layers = {key.removeprefix(LAYER): array for key, array in arrays.items() if key.startswith(LAYER)}
     plain: dict[str, Any] = {key: array for key, array in arrays.items() if not key.startswith(LAYER)}
     try:
-        made = Outputs(**plain, head=head, layers=layers, check=False)
-        if made.class_names is not None:
-            raise InputError("labels must be class numbers 0..C-1 where rows are read by ranges: one range does not "
-                             "show all names. Number the classes in one order for all files, for example "
-                             "np.searchsorted(sorted_names, labels), and write the numbers.")  # fmt: skip
+        made = Outputs(**plain, head=head, layers=layers, class_names=class_names, check=False)
         if check:  # labels that count from 1 are refused: one range does not show whether they do
             stored = {key: array for key, array in made.arrays().items() if not key.startswith("head_")}
-            _check_values(stored | {key: plain[key] for key in ("labels", "predictions") if key in plain}, head)
+            numbered = {key: plain[key] for key in ANSWERS if key in plain and plain[key].dtype.kind in "iuf"}
+            _check_values(stored | numbered, head)
             if not start:  # that logits look like probabilities is said once, of the first rows
-                Outputs(**plain, head=head, layers=layers)
+                Outputs(**plain, head=head, layers=layers, class_names=class_names)
         return made
     except InputError as error:
         raise InputError(f"{where}, rows counted from {start}: {error}") from None
+
+
+def names_in(labels: Iterable[NDArray[Any]]) -> tuple[str, ...] | None:
+    """Class names of labels that come in parts, sorted; None as soon as a part holds numbers.
+
+    >>> names_in([np.array(["dog", "cat"]), np.array(["eel"])]), names_in([np.array([1, 0])])
+    (('cat', 'dog', 'eel'), None)
+    """
+    names: set[str] = set()
+    for part in labels:
+        if part.dtype.kind == "b":
+            return "False", "True"
+        if part.dtype.kind in "iuf":
+            return None
+        names.update(read_classes({"labels": part}, None, None)[1] or ())
+    return tuple(sorted(names)) or None
+
+
+def stored_names(path: Path) -> tuple[str, ...] | None:
+    """Class names in ``class_names.npy`` of a folder, in the order of the class numbers."""
+    file = path / f"{CLASS_NAMES}.npy"
+    return as_class_names(read_npy(file).tolist()).names if file.is_file() else None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class InOrder:
+    """A source whose classes are put into the order of ``class_names`` as rows are read."""
+
+    source: Source
+    class_names: tuple[str, ...]
+
+    @property
+    def n(self) -> int:
+        return self.source.n
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return self.source.fields
+
+    def read(self, start: int, stop: int, fields: Iterable[str] | None = None, *, check: bool = True) -> Outputs:
+        return self.source.read(start, stop, fields, check=check).with_class_names(self.class_names)
 
 
 def _check_values(arrays: Mapping[str, NDArray[Any]], head: Head | None) -> None:
@@ -217,5 +262,5 @@ def joined(parts: list[Outputs]) -> Outputs:
     arrays = [part.arrays() for part in parts]
     keys = [key for key in arrays[0] if not key.startswith("head_")]
     whole = {key: np.concatenate([a[key] for a in arrays], axis=SAMPLE_AXIS.get(key, 0)) for key in keys}
-    made, names = made_outputs(whole, parts[0].head, where="sample", start=0, check=False), parts[0].class_names
-    return made if names is None else made.with_class_names(names)
+    names = parts[0].class_names
+    return made_outputs(whole, parts[0].head, where="sample", start=0, check=False, class_names=names)
