@@ -125,12 +125,14 @@ def neural_collapse(outputs: Outputs, *, projection: Projection = "none", varian
         center = moments.global_mean
         means = (means - center) @ basis @ basis.T + center
         within = basis @ (basis.T @ within @ basis) @ basis.T
-    return _measure(projection, moments, means, within, outputs.head)
+    kind = np.promote_types(np.float32, outputs.features.dtype)
+    return _measure(projection, moments, means, within, outputs.head, float(np.finfo(kind).eps))
 
 
 def _measure(
-    projection: str, moments: ClassMoments, means: NDArray[np.float64], within: NDArray[np.float64], head: Head | None
-) -> NeuralCollapse:
+    projection: str, moments: ClassMoments, means: NDArray[np.float64], within: NDArray[np.float64], head: Head | None,
+    rounding: float,
+) -> NeuralCollapse:  # fmt: skip
     centered = means - moments.counts @ means / moments.n
     equinorm, equiangularity, maximal = _frame(centered, "class means")
     of_weights: tuple[float | None, ...] = (None, None, None)
@@ -148,7 +150,7 @@ def _measure(
         equinorm=equinorm,
         equiangularity=equiangularity,
         max_equiangularity=maximal,
-        variability=_variability(centered, within, noise=float(np.linalg.norm(means)) * np.finfo(np.float64).eps),
+        variability=_variability(centered, within, size=float(np.linalg.norm(means)), rounding=rounding),
         self_duality=duality,
         weight_equinorm=of_weights[0],
         weight_equiangularity=of_weights[1],
@@ -170,11 +172,12 @@ def _frame(vectors: NDArray[np.float64], what: str) -> tuple[float, float, float
     return float(norms.std() / norms.mean()), float(cosines.std()), float(to_simplex.mean())
 
 
-def _variability(centered: NDArray[np.float64], within: NDArray[np.float64], *, noise: float) -> float:
+def _variability(centered: NDArray[np.float64], within: NDArray[np.float64], *, size: float, rounding: float) -> float:
     # Sigma_B = M M^T / C has the singular vectors of M, so its pseudo-inverse needs no D x D decomposition. Centered
-    # means of equal classes have one direction less than classes; it shows up as rounding of the means themselves.
+    # means of equal classes have one direction less than classes; it shows up as rounding of the means themselves. The
+    # features behind a layer normalization have one direction less, too, up to the rounding of their own float type.
     _, singular, directions = np.linalg.svd(centered, full_matrices=False)
-    kept = singular > 10 * max(centered.shape) * noise
+    kept = singular > size * max(10 * max(centered.shape) * np.finfo(np.float64).eps, rounding)
     spread = np.einsum("ij,jk,ik->i", directions[kept], within, directions[kept], optimize=True)
     return float(np.sum(spread / singular[kept] ** 2))  # the factor C of the pseudo-inverse and the 1 / C cancel
 
