@@ -131,7 +131,7 @@ def test_a_sample_of_every_letter_has_five_answers(run):
     samples = table(run, "letter_samples.csv")
     assert [row["letter"] for row in samples] == list("abcdefghijklmnopqrstuvwxyz")
     models = [name.removesuffix(" digit") for name in samples[0] if name.endswith(" digit")]
-    assert models == ["Plain", "OE", "ACET", "CCU", "GOOD_100"]
+    assert models == ["Plain", "CEDA", "OE", "CCU", "GOOD_100"]
     for row in samples:
         assert all(10 <= float(text) <= 100 for name, text in row.items() if name.endswith("confidence"))
 
