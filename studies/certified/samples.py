@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from caveat.nn.exact import exact_logits
 from caveat.study.tables import write_csv
 
-MODELS = ("Plain", "CEDA", "OE", "CCU", "GOOD_100")  # GOOD_100 and four baselines, which the appendix does not name
+MODELS = ("GOOD_20", "GOOD_40", "GOOD_60", "GOOD_95", "joint")
 SEED = 0
 
 
