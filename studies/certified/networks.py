@@ -77,13 +77,15 @@ def _good(q: int, **how: Any) -> GOOD:
     return GOOD(quantile=q / 100, epsilon=0.01, kappa=_KAPPA, **how)
 
 
-COLOUR_QUANTILES = (40, 80, 100)
+COLOUR_QUANTILES = (0, *QUANTILES, 100)
 COLOUR_METHODS: Mapping[str, Preset] = {
     "Plain": _colour(CrossEntropy(), "cross-entropy"),
     "CEDA": _colour(CEDA(kappa=_KAPPA, ramp=_RAMP), "low largest probability on outliers"),
     "OE": _colour(OutlierExposure(kappa=_KAPPA, ramp=_RAMP), "uniform answers to outliers"),
     "ACET": _colour(ACET(epsilon=0.01, kappa=_KAPPA, steps=10, start=0.0, attack_from=0.0),
                     "from OE, attacked outliers", epochs=1),
+    "CCU": _colour(CCU(components=30, rows=8_000, epsilon=0.01, kappa=_KAPPA, ramp=_RAMP),
+                   "gated by two mixtures of Gaussians"),
     **{
         f"GOOD_{q}": _colour(_good(q, **PUBLISHED_RAMPS), f"the easier {q} % certified, from CEDA", epochs=2)
         for q in COLOUR_QUANTILES
