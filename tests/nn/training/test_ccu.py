@@ -11,6 +11,7 @@ from torch import nn  # noqa: E402
 
 from caveat import CaveatWarning, InputError  # noqa: E402
 from caveat.metrics import auroc  # noqa: E402
+from caveat.nn.attacks import attack_confidence  # noqa: E402
 from caveat.nn.bounds import confidence_bounds  # noqa: E402
 from caveat.nn.training import CCU, OutlierMix, fit_classifier  # noqa: E402
 from caveat.nn.training.ccu import CCUModel, choose_log_out_weight, gate_gap  # noqa: E402
@@ -392,6 +393,23 @@ def test_trained_mixtures_are_bounded_and_come_back_from_a_file(tmp_path):
     with torch.no_grad():
         reached = first.model.double()(corners.double().clamp(0, 1).flatten(0, 1)).amax(dim=1).view(200, 30)
     assert (reached.numpy() <= bounds.upper).all()
+
+
+def test_trained_mixtures_are_attacked_as_fixed_ones_are():
+    # The same densities as parameters and as buffers: parameters in float64 do not change what the classifier takes.
+    torch.manual_seed(0)
+    trained = CCUModel(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), 2, trained=True)
+    fixed = CCUModel(trained.classifier, 2)
+    for net in (trained, fixed):
+        net.set_ratio(ratio_of_16(), log_out_weight=5.0)
+    noise = np.random.default_rng(0).random((6, 1, 4, 4), dtype=np.float32)
+    first, second = (
+        attack_confidence(net, noise, 0.1, rng=1, optimisers=("apgd",), starts=("point",), steps=10, progress=False)
+        for net in (trained, fixed)
+    )
+    np.testing.assert_allclose(first.log_confidence, second.log_confidence, rtol=1e-6)
+    assert (first.log_confidence >= confidence_bounds(fixed, noise, 0.0).value - 1e-9).all()
+    assert (first.log_confidence <= confidence_bounds(trained, noise, 0.1).upper).all()
 
 
 def test_the_ball_certifies_nothing_where_pairs_certify_noise():

@@ -222,16 +222,21 @@ def attack_confidence(
     )
 
 
+def _input_type(net: nn.Module) -> torch.dtype:
+    """Precision of the layers. Densities that gate a network (CCU) are float64 parameters whatever its layers are."""
+    types = [parameter.dtype for parameter in net.parameters() if parameter.is_floating_point()] or [torch.float32]
+    return next((kind for kind in types if kind != torch.float64), types[0])
+
+
 @final
 class _Runner:
     """One model under attack, in its own precision and where it is, over batches of rows."""
 
     def __init__(self, model: nn.Module, measure: Measure, sign: float, ball: Ball, batch_size: int) -> None:
         net = copy.deepcopy(model).eval().requires_grad_(False)
-        kind = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
         self.objective = _climbed(net, measure, sign)
         self.climb = climber(self.objective)
-        self.ball = Ball(ball.x.to(place_of(net, None), kind), ball.epsilon, ball.clip)
+        self.ball = Ball(ball.x.to(place_of(net, None), _input_type(net)), ball.epsilon, ball.clip)
         self.batch_size = batch_size
 
     def inside(self, points: Tensor) -> Tensor:
