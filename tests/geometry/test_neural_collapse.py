@@ -139,3 +139,15 @@ def test_bad_input():
         neural_collapse(Outputs(features=[[1.0], [2.0]], labels=[0, 1]), projection="class_pred")
     with pytest.raises(InputError, match="class 0 of the class means is the zero vector"):
         neural_collapse(Outputs(features=[[1.0], [1.0]], labels=[0, 1]))
+
+
+def test_a_direction_that_holds_only_rounding_of_float32_is_left_out():
+    """Behind a layer normalization features have one direction less; more classes than features show its rounding."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(4600) % 46
+    rows = rng.normal(size=(46, 32))[labels] + 0.5 * rng.normal(size=(4600, 32))
+    rows = 3 * (rows - rows.mean(axis=1, keepdims=True)) / rows.std(axis=1, keepdims=True)
+    turned = np.linalg.qr(np.column_stack([np.ones(32), rng.normal(size=(32, 31))]))[0]
+    exact = neural_collapse(Outputs(features=(rows @ turned)[:, 1:], labels=labels)).variability
+    rounded = neural_collapse(Outputs(features=rows.astype(np.float32), labels=labels)).variability
+    assert rounded == pytest.approx(exact, rel=1e-4)
