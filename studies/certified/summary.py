@@ -29,7 +29,8 @@ CCU_WHY = (
     "87.6 (bounds_cifar10.csv); guess for the rest: distances of pixels instead of a Mahalanobis metric"
 )
 SHORT_WHY = (
-    "guess: short training and the start from CEDA: trained longer, GOOD_80 as a new network, both are nearly equal (below)"
+    "guess: short training and the start from CEDA: trained longer, GOOD_80 as a new network, both are nearly equal "
+    "(below)"
 )
 # Published for CIFAR-10, by q: GAUC on outliers as in training (Table 8), mean confidence on CIFAR-10 (Table 4).
 PHOTO_GAUC = {20: 16.3, 40: 36.4, 60: 48.7, 80: 55.9, 90: 60.8, 95: 62.0, 100: 66.3}
