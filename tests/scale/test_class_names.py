@@ -23,7 +23,11 @@ def write(folder, kind, arrays, class_names=None):
         zarr = pytest.importorskip("zarr")
         group = zarr.open_group(str(folder := folder.with_suffix(".zarr")), mode="w")
         for key, array in arrays.items() if class_names is None else [*arrays.items(), ("class_names", class_names)]:
-            group.create_array(key, data=array.astype("T") if array.dtype.kind == "U" else array)
+            stored = array.astype("T") if array.dtype.kind == "U" else array
+            # Without "data", which the oldest zarr does not know; it knows text by the name "str" alone.
+            group.create_array(key, shape=stored.shape, dtype="str" if stored is not array else stored.dtype)[:] = (
+                stored
+            )
         return folder
     else:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
