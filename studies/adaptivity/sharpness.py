@@ -85,8 +85,8 @@ def report() -> str:
                 sharp.append(
                     [metric, f"{factor:g}", alpha, *(f"{value:.3f}" for value in mean(values, metric).values())]
                 )
-        found = [orders.table(number, tables, "noise on logits") for number in (2, 5, 6, 7)]
-        pairs.append([f"{factor:g}", *(f"{part.agree} of {part.compared}" for part in found)])
+        agreements = [orders.table(number, tables, "noise on logits") for number in (2, 5, 6, 7)]
+        pairs.append([f"{factor:g}", *(f"{part.agree} of {part.compared}" for part in agreements)])
     few = []
     for name in run.CIFAR100:
         whole = networks[f"cifar100 {name}"]

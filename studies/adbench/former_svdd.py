@@ -77,8 +77,10 @@ def _layers(weights: list[torch.Tensor], rows: torch.Tensor) -> tuple[torch.Tens
 def smallest() -> list[str]:
     """Keys of the paper's sets with the fewest bytes."""
     size = protocol.sizes()
-    known = [key for key in sorted(size, key=size.__getitem__) if (protocol.short(key), "DeepSVDD") in published()]
-    return known[:SETS]
+    published_keys = [
+        key for key in sorted(size, key=size.__getitem__) if (protocol.short(key), "DeepSVDD") in published()
+    ]
+    return published_keys[:SETS]
 
 
 def main() -> None:

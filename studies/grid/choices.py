@@ -181,13 +181,13 @@ def rewards_by_group(rewards: Rewards) -> dict[tuple[str, str], list[float]]:
 def choices_part(wins: Wins, rewards: Rewards) -> Part:
     """What Tables 8 to 10 say as the classes grow."""
     small = "guess: small networks after 12 epochs, and a few hundred validation images for each choice"
-    found = {data: [won for mine in paradigms.values() for won in mine.values()]
+    chosen_dropout = {data: [won for mine in paradigms.values() for won in mine.values()]
              for (data, backbone), paradigms in by_group(wins).items() if backbone == "vgg13"}  # fmt: skip
-    few, most = extremes(found)
+    few, most = extremes(chosen_dropout)
     checks = [
         Check("VGG-13: dropout in training is chosen less as the classes grow",
               f"{', '.join(map(str, PUBLISHED_DROPOUT.values()))} of {PUBLISHED_CELLS} cells",
-              ", ".join(f"{sum(won)} of {len(won)}" for won in found.values()), most < few, small)
+              ", ".join(f"{sum(won)} of {len(won)}" for won in chosen_dropout.values()), most < few, small)
     ]  # fmt: skip
     for backbone, name in BACKBONES.items():
         chosen = {data: values for (data, group), values in rewards_by_group(rewards).items() if group == backbone}

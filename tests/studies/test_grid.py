@@ -61,9 +61,9 @@ def rows(grid, *, seeds=2):
 
 
 def test_tables_and_findings_from_rows(grid, tmp_path):
-    found = grid.summary(rows(grid), tmp_path)
-    by_title = {part.title.split(",")[0].split(" by")[0]: part for part in found.parts}
-    checks = {check.what.split(":")[0]: check for check in found.parts[0].checks}
+    agreement = grid.summary(rows(grid), tmp_path)
+    by_title = {part.title.split(",")[0].split(" by")[0]: part for part in agreement.parts}
+    checks = {check.what.split(":")[0]: check for check in agreement.parts[0].checks}
     # 7 rows for each of two backbones: with 10 classes all are lower without passes, with more none
     assert checks["ten classes"].ours == "28 of 28 rows"
     assert (
@@ -77,7 +77,7 @@ def test_tables_and_findings_from_rows(grid, tmp_path):
     collapse = {check.what: check for check in by_title["Table 7"].checks}
     assert collapse["collapse is weaker in ViT than in VGG-13"].ours == "20 of 20 values"
     assert collapse["max-EqAng falls as the classes grow"].agrees
-    assert not found.unexplained
+    assert not agreement.unexplained
     text = (tmp_path / "tables.md").read_text(encoding="utf-8")
     # 4 sets x 2 backbones x (2 paradigms and 2 rewards) x with and without dropout x 2 seeds
     assert "128 trained networks. Seeds: cifar10 0, 1;" in text
@@ -92,8 +92,8 @@ def test_tables_and_findings_from_rows(grid, tmp_path):
 
 
 def test_dropout_and_reward_are_chosen_on_validation_data(grid, tmp_path):
-    found = grid.summary(rows(grid), tmp_path)
-    checks = found.parts[-1].checks
+    agreement = grid.summary(rows(grid), tmp_path)
+    checks = agreement.parts[-1].checks
     assert [check.ours for check in checks] == [
         "27 of 27, 27 of 27, 0 of 27, 0 of 27",  # three paradigms x nine scores
         *2 * ["3.0, 3.0, 15.0, 15.0 on average"],

@@ -129,7 +129,7 @@ def test_rankfeat_of_table_5_is_a_mean_over_three_sets(study):
     assert module._at(bound, mean) == pytest.approx(100, abs=1e-6)
     easiest = np.linspace(3 * mean - 200, mean, 20_001)  # the two others share what is left
     means = (module._at(bound, easiest) + 2 * module._at(bound, (3 * mean - easiest) / 2)) / 3
-    found = easiest[np.abs(means - value) < 0.005]
-    assert found.size
-    assert found.min() == pytest.approx(96.82, abs=0.02)
-    assert found.max() == pytest.approx(96.84, abs=0.02)
+    fitting = easiest[np.abs(means - value) < 0.005]
+    assert fitting.size
+    assert fitting.min() == pytest.approx(96.82, abs=0.02)
+    assert fitting.max() == pytest.approx(96.84, abs=0.02)

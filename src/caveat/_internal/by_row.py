@@ -123,7 +123,7 @@ def _scaled_blocks(
 
 
 def _add_classes(columns: NDArray[np.float64], *, out: NDArray[np.float64]) -> None:
-    """Sum of each column of (C, n). numpy adds a single column in another order, which a row alone must not feel."""
+    """Sum of each column of (C, n). A single column is doubled: numpy would add it in another order."""
     out[:] = np.add.reduce(columns if out.size > 1 else np.repeat(columns, 2, axis=1), axis=0)[: out.size]
 
 

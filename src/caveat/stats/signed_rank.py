@@ -28,7 +28,7 @@ def signed_rank_p_values(signed: NDArray[np.int64]) -> NDArray[np.float64]:
     ----------
     signed
         Shape (m, n): the signs of the differences of each pair, times the order of their absolute values as whole
-        numbers up to n; equal numbers tie, and 0 is no difference.
+        numbers up to n; equal numbers tie; 0 means that both values are equal.
 
     Examples
     --------
