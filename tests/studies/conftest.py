@@ -22,6 +22,7 @@ FUNCTIONS = {  # any function or class that the file defines itself
     "certified/layout": "zoomed",
     "fpr_fluctuation/fluctuation": "study",
     "fpr_fluctuation/paper_size": "disjoint",
+    "grid/passes": "best",
     "ood_scores_as_nonconformity/networks": "network",
     "openood_tables/caps": "impossible",
     "regression/masked": "MaskedReconstruction",

@@ -171,3 +171,21 @@ def test_the_plan_of_more_passes_shares_its_trainings_with_the_plan(studies, dat
         return {cell.key for cell in expand(Plan.read(studies / "grid" / file))[0] if cell.task == "train"}
 
     assert trained("passes.toml") <= trained("plan.toml")
+
+
+def test_the_table_of_passes_has_the_lowest_augrc_of_each_way(study, tmp_path):
+    path = "letters/vgg13/{}/dropout 0.2{}"
+    lines = [("confidnet", "", "", 0.03), ("devries", "", "", 0.02), ("devries", "/10 passes", "", 0.05),
+             ("devries", "/50 passes", "", 0.04), ("confidnet", "", "mnist", 0.06),
+             ("confidnet", "/10 passes", "mnist", 0.07), ("confidnet", "/50 passes", "mnist", 0.08)]  # fmt: skip
+    with (tmp_path / "results.csv").open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["model", "outlier", "metric", "value"])
+        writer.writerow([path.format("devries", ""), "", "auroc", 0.001])  # another metric, which must not count
+        writer.writerows(
+            [path.format(paradigm, way), outlier, "augrc", value] for paradigm, way, outlier, value in lines
+        )
+    assert study("grid", "passes").best(tmp_path / "results.csv") == [
+        {"set": "letters", "outliers": "test", "at rest": "20.00", "10 passes": "50.00", "50 passes": "40.00"},
+        {"set": "letters", "outliers": "mnist", "at rest": "60.00", "10 passes": "70.00", "50 passes": "80.00"},
+    ]
