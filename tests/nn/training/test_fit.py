@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -110,9 +112,8 @@ def test_early_stopping_goes_back_to_the_best_epoch(blobs, small_net):
     y = np.random.default_rng(0).permutation(y)  # nothing to learn: validation gets worse while training gets better
     held_out = blobs(n=200, seed=3)
     rule = EarlyStopping("loss", patience=3)
-    with pytest.warns(CaveatWarning, match="collapsed"):
-        trained = fit_classifier(small_net(dropout=0.0), (x, y), epochs=200, learning_rate=0.05, validation=held_out,
-                                 early_stopping=rule)  # fmt: skip
+    trained = fit_classifier(small_net(dropout=0.0), (x, y), epochs=200, learning_rate=0.05, validation=held_out,
+                             early_stopping=rule)  # fmt: skip
     losses = [epoch.validation["loss"] for epoch in trained.history]
     best = int(np.argmin(losses))
     assert trained.stopped_early
@@ -149,8 +150,27 @@ def test_a_collapse_is_reported(blobs, small_net):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.01)
-    with pytest.warns(CaveatWarning, match=r"mean confidence 0.4\d+ on the training data is below 0.5"):
-        fit_classifier(model, (x, y), epochs=1, optimiser="sgd", learning_rate=1e-2)
+    with pytest.warns(CaveatWarning, match=r"mean confidence 0.3\d+ on the training data is close to uniform"):
+        fit_classifier(model, (x, y), epochs=1, optimiser="sgd", learning_rate=3e-3)
+
+
+def test_a_calibrated_network_of_low_accuracy_has_not_collapsed(blobs, small_net):
+    # 80 % of the labels are random: a network that knows it is not confident, and there is no outliers' loss to lower.
+    rng = np.random.default_rng(0)
+    x, y = blobs(n=900)
+    y = np.where(rng.random(len(y)) < 0.8, rng.integers(0, 3, len(y)), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CaveatWarning)
+        trained = fit_classifier(small_net(dropout=0.0), (x, y), epochs=20, learning_rate=0.01)
+    assert trained.outputs((x, y)).probs.max(axis=1).mean() < 0.5
+
+
+def test_a_remedy_names_outliers_only_where_there_are_some(blobs, small_net):
+    x, y = blobs()
+    with pytest.warns(CaveatWarning, match="check data and labels"):
+        fit_classifier(small_net(), (np.zeros_like(x), y), epochs=1)
+    with pytest.warns(CaveatWarning, match="weight of the outliers' loss"):
+        fit_classifier(small_net(), (np.zeros_like(x), y), "oe", outliers=x, epochs=1)
 
 
 @pytest.mark.parametrize(

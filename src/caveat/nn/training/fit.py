@@ -165,7 +165,8 @@ def fit_classifier(
         measured_rows = held_out or _some(rows)
         measured = validate(net, chosen, measured_rows, where)
     assert measured_rows.labels is not None
-    _warn_of_collapse(measured, measured_rows.labels, "the training data" if held_out is None else "the validation set")
+    where = "the training data" if held_out is None else "the validation set"
+    _warn_of_collapse(measured, measured_rows.labels, where, uniform=1 / classes, outliers=chosen.needs_outliers)
     return Trained(
         model=net, paradigm=chosen, n_classes=classes, history=tuple(Epoch(**line) for line in loop.at.history),
         seconds=loop.at.seconds, seed=seed, stopped_early=loop.at.stopped_early, resumed=loop.resumed,
@@ -201,17 +202,20 @@ def _shapes(net: nn.Module) -> str:
     return hashlib.sha256(shapes.encode()).hexdigest()
 
 
-def _warn_of_collapse(measured: dict[str, float], labels: torch.Tensor, where: str) -> None:
-    """Warn when the network learned nothing, or gives near-uniform answers to everything."""
-    n = len(labels)
+def _warn_of_collapse(
+    measured: dict[str, float], labels: torch.Tensor, where: str, *, uniform: float, outliers: bool
+) -> None:
+    """Warn when the network learned nothing, or is far less confident than accurate."""
+    n, accuracy, confidence = len(labels), measured["accuracy"], measured["confidence"]
     chance = float(torch.bincount(labels).max()) / n
     margin = 2 * (chance * (1 - chance) / n) ** 0.5
-    if measured["accuracy"] <= min(chance + margin, 1 - 1e-9):  # one class, always right, is not a collapse
-        reason = (f": accuracy {measured['accuracy']:.3f} on {where} is not better than always predicting the most "
-                  f"frequent class ({chance:.3f}). Lower learning_rate, or")  # fmt: skip
-    elif measured["confidence"] < 0.5:
-        reason = (f" towards uniform answers: mean confidence {measured['confidence']:.3f} on {where} is below 0.5. "
-                  "Train longer, or lower")  # fmt: skip
+    if accuracy <= min(chance + margin, 1 - 1e-9):  # one class, always right, is not a collapse
+        found = f"accuracy {accuracy:.3f} on {where} is not better than always predicting the most frequent class"
+        reason, remedy = f": {found} ({chance:.3f})", "Lower learning_rate"
+    elif confidence - uniform < (accuracy - uniform) / 5:  # low accuracy with as low a confidence is no collapse
+        found = f"mean confidence {confidence:.3f} on {where} is close to uniform ({uniform:.3f})"
+        reason, remedy = f" towards uniform answers: {found}, accuracy is {accuracy:.3f}", "Train longer"
     else:
         return
-    warnings.warn(f"training collapsed{reason} the weight of the outliers' loss.", CaveatWarning, stacklevel=3)
+    other = "lower the weight of the outliers' loss" if outliers else "check data and labels"
+    warnings.warn(f"training collapsed{reason}. {remedy}, or {other}.", CaveatWarning, stacklevel=3)
