@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import socket
 import sys
-from contextlib import nullcontext
+import warnings
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -133,6 +135,17 @@ def test_workers_that_end_late_cost_no_result(monkeypatch):
     with pytest.raises(ZeroDivisionError), local_processes(2):
         raise ZeroDivisionError
     assert Late.closed == 2
+
+
+def test_workers_on_this_machine_use_no_fixed_port():
+    pytest.importorskip("distributed")
+    with socket.socket() as taken, warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # Dask: port 8787 is already in use
+        with suppress(OSError):  # somebody else has it: as good
+            taken.bind(("127.0.0.1", 8787))
+            taken.listen()
+        with local_processes(1) as client:
+            assert sum(client.nthreads().values()) == 1
 
 
 def test_dask_names_its_extra_where_it_is_not_installed(train, monkeypatch):

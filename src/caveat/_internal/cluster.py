@@ -54,7 +54,11 @@ def check_workers(client: Any, where: str) -> int:
 def local_processes(workers: int) -> Iterator[Any]:
     """A client of so many worker processes on this machine, of one thread each; they end with the block."""
     dask = dask_distributed("several processes")
-    cluster = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
+    # Without a dashboard Dask still opens its HTTP port, 8787, and warns where that is taken: any free port will do.
+    cluster = dask.LocalCluster(
+        n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+    )  # fmt: skip
     try:
         with dask.Client(cluster, set_as_default=False) as client:
             yield client
