@@ -1,7 +1,7 @@
-"""Full conformal nearest neighbours: incremental neighbour lists against refitting the bag for every object and label.
+"""Full conformal nearest neighbors: incremental neighbor lists against refitting the bag for every object and label.
 
 Refitting is made as fast as possible: the distances of the training bag are computed once, and the
-neighbours of a bag are found by one vectorised partition. It is timed on a few test objects and scaled up.
+neighbors of a bag are found by one vectorized partition. It is timed on a few test objects and scaled up.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_full_knn.py [--train 3000] [--test 200] [--k 10]
 """
@@ -37,9 +37,9 @@ def main() -> None:
     options = parser.parse_args()
     rng, classes = np.random.default_rng(0), 10
     labels = rng.integers(0, classes, options.train)
-    centres = 2 * rng.normal(size=(classes, 64))
-    x = centres[labels] + rng.normal(size=(options.train, 64))
-    test = centres[rng.integers(0, classes, options.test)] + rng.normal(size=(options.test, 64))
+    centers = 2 * rng.normal(size=(classes, 64))
+    x = centers[labels] + rng.normal(size=(options.train, 64))
+    test = centers[rng.integers(0, classes, options.test)] + rng.normal(size=(options.test, 64))
 
     start = time.process_time()
     found = FullKNN("ratio", k=options.k).fit(x, labels).p_values(test)

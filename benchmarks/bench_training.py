@@ -2,7 +2,7 @@
 
     python benchmarks/bench_training.py [--images 60000] [--rounds 3]
 
-Both train on the same generated 28 x 28 images with the same batches and optimiser, in turn, in one process; the ratio
+Both train on the same generated 28 x 28 images with the same batches and optimizer, in turn, in one process; the ratio
 is that of the fastest rounds. Goal: at most 1.1. Progress bar, checks, history and collapse check are included.
 """
 
@@ -21,15 +21,15 @@ BATCH, RATE = 128, 1e-3
 
 
 def by_hand(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
-    optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     model.train()
     order = torch.randperm(len(x))
     for start in range(0, len(x), BATCH):
         rows = order[start : start + BATCH]
         loss = F.cross_entropy(model(x[rows]), y[rows])
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
 
 
 def main() -> None:

@@ -304,7 +304,7 @@ def _difficulty_intervals(
 
 _add(
     "conformal.DifficultyIntervals", _difficulty_intervals,
-    arguments={"score": "normalised", "alpha": 0.3, "bins": 3, "delta": None, "y": Y, "ease": EASE,
+    arguments={"score": "normalized", "alpha": 0.3, "bins": 3, "delta": None, "y": Y, "ease": EASE,
                "binning": _rng.random(30), "mean": MEAN, "scale": SCALE},
     infinite=_LOOSE,
 )  # fmt: skip
@@ -317,7 +317,7 @@ def _split_intervals(*, score: Any, alpha: Any, delta: Any, unseen: Any, y: Any,
 
 for _score, _values in (
     ("absolute", {"mean": MEAN}),
-    ("normalised", {"mean": MEAN, "scale": SCALE}),
+    ("normalized", {"mean": MEAN, "scale": SCALE}),
     ("cqr", {"lower": MEAN - SCALE, "upper": MEAN + SCALE}),
 ):
     _add(

@@ -62,10 +62,10 @@ def test_the_same_seed_calibrates_and_predicts_with_different_draws():
     """Shared draws would tie each test row to a calibration row, and exchangeability would be gone."""
     same = Outputs(logits=np.zeros((5000, 4)), labels=np.random.default_rng(1).integers(4, size=5000))
     sets = SplitSets("aps", alpha=0.2).calibrate(same, 7)
-    labelled = sets.p_values(same, 7, smoothed=False)[np.arange(5000), same.labels]
+    labeled = sets.p_values(same, 7, smoothed=False)[np.arange(5000), same.labels]
     # Rows are equal but for u: with shared draws a row's p-value would be its own rank among the calibration draws,
     # so that p-values would be exactly uniform on the grid, without one pair of equal values.
-    assert np.unique(labelled).size < 5000
+    assert np.unique(labeled).size < 5000
 
 
 ROWS = np.random.default_rng(5).normal(size=(600, 6))

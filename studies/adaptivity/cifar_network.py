@@ -27,7 +27,7 @@ from caveat.nn.training import Trained, fit_classifier, load_model, save_model
 
 ARCHITECTURE = {
     "name": "resnet20", "in_shape": (3, 32, 32), "classes": 10,
-    "normalise": ((0.491, 0.482, 0.447), (0.247, 0.243, 0.262)),  # mean and deviation of the channels of CIFAR-10
+    "normalize": ((0.491, 0.482, 0.447), (0.247, 0.243, 0.262)),  # mean and deviation of the channels of CIFAR-10
 }  # fmt: skip
 EPOCHS, BATCH, SHIFT = 6, 128, 4
 START, PEAK, WARM_UP = 0.005, 0.2, 0.2  # learning rate at first, at most, and the share of the steps up to there
@@ -51,7 +51,7 @@ def network(*, epochs: int = EPOCHS, data: Images | None = None) -> Trained:
     model = architectures.make(**ARCHITECTURE, seed=0)
     trained = fit_classifier(
         Augmented(model.to(memory_format=torch.channels_last)), (data.pixels, data.labels), n_classes=10, epochs=epochs,
-        batch_size=BATCH, learning_rate=START, optimiser="sgd", weight_decay=5e-4, schedule=one_cycle(), seed=0,
+        batch_size=BATCH, learning_rate=START, optimizer="sgd", weight_decay=5e-4, schedule=one_cycle(), seed=0,
         threads=1, checkpoint=place / "checkpoint",
     )  # fmt: skip
     trained = replace(trained, model=model.to(memory_format=torch.contiguous_format))

@@ -1,8 +1,8 @@
 """PyOD's DeepSVDD, trained several times faster: the same network, batches and steps, without autograd.
 
 With its default settings the network is two linear layers without bias or dropout, each followed by a ReLU. Its
-gradient takes a dozen small products, while autograd, the optimiser and a ``DataLoader`` that picks every row by itself
-spend some 0.6 ms around them for each batch of 32 rows. Weights, centre and batches come from PyOD and torch's own
+gradient takes a dozen small products, while autograd, the optimizer and a ``DataLoader`` that picks every row by itself
+spend some 0.6 ms around them for each batch of 32 rows. Weights, center and batches come from PyOD and torch's own
 sampler, and the generator is advanced as the loader advances it: the scores are PyOD's to the last bit.
 """
 
@@ -19,13 +19,13 @@ DECAY_1, DECAY_2, TINY, NORM = 0.9, 0.999, 1e-8, 1e-6  # of Adam in torch; and P
 
 
 class QuickDeepSVDD(DeepSVDD):  # type: ignore[misc]
-    """For the default network and optimiser alone."""
+    """For the default network and optimizer alone."""
 
     def fit(self, X: Any, y: Any = None) -> QuickDeepSVDD:
         if len(self.hidden_neurons) != 2 or self.use_ae or self.optimizer != "adam" or self.hidden_activation != "relu":
             raise ValueError("only PyOD's default settings are trained here")
         epochs, self.epochs = self.epochs, 0
-        super().fit(X)  # builds the network and its centre; trains nothing
+        super().fit(X)  # builds the network and its center; trains nothing
         self.epochs = epochs
         self._train(torch.tensor(self.scaler_.transform(X), dtype=torch.float32))
         self.decision_scores_ = self.decision_function(X)

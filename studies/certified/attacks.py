@@ -26,8 +26,8 @@ from caveat.nn.attacks import attack_confidence
 from caveat.study.tables import write_csv
 
 SET, POINTS = "Fashion-MNIST", 40
-APGD: dict[str, Any] = {"optimisers": ("apgd",), "starts": ("small",), "steps": 500, "restarts": 5}
-MONOTONE: dict[str, Any] = {"optimisers": ("monotone",), "starts": ("contrast",), "monotone_steps": 200}
+APGD: dict[str, Any] = {"optimizers": ("apgd",), "starts": ("small",), "steps": 500, "restarts": 5}
+MONOTONE: dict[str, Any] = {"optimizers": ("monotone",), "starts": ("contrast",), "monotone_steps": 200}
 Arrays = dict[str, np.ndarray]
 
 
@@ -67,7 +67,7 @@ def transferred(method: str, others: list[str]) -> np.ndarray:
             better = found["apgd"] > found["monotone"]
             starts.append(np.where(better[:, None, None, None], found["apgd_points"], found["monotone_points"]))
         end = attack_confidence(
-            model, images(), networks.TASKS["MNIST"].radius, rng=stream(0, "transfer", method), optimisers=(),
+            model, images(), networks.TASKS["MNIST"].radius, rng=stream(0, "transfer", method), optimizers=(),
             starts=(), transfer=starts, monotone_steps=200, progress=False,
         )  # fmt: skip
         return {"transfer": _reached(end), "others": np.array(others)}

@@ -66,7 +66,7 @@ def splits(outputs: Outputs, per_class: int, count: int, seed: int = 0) -> Itera
 
 
 def sets_of(score: str, by: str | None, calibration: Outputs, test: Outputs, seed: int) -> PredictionSets:
-    """Sets of the test rows; aps is randomised."""
+    """Sets of the test rows; aps is randomized."""
     if by == "rc3p":
         return rc3p(score, calibration, test, seed)
     rng = None if score == "lac" else seed
@@ -79,7 +79,7 @@ def rc3p(score: str, calibration: Outputs, test: Outputs, seed: int) -> Predicti
     """RC3P as published: rank limit and level of the score's quantile both from the calibration rows of the class."""
     rule, rng = NONCONFORMITY[score](), np.random.default_rng(seed)
     probs, labels, classes = calibration.probs, calibration.labels, calibration.n_classes
-    u = rng.random(calibration.n + test.n) if rule.randomised else np.ones(calibration.n + test.n)
+    u = rng.random(calibration.n + test.n) if rule.randomized else np.ones(calibration.n + test.n)
     scores, ranks = rule.of_labels(probs, labels, u[: calibration.n]), label_ranks(probs, labels)
     limit, cut = np.full(classes, classes), np.full(classes, np.inf)
     for label in np.unique(labels):

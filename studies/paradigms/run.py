@@ -104,7 +104,7 @@ def one(paradigm: str, seed: int) -> list[Row]:
         threads=1,
         checkpoint=cache_folder() / "studies" / "paradigms" / f"{paradigm}-{seed}",
     )
-    labelled = {"train": train, "validation": validation, "test": test}
+    labeled = {"train": train, "validation": validation, "test": test}
     rows: list[Row] = []
     for inference in ("rest", "passes"):
         rng = np.random.default_rng(seed)
@@ -114,7 +114,7 @@ def one(paradigm: str, seed: int) -> list[Row]:
                 trained.outputs(given) if inference == "rest" else dropout_mean(trained, given, passes=PASSES, rng=rng)
             )
 
-        known, held_out, inlier = (ask((part.pixels, part.labels)) for part in labelled.values())
+        known, held_out, inlier = (ask((part.pixels, part.labels)) for part in labeled.values())
         outliers = {name: ask(pixels) for name, pixels in strange.items()}
         rows += measure(inference, known, held_out, inlier, outliers)
         rows.append(row(inference, "", "test", "accuracy", inlier.correct.mean()))

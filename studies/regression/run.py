@@ -128,7 +128,7 @@ def evaluate(x: Floats, y: Floats, *, seed: int) -> dict[str, dict[str, dict[str
         for method in METHODS:
             base = "CP-A" if method in ("PAC", "O-CPA", "O-PAC") else method
             given, asked = columns["val"][base], columns["new"][base]
-            score: Any = {"CP": "absolute", "CQR": "cqr"}.get(method, "normalised")
+            score: Any = {"CP": "absolute", "CQR": "cqr"}.get(method, "normalized")
             delta = DELTA if "PAC" in method else None
             if method.startswith("O-"):
                 first, second = ({k: v[half] for k, v in given.items()} for half in (tune, cal))

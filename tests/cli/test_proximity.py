@@ -11,10 +11,10 @@ from caveat import Outputs
 @pytest.fixture
 def files(tmp_path):
     rng = np.random.default_rng(0)
-    centre = 3 * np.eye(6)[0]
-    Outputs(embeddings=rng.normal(size=(200, 6)) + centre, labels=np.arange(200) % 2).save(tmp_path / "train.npz")
+    center = 3 * np.eye(6)[0]
+    Outputs(embeddings=rng.normal(size=(200, 6)) + center, labels=np.arange(200) % 2).save(tmp_path / "train.npz")
     for name, move in (("near", 0), ("mid", 4), ("mid2", 4.2), ("far", 20)):
-        rows = rng.normal(size=(150, 6)) + centre + move * np.eye(6)[1]
+        rows = rng.normal(size=(150, 6)) + center + move * np.eye(6)[1]
         Outputs(embeddings=rows).save(tmp_path / f"{name}.npz")
     np.save(tmp_path / "text.npy", np.eye(6)[:2])
     return tmp_path

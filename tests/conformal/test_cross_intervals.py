@@ -51,7 +51,7 @@ def test_the_three_scores_follow_the_definition(alpha):
         quantiles.predict(lower=test - 1, upper=test + 0.5).bounds, literal(reach, fold, test - 1, test + 0.5, alpha),
         rtol=1e-12,
     )  # fmt: skip
-    scaled = CrossIntervals("normalised", alpha=alpha).calibrate(y, fold, mean=mean, scale=scale)
+    scaled = CrossIntervals("normalized", alpha=alpha).calibrate(y, fold, mean=mean, scale=scale)
     predicted, reach = scaled.predict(mean=test, scale=wide), np.abs(y - mean) / scale
     for j in range(12):
         low = np.sort(test[j, fold] - reach * wide[j, fold])[math.floor(alpha * 51 + 1e-9) - 1]
@@ -150,7 +150,7 @@ def test_clear_errors():
     with pytest.raises(InputError, match="mean is None"):
         intervals.predict(lower=test, upper=test)
     with pytest.raises(InputError, match="scale must be positive"):
-        CrossIntervals("normalised").calibrate(y, fold, mean=mean, scale=mean**2 + 1).predict(
+        CrossIntervals("normalized").calibrate(y, fold, mean=mean, scale=mean**2 + 1).predict(
             mean=test, scale=-(test**2)
         )
     with pytest.raises(InputError, match="same shape"):

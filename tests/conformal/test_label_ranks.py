@@ -104,11 +104,11 @@ def test_every_class_is_covered_through_split_sets(name):
         assert np.mean(sizes["label_rank"]) < np.mean(sizes["label"])
 
 
-@pytest.mark.parametrize("randomised", [False, True])
+@pytest.mark.parametrize("randomized", [False, True])
 @pytest.mark.parametrize("name", ["lac", "aps", "margin", "topk"])
-def test_a_label_is_in_the_set_exactly_if_its_p_value_exceeds_alpha(name, randomised):
+def test_a_label_is_in_the_set_exactly_if_its_p_value_exceeds_alpha(name, randomized):
     rng = np.random.default_rng(2)
-    both, seed = long_tailed(700, rng), 5 if randomised else None
+    both, seed = long_tailed(700, rng), 5 if randomized else None
     sets = SplitSets(name, alpha=0.2, by=LabelRanks(share=1.0)).calibrate(both[:400], seed)
     member = sets.predict(both[400:], seed).member
     np.testing.assert_array_equal(member, sets.p_values(both[400:], seed, smoothed=False) > 0.2)

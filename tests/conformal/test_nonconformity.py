@@ -37,7 +37,7 @@ def test_by_hand(rule, expected):
     assert rule.of_all(PROBS, HALF)[0] == pytest.approx(expected)
 
 
-def test_one_price_of_a_rank_without_randomisation():
+def test_one_price_of_a_rank_without_randomization():
     # u = 1: the top label costs p_max, the next p_max + w, then p_max + 2 w
     assert SAPS(weight=0.2).of_all(PROBS, np.ones(1))[0] == pytest.approx([1.0, 0.6, 0.8])
     assert APS().of_all(PROBS, np.ones(1))[0] == pytest.approx([1.0, 0.6, 0.9])

@@ -18,7 +18,7 @@ def test_by_hand():
     assert found.level == 3 / 5
     # divided by scales 1 .5 1 4: .5 .5 0 .25; the third smallest is .5
     found = (
-        SplitIntervals("normalised", alpha=0.4)
+        SplitIntervals("normalized", alpha=0.4)
         .calibrate(y, mean=mean, scale=[1, 0.5, 1, 4])
         .predict(mean=[10.0], scale=[3.0])
     )
@@ -28,7 +28,7 @@ def test_by_hand():
     assert cqr.predict(lower=[1.0], upper=[2.0]).bounds.tolist() == [[1.0, 2.0]]
 
 
-@pytest.mark.parametrize("score", ["absolute", "normalised", "cqr"])
+@pytest.mark.parametrize("score", ["absolute", "normalized", "cqr"])
 def test_coverage_is_exact_over_calibration_sets(score):
     # n = 39, alpha = .25: k = 30, so that coverage is 30 / 40
     rng, n, trials, hits = np.random.default_rng(1), 39, 500, []
@@ -37,7 +37,7 @@ def test_coverage_is_exact_over_calibration_sets(score):
         y = x + rng.normal(size=x.size) * (0.2 + x)
         said = {
             "absolute": {"mean": x},
-            "normalised": {"mean": x, "scale": 0.2 + x},
+            "normalized": {"mean": x, "scale": 0.2 + x},
             "cqr": {"lower": x - 0.5, "upper": x + 0.7},
         }[score]
         intervals = SplitIntervals(score, alpha=0.25).calibrate(y[:n], **{k: v[:n] for k, v in said.items()})
@@ -45,14 +45,14 @@ def test_coverage_is_exact_over_calibration_sets(score):
     assert abs(np.mean(hits) - 0.75) < 4 * np.std(hits) / math.sqrt(trials)
 
 
-@pytest.mark.parametrize("score", ["absolute", "normalised", "cqr"])
+@pytest.mark.parametrize("score", ["absolute", "normalized", "cqr"])
 def test_a_value_that_ties_with_the_threshold_is_in_its_interval(score):
     # 6.83 - |6.83 - 0.9| is 0.9000000000000004: of discrete targets a third would miss by a rounding error.
     mean, y = (grid.ravel() for grid in np.meshgrid(np.arange(0, 1000, 7) / 100, np.arange(-50, 50) / 10))
     for m, true in zip(mean[::37], y[::37], strict=True):
         said = {
             "absolute": {"mean": [m]},
-            "normalised": {"mean": [m], "scale": [0.3 + m]},
+            "normalized": {"mean": [m], "scale": [0.3 + m]},
             "cqr": {"lower": [m - 0.1], "upper": [m + 0.1]},
         }[score]
         found = SplitIntervals(score, alpha=0.5).calibrate([true], **said).predict(**said)
@@ -93,12 +93,12 @@ def test_pac_intervals_are_wider_and_say_so():
 
 def test_clear_errors():
     y = np.zeros(5)
-    with pytest.raises(InputError, match="score 'normalised' needs mean and scale; scale is None"):
-        SplitIntervals("normalised").calibrate(y, mean=y)
+    with pytest.raises(InputError, match="score 'normalized' needs mean and scale; scale is None"):
+        SplitIntervals("normalized").calibrate(y, mean=y)
     with pytest.raises(InputError, match="score 'absolute' needs mean; lower is given but not used"):
         SplitIntervals().calibrate(y, mean=y, lower=y)
     with pytest.raises(InputError, match=r"scale must be positive, got 0.* at row 2"):
-        SplitIntervals("normalised").calibrate(y, mean=y, scale=[1, 1, 0, 1, 1])
+        SplitIntervals("normalized").calibrate(y, mean=y, scale=[1, 1, 0, 1, 1])
     with pytest.raises(InputError, match="mean and y must have the same length, got 2 and 5"):
         SplitIntervals().calibrate(y, mean=[0.0, 0.0])
     with pytest.raises(NotFittedError, match="Call calibrate"):

@@ -51,16 +51,16 @@ def test_one_calibration_point_is_enough_at_one_half():
     assert sets.threshold_ == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize("randomised", [False, True])
+@pytest.mark.parametrize("randomized", [False, True])
 @pytest.mark.parametrize("by", [None, "label", "callable"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_label_is_in_the_set_exactly_if_its_p_value_exceeds_alpha(name, by, randomised):
+def test_a_label_is_in_the_set_exactly_if_its_p_value_exceeds_alpha(name, by, randomized):
     rng = np.random.default_rng(3)
     calibration, test = draw(700, rng), draw(300, rng)
     groups = (lambda o: o.predictions % 2) if by == "callable" else by
     sets = SplitSets(name, alpha=0.2, by=groups)
-    sets.calibrate(calibration, rng=np.random.default_rng(1) if randomised else None)
-    seeds = (lambda: np.random.default_rng(2)) if randomised else (lambda: None)
+    sets.calibrate(calibration, rng=np.random.default_rng(1) if randomized else None)
+    seeds = (lambda: np.random.default_rng(2)) if randomized else (lambda: None)
     member = sets.predict(test, rng=seeds()).member
     np.testing.assert_array_equal(member, sets.p_values(test, rng=seeds(), smoothed=False) > 0.2)
 
@@ -286,7 +286,7 @@ def test_sparse_sets_say_the_same():
     assert str(sparse) == str(dense)
 
 
-def test_the_same_randomisation_is_demanded_on_both_sides():
+def test_the_same_randomization_is_demanded_on_both_sides():
     both = draw(100, np.random.default_rng(0))
     with pytest.raises(InputError, match="aps was calibrated with rng and is now asked without it"):
         SplitSets("aps").calibrate(both, rng=np.random.default_rng(0)).predict(both)

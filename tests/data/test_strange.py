@@ -107,7 +107,7 @@ def test_smooth_noise_in_colour_does_not_mix_the_channels():
     across = np.mean(flat[..., 0] * flat[..., 1]) / np.mean(flat**2)
     beside = np.mean((made[:, 1:] - made[:, 1:].mean()) * (made[:, :-1] - made[:, :-1].mean())) / made.var()
     assert abs(across) < 0.1  # independent channels
-    assert beside > 0.7  # neighbours in space
+    assert beside > 0.7  # neighbors in space
 
 
 def test_permuted_noise_is_smoothed_where_asked(colour):

@@ -83,7 +83,7 @@ def test_the_matrix_is_read_and_its_lists_are_expanded(folder):
         "epochs": 10, "schedule": "cosine", "device": "cuda", "augment": {"flip": True, "crop": 4},
     }  # fmt: skip
     assert one.training["model"] == {"name": "small_vit", "width": 64, "dropout": 0.2}
-    assert one.training["data"]["normalise"]
+    assert one.training["data"]["normalize"]
 
 
 def test_files_with_other_names(folder):

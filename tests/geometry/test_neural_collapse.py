@@ -21,15 +21,15 @@ def literal(features, labels, weight):
     """The formulas, one by one, on all rows at once."""
     classes = int(labels.max()) + 1
     mu = features.mean(axis=0)
-    centred = np.array([features[labels == c].mean(axis=0) - mu for c in range(classes)])
+    centerd = np.array([features[labels == c].mean(axis=0) - mu for c in range(classes)])
     rest = np.concatenate([features[labels == c] - features[labels == c].mean(axis=0) for c in range(classes)])
     within = rest.T @ rest / len(features)
-    between = sum(np.outer(m, m) for m in centred) / classes
-    norms = np.linalg.norm(centred, axis=1)
+    between = sum(np.outer(m, m) for m in centerd) / classes
+    norms = np.linalg.norm(centerd, axis=1)
     cosines = np.array([
-        centred[i] @ centred[j] / norms[i] / norms[j] for i in range(classes) for j in range(classes) if i != j
+        centerd[i] @ centerd[j] / norms[i] / norms[j] for i in range(classes) for j in range(classes) if i != j
     ])  # fmt: skip
-    duality = np.linalg.norm(weight.T / np.linalg.norm(weight) - centred.T / np.linalg.norm(centred)) ** 2
+    duality = np.linalg.norm(weight.T / np.linalg.norm(weight) - centerd.T / np.linalg.norm(centerd)) ** 2
     return {
         "equinorm": norms.std() / norms.mean(),
         "equiangularity": cosines.std(),

@@ -20,7 +20,7 @@ def guard(calibration):
     return Guard("energy", risk=0.15).calibrate(calibration, date="2026-01-01")
 
 
-def unlabelled(outputs):
+def unlabeled(outputs):
     return Outputs(logits=outputs.logits)
 
 
@@ -65,7 +65,7 @@ def test_a_watch_goes_on_over_several_files(guard, draw):
 def test_an_error_alarm_of_an_earlier_file_is_remembered_without_labels(guard, draw):
     rng, watch = np.random.default_rng(23), guard.watch()
     replay(guard, draw(rng, 800, spread=3.0), watch)
-    later = replay(guard, unlabelled(draw(rng, 50)), watch)
+    later = replay(guard, unlabeled(draw(rng, 50)), watch)
     assert later.live is None
     assert "errors among the accepted at answer" in later.sentence()
 
@@ -92,7 +92,7 @@ def test_a_rate_is_above_where_the_binomial_tail_is_small(guard, stream):
 
 
 def test_without_labels_sets_or_risk_less_is_measured(guard, calibration, stream):
-    bare = replay(guard, unlabelled(stream))
+    bare = replay(guard, unlabeled(stream))
     assert [measured.what for measured in bare.measured] == ["false alarms"]
     assert bare.live is None
     simple = replay(Guard("energy", sets=None).calibrate(calibration), stream)

@@ -21,11 +21,14 @@ from caveat._internal.deprecation import (
     renamed_arguments,
     warn_deprecated,
 )
+from caveat.conformal import CrossIntervals, DifficultyIntervals, SplitIntervals
 from caveat.errors import CaveatDeprecationWarning
 from caveat.scores import KernelPCAError, Mahalanobis, NNGuide, OutlierDetector, load, make
 from caveat.scores._persistence import page_checksum
 from caveat.scores.dagmm import DAGMM
 from caveat.study import Plan
+from caveat.study.matrix import networks
+from caveat.study.train_plan import TrainPlan
 
 SOURCE = Path(caveat.__file__).parent
 DEPRECATED = r"deprecated since Caveat 0\.2 .* removed in 0\.4"
@@ -171,3 +174,35 @@ def test_the_old_name_of_a_metric_in_a_plan():
     said = rf"'conformal_auroc' in metrics is {DEPRECATED}.*'auroc_guaranteed'"
     with pytest.warns(CaveatDeprecationWarning, match=said):
         assert Plan.from_dict(plan).metrics == ("auroc_guaranteed",)
+
+
+def test_the_old_spelling_of_the_score_of_intervals():
+    for build in (SplitIntervals, CrossIntervals, DifficultyIntervals):
+        with pytest.warns(CaveatDeprecationWarning, match=rf"score='normalised' is {DEPRECATED}.*score='normalized'"):
+            assert build("normalised").score == "normalized"
+
+
+def test_old_keys_of_training_plans(tmp_path):
+    plan = tmp_path / "train.toml"
+    text = '[data]\nname = "digits"\n{} = true\n[training]\nepochs = 1\n{} = "sgd"\n'
+    plan.write_text(text.format("normalize", "optimizer"))
+    new = TrainPlan.read(plan)
+    plan.write_text(text.format("normalise", "optimiser"))
+    with pytest.warns(CaveatDeprecationWarning) as caught:
+        assert TrainPlan.read(plan) == new
+    assert (new.normalize, new.training["optimizer"]) == (True, "sgd")
+    said = [str(warning.message) for warning in caught]
+    assert [text.split(" is ")[0] for text in said] == ["data.normalise", "training.optimiser"]
+    plan.write_text(text.format("normalize", "optimizer") + 'optimiser = "adam"\n')
+    with pytest.raises(InputError, match="training has optimizer and its old name optimiser"):
+        TrainPlan.read(plan)
+
+
+def test_an_old_key_of_a_backbone_in_a_matrix():
+    content = {
+        "matrix": {"backbone": [{"name": "small_cnn", "normalise": True}], "seed": [0]},
+        "data": {"digits": {"name": "digits", "test": 0.2}},
+    }
+    with pytest.warns(CaveatDeprecationWarning, match="normalise of a backbone"):
+        (network,), _ = networks(content)
+    assert network.training["data"]["normalize"] is True

@@ -89,17 +89,17 @@ def test_batches_arrays_and_loaders_agree_and_the_model_is_left_alone(cnn):
 
 def test_outliers_of_a_trained_model_are_stranger():
     torch.manual_seed(0)
-    centres = 3 * torch.randn(3, 10)
+    centers = 3 * torch.randn(3, 10)
     y = torch.arange(300) % 3
-    x = centres[y] + torch.randn(300, 10)
+    x = centers[y] + torch.randn(300, 10)
     model = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 3))
-    optimiser = torch.optim.Adam(model.parameters(), 0.01)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
     for _ in range(100):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         nn.functional.cross_entropy(model(x), y).backward()
-        optimiser.step()
+        optimizer.step()
     odin = ODIN(model, noise=0.05)
-    inlier = odin.score(centres[y] + torch.randn(300, 10))
+    inlier = odin.score(centers[y] + torch.randn(300, 10))
     assert metrics.auroc(inlier=inlier, outlier=odin.score(torch.randn(300, 10))) > 0.9
 
 

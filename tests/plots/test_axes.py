@@ -67,7 +67,7 @@ def test_names_are_printed_as_they_are(name):
 
 
 @pytest.mark.parametrize("name", sorted(set(CALLS) - {"critical_difference", "clique_map"}))
-def test_both_axes_are_labelled(name):
+def test_both_axes_are_labeled(name):
     ax = CALLS[name]()
     assert ax.get_xlabel()
     assert ax.get_ylabel() or name == "forest"  # its rows have names

@@ -71,21 +71,21 @@ def parse() -> type[Page]:
     return Page
 
 
-def outputs(seed: int, n: int, *, shift: float = 0.0, labelled: bool = True) -> Outputs:
+def outputs(seed: int, n: int, *, shift: float = 0.0, labeled: bool = True) -> Outputs:
     """A linear classifier on Gaussian classes; ``shift`` moves the features away from all of them."""
     rng = np.random.default_rng(seed)
     head = Head(2.0 * np.eye(CLASSES, WIDTH), np.zeros(CLASSES))
     labels = rng.integers(CLASSES, size=n)
     features = 2 * np.eye(CLASSES, WIDTH)[labels] + rng.normal(size=(n, WIDTH))
     features[:, -1] += shift
-    return Outputs(logits=head.logits(features), features=features, labels=labels if labelled else None, head=head)
+    return Outputs(logits=head.logits(features), features=features, labels=labels if labeled else None, head=head)
 
 
-def measured(seed: int = 0, *, sets=None, labelled: bool = True, title: str = "Small", **options) -> Evaluation:
+def measured(seed: int = 0, *, sets=None, labeled: bool = True, title: str = "Small", **options) -> Evaluation:
     sets = {"close": 1.0, "distant": 5.0} if sets is None else sets
     return evaluate(
-        train=outputs(10 * seed + 1, 200), calibration=outputs(10 * seed + 2, 120, labelled=labelled),
-        inlier=outputs(10 * seed + 3, 100, labelled=labelled), scores=SCORES, seed=seed, title=title,
+        train=outputs(10 * seed + 1, 200), calibration=outputs(10 * seed + 2, 120, labeled=labeled),
+        inlier=outputs(10 * seed + 3, 100, labeled=labeled), scores=SCORES, seed=seed, title=title,
         outliers={name: outputs(10 * seed + 4 + i, 50, shift=shift) for i, (name, shift) in enumerate(sets.items())},
         **({"regimes": {"close": "near", "distant": "far"}} | options),
     )  # fmt: skip
@@ -107,8 +107,8 @@ def without_outliers() -> Findings:
 
 
 @pytest.fixture(scope="session")
-def unlabelled() -> Findings:
-    return measured(labelled=False).findings()
+def unlabeled() -> Findings:
+    return measured(labeled=False).findings()
 
 
 def joined(parts: dict[tuple[str, int], Evaluation], **options) -> Findings:
@@ -169,7 +169,7 @@ def checks() -> dict[str, Replay]:
     return {
         "sound": replay(guard, quiet, title="Check of a guard on quiet.npz"),
         "drifted": replay(guard, stream, title="Check of a guard on drifted.npz"),
-        "bare": replay(guard, outputs(5, 300, labelled=False), title="<script>alert(1)</script> & co"),
+        "bare": replay(guard, outputs(5, 300, labeled=False), title="<script>alert(1)</script> & co"),
     }
 
 

@@ -14,8 +14,8 @@ from caveat.report import render_report
 
 
 @pytest.fixture(scope="module")
-def pages(findings, without_outliers, unlabelled, study, odd, certified) -> dict[str, tuple[str, str, str]]:
-    kinds = {"plain": findings, "without": without_outliers, "unlabelled": unlabelled, "study": study, "odd": odd,
+def pages(findings, without_outliers, unlabeled, study, odd, certified) -> dict[str, tuple[str, str, str]]:
+    kinds = {"plain": findings, "without": without_outliers, "unlabeled": unlabeled, "study": study, "odd": odd,
              "certified": certified}  # fmt: skip
     return {name: render_report(found) for name, found in kinds.items()}
 
@@ -65,10 +65,10 @@ def test_without_outliers_nothing_is_empty(pages):
 
 
 def test_without_labels_there_are_no_promises_on_errors_and_sets(pages):
-    first = pages["unlabelled"][0].partition("<nav")[0]
+    first = pages["unlabeled"][0].partition("<nav")[0]
     assert "accepted answers" not in first
     assert "Accuracy" not in first
-    assert '<section id="sets"' not in pages["unlabelled"][0]
+    assert '<section id="sets"' not in pages["unlabeled"][0]
 
 
 def test_a_study_shows_the_rank_test_the_groups_and_one_decision_per_model(pages, parse):
@@ -102,7 +102,7 @@ def test_the_same_findings_give_the_same_bytes(findings, study, pages):
     assert render_report(study) == pages["study"]
 
 
-@pytest.mark.parametrize("name", ["plain", "without", "unlabelled", "study", "odd", "certified"])
+@pytest.mark.parametrize("name", ["plain", "without", "unlabeled", "study", "odd", "certified"])
 def test_pages_are_well_formed_fetch_nothing_and_allow_one_script(pages, parse, name):
     page = pages[name][0]
     found = parse(page)

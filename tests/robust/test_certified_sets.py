@@ -42,16 +42,16 @@ def test_wider_bounds_give_larger_sets(seed, width):
 
 @pytest.mark.parametrize("side", ["test", "calibration"])
 def test_coverage_holds_against_an_attacker_who_knows_the_truth(side):
-    # Two classes at -1 and 1 on a line, a(x, y) = |x - centre_y|, moves of up to 0.6. Over a ball of radius r the score
-    # lies between a - r and a + r exactly. The attacker moves every point away from its true centre.
+    # Two classes at -1 and 1 on a line, a(x, y) = |x - center_y|, moves of up to 0.6. Over a ball of radius r the score
+    # lies between a - r and a + r exactly. The attacker moves every point away from its true center.
     rng, alpha, radius, n, trials, held, plain = np.random.default_rng(0), 0.1, 0.6, 99, 1500, 0, 0
-    centres = np.array([-1.0, 1.0])
+    centers = np.array([-1.0, 1.0])
     for _ in range(trials):
         y = rng.integers(2, size=n + 1)
-        x = centres[y] + rng.normal(0, 0.5, n + 1)
-        away = np.where(x[-1] > centres[y[-1]], radius, -radius)
+        x = centers[y] + rng.normal(0, 0.5, n + 1)
+        away = np.where(x[-1] > centers[y[-1]], radius, -radius)
         seen, truth = x[-1] + away, y[-1]
-        known, asked = np.abs(x[:-1] - centres[y[:-1]]), np.abs(seen - centres)
+        known, asked = np.abs(x[:-1] - centers[y[:-1]]), np.abs(seen - centers)
         if side == "test":
             sets = certified_sets(alpha=alpha, calibration=known, test_lower=[np.maximum(asked - radius, 0)])
         else:
@@ -75,26 +75,26 @@ def test_coverage_survives_a_real_attack_on_a_network():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(1)
-    centres = torch.rand(3, 8, generator=generator)
+    centers = torch.rand(3, 8, generator=generator)
 
     def draw(n):
         y = torch.randint(3, (n,), generator=generator)
-        return (centres[y] + 0.17 * torch.randn(n, 8, generator=generator)).clamp(0, 1), y
+        return (centers[y] + 0.17 * torch.randn(n, 8, generator=generator)).clamp(0, 1), y
 
     x, y = draw(600)
     net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
-    optimiser = torch.optim.Adam(net.parameters(), 0.02)
+    optimizer = torch.optim.Adam(net.parameters(), 0.02)
     for _ in range(60):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         nn.functional.cross_entropy(net(x), y).backward()
-        optimiser.step()
+        optimizer.step()
     (known, known_y), (clean, truth), epsilon, alpha = draw(400), draw(400), 0.05, 0.1
     attacked = np.empty((400, 8))
     for label in range(3):  # the attacker lowers the probability of the true label
         rows = (truth == label).numpy()
         found = attack_confidence(
             net, clean[truth == label], epsilon, rng=np.random.default_rng(0), direction="lower", steps=20,
-            objective=lambda out, k=label: torch.log_softmax(out, 1)[:, k], starts=["point"], optimisers=["apgd"],
+            objective=lambda out, k=label: torch.log_softmax(out, 1)[:, k], starts=["point"], optimizers=["apgd"],
         )  # fmt: skip
         attacked[rows] = found.points
     before, after = label_bounds(net, known, epsilon), label_bounds(net, attacked, epsilon)

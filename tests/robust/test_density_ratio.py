@@ -105,7 +105,7 @@ def test_equal_variances_have_no_peak():
     assert ratio.bounds([[0.5]], 0.1).upper[0] == pytest.approx(float(ratio.log_ratio([[0.6]])[0]), abs=1e-12)
 
 
-def test_image_sized_inputs_survive_random_corners_and_moves_to_the_centres():
+def test_image_sized_inputs_survive_random_corners_and_moves_to_the_centers():
     rng = np.random.default_rng(0)
     inside = Mixture(np.full(6, 1 / 6), rng.random((6, 196)), rng.uniform(0.02, 0.05, 6))
     outside = Mixture(np.full(5, 1 / 5), rng.random((5, 196)), rng.uniform(0.08, 0.1, 5))

@@ -50,14 +50,14 @@ def test_pools_by_hand():
 def test_no_point_of_a_box_leaves_its_box(layer):
     rng = np.random.default_rng(1)
     shape = (2, 32) if isinstance(layer, Dense) else (2, 2, 4, 4)
-    centre, radius = rng.normal(size=shape), rng.random(shape)
-    middle, half = layer.box((centre, radius))
+    center, radius = rng.normal(size=shape), rng.random(shape)
+    middle, half = layer.box((center, radius))
     for _ in range(100):
-        got = layer.point(centre + radius * rng.integers(-1, 2, size=shape))
+        got = layer.point(center + radius * rng.integers(-1, 2, size=shape))
         assert (got <= middle + half).all()
         assert (got >= middle - half).all()
-    point, none = layer.box((centre, np.zeros(shape)))
-    np.testing.assert_allclose(point, layer.point(centre), atol=1e-12)
+    point, none = layer.box((center, np.zeros(shape)))
+    np.testing.assert_allclose(point, layer.point(center), atol=1e-12)
     assert none.max() < 1e-9
 
 
@@ -75,8 +75,8 @@ def test_boxes_enclose_sums_that_begin_with_the_constant(scale):
     rng = np.random.default_rng(0)
     layer = Dense(scale * rng.random((50, 784)), rng.normal(size=50))
     x = rng.random((20, 784))
-    centre, radius = layer.box((x, np.zeros_like(x)))
+    center, radius = layer.box((x, np.zeros_like(x)))
     total = np.tile(layer.bias, (20, 1))
     for column, weight in zip(x.T, layer.weight.T, strict=True):
         total = total + np.outer(column, weight)
-    assert (np.abs(total - centre) <= radius).all()
+    assert (np.abs(total - center) <= radius).all()

@@ -62,10 +62,10 @@ def test_wrong_data_is_named():
 
 
 def test_a_common_variance_is_found_and_shared():
-    # Three tight groups of known spread: (100 * 0.3^2 each) around their centres; EM with one variance finds 0.09.
+    # Three tight groups of known spread: (100 * 0.3^2 each) around their centers; EM with one variance finds 0.09.
     rng = np.random.default_rng(0)
-    centres = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])
-    data = np.concatenate([centre + 0.3 * rng.normal(size=(400, 2)) for centre in centres])
+    centers = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])
+    data = np.concatenate([center + 0.3 * rng.normal(size=(400, 2)) for center in centers])
     mixture = fit_mixture(data, 3, rng=rng, covariance="common")
     assert np.unique(mixture.variances).size == 1
     # 2,400 squared normals: a standard error of 0.09 sqrt(2 / 2400) = 0.0026, and the floor of 1e-4.

@@ -14,12 +14,12 @@ def moments(outputs):
 
 
 def test_mean_and_total_scatter_are_those_of_all_rows(train):
-    centred = train.features - train.features.mean(axis=0)
+    centerd = train.features - train.features.mean(axis=0)
     for said in (train, Outputs(features=train.features), Outputs(features=train.features, logits=train.logits)):
         found = moments(said)
         assert found.n == train.n
         np.testing.assert_allclose(found.global_mean, train.features.mean(axis=0), rtol=1e-12)
-        np.testing.assert_allclose(found.total_scatter, centred.T @ centred, rtol=1e-10)
+        np.testing.assert_allclose(found.total_scatter, centerd.T @ centerd, rtol=1e-10)
 
 
 def test_two_halves_without_labels_add_up_to_the_whole(train):

@@ -12,14 +12,14 @@ def literal(rows, k):
     """The formula, one row and one link at a time."""
     n = rows.shape[0]
     distance = np.array([[np.linalg.norm(a - b) for b in rows] for a in rows])
-    chain, neighbours = np.zeros(n), []
+    chain, neighbors = np.zeros(n), []
     for i in range(n):
         order = [i, *sorted((j for j in range(n) if j != i), key=lambda j: (distance[i, j], j))]
-        neighbours.append(order[1 : k + 1])
+        neighbors.append(order[1 : k + 1])
         for j in range(1, k + 1):
             link = min(distance[order[j], order[before]] for before in range(j))
             chain[i] += 2 * (k + 1 - j) / (k * (k + 1)) * link
-    return np.array([k * chain[i] / sum(chain[j] for j in neighbours[i]) for i in range(n)])
+    return np.array([k * chain[i] / sum(chain[j] for j in neighbors[i]) for i in range(n)])
 
 
 def score(rows, k):
@@ -28,7 +28,7 @@ def score(rows, k):
 
 def test_by_hand():
     # k = 2, weights 2/3 and 1/3. Chains of 0, 1, 2, 3: both links 1, so c = 1; of 9: 6 to 3, then 1 from 3 to 2,
-    # c = 4 + 1/3. Its neighbours have c = 1, so its factor is 13/3; the others have neighbours with c = 1: factor 1.
+    # c = 4 + 1/3. Its neighbors have c = 1, so its factor is 13/3; the others have neighbors with c = 1: factor 1.
     np.testing.assert_allclose(score(np.array([[0.0], [1.0], [2.0], [3.0], [9.0]]), 2), [1, 1, 1, 1, 13 / 3])
 
 
@@ -59,7 +59,7 @@ def test_a_small_training_set_lowers_k_as_in_pyod():
 def test_copies():
     heap = np.zeros((6, 2))
     np.testing.assert_array_equal(score(heap, 3), 0.0)  # no chain has any length
-    values = score(np.vstack([heap, [[1.0, 0.0]]]), 3)  # its neighbours' chains have none
+    values = score(np.vstack([heap, [[1.0, 0.0]]]), 3)  # its neighbors' chains have none
     assert values[-1] == np.finfo(np.float64).max
     np.testing.assert_array_equal(values[:-1], 0.0)
 

@@ -31,7 +31,7 @@ def test_a_probability_of_zero_adds_nothing_however_small_the_exponent():
     np.testing.assert_allclose(GEN(gamma=0.01).score(Outputs(probs=probs)), [2 * 0.25**0.01, 0], rtol=1e-12)
 
 
-def test_the_largest_are_summed_not_averaged_and_not_renormalised():
+def test_the_largest_are_summed_not_averaged_and_not_renormalized():
     # p = (.5, .3, .2), M = 2: (.5 * .5)^.1 + (.3 * .7)^.1
     said = Outputs(probs=[[0.2, 0.5, 0.3]])
     assert GEN(top=2).score(said)[0] == pytest.approx(0.25**0.1 + 0.21**0.1)

@@ -69,7 +69,7 @@ def test_cache_blocks_do_not_matter(make_outputs, monkeypatch):
     np.testing.assert_allclose(score.score(said), whole, rtol=1e-12, atol=1e-15)
 
 
-def test_a_class_that_no_sample_favours_is_far_but_finite():
+def test_a_class_that_no_sample_favors_is_far_but_finite():
     train = Outputs(probs=[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     value = KLMatching().fit(train).score(Outputs(probs=[[0.0, 0.0, 1.0]]))[0]
     assert np.isfinite(value)

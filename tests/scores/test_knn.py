@@ -172,11 +172,11 @@ def test_a_training_row_is_at_distance_zero_in_any_float_type(dtype, make_output
 
 
 @pytest.mark.parametrize("apart", [1e-2, 1e-3, 1e-4])
-def test_neighbours_that_are_close_together_are_told_apart_in_float32(apart):
+def test_neighbors_that_are_close_together_are_told_apart_in_float32(apart):
     # The product of unit rows in float32 is off by 1e-7, and so is the squared distance: all of it at 3e-4.
     rng = np.random.default_rng(0)
-    centre = rng.normal(size=64)
-    bank, queries = ((centre + apart * rng.normal(size=(n, 64))).astype(np.float32) for n in (600, 20))
+    center = rng.normal(size=64)
+    bank, queries = ((center + apart * rng.normal(size=(n, 64))).astype(np.float32) for n in (600, 20))
     unit_bank, unit_queries = (
         x / np.linalg.norm(x, axis=1, keepdims=True) for x in (bank.astype(np.float64), queries.astype(np.float64))
     )
@@ -206,7 +206,7 @@ def test_the_bank_is_the_training_array_itself(tmp_path, make_outputs):
     np.testing.assert_array_equal(score.score(said[:9]), KNN().fit(said).score(said[:9]))
 
 
-def test_more_neighbours_than_rows_is_an_error(make_outputs):
+def test_more_neighbors_than_rows_is_an_error(make_outputs):
     train = make_outputs(n=20)
     with pytest.raises(InputError, match=r"k must be .* at most 20, got 50\."):
         KNN().fit(train)

@@ -110,7 +110,7 @@ def test_float32_features_of_classes_that_lie_far_apart(apart):
     np.testing.assert_allclose(single, double, rtol=3e-4)
 
 
-def test_normalised_is_the_plain_score_of_unit_rows(train, inlier):
+def test_normalized_is_the_plain_score_of_unit_rows(train, inlier):
     def unit(outputs):
         length = np.linalg.norm(outputs.features, axis=1, keepdims=True)
         return Outputs(features=outputs.features / length, labels=outputs.labels)

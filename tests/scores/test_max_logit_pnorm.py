@@ -29,7 +29,7 @@ def honest(n, seed):
 
 
 def test_by_hand():
-    # (3, 0, 0) centred is (2, -1, -1): over 4 with p = 1, over sqrt 6 with p = 2, over 2 with a huge p
+    # (3, 0, 0) centerd is (2, -1, -1): over 4 with p = 1, over sqrt 6 with p = 2, over 2 with a huge p
     said = Outputs(logits=[[3.0, 0.0, 0.0]], labels=[0])
     for p, expected in ((0, -2.0), (1, -2 / 4), (2, -2 / np.sqrt(6)), (1000, -1.0)):
         np.testing.assert_allclose(MaxLogitPNorm(p).fit(said).score(said), [expected], rtol=1e-12)
@@ -40,8 +40,8 @@ def test_as_in_the_paper(p):
     said = inflated(60, seed=1)
     expected = []
     for row in said.logits:
-        centred = row - row.mean()
-        expected.append(-centred.max() / np.sum(np.abs(centred) ** p) ** (1 / p))
+        centerd = row - row.mean()
+        expected.append(-centerd.max() / np.sum(np.abs(centerd) ** p) ** (1 / p))
     np.testing.assert_allclose(MaxLogitPNorm(p).fit(said).score(said), expected, rtol=1e-9)
 
 
@@ -91,10 +91,10 @@ def test_the_scale_of_a_row_does_not_count():
     np.testing.assert_allclose(score.score(scaled), score.score(said), rtol=1e-9)
 
 
-def test_exponent_zero_is_the_largest_centred_logit():
+def test_exponent_zero_is_the_largest_centerd_logit():
     said = inflated(50, seed=8)
-    centred = Outputs(logits=said.logits - said.logits.mean(axis=1, keepdims=True))
-    np.testing.assert_allclose(MaxLogitPNorm(0).fit(said).score(said), MaxLogit().score(centred), rtol=1e-12)
+    centerd = Outputs(logits=said.logits - said.logits.mean(axis=1, keepdims=True))
+    np.testing.assert_allclose(MaxLogitPNorm(0).fit(said).score(said), MaxLogit().score(centerd), rtol=1e-12)
 
 
 def test_equal_logits_are_the_strangest():

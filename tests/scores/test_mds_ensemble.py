@@ -39,7 +39,7 @@ def test_as_in_the_paper(shape, make_outputs):
 def test_by_hand():
     # One channel, classes at 0 and 10, variance 1 each: training distances are all 1 but spread is needed, so one class
     # has rows 10 - 2, 10, 10 + 2. Scatter 1 + 1 + 4 + 4 = 10 over 5 rows: variance 2. Distances 1/2, 1/2, 2, 0, 2:
-    # mean 1, variance (1/4 + 1/4 + 1 + 1 + 1) / 5 = 0.7. x = 4: 16 / 2 = 8, standardised 7 / sqrt 0.7.
+    # mean 1, variance (1/4 + 1/4 + 1 + 1 + 1) / 5 = 0.7. x = 4: 16 / 2 = 8, standardized 7 / sqrt 0.7.
     train = Outputs(layers={"one": [[-1.0], [1.0], [8.0], [10.0], [12.0]]}, labels=[0, 0, 1, 1, 1])
     found = MDSEnsemble(ridge=1e-12).fit(train).score(Outputs(layers={"one": [[4.0]]}))
     np.testing.assert_allclose(found, [7 / np.sqrt(0.7)], rtol=1e-9)

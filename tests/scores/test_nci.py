@@ -15,8 +15,8 @@ def literal(train, outputs, a):
     found = []
     for h in outputs.features:
         winner = int(train.head.logits(h[None])[0].argmax())
-        centred = h - mean
-        found.append(-(train.head.weight[winner] @ centred / np.linalg.norm(centred) + a * np.abs(h).sum()))
+        centerd = h - mean
+        found.append(-(train.head.weight[winner] @ centerd / np.linalg.norm(centerd) + a * np.abs(h).sum()))
     return np.array(found)
 
 

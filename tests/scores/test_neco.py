@@ -1,4 +1,4 @@
-"""NECO: share of the standardised feature in the principal subspace."""
+"""NECO: share of the standardized feature in the principal subspace."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SHAPES = [
 
 
 def test_by_hand():
-    # Mean 0, deviation 1 and 2: standardised rows (1, 1), (-1, -1), twice each: the principal direction is (1, 1).
-    # (3, 2) is (3, 1) standardised: 4 / sqrt 2 of sqrt 10. (1, -2) is (1, -1): nothing of it.
+    # Mean 0, deviation 1 and 2: standardized rows (1, 1), (-1, -1), twice each: the principal direction is (1, 1).
+    # (3, 2) is (3, 1) standardized: 4 / sqrt 2 of sqrt 10. (1, -2) is (1, -1): nothing of it.
     train = Outputs(features=[[1.0, 2.0], [-1.0, -2.0], [1.0, 2.0], [-1.0, -2.0]])
     found = NECO().fit(train).score(Outputs(features=[[3.0, 2.0], [1.0, -2.0]]))
     np.testing.assert_allclose(found, [-4 / np.sqrt(20), 0], atol=1e-12)
@@ -45,8 +45,8 @@ def test_constant_columns_and_the_mean_itself(train):
     rows = np.hstack([train.features, np.full((train.n, 1), 3.0)])
     score = NECO().fit(Outputs(features=rows))
     assert np.isfinite(score.score(Outputs(features=rows))).all()
-    centre = np.append(score.centre_[:-1], 3.0)[None]
-    assert score.score(Outputs(features=centre))[0] == 0
+    center = np.append(score.centre_[:-1], 3.0)[None]
+    assert score.score(Outputs(features=center))[0] == 0
 
 
 def test_a_constant_column_changes_nothing_with_labels_either(train, inlier):

@@ -26,10 +26,10 @@ QUICK = ("ocsvm", "cof", "copod", "ecod", "knn", "lof", "pca", "sod", "sos")  # 
 def sets():
     """Four blobs, and the same ones three times as wide."""
     rng = np.random.default_rng(0)
-    centres = rng.normal(size=(4, 6)) * 4
+    centers = rng.normal(size=(4, 6)) * 4
 
     def draw(n, spread):
-        return Outputs(features=centres[rng.integers(4, size=n)] + spread * rng.normal(size=(n, 6)))
+        return Outputs(features=centers[rng.integers(4, size=n)] + spread * rng.normal(size=(n, 6)))
 
     return draw(200, 1.0), draw(60, 1.0), draw(60, 3.0)
 

@@ -27,7 +27,7 @@ def test_temperature_divides_the_logits_and_the_input_stays():
     np.testing.assert_array_equal(said.logits, [[4.0, 0.0]])
 
 
-def test_given_probabilities_are_normalised_and_zeros_stay_finite():
+def test_given_probabilities_are_normalized_and_zeros_stay_finite():
     said = Outputs(probs=[[1.0, 0.0], [0.5, 0.505]])
     log_p = log_probabilities(said)
     assert np.isfinite(log_p).all()

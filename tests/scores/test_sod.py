@@ -8,7 +8,7 @@ from caveat.scores import OutlierDetector, detector
 from caveat.scores.sod import SOD
 
 
-def shared_neighbours(rows, k):
+def shared_neighbors(rows, k):
     distance = np.sqrt(((rows[:, None] - rows) ** 2).sum(axis=2))
     np.fill_diagonal(distance, np.inf)
     near = [set(line) for line in np.argsort(distance, axis=1, kind="stable")[:, :k]]
@@ -17,7 +17,7 @@ def shared_neighbours(rows, k):
 
 def literal(rows, k, size, alpha=0.8):
     """The formula, one row at a time, with every row as a candidate for the reference set."""
-    distance, shared = shared_neighbours(rows, k)
+    distance, shared = shared_neighbors(rows, k)
     n, width = rows.shape
     scores = np.zeros(n)
     for i in range(n):
@@ -31,7 +31,7 @@ def literal(rows, k, size, alpha=0.8):
 
 
 def test_by_hand():
-    # k = 2: the first three rows are each other's neighbours, the neighbours of row 3 are 2 and 1. It shares both with
+    # k = 2: the first three rows are each other's neighbors, the neighbors of row 3 are 2 and 1. It shares both with
     # row 0 and one each with 1 and 2, of which 2 is nearer: the reference set of two is {0, 2}. Their second column is
     # constant (0), the first is not, so only the second counts, and row 3 is 5 away from it.
     rows = np.array([[0.0, 0.0], [1.0, 0.0], [2.1, 0.0], [3.3, 5.0]])
@@ -45,8 +45,8 @@ def test_against_a_loop_that_reads_like_the_paper(n, width, k, size):
     np.testing.assert_allclose(model.decision_function(rows), literal(rows, k, size), rtol=1e-10, atol=1e-14)
 
 
-def test_rows_that_share_too_few_neighbours_take_their_nearest():
-    # Far pairs: the neighbour of each is its mate, no two rows share it.
+def test_rows_that_share_too_few_neighbors_take_their_nearest():
+    # Far pairs: the neighbor of each is its mate, no two rows share it.
     rows = np.array([[0.0], [1.0], [10.0], [11.0], [100.0], [101.0]])
     rows = np.hstack([rows, np.arange(6.0)[:, None] % 2])
     model = SOD(n_neighbors=1, ref_set=1).fit(rows)
@@ -61,7 +61,7 @@ def test_rows_that_share_too_few_neighbours_take_their_nearest():
 def test_scores_are_those_of_pyod_where_the_reference_set_is_determined(n, width):
     sod = pytest.importorskip("pyod.models.sod").SOD
     rows = np.random.default_rng(width).normal(size=(n, width)) * np.random.default_rng(0).choice([1.0, 4.0], (n, 1))
-    _, shared = shared_neighbours(rows, 20)
+    _, shared = shared_neighbors(rows, 20)
     np.fill_diagonal(shared, -1)
     ordered = -np.sort(-shared, axis=1)
     clear = ordered[:, 9] > ordered[:, 10]  # the tenth shares more than the eleventh

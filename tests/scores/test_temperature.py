@@ -124,7 +124,7 @@ def test_logits_that_come_from_the_head_are_scaled_too(make_outputs):
                                Energy(temperature=4.0).score(said) / 4)  # fmt: skip
 
 
-def test_probabilities_are_raised_and_normalised():
+def test_probabilities_are_raised_and_normalized():
     # (.8, .2) at T = 2: sqrt gives 2 : 1
     scaled = with_temperature(Outputs(probs=[[0.8, 0.2]], labels=[0]), 2.0)
     np.testing.assert_allclose(scaled.probs, [[2 / 3, 1 / 3]])

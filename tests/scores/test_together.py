@@ -61,6 +61,6 @@ def test_a_temperature_is_learned_from_held_out_data_where_there_is_some(train, 
     validation = make_outputs(seed=5, shift=1.0)
     found = scores.score_all(train, inlier, names=["tempscale", "msp"], validation=validation)
     np.testing.assert_array_equal(found["tempscale"], scores.TempScale().fit(validation).score(inlier))
-    unlabelled = Outputs(logits=validation.logits)
-    found = scores.score_all(train, inlier, names=["tempscale"], validation=unlabelled)
+    unlabeled = Outputs(logits=validation.logits)
+    found = scores.score_all(train, inlier, names=["tempscale"], validation=unlabeled)
     np.testing.assert_array_equal(found["tempscale"], scores.TempScale().fit(train).score(inlier))

@@ -61,8 +61,8 @@ def test_outliers_decide_only_when_they_are_passed(train, validation, outlier):
 
 
 def test_with_outliers_no_labels_are_needed(validation, outlier):
-    unlabelled = Outputs(logits=validation.logits)
-    assert tune("gen", validation=unlabelled, outlier=outlier).metric == "auroc"
+    unlabeled = Outputs(logits=validation.logits)
+    assert tune("gen", validation=unlabeled, outlier=outlier).metric == "auroc"
 
 
 def test_on_a_tie_the_defaults_stay(validation):

@@ -12,7 +12,7 @@ KNOWN = Path(__file__).parents[1] / "known"
 
 
 def blocks_with_rank_sums(sums, n):
-    """Rankings without ties whose rank sums are given: swap neighbours in random blocks until the sums are met."""
+    """Rankings without ties whose rank sums are given: swap neighbors in random blocks until the sums are met."""
     rng = np.random.default_rng(0)
     k = len(sums)
     ranks = np.tile(np.argsort(np.argsort(sums)) + 1, (n, 1))

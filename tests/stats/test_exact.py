@@ -15,14 +15,14 @@ def test_equals_the_count_over_all_tables_ties_included(blocks, k):
     rng = np.random.default_rng(blocks)
     for _ in range(5):
         ranks = mid_ranks(rng.integers(0, 4, size=(blocks, k)).astype(float))
-        centre = blocks * (k + 1) / 2
-        observed = ((ranks.sum(axis=0) - centre) ** 2).sum()
-        apart = [((np.sum(table, axis=0) - centre) ** 2).sum() for table in product(*map(permutations, ranks))]
+        center = blocks * (k + 1) / 2
+        observed = ((ranks.sum(axis=0) - center) ** 2).sum()
+        apart = [((np.sum(table, axis=0) - center) ** 2).sum() for table in product(*map(permutations, ranks))]
         assert exact_p_value(ranks) == pytest.approx(np.mean(np.array(apart) >= observed - 1e-9))
 
 
 def test_by_hand():
-    # k = 3, N = 4: 6^3 tables after the first block. Q = 8: all agree, 1 of 216. Q = 6.5: one block swaps neighbours
+    # k = 3, N = 4: 6^3 tables after the first block. Q = 8: all agree, 1 of 216. Q = 6.5: one block swaps neighbors
     # (4 blocks x 2 swaps) or better, 9 of 216. N = 3, Q = 6: 1 of 36. Textbooks print 0.0046, 0.042 and 0.028.
     for table, statistic, tail in (
         ([[1.0, 2, 3]] * 4, 8.0, 1 / 216),

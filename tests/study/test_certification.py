@@ -246,10 +246,10 @@ def test_everything_about_the_attack_can_be_set(toy, monkeypatch):
     real = attacks.attack_confidence
     monkeypatch.setattr(attacks, "attack_confidence", lambda *given, **how: asked.append(how) or real(*given, **how))
     how = {
-        "optimisers": ("apgd",), "starts": ("small", "contrast"), "steps": 4, "monotone_steps": 3, "restarts": 2,
+        "optimizers": ("apgd",), "starts": ("small", "contrast"), "steps": 4, "monotone_steps": 3, "restarts": 2,
         "tries": 7, "transfer": [net],
     }  # fmt: skip
-    renamed = {"attack" if key == "optimisers" else key: value for key, value in how.items()}
+    renamed = {"attack" if key == "optimizers" else key: value for key, value in how.items()}
     certify(net, inlier=known, outliers={"a": strange}, epsilon=0.1, points=5, **renamed)
     assert {key: asked[0][key] for key in how} == how
 

@@ -34,20 +34,20 @@ def test_a_file_and_a_module(tmp_path):
     assert find_function("math:sqrt", "") is math.sqrt
 
 
-def test_the_neighbours_of_a_file_can_be_imported_and_two_plans_do_not_mix(tmp_path):
-    # Both have a neighbour of the same name; each must see its own, whichever was loaded first.
+def test_the_neighbors_of_a_file_can_be_imported_and_two_plans_do_not_mix(tmp_path):
+    # Both have a neighbor of the same name; each must see its own, whichever was loaded first.
     for name, value in (("a", 1), ("b", 2)):
-        task = "from neighbour_of_task import VALUE\ndef one(): return VALUE"
-        write(tmp_path / name, neighbour_of_task=f"VALUE = {value}", run=task)
+        task = "from neighbor_of_task import VALUE\ndef one(): return VALUE"
+        write(tmp_path / name, neighbor_of_task=f"VALUE = {value}", run=task)
     found = [find_function("run.py:one", str(tmp_path / name / "run.py"))() for name in ("a", "b", "a")]
     assert found == [1, 2, 1]
     assert sys.path.count(str(tmp_path / "a")) + sys.path.count(str(tmp_path / "b")) == 1
 
 
-def test_an_import_inside_the_function_finds_the_neighbour_too(tmp_path):
+def test_an_import_inside_the_function_finds_the_neighbor_too(tmp_path):
     for name, value in (("a", 1), ("b", 2)):
-        task = "def one():\n import late_neighbour\n return late_neighbour.VALUE"
-        write(tmp_path / name, late_neighbour=f"VALUE = {value}", run=task)
+        task = "def one():\n import late_neighbor\n return late_neighbor.VALUE"
+        write(tmp_path / name, late_neighbor=f"VALUE = {value}", run=task)
     assert [find_function("run.py:one", str(tmp_path / name / "run.py"))() for name in ("a", "b", "a")] == [1, 2, 1]
 
 

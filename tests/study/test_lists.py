@@ -19,10 +19,10 @@ from caveat.study.train_plan import TrainPlan, _Data, _File, _Outputs, _Training
 
 TRAINING = {
     "title": "t", "seed": 3, "threads": 1, "paradigm": {"name": "deep_gamblers", "reward": 1.5, "warm_up": 0.2},
-    "data": {"name": "digits", "train": "all", "validation": 0.2, "test": 0.3, "limit": 500, "normalise": True,
+    "data": {"name": "digits", "train": "all", "validation": 0.2, "test": 0.3, "limit": 500, "normalize": True,
              "shrink": 1},
     "model": {"name": "small_cnn", "width": 4, "dropout": 0.1, "start": "models/x"},
-    "training": {"epochs": 2, "batch_size": 32, "learning_rate": 0.01, "optimiser": "adam", "momentum": 0.9,
+    "training": {"epochs": 2, "batch_size": 32, "learning_rate": 0.01, "optimizer": "adam", "momentum": 0.9,
                  "weight_decay": 0.0, "clip": 1.0, "schedule": "cosine", "device": "cpu",
                  "early_stopping": {"monitor": "loss", "patience": 4, "least": 0.1},
                  "augment": {"flip": True, "crop": 2}},
@@ -41,20 +41,20 @@ SOURCE_TASK = {"sources": {"a": {"task": "run.py:one", "outliers": {"o": {"regim
 MATRIX = {
     "title": "t", "alpha": 0.1, "tune": False, "variance": 0.9, "resamples": 5, "regimes": {"by": ""},
     "matrix": {
-        "backbone": [{"name": "small_cnn", "width": 4, "normalise": True, "label": "b",
+        "backbone": [{"name": "small_cnn", "width": 4, "normalize": True, "label": "b",
                       "training": {"epochs": 2, "batch_size": 10}}],
         "paradigm": [{"name": "deep_gamblers", "reward": 2.0, "warm_up": 0.2, "label": "p", "training": {"epochs": 2}}],
         "dropout": 0.3, "passes": 2, "seed": 0, "threads": 1,
     },
     "data": {"digits": {
-        "name": "digits", "train": "all", "test": 0.2, "validation": 0.1, "limit": 50, "normalise": True, "shrink": 1,
+        "name": "digits", "train": "all", "test": 0.2, "validation": 0.1, "limit": 50, "normalize": True, "shrink": 1,
         "training": {"epochs": 3, "augment": {"flip": True, "crop": 1}},
         "outliers": {"noise": {"made": "uniform_noise", "n": 5, "regime": "far"},
                      "own": {"path": "own.npz", "split": "all", "limit": 7, "regime": "near"}},
         "embeddings": {"train": "t.npy", "noise": "n.npy", "own": "o.npy", "text": {"path": "x.npy", "rows": "0:5"}}}},
     "training": TRAINING["training"] | {"outliers": {"name": "digits", "split": "all", "limit": 5}},
 }  # fmt: skip
-AXES = {"width", "normalise", "reward", "warm_up", "dropout", "passes", "seed"}  # of [matrix]: a list is expanded
+AXES = {"width", "normalize", "reward", "warm_up", "dropout", "passes", "seed"}  # of [matrix]: a list is expanded
 
 
 def scalars(content, path=()):
@@ -133,7 +133,7 @@ def test_a_list_in_an_axis_gives_one_network_or_seed_each(path):
     place = content
     for key in path[:-1]:
         place = place[key]
-    place[path[-1]][1] = not place[path[-1]][0] if path[-1] == "normalise" else 2 * place[path[-1]][0] or 1
+    place[path[-1]][1] = not place[path[-1]][0] if path[-1] == "normalize" else 2 * place[path[-1]][0] or 1
     plan = Plan.from_dict(content)
     assert len(plan.sources) * len(plan.seeds) == 2
     place[path[-1]] = []

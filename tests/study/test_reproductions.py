@@ -102,12 +102,12 @@ def test_the_summary_writes_the_comparison_and_must_return_one(tiny, tmp_path):
         "    pairs = [('x', 1.0, row['x'], 'it moved') for row in rows]\n"
         "    return Agreement((compare_numbers('Table 0', pairs, tolerance=0.1),))\n"
     )
-    found = one.summarise([{"x": 1.05}, {"x": 3.0}], tmp_path / "out")
+    found = one.summarize([{"x": 1.05}, {"x": 3.0}], tmp_path / "out")
     assert found.sentence == "1 of 2 agree; largest difference 2"
     assert Agreement.read(tmp_path / "out" / "comparison.json") == found
     (one.folder / "summary.py").write_text("def summary(rows, out):\n    return rows\n")
     with pytest.raises(InputError, match="returns must be of type Agreement"):
-        one.summarise([], tmp_path / "out")
+        one.summarize([], tmp_path / "out")
 
 
 def test_the_data_that_studies_name_have_an_origin():

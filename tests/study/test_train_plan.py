@@ -18,7 +18,7 @@ name = "digits"
 validation = 0.2
 test = 0.3
 limit = 500
-normalise = true
+normalize = true
 
 [model]
 name = "small_cnn"
@@ -50,7 +50,7 @@ def test_everything_is_read(tmp_path, monkeypatch):
     monkeypatch.setenv("KIND", "textures")
     plan = read(tmp_path, PLAN)
     assert plan.train == Source(name="digits", limit=500)
-    assert (plan.validation, plan.test, plan.normalise, plan.seed, plan.threads) == (0.2, 0.3, True, 3, 1)
+    assert (plan.validation, plan.test, plan.normalize, plan.seed, plan.threads) == (0.2, 0.3, True, 3, 1)
     assert (plan.model, dict(plan.model_options)) == ("small_cnn", {"width": 4})
     assert (plan.paradigm, dict(plan.paradigm_options)) == ("deep_gamblers", {"reward": 1.5})
     assert dict(plan.training) == {"epochs": 2, "learning_rate": 1.0, "schedule": {"0.5": 0.1}}

@@ -48,14 +48,14 @@ def test_a_model_and_its_outputs(tmp_path):
         run_training(plan(mc=3, seed=2), tmp_path)
 
 
-def test_bytes_normalising_and_outliers_to_learn_from(tmp_path):
+def test_bytes_normalizing_and_outliers_to_learn_from(tmp_path):
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=80)
     x = (rng.random((80, 12, 12, 3)) * 80 + 150 * y[:, None, None, None]).astype(np.uint8)
     np.savez(tmp_path / "own.npz", x=x, y=y)
     own = Source(path=str(tmp_path / "own.npz"))
     done = run_training(
-        plan(train=own, normalise=True, paradigm="oe", exposure=("uniform", "permuted"), outliers={}, sets=("test",)),
+        plan(train=own, normalize=True, paradigm="oe", exposure=("uniform", "permuted"), outliers={}, sets=("test",)),
         tmp_path / "out",
     )
     first = done.trained.model[0]
@@ -68,7 +68,7 @@ def test_bytes_normalising_and_outliers_to_learn_from(tmp_path):
     )
     strange = Source(path=str(tmp_path / "strange.npz"))
     done = run_training(
-        plan(train=own, normalise=True, paradigm="ceda", exposure=strange, outliers={}, sets=()), tmp_path / "other"
+        plan(train=own, normalize=True, paradigm="ceda", exposure=strange, outliers={}, sets=()), tmp_path / "other"
     )
     assert done.trained.paradigm.name == "ceda"
 

@@ -16,7 +16,14 @@ from typing import Any, ParamSpec, TypeVar
 
 from caveat.errors import CaveatDeprecationWarning, InputError
 
-__all__ = ["deprecated", "deprecated_attributes", "removed_in", "renamed_arguments", "warn_deprecated"]
+__all__ = [
+    "deprecated",
+    "deprecated_attributes",
+    "removed_in",
+    "renamed_arguments",
+    "renamed_fields",
+    "warn_deprecated",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -94,6 +101,42 @@ def renamed_arguments(*, since: str, **new_by_old: str) -> Callable[[Callable[P,
             return function(*args, **kwargs)
 
         return call
+
+    return wrap
+
+
+def renamed_fields(*, since: str, **new_by_old: str) -> Callable[[type[T]], type[T]]:
+    """A dataclass whose fields have new names: the old ones still work in the constructor and as attributes.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @renamed_fields(since="0.2", centre="center")
+    ... @dataclass
+    ... class Ball:
+    ...     center: float
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     Ball(centre=1.0).centre
+    1.0
+    >>> print(caught[1].message)
+    Ball.centre is deprecated since Caveat 0.2 and will be removed in 0.4. Use Ball.center.
+    """
+
+    def old_attribute(kind: type[T], old: str, new: str) -> property:
+        def read(self: T) -> Any:
+            warn_deprecated(f"{kind.__name__}.{old}", new=f"{kind.__name__}.{new}", since=since)
+            return getattr(self, new)
+
+        return property(read, doc=f"Old name of ``{new}``.")
+
+    def wrap(kind: type[T]) -> type[T]:
+        make: Any = kind.__init__
+        make.__qualname__ = kind.__name__  # the name in the warning: users call the class
+        setattr(kind, "__init__", renamed_arguments(since=since, **new_by_old)(make))  # noqa: B010
+        for old, new in new_by_old.items():
+            setattr(kind, old, old_attribute(kind, old, new))
+        return kind
 
     return wrap
 

@@ -6,7 +6,7 @@ every declared parameter and keeps it as a plain Python number. Where the defaul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, field, fields
 from functools import partial
 from typing import Any, TypeVar
@@ -64,9 +64,17 @@ def flag(default: bool) -> bool:
     return _declared(default, as_flag)
 
 
-def choice(default: T, known: Iterable[str], what: str = "") -> T:
-    """One of the known names; ``what`` stands for the parameter in the message."""
-    return _declared(default, lambda value, name: check_known(value, known, what or name))
+def choice(default: T, known: Iterable[str], what: str = "", *, renamed: Mapping[str, str] | None = None) -> T:
+    """One of the known names, or an old name of one; ``what`` stands for the parameter in the message."""
+
+    def check(value: Any, name: str) -> str:
+        if isinstance(value, str) and value in (renamed or {}):
+            new = (renamed or {})[value]
+            warn_deprecated(f"{name}='{value}'", new=f"{name}='{new}'", since="0.2")
+            value = new
+        return check_known(value, known, what or name)
+
+    return _declared(default, check)
 
 
 def moved(new: str, *, since: str, check: Callable[..., Any], **options: Any) -> Any:

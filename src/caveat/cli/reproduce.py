@@ -64,7 +64,7 @@ def reproduce(
     before = one.committed
     with progress_bar() as tell:
         tell("tables and figures", 0, 1)
-        agreement = one.summarise(rows, written)
+        agreement = one.summarize(rows, written)
     _show(one, agreement)
     if before is not None and not update:
         _show_change(before, agreement)

@@ -23,11 +23,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import as_matrix, as_vector, check_each, check_same
+from caveat._internal.params import check_params
 from caveat.conformal._folds import allowed_misses, as_folds, cross_caveat, cross_level
 from caveat.conformal.grouped import GroupedScores, as_groups
 from caveat.conformal.p_values import check_seen
 from caveat.conformal.quantile import Promise, quantile_rank
-from caveat.conformal.split_intervals import SplitIntervals
+from caveat.conformal.split_intervals import SplitIntervals, interval_score
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.results import Intervals
 
@@ -48,7 +49,7 @@ class CrossIntervals:
     Parameters
     ----------
     score
-        As for ``SplitIntervals``: ``"absolute"``, ``"normalised"`` or ``"cqr"``.
+        As for ``SplitIntervals``: ``"absolute"``, ``"normalized"`` or ``"cqr"``.
     alpha
         Allowed error.
     unseen
@@ -61,11 +62,12 @@ class CrossIntervals:
     array([[ 9., 12.]])
     """
 
-    score: Literal["absolute", "normalised", "cqr"] = "absolute"
+    score: Literal["absolute", "normalized", "cqr"] = interval_score("absolute")
     alpha: float = 0.1
     unseen: Literal["error", "all"] = "error"
 
     def __post_init__(self) -> None:
+        check_params(self)
         self._split()
 
     def calibrate(

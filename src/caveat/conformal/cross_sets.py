@@ -100,7 +100,7 @@ class CrossSets:
         demand(outputs, "labels", who=_HERE)
         self.folds_, self._fold = as_folds(folds, outputs.n)
         rule, u = self._rule, self._draws(outputs.n, None if rng is None else draws_for(rng, "calibrate"))
-        self.randomised_ = rng is not None and rule.randomised
+        self.randomized_ = rng is not None and rule.randomized
         scores, labels = np.empty(outputs.n), np.empty(outputs.n, dtype=np.intp)
         for rows, probs in probability_blocks(outputs):
             self.n_classes_ = probs.shape[1]
@@ -150,7 +150,7 @@ class CrossSets:
             ``member`` (m, C) says which labels are in each set.
         """
         draws = None if rng is None else draws_for(rng, "predict")
-        by_model = self._checked(outputs, randomised=draws is not None)
+        by_model = self._checked(outputs, randomized=draws is not None)
         _, at_least, group = self._counts(by_model, draws, groups)
         allowed = np.array([allowed_misses(int(n), self.alpha) for n in (*self._sizes, 0)])  # the last: unseen
         member = at_least >= allowed[group]
@@ -178,8 +178,8 @@ class CrossSets:
             The p-values.
         """
         draws = None if rng is None else draws_for(rng, "predict")
-        by_model = self._checked(outputs, randomised=self.randomised_ and draws is not None)
-        above, at_least, group = self._counts(by_model, draws if self.randomised_ else None, groups)
+        by_model = self._checked(outputs, randomized=self.randomized_ and draws is not None)
+        above, at_least, group = self._counts(by_model, draws if self.randomized_ else None, groups)
         tau = 1.0 if draws is None else draws.random((above.shape[0], 1))
         return np.asarray((above + tau * (1 + at_least - above)) / (np.append(self._sizes, 0)[group] + 1))
 
@@ -190,7 +190,7 @@ class CrossSets:
         return SplitSets(self.score).nonconformity.fine
 
     def _draws(self, n: int, draws: np.random.Generator | None) -> NDArray[np.float64]:
-        return draws.random(n) if draws is not None and self._rule.randomised else np.ones(n)
+        return draws.random(n) if draws is not None and self._rule.randomized else np.ones(n)
 
     def _set_promise(self) -> Self:
         self.level_ = cross_level(self._fold, self._group, self.alpha)
@@ -205,7 +205,7 @@ class CrossSets:
         if not hasattr(self, "level_"):
             raise NotFittedError("CrossSets has seen no rows yet. Call calibrate(outputs, folds) first.")
 
-    def _checked(self, outputs: Sequence[Outputs], *, randomised: bool) -> list[Outputs]:
+    def _checked(self, outputs: Sequence[Outputs], *, randomized: bool) -> list[Outputs]:
         """Outputs of each model; an error where these sets cannot judge them."""
         self._demand_calibrated()
         by_model: list[Outputs] = as_list([outputs] if isinstance(outputs, Outputs) else outputs, "outputs")
@@ -216,8 +216,8 @@ class CrossSets:
         if len(by_model) != self.folds_.size:
             raise InputError(f"outputs must be a list with one entry per fold ({self.folds_.size}), got "
                              f"{len(by_model)}.")  # fmt: skip
-        if self._rule.randomised and self.randomised_ != randomised:
-            had, has = ("with", "without") if self.randomised_ else ("without", "with")
+        if self._rule.randomized and self.randomized_ != randomized:
+            had, has = ("with", "without") if self.randomized_ else ("without", "with")
             raise InputError(f"{self._rule.name} was calibrated {had} rng and is now asked {has} it: the same "
                              "randomization must hold for all rows.")  # fmt: skip
         return by_model

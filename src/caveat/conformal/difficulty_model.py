@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 @final
 @dataclass(eq=False)
 class DifficultyModel:
-    """Predicts the size of a regression's residual: a positive scale for ``SplitIntervals("normalised")``.
+    """Predicts the size of a regression's residual: a positive scale for ``SplitIntervals("normalized")``.
 
     Fit it on samples that neither trained the regression nor calibrate the intervals.
 

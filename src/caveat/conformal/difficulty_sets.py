@@ -20,7 +20,7 @@ from caveat._internal.params import check_params, count
 from caveat.conformal._probabilities import ClassScores
 from caveat.conformal.difficulty import cut_bins, ease_of
 from caveat.conformal.nonconformity import Nonconformity
-from caveat.conformal.split_intervals import SplitIntervals
+from caveat.conformal.split_intervals import SplitIntervals, interval_score
 from caveat.conformal.split_sets import SplitSets
 from caveat.errors import NotFittedError
 from caveat.outputs import Outputs
@@ -198,7 +198,7 @@ class DifficultyIntervals:
     True
     """
 
-    score: Literal["absolute", "normalised", "cqr"] = "normalised"
+    score: Literal["absolute", "normalized", "cqr"] = interval_score("normalized")
     alpha: float = 0.1
     bins: int = count(10)
     delta: float | None = None

@@ -134,7 +134,7 @@ class LabelShift:
 def label_shift_weights(
     *, source: Outputs, target: Outputs, delta: float = 0.05, resamples: int = 1000, rng: Rng = 0
 ) -> LabelShift:
-    """Estimate the weight of each class from a model's predictions on labelled source and unlabelled target rows.
+    """Estimate the weight of each class from a model's predictions on labeled source and unlabeled target rows.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class Nonconformity(ABC):
     """
 
     name: ClassVar[str]
-    randomised: ClassVar[bool] = False  # whether u matters
+    randomized: ClassVar[bool] = False  # whether u matters
     near_one: ClassVar[bool] = False  # whether scores of a sure model crowd around 1, where rounding ties them
     less: float = 0.0  # subtracted from the score
 
@@ -262,7 +262,7 @@ class APS(Ranked):
     less: float = field(default=0.0, kw_only=True, repr=False)
 
     name: ClassVar[str] = "aps"
-    randomised: ClassVar[bool] = True
+    randomized: ClassVar[bool] = True
     near_one: ClassVar[bool] = True
 
     def _ranked(self, p: Array, below: Array, rank: Array, row: Array) -> Array:
@@ -295,7 +295,7 @@ class RAPS(Ranked):
     less: float = field(default=0.0, kw_only=True, repr=False)
 
     name: ClassVar[str] = "raps"
-    randomised: ClassVar[bool] = True
+    randomized: ClassVar[bool] = True
     near_one: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -328,7 +328,7 @@ class SAPS(Ranked):
     less: float = field(default=0.0, kw_only=True, repr=False)
 
     name: ClassVar[str] = "saps"
-    randomised: ClassVar[bool] = True
+    randomized: ClassVar[bool] = True
     near_one: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ $$ w(x) = \frac{dP_{target}(x)}{dP_{source}(x)} $$
 - ``classifier``: a probabilistic classifier tells target rows from source rows, and
   $w(x) = \frac{p(x)}{1 - p(x)} \cdot \frac{n_{source}}{n_{target}}$ (Bickel, Brueckner and Scheffer, "Discriminative
   Learning Under Covariate Shift", JMLR 10, 2009; for conformal sets Tibshirani et al. 2019)
-- ``density_ratio``: $w(x) = \sum_l a_l K(x, c_l)$ with Gaussian kernels at target rows, a by regularised least squares
+- ``density_ratio``: $w(x) = \sum_l a_l K(x, c_l)$ with Gaussian kernels at target rows, a by regularized least squares
   (uLSIF: Kanamori, Hido and Sugiyama, "A Least-Squares Approach to Direct Importance Estimation", JMLR 10, 2009)
 
 Sets with estimated weights keep their promise for the distribution that these weights describe, if other rows estimated
@@ -143,7 +143,7 @@ def shift_weights(
     method
         ``"classifier"`` or ``"density_ratio"``.
     classifier
-        For ``"classifier"``: an unfitted scikit-learn classifier with ``predict_proba``, which sees standardised
+        For ``"classifier"``: an unfitted scikit-learn classifier with ``predict_proba``, which sees standardized
         features. Default: logistic regression with a penalty chosen by cross-validation.
     folds
         How many folds.
@@ -246,7 +246,7 @@ def _least_squares(source: Matrix, target: Matrix, rng: np.random.Generator) -> 
 
 
 def _solve(source: Matrix, target: Matrix, ridge: float) -> Vector:
-    """The coefficients that minimise the squared error of the ratio over the source, plus the ridge."""
+    """The coefficients that minimize the squared error of the ratio over the source, plus the ridge."""
     second = source.T @ source / source.shape[0]
     return np.asarray(np.linalg.solve(second + ridge * np.eye(second.shape[0]), target.mean(axis=0)))
 

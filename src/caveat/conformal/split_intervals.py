@@ -3,7 +3,7 @@ r"""Split conformal prediction intervals for regression.
 Nonconformity of a value y at x, from the predictions of a regression model:
 
 - ``absolute``    $|\mu(x) - y|$ (CP)
-- ``normalised``  $|\mu(x) - y| / \sigma(x)$ (CP-A; SSCP with the sigma of ``DifficultyModel``)
+- ``normalized``  $|\mu(x) - y| / \sigma(x)$ (CP-A; SSCP with the sigma of ``DifficultyModel``)
 - ``cqr``         $\max(q_{lo}(x) - y,\; y - q_{hi}(x))$ (Romano, Patterson and Candes, NeurIPS 2019, eq. 6)
 
 and the interval holds every y whose nonconformity is at or below the threshold. Lei, G'Sell, Rinaldo, Tibshirani and
@@ -29,12 +29,18 @@ from caveat.conformal.quantile import Promise
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.results import Intervals
 
-__all__ = ["SplitIntervals"]
+__all__ = ["IntervalScore", "SplitIntervals", "interval_score"]
 
 Floats = NDArray[np.float64]
+IntervalScore = Literal["absolute", "normalized", "cqr"]
 
-_NEEDS = {"absolute": ("mean",), "normalised": ("mean", "scale"), "cqr": ("lower", "upper")}
+_NEEDS = {"absolute": ("mean",), "normalized": ("mean", "scale"), "cqr": ("lower", "upper")}
 _NO_THRESHOLD = "SplitIntervals has no threshold yet. Call calibrate(y, ...) before predict(...)."
+
+
+def interval_score(default: IntervalScore) -> IntervalScore:
+    """A parameter that names the nonconformity score of intervals."""
+    return choice(default, _NEEDS, "nonconformity score of regression", renamed={"normalised": "normalized"})
 
 
 @final
@@ -45,7 +51,7 @@ class SplitIntervals:
     Parameters
     ----------
     score
-        ``"absolute"`` needs ``mean``; ``"normalised"`` needs ``mean`` and a positive ``scale``; ``"cqr"`` needs
+        ``"absolute"`` needs ``mean``; ``"normalized"`` needs ``mean`` and a positive ``scale``; ``"cqr"`` needs
         ``lower`` and ``upper``, two predicted quantiles.
     alpha
         Allowed error.
@@ -65,7 +71,7 @@ class SplitIntervals:
     array([[ 9., 11.]])
     """
 
-    score: Literal["absolute", "normalised", "cqr"] = choice("absolute", _NEEDS, "nonconformity score of regression")
+    score: Literal["absolute", "normalized", "cqr"] = interval_score("absolute")
     alpha: float = 0.1
     delta: float | None = None
     unseen: Literal["error", "all"] = choice("error", ("error", "all"), "rule for unseen groups")
@@ -92,7 +98,7 @@ class SplitIntervals:
         y
             Held-out targets.
         mean, scale
-            Predicted values, and their positive scales for ``"normalised"``.
+            Predicted values, and their positive scales for ``"normalized"``.
         lower, upper
             Predicted quantiles, for ``"cqr"``.
         groups
@@ -165,7 +171,7 @@ class SplitIntervals:
         Parameters
         ----------
         mean, scale
-            Predicted values, and their positive scales for ``"normalised"``, shape (n,).
+            Predicted values, and their positive scales for ``"normalized"``, shape (n,).
         lower, upper
             Predicted quantiles, for ``"cqr"``, shape (n,).
         groups

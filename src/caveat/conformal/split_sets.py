@@ -132,7 +132,7 @@ class SplitSets:
         outputs
             Held-out outputs with labels.
         rng
-            Randomises aps, raps and saps; None: u = 1.
+            Randomizes aps, raps and saps; None: u = 1.
         weights
             Likelihood ratio of test to calibration distribution at each row, shape (n,), for test data that are drawn
             otherwise (``shift_weights``, ``label_shift_weights``); ``predict`` then takes those of the test rows.
@@ -145,7 +145,7 @@ class SplitSets:
         scores, ranks, labels, self.n_classes_ = self._true_scores(outputs, draws)
         self.class_names_ = getattr(outputs, "class_names", None)
         rule, by = self.nonconformity.fine, self._by
-        self.randomised_ = rng is not None and rule.randomised
+        self.randomized_ = rng is not None and rule.randomized
         self._weighted: WeightedScores | None = None
         self._ranked: RankedScores | None = None
         self._column_group: NDArray[np.intp] | None = None
@@ -177,7 +177,7 @@ class SplitSets:
         """
         if self.by is not None:
             raise InputError("sets by group cannot be restored from scores alone. Calibrate them again.")
-        self.n_classes_, self.randomised_, self.class_names_ = as_count(n_classes, "n_classes"), False, None
+        self.n_classes_, self.randomized_, self.class_names_ = as_count(n_classes, "n_classes"), False, None
         self._weighted, self._ranked, self._column_group = None, None, None
         self.grouped_ = GroupedScores.of(as_vector(scores, "scores", allow_infinite=True))
         return self._set_thresholds()
@@ -337,7 +337,7 @@ class SplitSets:
         self, outputs: Outputs, draws: np.random.Generator | None
     ) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.intp], int]:
         """Nonconformity of the true label of each row, its rank where that is needed, the labels, how many classes."""
-        u, rule, classes = self._randomisation(outputs.n, draws), self.nonconformity.fine, 0
+        u, rule, classes = self._randomization(outputs.n, draws), self.nonconformity.fine, 0
         scores, labels, ranks = np.empty(outputs.n), np.empty(outputs.n, dtype=np.intp), np.zeros(outputs.n, np.intp)
         for rows, probs in probability_blocks(outputs, self._source):
             classes = probs.shape[1]
@@ -387,8 +387,8 @@ class SplitSets:
             warnings.warn(self.caveat_, CaveatWarning, stacklevel=3)
         return self
 
-    def _randomisation(self, n: int, rng: np.random.Generator | None) -> NDArray[np.float64]:
-        return rng.random(n) if rng is not None and self.nonconformity.randomised else np.ones(n)
+    def _randomization(self, n: int, rng: np.random.Generator | None) -> NDArray[np.float64]:
+        return rng.random(n) if rng is not None and self.nonconformity.randomized else np.ones(n)
 
     def _groups(self, outputs: Outputs, groups: Any) -> NDArray[Any] | None:
         """The group of each row: as given, or from the callable; None where there are no groups of rows."""
@@ -419,11 +419,11 @@ class SplitSets:
         if names is not None and self.class_names_ not in (None, names):
             raise InputError(f"outputs must have the classes {listed(self.class_names_)} in this order as in "
                              f"calibration, got {listed(names)}. Use outputs.with_class_names(names).")  # fmt: skip
-        draws = rng if self.randomised_ or not smoothing else None  # without u, rng can only mean tau
-        if self.nonconformity.randomised and self.randomised_ != (draws is not None):
-            had, has = ("with", "without") if self.randomised_ else ("without", "with")
+        draws = rng if self.randomized_ or not smoothing else None  # without u, rng can only mean tau
+        if self.nonconformity.randomized and self.randomized_ != (draws is not None):
+            had, has = ("with", "without") if self.randomized_ else ("without", "with")
             raise InputError(
-                f"{self.nonconformity.name} was calibrated {had} rng and is now asked {has} it: the same randomisation "
+                f"{self.nonconformity.name} was calibrated {had} rng and is now asked {has} it: the same randomization "
                 "must hold at calibration and at test, or the sets do not cover."
             )
         if (weights is None) != (self._weighted is None):
@@ -432,7 +432,7 @@ class SplitSets:
         if groups is not None and (self.by is None or self._by is not None or callable(self.by)):
             how = "by a callable" if callable(self.by) else f"by {self._by}" if self._by else "without groups"
             raise InputError(f"sets were calibrated {how} and are now asked with groups=, which they cannot use.")
-        u, named = self._randomisation(outputs.n, draws), self._groups(outputs, groups)
+        u, named = self._randomization(outputs.n, draws), self._groups(outputs, groups)
         if weights is not None:
             return u, None, as_test_weights(weights, "weights", (outputs.n, self.n_classes_))
         if named is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._internal.checks import Rng, as_count, as_kind, as_list, as_rng, as_vector, same_length
 from caveat.conformal._bins import bin_means, equal_mass, signed_r2
 from caveat.conformal.difficulty import EaseBins
-from caveat.conformal.split_intervals import SplitIntervals
+from caveat.conformal.split_intervals import IntervalScore, SplitIntervals
 from caveat.conformal.tuning import Tuned, best_of
 from caveat.errors import CaveatWarning, InputError
 
@@ -31,7 +31,7 @@ def tune_difficulty_intervals(
     alpha: float,
     *,
     rng: Rng,
-    score: Literal["absolute", "normalised", "cqr"] = "normalised",
+    score: IntervalScore = "normalized",
     delta: float | None = None,
     bins: Iterable[int] = (10, 20, 30),
     judged_by: ArrayLike | None = None,

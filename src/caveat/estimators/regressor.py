@@ -157,7 +157,7 @@ class ConformalRegressor(RegressorMixin, Wrapper):  # type: ignore[misc]
         return self
 
     def _fresh(self) -> SplitIntervals | CrossIntervals:
-        score: Literal["absolute", "normalised", "cqr"] = "absolute" if self.scale is None else "normalised"
+        score: Literal["absolute", "normalized", "cqr"] = "absolute" if self.scale is None else "normalized"
         score = "cqr" if isinstance(self.estimator, tuple) else score
         if self.cv is None:
             return SplitIntervals(score, self.alpha, self.delta, self.unseen, self.joint)

@@ -314,7 +314,7 @@ def _sets(parts: Parts, probs: Floats | None, block: Block, settings: Settings) 
         rngs = (stream(settings.seed, "sets", name, step) for step in ("calibrate", "inlier"))
         with warnings.catch_warnings():  # a calibration set that is too small is said in the result
             warnings.simplefilter("ignore", CaveatWarning)
-            # Randomised, as published: without u, a sure network ties aps at a mass of 1, and sets hold every label.
+            # Randomized, as published: without u, a sure network ties aps at a mass of 1, and sets hold every label.
             method = SplitSets(name, alpha=settings.alpha).calibrate(held, next(rngs))
         sets = method.predict(inlier, rng=next(rngs))
         covered = sets.covers(inlier.labels)

@@ -255,7 +255,7 @@ class Guard:
         return threshold, self._promise("false alarms", self.false_alarm, n, "order statistic, exact", remedy=remedy)
 
     def _abstain_gate(self, held: Outputs) -> None:
-        """Calibrate on the labelled rows that pass the first gate and have a class that fits."""
+        """Calibrate on the labeled rows that pass the first gate and have a class that fits."""
         assert self.risk is not None
         passed = self.statistic_.score(held) < self.threshold_
         if self.sets_ is not None:

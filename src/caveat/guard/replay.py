@@ -200,7 +200,7 @@ def replay(
     if watch.fingerprint != guard.fingerprint:
         raise InputError("watch belongs to another guard. Start a new one: guard.watch().")
     before, answered = watch.rows, (0, 0) if watch.risk is None else (watch.risk.n, watch.risk.errors)
-    labelled = outputs.has("correct")
+    labeled = outputs.has("correct")
     parts: list[Verdicts] = []
     paths: dict[str, list[Floats]] = {name: [] for name in watch.alarms}
     for start in range(0, outputs.n, size):
@@ -208,15 +208,15 @@ def replay(
         verdicts = guard(rows)
         for name, path in watch.update(verdicts).items():
             paths[name].append(path)
-        if labelled and watch.risk is not None:
+        if labeled and watch.risk is not None:
             watch.labels(~rows.correct[verdicts.kind == "accept"])
         parts.append(verdicts)
         if progress is not None:
             progress("replaying rows", start + rows.n, outputs.n)
     kind = np.concatenate([part.kind for part in parts])
     score = np.concatenate([part.score for part in parts])
-    covered = _covered(parts, outputs) if labelled else None
-    wrong = ~outputs.correct[kind == "accept"] if labelled else None
+    covered = _covered(parts, outputs) if labeled else None
+    wrong = ~outputs.correct[kind == "accept"] if labeled else None
     values = {"score": score, "class": outputs.predictions}
     if "confidence" in watch.alarms:
         values["confidence"] = np.concatenate([part.doubt for part in parts if part.doubt is not None])

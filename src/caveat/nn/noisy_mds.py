@@ -142,10 +142,10 @@ class NoisyMDSEnsemble:
         start, corner = int(before.sum()), int((before**2).sum())
         span, square = slice(start, start + width), slice(corner, corner + width**2)
         rows = maps if maps.ndim == 2 else maps.flatten(2).mean(dim=2)
-        centre, white, means = (
+        center, white, means = (
             torch.from_numpy(np.ascontiguousarray(part)).to(rows)
             for part in (fitted.centres_[span], fitted.whiteners_[square].reshape(width, width), fitted.means_[:, span])
         )
-        near = (rows - centre) @ white
+        near = (rows - center) @ white
         chosen = torch.cdist(near.detach(), means).argmin(dim=1)
         return (near - means[chosen]).square().sum(dim=1)

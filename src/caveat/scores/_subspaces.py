@@ -178,8 +178,8 @@ def nearest_subspace(
     rows: NDArray[Any], means: NDArray[np.float64], axes: NDArray[Any], starts: NDArray[np.intp]
 ) -> NDArray[np.intp]:
     """The subspace that each row is nearest to: argmin over c of ||(I - P_c P_c^T)(h - mu_c)||, shape (n,)."""
-    centre = means.mean(axis=0)
-    centered, offsets = rows - centre.astype(rows.dtype), means - centre
+    center = means.mean(axis=0)
+    centered, offsets = rows - center.astype(rows.dtype), means - center
     coordinates = [axes[starts[c] : starts[c + 1]] @ offsets[c] for c in range(starts.size - 1)]
     # ||h - mu||^2 - ||P^T (h - mu)||^2 without ||h||^2, which is the same for every c.
     pulls = np.stack([offsets[c] - axes[starts[c] : starts[c + 1]].T @ coordinates[c] for c in range(starts.size - 1)])

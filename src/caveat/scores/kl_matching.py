@@ -62,7 +62,7 @@ class KLMatching(Score):
         seen = gathered[PredictedProbabilities()]
         predicted = np.flatnonzero(seen.counts)
         typical = seen.sums[predicted] / seen.counts[predicted, None]
-        self.log_typical_ = np.log(np.maximum(typical, _TINY))  # a class no sample ever favoured: far, not infinite
+        self.log_typical_ = np.log(np.maximum(typical, _TINY))  # a class no sample ever favored: far, not infinite
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         # With z taken from the largest logit, w = exp z and r the sum of the other w, p = w / (1 + r), and the nearest

@@ -83,15 +83,15 @@ class MDSEnsemble(Score):
         of = gathered[LayerMoments()].of
         self.layers_ = np.array(list(of))
         self.channels_ = np.array([moments.means.shape[1] for moments in of.values()], dtype=np.intp)
-        centres, whiteners, means = [], [], []
+        centers, whiteners, means = [], [], []
         for name, moments in of.items():
             moments.demand_every_class("MDSEnsemble")
             white = whitener(moments.within_scatter / moments.n, ridge=self.ridge, what=f"layers[{name!r}]")
-            centres.append(moments.global_mean)
+            centers.append(moments.global_mean)
             whiteners.append(white.ravel())
             means.append((moments.means - moments.global_mean) @ white)
         # One flat array of each kind, cut again by ``channels_``: a fitted score holds arrays and nothing else.
-        self.centres_, self.whiteners_ = np.concatenate(centres), np.concatenate(whiteners)
+        self.centres_, self.whiteners_ = np.concatenate(centers), np.concatenate(whiteners)
         self.means_ = np.hstack(means)
         return (LayerSpread(self.ridge, self),)
 

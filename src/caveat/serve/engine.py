@@ -371,10 +371,10 @@ class Engine:
                     answers += [(request, problem) for request in batch.requests] if problem else batch.answer(rows[i])
             for request in requests:
                 if request.labels is not None:
-                    answers.append((request, self._labelled(request.labels)))
+                    answers.append((request, self._labeled(request.labels)))
         return answers
 
-    def _labelled(self, labels: Mapping[str, int]) -> Any:
+    def _labeled(self, labels: Mapping[str, int]) -> Any:
         counts: list[dict[str, int]] = []
         problem = self._attempt(lambda: counts.append(self.trail.append_labels(labels)))
         return problem or counts[0]

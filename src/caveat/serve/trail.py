@@ -193,7 +193,7 @@ class Trail:
         return int(row)
 
     def _judged(self, labels: Mapping[int, int]) -> dict[str, list[Any]]:
-        """Of each labelled row: whether the answer was wrong (None where none was given), whether the set held it."""
+        """Of each labeled row: whether the answer was wrong (None where none was given), whether the set held it."""
         classes, largest = self.n_classes, max(labels.values())
         if classes is not None and largest >= classes:
             raise Problem(422, f"a label must be a class 0 to {classes - 1}, got {largest}.")

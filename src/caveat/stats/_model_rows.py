@@ -77,8 +77,8 @@ def _check_rows(models: Mapping[str, ModelRows]) -> None:
         "outlier sets (with their rows)",
         **{name: {key: values.size for key, values in model.outliers.items()} for name, model in models.items()},
     )
-    labelled = {name: model.labels for name, model in models.items() if model.labels is not None}
-    for (one, first), (other, second) in combinations(labelled.items(), 2):
+    labeled = {name: model.labels for name, model in models.items() if model.labels is not None}
+    for (one, first), (other, second) in combinations(labeled.items(), 2):
         differing = np.flatnonzero(first != second)
         if differing.size:
             why = ""

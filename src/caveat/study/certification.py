@@ -274,7 +274,7 @@ def certify(
         Maximum outliers of each set with linear bounds: those that interval bounds leave open at the confidence that
         95 % of the inliers exceed. Tighter, about half a second each. Models that bring their own bounds have none.
     attack
-        Optimisers of ``nn.attack_confidence``; empty: no attack, and no AAUC.
+        Optimizers of ``nn.attack_confidence``; empty: no attack, and no AAUC.
     starts, steps, monotone_steps, restarts, tries
         Of the attack, as in ``nn.attack_confidence``.
     transfer
@@ -320,7 +320,7 @@ def certify(
         attacked, results = None, dict[str, Any]()
         if attack:
             attacked = attack_confidence(
-                model, x[tried], radius, rng=stream(seed, "attack", name), optimisers=attack, starts=starts,
+                model, x[tried], radius, rng=stream(seed, "attack", name), optimizers=attack, starts=starts,
                 steps=steps, monotone_steps=monotone_steps, restarts=restarts, tries=tries, transfer=transfer,
                 candidates=others, progress=False,
             )  # fmt: skip

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from caveat._internal.checks import as_list, check_known
+from caveat._internal.deprecation import warn_deprecated
 from caveat.errors import InputError
 
-__all__ = ["load", "naming", "typed"]
+__all__ = ["load", "naming", "renamed", "typed"]
 
 T = TypeVar("T")
 _CALLED = {str: "text", int: "a whole number", float: "a number", dict: "a table", bool: "true or false"}
@@ -40,7 +41,8 @@ def load(
 ) -> T:
     """A dataclass from a table: every key must be a field of it, of the declared type.
 
-    A field declared with ``caveat._internal.params`` must also pass its check.
+    A field declared with ``caveat._internal.params`` must also pass its check. One declared as ``renamed`` may
+    have its old key, with a warning.
 
     Parameters
     ----------
@@ -66,21 +68,39 @@ def load(
     Traceback (most recent call last):
     caveat.errors.InputError: plan.alpha must be a number, got 'small'.
     """
-    hints = get_type_hints(kind)
-    paths = {field.name: f"{path}.{field.name}" if path else field.name for field in fields(kind)}  # type: ignore[arg-type]
+    hints, content = get_type_hints(kind), _with_new_names(kind, content, path)
+    names = [declared.name for declared in fields(kind)]  # type: ignore[arg-type]
+    paths = {name: f"{path}.{name}" if path else name for name in names}
     for key in content:
         check_known(f"{path}.{key}" if path else key, (paths[name] for name in paths if name not in fixed), "key")
     values = dict(fixed)
-    for field in fields(kind):  # type: ignore[arg-type]
-        name = field.name
+    for declared in fields(kind):  # type: ignore[arg-type]
+        name = declared.name
         if name in content:
-            reader, check = (read or {}).get(name), field.metadata.get("check")
+            reader, check = (read or {}).get(name), declared.metadata.get("check")
             value = content[name]
             value = typed(hints[name], value, paths[name]) if reader is None else reader(value, paths[name])
             values[name] = value if check is None else check(value, paths[name])
-        elif name not in fixed and field.default is MISSING and field.default_factory is MISSING:
+        elif name not in fixed and declared.default is MISSING and declared.default_factory is MISSING:
             raise InputError(f"{paths[name]} is missing. Add it to the file.")
     return kind(**values)
+
+
+def renamed(old: str, default: Any) -> Any:
+    """A field of a file that was called ``old`` before 0.2."""
+    return field(default=default, metadata={"was": old})
+
+
+def _with_new_names(kind: Any, content: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    """The table with keys as they are called now."""
+    was = {declared.metadata["was"]: declared.name for declared in fields(kind) if "was" in declared.metadata}
+    for old in was.keys() & content.keys():
+        new = was[old]
+        if new in content:
+            raise InputError(f"{path or 'the file'} has {new} and its old name {old}. Leave {old} out.")
+        warn_deprecated(f"{path}.{old}" if path else old, new=new, since="0.2")
+        content = {new if key == old else key: value for key, value in content.items()}
+    return content
 
 
 def typed(hint: Any, value: Any, path: str) -> Any:

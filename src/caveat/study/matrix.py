@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from caveat._internal.checks import as_count, as_list, as_number, check_known
+from caveat._internal.deprecation import warn_deprecated
 from caveat.errors import InputError
 from caveat.evaluation.records import REGIMES
 from caveat.study.loading import load, typed
@@ -168,8 +169,11 @@ def _network(
         check_source(table, f"{where}.outliers.{name}")
     check_data(images, where)
     model = dict(backbone.options)
-    if "normalise" in model:  # a first layer of the network, which a training plan has under [data]
-        images["normalise"] = model.pop("normalise")
+    if "normalise" in model:
+        warn_deprecated("normalise of a backbone", new="normalize", since="0.2")
+        model["normalize"] = model.pop("normalise")
+    if "normalize" in model:  # a first layer of the network, which a training plan has under [data]
+        images["normalize"] = model.pop("normalize")
     if dropout is not None:
         if "dropout" in model:
             raise InputError(f"dropout is in [matrix] and in its backbone {backbone.label}. Leave one of them out.")

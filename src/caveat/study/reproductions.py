@@ -119,7 +119,7 @@ class Reproduction:
         origins = "".join(f"\n  {file.name}: {file.what} {file.origin}" for file in self.missing)
         raise InputError(f"{self.name} needs {names}, {where}. Put the data there:{origins}")
 
-    def summarise(self, rows: list[dict[str, Any]], out: Path) -> Agreement:
+    def summarize(self, rows: list[dict[str, Any]], out: Path) -> Agreement:
         """Tables and figures of a finished run, written to ``out``, and its comparison with the paper."""
         from caveat.study.functions import find_function
 

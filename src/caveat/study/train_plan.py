@@ -44,7 +44,7 @@ from caveat._internal.checks import as_count, as_kind, as_level, check_known
 from caveat._internal.files import read_toml
 from caveat._internal.params import count, level
 from caveat.errors import InputError
-from caveat.study.loading import load, naming, typed
+from caveat.study.loading import load, naming, renamed, typed
 
 __all__ = [
     "MADE", "Source", "TrainPlan", "check_data", "check_plain", "check_source", "check_training", "named_table",
@@ -90,7 +90,7 @@ class _Data:
     validation: float = level(0.1)
     test: Any = field(default=None, metadata={"check": lambda x, path: x if isinstance(x, str) else as_level(x, path)})
     limit: int | None = count(None)
-    normalise: bool = False
+    normalize: bool = renamed("normalise", False)
     shape: tuple[int, ...] | None = field(default=None, metadata={"check": _shape})
     shrink: int = count(1)
 
@@ -134,7 +134,7 @@ class _Training:
     epochs: int | None = None
     batch_size: int | None = None
     learning_rate: float | None = None
-    optimiser: str | None = None
+    optimizer: str | None = renamed("optimiser", None)
     momentum: float | None = None
     weight_decay: float | None = None
     clip: float | None = None
@@ -178,7 +178,7 @@ class TrainPlan:
     train: Source
     validation: float = 0.1
     test: str | float | None = None
-    normalise: bool = False
+    normalize: bool = False
     shape: tuple[int, ...] | None = None
     shrink: int = 1
     model: str = "small_cnn"
@@ -222,7 +222,7 @@ class TrainPlan:
         paradigm = named_table(top.paradigm, "paradigm")
         return cls(
             train=_train_source(images, "data", home),
-            validation=images.validation, test=images.test, normalise=images.normalise, shape=images.shape,
+            validation=images.validation, test=images.test, normalize=images.normalize, shape=images.shape,
             shrink=images.shrink,
             model=typed(str, model.pop("name"), "model.name"), model_options=model,
             start=str(home / places["start"]) if places["start"] else None,

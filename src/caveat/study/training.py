@@ -78,14 +78,14 @@ def train_network(
         return load_model(plan.weights), parts
     train = parts["train"]
     pixels = train.inputs()
-    normalise = None
-    if plan.normalise:
-        normalise = (pixels.mean(axis=(0, 2, 3)).tolist(), pixels.std(axis=(0, 2, 3)).tolist())
+    normalize = None
+    if plan.normalize:
+        normalize = (pixels.mean(axis=(0, 2, 3)).tolist(), pixels.std(axis=(0, 2, 3)).tolist())
     architecture = {
         "name": plan.model,
         "in_shape": list(pixels.shape[1:]),
         "classes": classes,
-        "normalise": normalise,
+        "normalize": normalize,
         **plan.model_options,
     }
     model = architectures.make(**architecture, seed=plan.seed)

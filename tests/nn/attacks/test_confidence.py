@@ -26,11 +26,11 @@ def trained():
     x = torch.rand(400, 6)
     y = (x[:, 0] > 0.5).long() + (x[:, 1] > 0.5).long()
     net = nn.Sequential(nn.Linear(6, 24), nn.ReLU(), nn.Dropout(0.2), nn.Linear(24, 16), nn.ReLU(), nn.Linear(16, 3))
-    optimiser = torch.optim.Adam(net.parameters(), 0.02)
+    optimizer = torch.optim.Adam(net.parameters(), 0.02)
     for _ in range(60):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         nn.functional.cross_entropy(net(x), y).backward()
-        optimiser.step()
+        optimizer.step()
     return net, x, torch.rand(40, 6)
 
 
@@ -64,7 +64,7 @@ def test_linear_bounds_are_not_passed_either(trained):
 def test_no_sample_is_spared_for_its_class(trained):
     # Pitfall 8: public code attacks only points predicted as the outliers' own label and keeps misclassified iterates
     net, _, x = trained
-    found = attack(net, x, 0.1, starts=["point"], optimisers=["apgd"])
+    found = attack(net, x, 0.1, starts=["point"], optimizers=["apgd"])
     predicted = net(x).argmax(dim=1).numpy()
     for label in np.unique(predicted):
         assert (found.log_confidence > found.clean)[predicted == label].mean() > 0.8
@@ -137,7 +137,7 @@ def sibling_of(net, seed=9, noise=0.1):
 def test_monotone_pgd_starts_from_the_points_of_other_models(trained):
     # Appendix A of GOOD: "the final best points of all other models ... as starting points for the same monotone PGD"
     net, _, x = trained
-    sibling, how = sibling_of(net), {"starts": ["point"], "optimisers": ["apgd"]}
+    sibling, how = sibling_of(net), {"starts": ["point"], "optimizers": ["apgd"]}
     alone, helped = attack(net, x, **how), attack(net, x, transfer=[sibling], **how)
     assert set(helped.per_attack) == {"apgd from point", "transfer 0", "monotone from transfer 0"}
     there = attack(sibling, x, **how)
@@ -170,7 +170,7 @@ def masked(threshold, weight):
 def test_a_transferred_point_unmasks_a_flat_network():
     # At x = 0.5 the sum is 1.5, below the threshold 1.6 of the net and above that of its sibling, which does not see
     # the third entry. Its best point (0.7, 0.7, 0.5) has the sum 1.9; from there the net climbs to 2.1.
-    x, how = torch.full((1, 3), 0.5), {"starts": ["point"], "optimisers": ["apgd"]}
+    x, how = torch.full((1, 3), 0.5), {"starts": ["point"], "optimizers": ["apgd"]}
     net, sibling = masked(1.6, [1.0, 1.0, 1.0]), masked(0.9, [1.0, 1.0, 0.0])
     assert attack(net, x, 0.2, **how).log_confidence == pytest.approx(np.log(0.5))
     found = attack(net, x, 0.2, transfer=[sibling], **how)
@@ -198,10 +198,10 @@ def test_both_budgets_are_kept():
         attack(Net(2, 2), torch.full((3, 2), 0.5), starts=["point"], **how)
         return calls.count(torch.float32)  # float64 judges at the end
 
-    # one look at the start, then for each optimiser its start and its steps
+    # one look at the start, then for each optimizer its start and its steps
     assert passes(steps=7, monotone_steps=11) == 1 + (1 + 7) + (1 + 11)
     assert passes(steps=7) == 1 + (1 + 7) + (1 + 14)
-    assert passes(steps=7, monotone_steps=3, optimisers=["monotone"]) == 1 + (1 + 3)
+    assert passes(steps=7, monotone_steps=3, optimizers=["monotone"]) == 1 + (1 + 3)
 
 
 class Scribbling(nn.Module):
@@ -238,7 +238,7 @@ def test_a_seed_stands_for_a_generator(trained):
 def test_an_attack_of_nothing_is_refused(trained):
     net, _, x = trained
     with pytest.raises(InputError, match="at least one"):
-        attack(net, x, optimisers=[])
+        attack(net, x, optimizers=[])
 
 
 @pytest.mark.parametrize("direction", ["raise", "lower"])
@@ -280,7 +280,7 @@ def test_samples_without_a_slope_are_not_climbed_in_vain():
             return torch.cat([torch.relu(x[:, :1] - 0.5), torch.zeros_like(x[:, :1])], dim=1)
 
     x = torch.tensor([[0.1, 0.5], [0.9, 0.5], [0.2, 0.5], [0.8, 0.5]])
-    found = attack(Net(), x, 0.05, starts=["point"], optimisers=["apgd"], steps=5)
+    found = attack(Net(), x, 0.05, starts=["point"], optimizers=["apgd"], steps=5)
     assert found.zero_gradient_share == 0.5
     np.testing.assert_allclose(found.points[:, 0], [0.1, 0.95, 0.2, 0.85], atol=1e-7)
     assert calls.count(2) == 6  # the start and five steps, of two samples
@@ -307,7 +307,7 @@ def test_another_objective_can_be_attacked():
 
 @pytest.mark.parametrize(("options", "what"), [
     ({"direction": "up"}, "unknown direction 'up'"), ({"starts": ["pont"]}, "Did you mean 'point'"),
-    ({"optimisers": ["pgd"]}, "Did you mean 'apgd'"), ({"objective": "confidence"}, "unknown objective"),
+    ({"optimizers": ["pgd"]}, "Did you mean 'apgd'"), ({"objective": "confidence"}, "unknown objective"),
     ({"epsilon": -1}, "epsilon must be"), ({"restarts": 0}, "restarts must be"), ({"steps": 0}, "steps must be"),
 ])  # fmt: skip
 def test_wrong_arguments_are_named(options, what):

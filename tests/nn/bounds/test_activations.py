@@ -25,16 +25,16 @@ def boxes(n, seed=0):
     def draw(low, high):
         return low + (high - low) * torch.rand(n, 1, dtype=torch.float64, generator=generator)
 
-    centre = torch.cat([draw(-3, 3)[: n // 2], (10 ** draw(-8, 3) * draw(-1, 1).sign())[n // 2 :]])
-    return Box(centre, 10 ** draw(-12, 1.5))
+    center = torch.cat([draw(-3, 3)[: n // 2], (10 ** draw(-8, 3) * draw(-1, 1).sign())[n // 2 :]])
+    return Box(center, 10 ** draw(-12, 1.5))
 
 
 def inside(box, points, seed=1):
-    """Points of each box (n, points): its ends, its centre, random ones; clamped, so that rounding leaves none out."""
+    """Points of each box (n, points): its ends, its center, random ones; clamped, so that rounding leaves none out."""
     generator = torch.Generator().manual_seed(seed)
     share = 2 * torch.rand(box.shape[0], points, dtype=torch.float64, generator=generator) - 1
     share[:, :3] = torch.tensor([-1.0, 0.0, 1.0])
-    return (box.centre + share * box.radius).clamp(box.lower, box.upper)
+    return (box.center + share * box.radius).clamp(box.lower, box.upper)
 
 
 @every_layer
@@ -67,10 +67,10 @@ def test_steps_along_the_gradient_never_leave_the_box(layer, sign):
 def test_the_bounds_are_the_range_of_the_function(layer):
     # On 20,001 grid points a smooth function misses its extreme by at most max|f''| (step / 2)^2 / 2.
     box = boxes(300, seed=4)
-    box = Box(box.centre, box.radius.clamp(max=3.0))
-    grid = box.centre + box.radius * torch.linspace(-1, 1, 20_001, dtype=torch.float64)
+    box = Box(box.center, box.radius.clamp(max=3.0))
+    grid = box.center + box.radius * torch.linspace(-1, 1, 20_001, dtype=torch.float64)
     values, out = layer(grid), propagate(layer, box)
-    missed = 0.8 * (box.radius / 20_000).square() / 2 + 8 * EPS * (1 + box.centre.abs() + box.radius)
+    missed = 0.8 * (box.radius / 20_000).square() / 2 + 8 * EPS * (1 + box.center.abs() + box.radius)
     if isinstance(layer, nn.LeakyReLU):  # the kink may lie between two points
         missed = missed + 3 * box.radius / 10_000
     assert (out.upper[:, 0] - values.amax(dim=1) <= missed[:, 0]).all()
@@ -79,9 +79,9 @@ def test_the_bounds_are_the_range_of_the_function(layer):
 
 @every_layer
 def test_a_box_of_one_point_is_the_value_up_to_rounding(layer):
-    x = boxes(4000, seed=5).centre
+    x = boxes(4000, seed=5).center
     out, value = propagate(layer, Box(x, torch.zeros_like(x)), slack=True), layer(x)
-    assert ((out.centre - value).abs() <= out.radius).all()
+    assert ((out.center - value).abs() <= out.radius).all()
     slope = ACTIVATIONS[type(layer)](layer).steepest
     assert (out.radius <= 64 * EPS * (slope * x.abs() + value.abs()) + 1e-300).all()
 
@@ -90,11 +90,11 @@ def test_a_box_of_one_point_is_the_value_up_to_rounding(layer):
 def test_training_gradients_are_those_of_the_ends(layer):
     box = boxes(200, seed=6)
     keep = box.radius[:, 0] > 1e-6
-    centre, radius = (part[keep].clone().requires_grad_() for part in (box.centre, box.radius))
-    out = propagate(layer, Box(centre, radius))
-    found = torch.autograd.grad(out.upper.sum(), [centre, radius])
-    lower, upper = centre - radius, centre + radius
-    want = torch.autograd.grad(torch.maximum(layer(lower), layer(upper)).sum(), [centre, radius])
+    center, radius = (part[keep].clone().requires_grad_() for part in (box.center, box.radius))
+    out = propagate(layer, Box(center, radius))
+    found = torch.autograd.grad(out.upper.sum(), [center, radius])
+    lower, upper = center - radius, center + radius
+    want = torch.autograd.grad(torch.maximum(layer(lower), layer(upper)).sum(), [center, radius])
     for got, exact in zip(found, want, strict=True):
         torch.testing.assert_close(got, exact)
 
@@ -135,7 +135,7 @@ def test_real_values_lie_in_the_box_of_a_float(layer):
         "GELU(approximate='tanh')": lambda z: z / 2 * (1 + tanh(inner * (z + mpmath.mpf("0.044715") * z**3))),
         "SiLU()": lambda z: z / (1 + exp(-z)), "Sigmoid()": lambda z: 1 / (1 + exp(-z)), "Tanh()": tanh,
     }[str(layer)]  # fmt: skip
-    x = boxes(600, seed=7).centre
+    x = boxes(600, seed=7).center
     out = propagate(layer, Box(x, torch.zeros_like(x)), slack=True)
     rows = zip(x[:, 0].tolist(), out.lower[:, 0].tolist(), out.upper[:, 0].tolist(), strict=True)
     assert all(lower <= exact(mpmath.mpf(z)) <= upper for z, lower, upper in rows)

@@ -44,8 +44,8 @@ def test_the_formula_of_the_paper():
     net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3)).double()
     x = torch.rand(5, 3, dtype=torch.float64)
     first, head = net[0], net[2]
-    centre, radius = first(x), torch.full_like(x, 0.1) @ first.weight.abs().T
-    up, lo = (centre + radius).relu(), (centre - radius).relu()
+    center, radius = first(x), torch.full_like(x, 0.1) @ first.weight.abs().T
+    up, lo = (center + radius).relu(), (center - radius).relu()
     found = difference_bounds(net, x, 0.1, clip=None)
     for k in range(3):
         for m in range(3):
@@ -138,7 +138,7 @@ def test_a_subclass_of_linear_with_a_rule_is_not_taken_for_linear():
     @register_rule(Tripled)
     def tripled(module, box, slack):
         box = linear(box, module.weight, module.bias, slack)
-        return Box(3 * box.centre, 3 * box.radius)
+        return Box(3 * box.center, 3 * box.radius)
 
     head, x = Tripled(2, 2, bias=False).double(), torch.rand(3, 2).double()
     try:

@@ -71,7 +71,7 @@ def test_a_subclass_with_a_rule_is_not_exported_as_its_base():
         def forward(self, x):
             return 3 * super().forward(x)
 
-    register_rule(Tripled)(lambda module, box, slack: Box(3 * box.centre, 3 * box.radius))
+    register_rule(Tripled)(lambda module, box, slack: Box(3 * box.center, 3 * box.radius))
     try:
         with pytest.raises(InputError, match="type Tripled"):
             export_network(nn.Sequential(nn.Linear(2, 2), Tripled(2, 2)))

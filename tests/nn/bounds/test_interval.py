@@ -31,7 +31,7 @@ def test_nothing_on_the_box_leaves_the_bounds(make_net, everywhere, seed, epsilo
 def test_radius_zero_gives_the_forward_pass(make_net, kind):
     net, x = make_net(kind, 0), torch.rand(7, 1, 2, 2, dtype=torch.float64)
     out = propagate(net, input_box(x, 0.0), slack=True)
-    torch.testing.assert_close(out.centre, net(x))
+    torch.testing.assert_close(out.center, net(x))
     assert (out.lower <= net(x)).all()
     assert (net(x) <= out.upper).all()
     assert out.radius.max() < 1e-11
@@ -82,9 +82,9 @@ def test_a_network_with_another_end_has_no_head():
 
 def test_an_exchanged_layer_is_noticed():
     net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    before = propagate(net, input_box(torch.ones(1, 2), 0.0)).centre
+    before = propagate(net, input_box(torch.ones(1, 2), 0.0)).center
     net[1] = nn.ReLU()
-    after = propagate(net, input_box(torch.ones(1, 2), 0.0)).centre
+    after = propagate(net, input_box(torch.ones(1, 2), 0.0)).center
     torch.testing.assert_close(after, net(torch.ones(1, 2)))
     assert not torch.equal(before, after)
     assert traced(net) is traced(net)
@@ -114,7 +114,7 @@ def test_the_architectures_of_the_library_have_bounds(name):
     x = torch.rand(1, 1, 28, 28)
     with torch.no_grad():
         out = propagate(net, input_box(x, 1e-4))
-        torch.testing.assert_close(propagate(net, input_box(x, 0.0)).centre, net(x), atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(propagate(net, input_box(x, 0.0)).center, net(x), atol=1e-3, rtol=1e-3)
         for sign in (-1, 1):
             logits = net((x + sign * 1e-4 * torch.randn_like(x).sign()).clamp(0, 1))
             assert (logits <= out.upper + 1e-3).all()

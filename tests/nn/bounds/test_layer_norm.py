@@ -26,8 +26,8 @@ def norm(size, eps=1e-5, seed=0):
 
 def a_box(n, size, radius, offset=0.0, seed=0):
     torch.manual_seed(seed)
-    centre = torch.randn(n, size, dtype=torch.float64) + offset
-    return Box(centre, radius * torch.rand(n, size, dtype=torch.float64))
+    center = torch.randn(n, size, dtype=torch.float64) + offset
+    return Box(center, radius * torch.rand(n, size, dtype=torch.float64))
 
 
 def attacked(layer, box, starts=20, steps=60):
@@ -36,7 +36,7 @@ def attacked(layer, box, starts=20, steps=60):
     n, size = box.shape
     moves = 2 * torch.rand(starts, n, size, dtype=torch.float64) - 1
     moves[::2] = moves[::2].sign()
-    points = (box.centre + moves * box.radius).clamp(box.lower, box.upper)
+    points = (box.center + moves * box.radius).clamp(box.lower, box.upper)
     least, most = layer(points).amin(dim=0), layer(points).amax(dim=0)
     for entry in range(size):
         for sign in (1, -1):
@@ -72,7 +72,7 @@ def test_two_million_points_never_leave_the_bounds(size, radius, offset):
     for number in range(math.ceil(2e6 / (100 * 100 * size))):
         share = 2 * torch.rand(100, 100, size, dtype=torch.float64) - 1
         share = share.sign() if number % 2 else share
-        values = layer((box.centre + share * box.radius).clamp(box.lower, box.upper))
+        values = layer((box.center + share * box.radius).clamp(box.lower, box.upper))
         assert (values <= out.upper).all()
         assert (values >= out.lower).all()
 
@@ -86,7 +86,7 @@ def test_a_box_of_one_point_is_the_value_up_to_rounding(offset, spread):
     torch.manual_seed(3)
     x = spread * torch.randn(200, 16, dtype=torch.float64) + offset
     out, value = propagate(layer, Box(x, torch.zeros_like(x)), slack=True), layer(x)
-    assert ((value - out.centre).abs() <= out.radius).all()
+    assert ((value - out.center).abs() <= out.radius).all()
     deviation = (x.var(dim=1, correction=0, keepdim=True) + layer.eps).sqrt()
     room = 600 * EPS * (layer.weight.abs() * (4 + x.abs().amax(dim=1, keepdim=True) / deviation) + layer.bias.abs())
     assert (out.radius <= room).all()
@@ -141,7 +141,7 @@ def test_several_axes_without_weights_and_by_a_function():
     out, called = propagate(layer, box), propagate(Call(), box)
     torch.testing.assert_close(out.upper, called.upper)
     share = 2 * torch.rand(200, *box.shape, dtype=torch.float64) - 1
-    values = layer(box.centre + share * box.radius)
+    values = layer(box.center + share * box.radius)
     assert (values <= out.upper).all()
     assert (values >= out.lower).all()
 
@@ -157,10 +157,10 @@ def test_without_epsilon_a_box_whose_variance_can_vanish_has_no_finite_bound():
 
 def test_gradients_are_finite_where_nothing_varies():
     layer = norm(4)
-    centre = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
-    out = propagate(layer, Box(centre, torch.zeros(2, 4, dtype=torch.float64, requires_grad=True)))
+    center = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
+    out = propagate(layer, Box(center, torch.zeros(2, 4, dtype=torch.float64, requires_grad=True)))
     out.upper.sum().backward()
-    assert centre.grad.isfinite().all()
+    assert center.grad.isfinite().all()
     assert layer.weight.grad.isfinite().all()
 
 

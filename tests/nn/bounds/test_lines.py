@@ -17,9 +17,9 @@ CURVES = [nn.GELU(), nn.GELU(approximate="tanh"), nn.SiLU(), nn.Sigmoid(), nn.Ta
 def intervals(n, widest, seed=0):
     generator = torch.Generator().manual_seed(seed)
     draws = torch.rand(3, n, dtype=torch.float64, generator=generator)
-    centre = torch.where(draws[2] < 0.7, 6 * draws[0] - 3, 200 * draws[0] - 100)
+    center = torch.where(draws[2] < 0.7, 6 * draws[0] - 3, 200 * draws[0] - 100)
     width = 10 ** (draws[1] * 10 - 10) * widest
-    return centre - width / 2, centre + width / 2
+    return center - width / 2, center + width / 2
 
 
 def of(layer, lower, upper):

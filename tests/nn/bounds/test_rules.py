@@ -48,7 +48,7 @@ def test_no_point_of_the_box_leaves_the_box(layer, slack):
     torch.manual_seed(1)
     for _ in range(200):
         sign = torch.randint(-1, 2, box.shape)
-        got = layer(box.centre + sign * box.radius)
+        got = layer(box.center + sign * box.radius)
         assert (got <= out.upper + 1e-12).all()
         assert (got >= out.lower - 1e-12).all()
 
@@ -58,8 +58,8 @@ def test_no_point_of_the_box_leaves_the_box(layer, slack):
 def test_a_box_of_one_point_gives_what_the_layer_gives(layer):
     layer = layer.double().eval()
     box = a_box(3, 2, 4, 4)
-    out = propagate(layer, Box(box.centre, torch.zeros_like(box.centre)))
-    torch.testing.assert_close(out.centre, layer(box.centre))
+    out = propagate(layer, Box(box.center, torch.zeros_like(box.center)))
+    torch.testing.assert_close(out.center, layer(box.center))
     torch.testing.assert_close(out.radius, torch.zeros_like(out.radius))
 
 
@@ -80,13 +80,13 @@ def test_slack_encloses_sums_that_cancel(terms):
 
 def test_the_relu_gradient_is_that_of_its_two_ends():
     box = a_box(40, 3)
-    centre, radius = (t.clone().requires_grad_() for t in (box.centre, box.radius))
+    center, radius = (t.clone().requires_grad_() for t in (box.center, box.radius))
     weights = torch.randn(2, 40, 3, dtype=torch.float64)
-    out = propagate(nn.ReLU(), Box(centre, radius))
-    found = torch.autograd.grad((out.centre * weights[0] + out.radius * weights[1]).sum(), [centre, radius])
-    upper, lower = F.relu(centre + radius), F.relu(centre - radius)
+    out = propagate(nn.ReLU(), Box(center, radius))
+    found = torch.autograd.grad((out.center * weights[0] + out.radius * weights[1]).sum(), [center, radius])
+    upper, lower = F.relu(center + radius), F.relu(center - radius)
     plain = ((upper + lower) / 2 * weights[0] + (upper - lower) / 2 * weights[1]).sum()
-    for got, want in zip(found, torch.autograd.grad(plain, [centre, radius]), strict=True):
+    for got, want in zip(found, torch.autograd.grad(plain, [center, radius]), strict=True):
         torch.testing.assert_close(got, want)
 
 
@@ -103,7 +103,7 @@ def test_other_padding_has_no_rule():
         propagate(layer, Box(torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 4, 4)))
 
 
-def test_batch_normalisation_without_statistics_has_no_rule():
+def test_batch_normalization_without_statistics_has_no_rule():
     layer = nn.BatchNorm2d(1, track_running_stats=False)
     with pytest.raises(InputError, match="needs running statistics"):
         propagate(layer, Box(torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 4, 4)))
@@ -116,7 +116,7 @@ def test_a_module_of_ones_own_can_bring_a_rule():
 
     @register_rule(Negate)
     def negate(module, box, slack):
-        return Box(-box.centre, box.radius)
+        return Box(-box.center, box.radius)
 
     try:
         out = propagate(nn.Sequential(Negate(), nn.ReLU()), Box(torch.tensor([[-1.0]]), torch.tensor([[0.5]])))
@@ -152,7 +152,7 @@ def test_pools_and_activations_called_as_functions():
     out = propagate(Net().eval(), box)
     torch.manual_seed(1)
     for _ in range(50):
-        got = Net().eval()(box.centre + torch.randint(-1, 2, box.shape) * box.radius)
+        got = Net().eval()(box.center + torch.randint(-1, 2, box.shape) * box.radius)
         assert (got <= out.upper + 1e-12).all()
         assert (got >= out.lower - 1e-12).all()
 
@@ -164,7 +164,7 @@ def test_slices_and_padding_written_in_forward():
 
     box = a_box(2, 1, 4, 4)
     out = propagate(Shortcut(), box)
-    torch.testing.assert_close(out.centre, Shortcut()(box.centre))
+    torch.testing.assert_close(out.center, Shortcut()(box.center))
     torch.testing.assert_close(out.radius[:, 1], box.radius[:, 0, ::2, ::2])
     assert (out.radius[:, [0, 2]] == 0).all()
 
@@ -215,20 +215,20 @@ def test_functions_in_forward_enclose_what_they_give(name, slack):
     torch.manual_seed(1)
     for number in range(100):
         share = 2 * torch.rand(box.shape, dtype=torch.float64) - 1
-        got = net(box.centre + (share.sign() if number % 2 else share) * box.radius)
+        got = net(box.center + (share.sign() if number % 2 else share) * box.radius)
         assert (got <= out.upper + room).all()
         assert (got >= out.lower - room).all()
-    at_point = propagate(net, Box(box.centre, torch.zeros_like(box.centre)))
-    torch.testing.assert_close(at_point.centre, net(box.centre))
+    at_point = propagate(net, Box(box.center, torch.zeros_like(box.center)))
+    torch.testing.assert_close(at_point.center, net(box.center))
     assert at_point.radius.max() < 1e-12
 
 
 @pytest.mark.parametrize("name", ["conv1d", "conv2d", "layer_norm", "cat", "split"])
 def test_gradients_reach_the_weights_of_functions(name):
     net, box = Forward(FUNCTIONS[name]), a_box(3, 3, 5)
-    centre = box.centre.clone().requires_grad_()
-    propagate(net, Box(centre, box.radius)).upper.sum().backward()
-    assert centre.grad.abs().sum() > 0
+    center = box.center.clone().requires_grad_()
+    propagate(net, Box(center, box.radius)).upper.sum().backward()
+    assert center.grad.abs().sum() > 0
     if "conv" in name:
         assert (net.weight if name == "conv1d" else net.image).grad.abs().sum() > 0
 
@@ -285,19 +285,19 @@ def test_slack_encloses_sums_that_begin_with_the_bias(scale):
 
 
 def test_slack_encloses_a_subtraction_that_cancels():
-    # The box of x - 1/2 for |x - 0.5| <= 1e-12 and clipped to [0, 1], in fractions: the centre was rounded before.
+    # The box of x - 1/2 for |x - 0.5| <= 1e-12 and clipped to [0, 1], in fractions: the center was rounded before.
     rng = np.random.default_rng(0)
     x, epsilon = torch.from_numpy(0.5 + 1e-12 * rng.normal(size=(500, 1))), 1e-12
 
-    class Centred(nn.Module):
+    class Centerd(nn.Module):
         def forward(self, x):
             return x - 0.5
 
-    out = propagate(Centred(), input_box(x, epsilon), slack=True)
+    out = propagate(Centerd(), input_box(x, epsilon), slack=True)
     for row, point in enumerate(x[:, 0].tolist()):
-        centre, radius = Fraction(out.centre[row].item()), Fraction(out.radius[row].item())
+        center, radius = Fraction(out.center[row].item()), Fraction(out.radius[row].item())
         ends = [point + epsilon, point - epsilon]
         inside = [
             z if abs(Fraction(z) - Fraction(point)) <= Fraction(epsilon) else np.nextafter(z, point) for z in ends
         ]
-        assert all(abs(Fraction(float(z)) - Fraction(1, 2) - centre) <= radius for z in inside)
+        assert all(abs(Fraction(float(z)) - Fraction(1, 2) - center) <= radius for z in inside)

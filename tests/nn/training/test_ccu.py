@@ -110,7 +110,7 @@ def prepared(paradigm, x, y, draw, seed=0):
     return net
 
 
-def test_lambda_is_at_least_as_good_as_its_neighbours():
+def test_lambda_is_at_least_as_good_as_its_neighbors():
     # Wide classes, so that at this radius bounds around noise and log-ratios of the held-back tenth overlap.
     x, y, draw = clusters(4000)
     x = (x + 0.15 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1))).clamp(0, 1)
@@ -404,7 +404,7 @@ def test_trained_mixtures_are_attacked_as_fixed_ones_are():
         net.set_ratio(ratio_of_16(), log_out_weight=5.0)
     noise = np.random.default_rng(0).random((6, 1, 4, 4), dtype=np.float32)
     first, second = (
-        attack_confidence(net, noise, 0.1, rng=1, optimisers=("apgd",), starts=("point",), steps=10, progress=False)
+        attack_confidence(net, noise, 0.1, rng=1, optimizers=("apgd",), starts=("point",), steps=10, progress=False)
         for net in (trained, fixed)
     )
     np.testing.assert_allclose(first.log_confidence, second.log_confidence, rtol=1e-6)

@@ -43,10 +43,10 @@ class Stops(Paradigm):
         return CrossEntropy().loss(net, replace(batch, inputs=batch.inputs + 0.1 * noise))
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("at", [2, 10, 11, 27, 40])  # 300 rows by 32 are 10 steps in an epoch
-def test_a_stopped_run_ends_with_the_same_weights(tmp_path, blobs, small_net, same_weights, optimiser, at):
-    how = {**HOW, "optimiser": optimiser, "validation": blobs(seed=1)}
+def test_a_stopped_run_ends_with_the_same_weights(tmp_path, blobs, small_net, same_weights, optimizer, at):
+    how = {**HOW, "optimizer": optimizer, "validation": blobs(seed=1)}
     whole = fit_classifier(small_net(), blobs(), Stops(at=0), **how)
     with pytest.raises(Halt):
         fit_classifier(small_net(), blobs(), Stops(at=at), **how, checkpoint=tmp_path, checkpoint_seconds=0)
@@ -99,7 +99,7 @@ SCRIPT = """
     import os, signal, sys, time
     from pathlib import Path
     import numpy as np, torch
-    import torch._dynamo  # optimisers import it, and that is slow: once here, not in every child
+    import torch._dynamo  # optimizers import it, and that is slow: once here, not in every child
     from torch import nn
     from caveat.nn import fit_classifier
     here = Path(sys.argv[1])

@@ -30,7 +30,7 @@ def test_one_step_of_sgd_by_hand():
     model = nn.Linear(2, 2, bias=False)
     nn.init.zeros_(model.weight)
     data = (np.array([[1.0, 2.0]]), [0])
-    fit_classifier(model, data, n_classes=2, epochs=1, optimiser="sgd", momentum=0.0, learning_rate=0.1)
+    fit_classifier(model, data, n_classes=2, epochs=1, optimizer="sgd", momentum=0.0, learning_rate=0.1)
     np.testing.assert_allclose(model.weight.detach(), [[0.05, 0.1], [-0.05, -0.1]], rtol=1e-6)
 
 
@@ -139,7 +139,7 @@ def test_a_loss_that_is_no_number_stops_the_run(blobs, small_net):
 
 def test_a_rate_far_too_high_is_named(blobs, small_net):
     with pytest.raises(TrainingError, match=r"Lower learning_rate \(now 1e\+30\), or set clip=1"):
-        fit_classifier(small_net(), blobs(), epochs=5, learning_rate=1e30, optimiser="sgd")
+        fit_classifier(small_net(), blobs(), epochs=5, learning_rate=1e30, optimizer="sgd")
 
 
 def test_a_collapse_is_reported(blobs, small_net):
@@ -151,7 +151,7 @@ def test_a_collapse_is_reported(blobs, small_net):
         for parameter in model.parameters():
             parameter.mul_(0.01)
     with pytest.warns(CaveatWarning, match=r"mean confidence 0.3\d+ on the training data is close to uniform"):
-        fit_classifier(model, (x, y), epochs=1, optimiser="sgd", learning_rate=3e-3)
+        fit_classifier(model, (x, y), epochs=1, optimizer="sgd", learning_rate=3e-3)
 
 
 def test_a_calibrated_network_of_low_accuracy_has_not_collapsed(blobs, small_net):
@@ -178,7 +178,7 @@ def test_a_remedy_names_outliers_only_where_there_are_some(blobs, small_net):
     [
         ({"paradigm": "crossentropy"}, "unknown paradigm 'crossentropy'. Did you mean 'cross_entropy'"),
         ({"paradigm": 3}, "paradigm must be a name or a Paradigm, got 3"),
-        ({"optimiser": "adamw"}, "unknown optimiser 'adamw'. Did you mean 'adam'"),
+        ({"optimizer": "adamw"}, "unknown optimizer 'adamw'. Did you mean 'adam'"),
         ({"schedule": "cosin"}, "unknown schedule 'cosin'. Did you mean 'cosine'"),
         ({"schedule": {1.5: 0.1}}, "a milestone of schedule must be above 0 and at most 1, got 1.5"),
         ({"learning_rate": 0}, "learning_rate must be a positive number, got 0"),

@@ -233,11 +233,11 @@ def test_the_radius_keeps_its_size_through_layers():
         torch.manual_seed(0)
         if start == "interval":
             interval_init_(net)
-        centre, radius = torch.rand(64, 400), torch.full((64, 400), 0.1)
+        center, radius = torch.rand(64, 400), torch.full((64, 400), 0.1)
         for layer in net:
-            centre, radius = layer(centre), radius @ layer.weight.abs().T
-            low, high = (centre - radius).relu(), (centre + radius).relu()
-            centre, radius = (high + low) / 2, (high - low) / 2
+            center, radius = layer(center), radius @ layer.weight.abs().T
+            low, high = (center - radius).relu(), (center + radius).relu()
+            center, radius = (high + low) / 2, (high - low) / 2
         radii[start] = radius.mean().item()
     assert 0.05 < radii["interval"] < 0.2
     assert radii["torch"] > 10

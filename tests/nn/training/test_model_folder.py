@@ -14,7 +14,7 @@ from caveat.nn.training import ConfidNet, CrossEntropy, DeepGamblers, DeVries, s
 from caveat.nn.training.checkpoint import read_tensors, write_tensors  # noqa: E402
 
 ARCHITECTURE = {"name": "small_cnn", "in_shape": [1, 8, 8], "classes": 3, "dropout": 0.2, "width": 4,
-                "normalise": [[0.4], [0.3]]}  # fmt: skip
+                "normalize": [[0.4], [0.3]]}  # fmt: skip
 
 
 @pytest.fixture
@@ -77,16 +77,16 @@ def test_damage_is_named(tmp_path, images):
         load_model(tmp_path)
 
 
-def test_normalising_is_the_first_layer(images):
+def test_normalizing_is_the_first_layer(images):
     x, _ = images
     plain = architectures.make("small_cnn", (1, 8, 8), 3, seed=1).eval()
-    normal = architectures.make("small_cnn", (1, 8, 8), 3, seed=1, normalise=([0.4], [0.3])).eval()
+    normal = architectures.make("small_cnn", (1, 8, 8), 3, seed=1, normalize=([0.4], [0.3])).eval()
     with torch.no_grad():
         torch.testing.assert_close(normal(torch.from_numpy(x)), plain((torch.from_numpy(x) - 0.4) / 0.3))
     with pytest.raises(InputError, match=r"one mean per channel \(1\), got 2"):
-        architectures.make("small_cnn", (1, 8, 8), 3, normalise=([0, 0], [1, 1]))
+        architectures.make("small_cnn", (1, 8, 8), 3, normalize=([0, 0], [1, 1]))
     with pytest.raises(InputError, match="std must be a positive number, got 0"):
-        architectures.make("small_cnn", (1, 8, 8), 3, normalise=([0.0], [0.0]))
+        architectures.make("small_cnn", (1, 8, 8), 3, normalize=([0.0], [0.0]))
 
 
 @pytest.fixture

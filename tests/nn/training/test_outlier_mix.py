@@ -31,7 +31,7 @@ def test_smooth_noise_is_smooth_and_fills_the_range():
     smooth, rough = (make(50, (1, 28, 28), seeded()) for make in (smooth_noise, uniform_noise))
     assert smooth.amin(dim=(1, 2, 3)).eq(0).all()
     assert torch.allclose(smooth.amax(dim=(1, 2, 3)), torch.ones(50))
-    # Independent neighbours differ by 1/3 on average; filtered ones by much less.
+    # Independent neighbors differ by 1/3 on average; filtered ones by much less.
     assert float((rough[..., 1:] - rough[..., :-1]).abs().mean()) == pytest.approx(1 / 3, abs=0.01)
     assert (smooth[..., 1:] - smooth[..., :-1]).abs().mean() < 0.12
 

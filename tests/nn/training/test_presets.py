@@ -38,7 +38,7 @@ def test_the_recipe_of_the_paper():
     # MNIST, appendix D: SGD at 0.005/128 on the sum, decay 0.05, 420 epochs, rate / 5 at 50, 100, 200, 300 and 350;
     # kappa from epoch 2 to 102, epsilon from 10 to 130.
     paper = PRESETS["paper"]
-    assert (paper.architecture, paper.optimiser, paper.epochs, paper.batch_size) == ("l", "sgd", 420, 128)
+    assert (paper.architecture, paper.optimizer, paper.epochs, paper.batch_size) == ("l", "sgd", 420, 128)
     assert (paper.learning_rate, paper.weight_decay) == pytest.approx((0.005, 0.05 / 128))
     assert {round(share * 420): factor for share, factor in paper.schedule.items()} == pytest.approx(
         {50: 0.2, 100: 0.04, 200: 0.008, 300: 0.0016, 350: 0.00032}

@@ -26,7 +26,7 @@ def ramped(preset, epoch):
 def test_mnist_has_sgd_on_the_sum_for_420_epochs(method):
     # 0.005 / 128 on the sum of 128 losses is 0.005 on their mean; a decay of 0.05 becomes 0.05 / 128.
     preset = published_preset(method, "mnist")
-    assert (preset.architecture, preset.optimiser, preset.epochs, preset.batch_size) == ("l", "sgd", 420, 128)
+    assert (preset.architecture, preset.optimizer, preset.epochs, preset.batch_size) == ("l", "sgd", 420, 128)
     assert preset.weight_decay == pytest.approx(0.05 / 128)
     steps = {0: 5e-3, 49: 5e-3, 50: 1e-3, 100: 2e-4, 200: 4e-5, 300: 8e-6, 350: 1.6e-6, 419: 1.6e-6}
     assert {epoch: rate(preset, epoch) for epoch in steps} == pytest.approx(steps)
@@ -51,7 +51,7 @@ def test_on_mnist_the_radius_of_good_rises_from_epoch_10_to_130():
 def test_baselines_on_color_images_have_adam_whose_rate_does_not_depend_on_the_scale_of_the_loss(name, first):
     for method in ("plain", "oe", "ceda", "ccu"):
         preset = published_preset(method, name)
-        assert (preset.architecture, preset.optimiser, preset.epochs) == ("xl", "adam", 420)
+        assert (preset.architecture, preset.optimizer, preset.epochs) == ("xl", "adam", 420)
         assert preset.weight_decay == pytest.approx(0.005 / 128)
         steps = {0: first / 128, 29: first / 128, 30: first / 640, 99: first / 640, 100: first / 3200}
         assert {epoch: rate(preset, epoch) for epoch in steps} == pytest.approx(steps)

@@ -104,7 +104,7 @@ def test_data_that_cannot_be_learned_from_gets_one_sentence(blobs, small_net, da
         lambda x, y: TensorDataset(torch.tensor(x), torch.tensor(y) - 5),
         lambda x, y: (x, y),
     ],
-    ids=["array", "tensor", "list", "data set", "bare", "names", "tensors", "labelled tensors", "pair"],
+    ids=["array", "tensor", "list", "data set", "bare", "names", "tensors", "labeled tensors", "pair"],
 )
 def test_outliers_are_drawn_alike_from_whatever_holds_them(blobs, given):
     x, y = blobs()

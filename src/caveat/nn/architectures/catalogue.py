@@ -11,24 +11,26 @@ import torch
 from torch import Tensor, nn
 
 from caveat._internal.checks import as_count, as_positive, as_vector, check_known
+from caveat._internal.deprecation import renamed_arguments
 from caveat.errors import InputError
 from caveat.nn.architectures.convolutional import l, resnet18, resnet20, small_cnn, vgg13, xl, xs
 from caveat.nn.architectures.small_vit import small_vit
 
-__all__ = ["ARCHITECTURES", "Normalise", "make"]
+__all__ = ["ARCHITECTURES", "Normalize", "make"]
 
 ARCHITECTURES: dict[str, Callable[..., nn.Sequential]] = {
     build.__name__: build for build in (l, resnet18, resnet20, small_cnn, small_vit, vgg13, xl, xs)
 }
 
 
+@renamed_arguments(since="0.2", normalise="normalize")
 def make(
     name: str,
     in_shape: Sequence[int] = (1, 28, 28),
     classes: int = 10,
     *,
     dropout: float = 0.0,
-    normalise: tuple[Sequence[float], Sequence[float]] | None = None,
+    normalize: tuple[Sequence[float], Sequence[float]] | None = None,
     seed: int | None = None,
     **options: Any,
 ) -> nn.Sequential:
@@ -44,7 +46,7 @@ def make(
         Number of classes K.
     dropout
         Rate of the dropout layers; 0 leaves them out.
-    normalise
+    normalize
         Mean and standard deviation of each channel, for a first layer that removes them; default: no such layer.
     seed
         Seed of the first weights; None: torch's global generator. A seed leaves that one untouched.
@@ -74,16 +76,16 @@ def make(
         if seed is not None:
             torch.manual_seed(seed)
         network = build(shape, classes, dropout=dropout, **options)
-    if normalise is None:
+    if normalize is None:
         return network
-    mean, std = normalise
+    mean, std = normalize
     if len(mean) != shape[0]:
-        raise InputError(f"normalise must have one mean per channel ({shape[0]}), got {len(mean)}.")
-    return nn.Sequential(Normalise(mean, std), *network)
+        raise InputError(f"normalize must have one mean per channel ({shape[0]}), got {len(mean)}.")
+    return nn.Sequential(Normalize(mean, std), *network)
 
 
 @final
-class Normalise(nn.Module):
+class Normalize(nn.Module):
     """(x - mean) / std, per channel.
 
     Parameters
@@ -93,7 +95,7 @@ class Normalise(nn.Module):
 
     Examples
     --------
-    >>> Normalise([0.5], [0.25])(torch.ones(1, 1, 1, 1)).item()
+    >>> Normalize([0.5], [0.25])(torch.ones(1, 1, 1, 1)).item()
     2.0
     """
 

@@ -1,4 +1,4 @@
-"""Attacks on confidence: optimisers, starts, and the worst of all of them for each sample."""
+"""Attacks on confidence: optimizers, starts, and the worst of all of them for each sample."""
 
 from caveat.nn.attacks.ascent import STARTS, Ball, apgd, checkpoints, climber, make_start, monotone
 from caveat.nn.attacks.confidence import Attacked, attack_confidence

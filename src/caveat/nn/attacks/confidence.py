@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from caveat._internal.checks import Rng, as_count, as_number, as_rng, check_known
+from caveat._internal.deprecation import renamed_arguments
 from caveat.errors import InputError
 from caveat.nn._progress import tracked
 from caveat.nn._walk import place_of, to_numpy
@@ -25,9 +26,9 @@ from caveat.nn.attacks.ascent import RANDOM, Ball, Objective, apgd, climber, eac
 from caveat.nn.bounds.certify import certifiable, checked_inputs
 from caveat.nn.bounds.confidence import log_confidence
 
-__all__ = ["OPTIMISERS", "Attacked", "attack_confidence"]
+__all__ = ["OPTIMIZERS", "Attacked", "attack_confidence"]
 
-OPTIMISERS = {"apgd": apgd, "monotone": monotone}
+OPTIMIZERS = {"apgd": apgd, "monotone": monotone}
 Measure = Callable[[Tensor], Tensor]
 
 
@@ -96,6 +97,7 @@ class Attacked:
         return text + (f". {self.caveat}" if self.caveat else "")
 
 
+@renamed_arguments(since="0.2", optimisers="optimizers")
 def attack_confidence(
     model: nn.Module,
     x: ArrayLike | Tensor,
@@ -105,7 +107,7 @@ def attack_confidence(
     objective: str | Measure = "log_confidence",
     direction: Literal["raise", "lower"] = "raise",
     clip: tuple[float, float] | None = (0.0, 1.0),
-    optimisers: Sequence[str] = ("apgd", "monotone"),
+    optimizers: Sequence[str] = ("apgd", "monotone"),
     starts: Sequence[str] | None = None,
     candidates: ArrayLike | Tensor | None = None,
     tries: int = 64,
@@ -137,7 +139,7 @@ def attack_confidence(
         ``"raise"`` for outliers, ``"lower"`` for inliers.
     clip
         Range of inputs, or None.
-    optimisers
+    optimizers
         ``"apgd"`` and ``"monotone"``, each from every start.
     starts
         Names of ``nn.attacks.STARTS``, and ``"toward_id"``. Default: point, small, contrast, and toward_id if there are
@@ -184,14 +186,14 @@ def attack_confidence(
     others = None if candidates is None else _inputs_like(candidates, inputs, clip, "candidates", rows=False)
     if starts is None:
         starts = ("point", "small", "contrast") + (() if others is None else ("toward_id",))
-    for name in optimisers:
-        check_known(name, OPTIMISERS, "optimiser")
+    for name in optimizers:
+        check_known(name, OPTIMIZERS, "optimizer")
     for name, count in (("restarts", restarts), ("tries", tries), ("steps", steps), ("batch_size", batch_size)):
         as_count(count, name)
     budget = {"apgd": steps, "monotone": as_count(2 * steps if monotone_steps is None else monotone_steps,
                                                   "monotone_steps")}  # fmt: skip
-    if not (starts and optimisers) and not transfer:
-        raise InputError("optimisers and starts must each name at least one, got none, and there is no transfer.")
+    if not (starts and optimizers) and not transfer:
+        raise InputError("optimizers and starts must each name at least one, got none, and there is no transfer.")
 
     runner = _Runner(model, measure, sign, Ball(inputs, float(epsilon), clip), batch_size)
     reached, zero = dict[str, Tensor](), dict[str, float]()
@@ -199,14 +201,14 @@ def attack_confidence(
         first = runner.starts(start, rng, others, tries, restarts if start in RANDOM else 1)
         value, moving = runner.look(first)
         zero[start] = 1 - float(moving[: len(inputs)].double().mean())
-        for name in optimisers:
+        for name in optimizers:
             reached[f"{name} from {start}"] = runner.run(name, first, value, moving, budget[name])
     for i, other in enumerate(transfer):
         points: Any = other
         if isinstance(other, nn.Module):
             points = attack_confidence(
                 other, inputs, epsilon, rng=rng, objective=objective, direction=direction, clip=clip,
-                optimisers=optimisers, starts=starts, candidates=others, tries=tries, steps=steps,
+                optimizers=optimizers, starts=starts, candidates=others, tries=tries, steps=steps,
                 monotone_steps=budget["monotone"], restarts=restarts, batch_size=batch_size, progress=progress,
             ).points  # fmt: skip
         first = runner.inside(_inputs_like(points, inputs, clip, f"transfer {i}", rows=True))
@@ -258,13 +260,13 @@ class _Runner:
         slope = torch.cat([gradient.flatten(1).abs().amax(dim=1) for gradient in gradients])
         return torch.cat(values), slope > 0
 
-    def run(self, optimiser: str, start: Tensor, value: Tensor, moving: Tensor, steps: int) -> Tensor:
+    def run(self, optimizer: str, start: Tensor, value: Tensor, moving: Tensor, steps: int) -> Tensor:
         """The best point (n, ...) that the optimizer reaches from any copy of the start; rows without slope stay."""
         n, points, values = self.ball.x.shape[0], start.clone(), value.clone()
         for rows in torch.split(moving.nonzero()[:, 0], self.batch_size):
             if rows.numel():
                 part = self.ball.rows(rows % n)
-                points[rows], values[rows] = OPTIMISERS[optimiser](self.climb, start[rows], part, steps=steps)
+                points[rows], values[rows] = OPTIMIZERS[optimizer](self.climb, start[rows], part, steps=steps)
         which = values.reshape(-1, n).argmax(dim=0)
         return points.reshape(-1, *self.ball.x.shape)[which, torch.arange(n, device=which.device)]
 

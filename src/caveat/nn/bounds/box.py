@@ -1,8 +1,8 @@
-r"""A box of tensors, by its centre and its radius.
+r"""A box of tensors, by its center and its radius.
 
 $$ \{ z : |z - c| \le r \} $$
 
-entry by entry. Through an affine map the centre goes as a point does, c' = W c + b, and the radius through the absolute
+entry by entry. Through an affine map the center goes as a point does, c' = W c + b, and the radius through the absolute
 weights, r' = |W| r: two products instead of the four of Bitterwolf, Meinke and Hein, "Certifiably Adversarially Robust
 Detection of Out-of-Distribution Data", NeurIPS 2020, eq. (3), and the same box.
 """
@@ -15,29 +15,31 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from caveat._internal.deprecation import renamed_fields
 from caveat.errors import InputError
 
 __all__ = ["Box", "check_range", "input_box", "per_sample", "rounding"]
 
 
 @final
+@renamed_fields(since="0.2", centre="center")
 @dataclass(frozen=True, eq=False)
 class Box:
-    """All tensors within ``radius`` of ``centre``, entry by entry; rows are samples.
+    """All tensors within ``radius`` of ``center``, entry by entry; rows are samples.
 
     Parameters
     ----------
-    centre, radius
+    center, radius
         Tensors of one shape; no radius is negative.
 
     Examples
     --------
     >>> box = Box.between(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 2.0]))
-    >>> box.centre, box.radius
+    >>> box.center, box.radius
     (tensor([0.5000, 2.0000]), tensor([0.5000, 0.0000]))
     """
 
-    centre: Tensor
+    center: Tensor
     radius: Tensor
 
     @classmethod
@@ -54,20 +56,20 @@ class Box:
         Box
             With its center halfway.
         """
-        centre = (lower + upper) / 2
-        return cls(centre, upper - centre)
+        center = (lower + upper) / 2
+        return cls(center, upper - center)
 
     @property
     def lower(self) -> Tensor:
-        return self.centre - self.radius
+        return self.center - self.radius
 
     @property
     def upper(self) -> Tensor:
-        return self.centre + self.radius
+        return self.center + self.radius
 
     @property
     def shape(self) -> torch.Size:
-        return self.centre.shape
+        return self.center.shape
 
     def widened(self, terms: int) -> Box:
         """A box that also holds the rounding of a sum of ``terms`` products with entries of this box.
@@ -86,8 +88,8 @@ class Box:
         Box
             The wider box.
         """
-        slack = rounding(terms, self.centre.dtype)
-        return Box(self.centre, torch.abs(self.centre).add_(self.radius).mul_(slack).add_(self.radius))
+        slack = rounding(terms, self.center.dtype)
+        return Box(self.center, torch.abs(self.center).add_(self.radius).mul_(slack).add_(self.radius))
 
 
 def rounding(terms: int, dtype: torch.dtype) -> float:

@@ -292,7 +292,7 @@ def _demand_agreement(net: nn.Module, inputs: Tensor, reach: Tensor, clip: Clip,
     moves = 2 * torch.rand((_POINTS, *inputs.shape[1:]), dtype=inputs.dtype, generator=generator) - 1
     moves[::2] = moves[::2].sign()  # every other point is a corner
     box = input_box(inputs[rows], reach[rows], clip)
-    points = torch.clamp(box.centre + moves.to(inputs.device) * box.radius, box.lower, box.upper)
+    points = torch.clamp(box.center + moves.to(inputs.device) * box.radius, box.lower, box.upper)
     points = points if clip is None else points.clamp(*clip)
     order = torch.arange(_POINTS, device=points.device).reshape(2, -1).T.flatten()
     logits = logits_of(net, points[order], size=2)[order.argsort()]

@@ -188,7 +188,7 @@ def spread_upper(differences: Tensor) -> Tensor:
 
 
 def largest_difference(differences: Tensor) -> Tensor:
-    """max_kl u_kl, shape (n,): what GOOD sorts and penalises. At epsilon 0, largest minus smallest logit.
+    """max_kl u_kl, shape (n,): what GOOD sorts and penalizes. At epsilon 0, largest minus smallest logit.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class _Chain:
         """What entries up to ``size`` add up to if nothing cancels."""
         for part in self.parts:
             box = module_rule(part, type(part).__name__)(part, Box(torch.zeros_like(size), size), False)
-            size = box.centre.abs() + box.radius
+            size = box.center.abs() + box.radius
         return size
 
 
@@ -82,15 +82,15 @@ def crown_differences(net: nn.Module, box: Box) -> Tensor:
 def crown_by_sample(net: nn.Module, box: Box) -> Iterator[Tensor]:
     """``crown_differences``, (K, K) for one sample after the other."""
     with torch.no_grad():
-        blocks = _blocks(net, box.centre)
-        for row in zip(torch.split(box.centre, 1), torch.split(box.radius, 1), strict=True):
+        blocks = _blocks(net, box.center)
+        for row in zip(torch.split(box.center, 1), torch.split(box.radius, 1), strict=True):
             yield _differences(blocks, Box(*row))
 
 
 def _differences(blocks: list[_Chain], box: Box) -> Tensor:
     starts = [box]  # before each affine block
     inner: list[Lines] = []  # of each activation
-    size = box.centre.abs() + box.radius
+    size = box.center.abs() + box.radius
     for block in blocks[:-1]:
         assert block.activation is not None
         size = block.size(size)
@@ -99,7 +99,7 @@ def _differences(blocks: list[_Chain], box: Box) -> Tensor:
         starts.append(activation_box(block.activation, before, slack=True))
         # Values and rounding errors of the activation: |f(z)| <= |f(0)| + L |z|.
         size = block.activation.steepest * size + block.activation.function(torch.zeros_like(size)).abs()
-    classes = blocks[-1](starts[-1].centre).shape[1]
+    classes = blocks[-1](starts[-1].center).shape[1]
     eye = torch.eye(classes, dtype=size.dtype, device=size.device)
     last = blocks[-1].size(size)
     rows = max(1, _ROWS // classes)  # classes k at once
@@ -149,9 +149,9 @@ def _carry(blocks: list[_Chain], starts: list[Box], inner: list[Lines], rows: Te
             size = size + (part * intercept).flatten(1).abs().sum(dim=1)
         rows = up * lines.upper_slope + down * lines.lower_slope
     flat, box = rows.flatten(1), starts[0]
-    centre, radius = box.centre.flatten(), box.radius.flatten()
-    size = size + flat.abs() @ (centre.abs() + radius)
-    return flat @ centre + flat.abs() @ radius + constant + _SLACK * size
+    center, radius = box.center.flatten(), box.radius.flatten()
+    size = size + flat.abs() @ (center.abs() + radius)
+    return flat @ center + flat.abs() @ radius + constant + _SLACK * size
 
 
 def _pull(block: _Chain, shape: torch.Size, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -168,14 +168,14 @@ class _LastLayer:
 def _last_layer(model: nn.Module, box: Box, elide: bool, slack: bool) -> _LastLayer:
     box, head = before_head(model, box, slack=slack) if elide else (propagate(model, box, slack=slack), None)
     if head is None:  # bounds of each logit alone: looser
-        last = _LastLayer(box.centre, box.radius, None, None)
+        last = _LastLayer(box.center, box.radius, None, None)
     else:
         terms, own = head.weight.shape[1], None
         box = box.widened(terms) if slack else box
         if slack:  # the difference of two logits is off by the rounding of both, however close their rows are
             bias = None if head.bias is None else head.bias.abs()
-            own = F.linear(box.centre.abs() + box.radius, head.weight.abs(), bias) * rounding(terms, box.centre.dtype)
-        last = _LastLayer(F.linear(box.centre, head.weight, head.bias), own, head.weight, box.radius)
+            own = F.linear(box.center.abs() + box.radius, head.weight.abs(), bias) * rounding(terms, box.center.dtype)
+        last = _LastLayer(F.linear(box.center, head.weight, head.bias), own, head.weight, box.radius)
     if last.logits.ndim != 2:
         raise InputError(f"the model must return logits (n, K) to have a bound, got {last.logits.ndim} axes.")
     return last

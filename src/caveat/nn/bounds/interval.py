@@ -101,14 +101,14 @@ def _boxed(model: nn.Module, reading: Reading, box: Box, slack: bool, last: fx.N
     def step(node: fx.Node, args: Any, kwargs: Any) -> Any:
         result = _step(model, reading, node, args, kwargs, slack)
         for part in result if isinstance(result, list) else [result]:
-            if isinstance(part, Box) and (part.shape[:1] != box.shape[:1] or part.centre.dtype != box.centre.dtype):
+            if isinstance(part, Box) and (part.shape[:1] != box.shape[:1] or part.center.dtype != box.center.dtype):
                 raise InputError(f"no bound is known for '{node.name}', which mixes the samples of a batch or changes "
                                  "their float type.")  # fmt: skip
         return result
 
-    # A box between two ends has a rounded centre.
+    # A box between two ends has a rounded center.
     result = reading.run(model, box.widened(1) if slack else box, step, last)
-    demand_agreement(model, reading, box.centre)
+    demand_agreement(model, reading, box.center)
     if not isinstance(result, Box):
         raise InputError(f"{type(model).__name__} must return one tensor to have a bound, got {type(result).__name__}.")
     return result

@@ -43,43 +43,43 @@ def layer_norm_box(module: nn.LayerNorm, box: Box, slack: bool) -> Box:
     """
     axes = tuple(range(-len(module.normalized_shape), 0))
     size = math.prod(module.normalized_shape)
-    off = torch.zeros_like(box.centre)
+    off = torch.zeros_like(box.center)
     if slack:
         # Mean and variance are sums over all entries: their rounding is of the size of the largest one. It enters the
         # bound as a change of x of that size does.
-        off = (box.centre.abs() + box.radius).amax(dim=axes, keepdim=True) * rounding(size + 4, off.dtype)
-        box = Box(box.centre, box.radius + off)
-    mean = box.centre.mean(dim=axes, keepdim=True)
-    centre = box.centre - mean
+        off = (box.center.abs() + box.radius).amax(dim=axes, keepdim=True) * rounding(size + 4, off.dtype)
+        box = Box(box.center, box.radius + off)
+    mean = box.center.mean(dim=axes, keepdim=True)
+    center = box.center - mean
     radius = box.radius * (1 - 2 / size) + box.radius.mean(dim=axes, keepdim=True)  # (1 - 1/D) r_i + the others / D
     moves = _root(box.radius.square().mean(dim=axes, keepdim=True))
-    lost = rounding(size, box.centre.dtype) if slack else 0.0
-    deviation = _root(centre.square().mean(dim=axes, keepdim=True))
+    lost = rounding(size, box.center.dtype) if slack else 0.0
+    deviation = _root(center.square().mean(dim=axes, keepdim=True))
     ends = (deviation - moves).clamp_min(0), deviation + moves
-    upper, lower = (_upper_quotient(side, radius, ends, axes, module.eps, lost) for side in (centre, -centre))
+    upper, lower = (_upper_quotient(side, radius, ends, axes, module.eps, lost) for side in (center, -center))
     out = Box.between(-lower, upper)
     if slack:  # the rounding of the network
         off = off * (1 + math.sqrt(size - 1)) / (ends[0].square() + module.eps).sqrt()
-        out = Box(out.centre, out.radius + off).widened(size)
+        out = Box(out.center, out.radius + off).widened(size)
     weight, bias = module.weight, module.bias
     if weight is not None:
-        out = Box(out.centre * weight, out.radius * weight.abs())
+        out = Box(out.center * weight, out.radius * weight.abs())
     if bias is not None:
         own = 8 * torch.finfo(bias.dtype).eps * bias.abs() if slack else 0.0
-        out = Box(out.centre + bias, out.radius + own)
+        out = Box(out.center + bias, out.radius + own)
     return out.widened(4) if slack else out
 
 
 def _upper_quotient(
-    centre: Tensor, radius: Tensor, ends: tuple[Tensor, Tensor], axes: tuple[int, ...], e: float, lost: float
+    center: Tensor, radius: Tensor, ends: tuple[Tensor, Tensor], axes: tuple[int, ...], e: float, lost: float
 ) -> Tensor:
-    """The most that d_i / sqrt(v + e) can be for d within ``radius`` of ``centre`` and sqrt v between two ``ends``.
+    """The most that d_i / sqrt(v + e) can be for d within ``radius`` of ``center`` and sqrt v between two ``ends``.
 
     ``lost`` is the relative rounding error of a sum over the entries.
     """
-    top, size = centre + radius, math.prod(centre.shape[axis] for axis in axes)
+    top, size = center + radius, math.prod(center.shape[axis] for axis in axes)
     square = top.square()
-    near, far = (centre.abs() - radius).clamp_min(0).square(), (centre.abs() + radius).square()
+    near, far = (center.abs() - radius).clamp_min(0).square(), (center.abs() + radius).square()
     nearest, farthest = near.sum(dim=axes, keepdim=True), far.sum(dim=axes, keepdim=True)
     least_rest = (nearest - near - lost * nearest).clamp_min(0)
     most_rest = farthest - far + lost * farthest

@@ -47,7 +47,7 @@ def register_rule(*kinds: type[nn.Module]) -> Callable[[Rule], Rule]:
     ...         return x / 2
     >>> @register_rule(Half)
     ... def half(module, box, slack):
-    ...     return Box(box.centre / 2, box.radius / 2)
+    ...     return Box(box.center / 2, box.radius / 2)
     >>> del MODULE_RULES[Half]  # only here, to leave no trace
     """
 
@@ -76,9 +76,9 @@ class _ReLUOfBox(torch.autograd.Function):
     """Both ends of a box through max(., 0) in a few passes over memory, forwards and backwards."""
 
     @staticmethod
-    def forward(ctx: Any, centre: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-        upper = (centre + radius).clamp_min_(0)
-        lower = (centre - radius).clamp_min_(0)
+    def forward(ctx: Any, center: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+        upper = (center + radius).clamp_min_(0)
+        lower = (center - radius).clamp_min_(0)
         middle = torch.lerp(lower, upper, 0.5)
         if not any(ctx.needs_input_grad):
             return middle, upper.sub_(middle)
@@ -87,10 +87,10 @@ class _ReLUOfBox(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        of_centre, of_radius = grads
+        of_center, of_radius = grads
         lower, upper = ctx.saved_tensors
-        of_upper = (of_centre + of_radius).mul_(0.5).mul_(upper > 0)
-        of_lower = (of_centre - of_radius).mul_(0.5).mul_(lower > 0)
+        of_upper = (of_center + of_radius).mul_(0.5).mul_(upper > 0)
+        of_lower = (of_center - of_radius).mul_(0.5).mul_(lower > 0)
         return of_upper + of_lower, of_upper.sub_(of_lower)
 
 
@@ -98,19 +98,19 @@ def relu(box: Box, slack: bool) -> Box:
     """ReLU is monotone: it acts on both ends."""
     if slack:
         box = box.widened(1)
-    box = Box(*_ReLUOfBox.apply(box.centre, box.radius))  # type: ignore[no-untyped-call]
+    box = Box(*_ReLUOfBox.apply(box.center, box.radius))  # type: ignore[no-untyped-call]
     return box.widened(1) if slack else box  # a unit that is off for the whole box stays exactly 0
 
 
 def affine(box: Box, terms: int, slack: bool, point: Map, size: Map, constant: Tensor | None = None) -> Box:
-    """Centre through the map, radius through its absolute weights."""
+    """Center through the map, radius through its absolute weights."""
     if not slack:
-        return Box(point(box.centre), size(box.radius))
+        return Box(point(box.center), size(box.radius))
     box = box.widened(terms)
-    centre, radius = point(box.centre), size(box.radius)
+    center, radius = point(box.center), size(box.radius)
     if constant is not None:  # a sum that begins with it is rounded at its size in every step
-        radius = radius + rounding(terms, centre.dtype) * constant.abs()
-    return Box(centre, radius).widened(1)
+        radius = radius + rounding(terms, center.dtype) * constant.abs()
+    return Box(center, radius).widened(1)
 
 
 def linear(box: Box, weight: Tensor, bias: Tensor | None, slack: bool) -> Box:
@@ -125,7 +125,7 @@ def _conv(module: Any, box: Box, slack: bool) -> Box:
         raise InputError(f"a {type(module).__name__} must pad with zeros to have a bound, got padding_mode "
                          f"{module.padding_mode!r}.")  # fmt: skip
     weight: Tensor = module.weight
-    _demand_samples_apart(f"a {type(module).__name__}", box.centre.ndim != weight.ndim)  # then samples are channels
+    _demand_samples_apart(f"a {type(module).__name__}", box.center.ndim != weight.ndim)  # then samples are channels
     function: Any = F.conv1d if isinstance(module, nn.Conv1d) else F.conv2d
     how = (module.stride, module.padding, module.dilation, module.groups)
     return affine(
@@ -144,16 +144,16 @@ def _batch_norm(module: nn.BatchNorm2d, box: Box, slack: bool) -> Box:
     shift = -module.running_mean * scale
     if module.bias is not None:
         shift = shift + module.bias
-    like = (1, -1, *[1] * (box.centre.ndim - 2))
+    like = (1, -1, *[1] * (box.center.ndim - 2))
     scale, shift = scale.reshape(like), shift.reshape(like)
     if slack:  # (x - mean) cancels: its rounding is of the size of the mean
         own = module.running_mean.reshape(like).abs() * (8 * torch.finfo(scale.dtype).eps)
-        box = Box(box.centre, box.radius + own)
+        box = Box(box.center, box.radius + own)
     return affine(box, 4, slack, lambda c: c * scale + shift, lambda r: r * scale.abs())
 
 
 def _layer_norm(module: nn.LayerNorm, box: Box, slack: bool) -> Box:
-    _demand_samples_apart("a LayerNorm", len(module.normalized_shape) >= box.centre.ndim)
+    _demand_samples_apart("a LayerNorm", len(module.normalized_shape) >= box.center.ndim)
     return layer_norm_box(module, box, slack)
 
 
@@ -179,17 +179,17 @@ def _adaptive_avg_pool(module: nn.Module, box: Box, slack: bool) -> Box:
 
 
 def _reshaped(how: Callable[[Tensor], Tensor], box: Box) -> Box:
-    return Box(how(box.centre), how(box.radius))
+    return Box(how(box.center), how(box.radius))
 
 
 def _add(a: Any, b: Any, slack: bool) -> Box:
     if isinstance(a, Box) and isinstance(b, Box):
         if slack:
             a, b = a.widened(1), b.widened(1)
-        return Box(a.centre + b.centre, a.radius + b.radius)
+        return Box(a.center + b.center, a.radius + b.radius)
     box, other = (a, b) if isinstance(a, Box) else (b, a)
-    centre = box.centre + other
-    box = Box(centre, box.radius.expand_as(centre))
+    center = box.center + other
+    box = Box(center, box.radius.expand_as(center))
     return box.widened(1) if slack else box
 
 
@@ -201,38 +201,38 @@ def _scale(a: Any, b: Any, slack: bool) -> Box:
     if isinstance(a, Box) and isinstance(b, Box):
         raise InputError("no bound is known for the product of two parts of the network.")
     box, factor = (a, b) if isinstance(a, Box) else (b, a)
-    factor = torch.as_tensor(factor, dtype=box.centre.dtype, device=box.centre.device)
+    factor = torch.as_tensor(factor, dtype=box.center.dtype, device=box.center.device)
     return affine(box, 1, slack, lambda c: c * factor, lambda r: r * factor.abs())
 
 
 def _divide(a: Any, b: Any, slack: bool) -> Box:
     if isinstance(b, Box):
         raise InputError("no bound is known for a division by a part of the network.")
-    return _scale(a, 1 / torch.as_tensor(b, dtype=a.centre.dtype, device=a.centre.device), slack)
+    return _scale(a, 1 / torch.as_tensor(b, dtype=a.center.dtype, device=a.center.device), slack)
 
 
 def _mean(box: Box, *args: Any, slack: bool, **kwargs: Any) -> Box:
     axes = args[0] if args else kwargs.get("dim", kwargs.get("axis"))
     axes = (axes,) if isinstance(axes, int) else axes
-    _demand_samples_apart("mean", not axes or any(axis % box.centre.ndim == 0 for axis in axes))
-    terms = box.centre[0].numel()
+    _demand_samples_apart("mean", not axes or any(axis % box.center.ndim == 0 for axis in axes))
+    terms = box.center[0].numel()
     return affine(box, terms, slack, lambda c: c.mean(*args, **kwargs), lambda r: r.mean(*args, **kwargs))
 
 
 def _pad(box: Box, pad: Any, mode: str = "constant", value: float | None = None, *, slack: bool) -> Box:
     if mode != "constant":
         raise InputError(f"F.pad must pad with a constant to have a bound, got mode {mode!r}.")
-    _demand_samples_apart("F.pad", len(pad) > 2 * (box.centre.ndim - 1))
-    return Box(F.pad(box.centre, pad, value=value), F.pad(box.radius, pad))
+    _demand_samples_apart("F.pad", len(pad) > 2 * (box.center.ndim - 1))
+    return Box(F.pad(box.center, pad, value=value), F.pad(box.radius, pad))
 
 
 def _item(box: Any, index: Any, slack: bool) -> Any:
     if not isinstance(box, Box):  # one of the parts that chunk or split gave
         return box[index]
     first, *rest = index if isinstance(index, tuple) else (index,)
-    left = first is Ellipsis and sum(part is not None for part in rest) < box.centre.ndim
+    left = first is Ellipsis and sum(part is not None for part in rest) < box.center.ndim
     _demand_samples_apart("an index", not (left or (isinstance(first, slice) and first == slice(None))))
-    return Box(box.centre[index], box.radius[index])
+    return Box(box.center[index], box.radius[index])
 
 
 def _demand_samples_apart(what: str, mixed: bool) -> None:
@@ -248,7 +248,7 @@ def _attribute(box: Box, name: str, slack: bool) -> Any:
         "device",
     ):  # others hold values and would be constants
         raise InputError(f"no bound is known for the attribute '{name}' of a part of the network.")
-    return getattr(box.centre, name)
+    return getattr(box.center, name)
 
 
 def _dropout(box: Box, p: float = 0.5, training: bool = True, inplace: bool = False, *, slack: bool) -> Box:
@@ -278,14 +278,14 @@ def _activation(kind: type[nn.Module]) -> Rule:
 
 
 def _negate(box: Box, slack: bool) -> Box:
-    return Box(-box.centre, box.radius)
+    return Box(-box.center, box.radius)
 
 
 def _cat(tensors: Any, dim: int = 0, *, slack: bool) -> Box:
-    like = next(part.centre for part in tensors if isinstance(part, Box))
+    like = next(part.center for part in tensors if isinstance(part, Box))
     _demand_samples_apart("torch.cat", dim % like.ndim == 0)
     parts = [part if isinstance(part, Box) else Box(part, torch.zeros_like(part)) for part in tensors]
-    return Box(torch.cat([part.centre for part in parts], dim), torch.cat([part.radius for part in parts], dim))
+    return Box(torch.cat([part.center for part in parts], dim), torch.cat([part.radius for part in parts], dim))
 
 
 def _parts(cut: Callable[..., Any]) -> Callable[..., list[Box]]:
@@ -293,8 +293,8 @@ def _parts(cut: Callable[..., Any]) -> Callable[..., list[Box]]:
 
     def rule(box: Box, *args: Any, slack: bool, **kwargs: Any) -> list[Box]:
         axis = kwargs.get("dim", args[1] if len(args) > 1 else 0)
-        _demand_samples_apart(cut.__name__, axis % box.centre.ndim == 0)
-        sides = (cut(side, *args, **kwargs) for side in (box.centre, box.radius))
+        _demand_samples_apart(cut.__name__, axis % box.center.ndim == 0)
+        sides = (cut(side, *args, **kwargs) for side in (box.center, box.radius))
         return [Box(*part) for part in zip(*sides, strict=True)]
 
     return rule
@@ -329,8 +329,8 @@ METHOD_RULES: dict[str, Callable[..., Any]] = {
     "mean": _mean,
     "chunk": _parts(Tensor.chunk),
     "split": _parts(Tensor.split),
-    "size": lambda box, *args, slack: box.centre.size(*args),
-    "dim": lambda box, slack: box.centre.dim(),
+    "size": lambda box, *args, slack: box.center.size(*args),
+    "dim": lambda box, slack: box.center.dim(),
     **{name: _as_layer(make) for name, make in LAYER_METHODS.items()},
     **{name: _shape_only(name) for name in ("flatten", "view", "reshape", "contiguous", "squeeze", "unsqueeze")},
 }  # fmt: skip

@@ -197,7 +197,7 @@ class DeepGamblers(_BranchParadigm):
                 "returns at least the stake, so abstaining never pays and its mass carries little information. Lower "
                 "reward.",
                 CaveatWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return Branched(model, n_classes, "abstain")
 

@@ -253,7 +253,7 @@ class CCU(GatedParadigm):
                 "the widest Gaussian is inside, so far away from all data the confidence does not fall to 1/K. "
                 "Use more varied outliers.",
                 CaveatWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         if self.inlier_share is None:
             cut = self._cut(ratio, rows.take(order[rows.n - held_back :])[0].flatten(1).numpy(), generator)
@@ -275,7 +275,7 @@ class CCU(GatedParadigm):
             f"at radius {self.epsilon:g} the densities guarantee little: no lambda separates most training data from "
             "the bounds around noise, so lambda is set for noise itself. Use a smaller epsilon or more components.",
             CaveatWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
         return choose_log_out_weight(inlier=inlier, outlier_upper=outlier.value)
 

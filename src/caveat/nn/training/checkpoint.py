@@ -86,18 +86,18 @@ class Position:
 
 def write_checkpoint(
     folder: Path, kinds: Mapping[str, Mapping[str, Tensor]], *, settings: Mapping[str, Any], position: Position,
-    optimiser: Optimizer | None,
+    optimizer: Optimizer | None,
 ) -> None:  # fmt: skip
     """Write the tensors by kind (net, chance, best), the position and the optimizer's state."""
     tensors = {f"{kind}.{name}": value for kind, named in kinds.items() for name, value in named.items()}
     about: dict[str, Any] = {"settings": dict(settings), "position": vars(position)}
-    if optimiser is not None:
-        state = optimiser.state_dict()
+    if optimizer is not None:
+        state = optimizer.state_dict()
         about |= {"groups": state["param_groups"], "numbers": {}}
         for number, values in state["state"].items():
             for name, value in values.items():
                 if isinstance(value, Tensor):
-                    tensors[f"optimiser.{number}.{name}"] = value
+                    tensors[f"optimizer.{number}.{name}"] = value
                 else:
                     about["numbers"][f"{number}.{name}"] = value
     write_tensors(folder / _NAME, tensors, {"format": _FORMAT, "about": json.dumps(about)})
@@ -118,20 +118,22 @@ def read_checkpoint(
         raise InputError(f"{path} is not a checkpoint of Caveat. Choose another folder.")
     about = from_json(metadata.get("about", ""), str(path))
     before, now = about["settings"], json.loads(json.dumps(dict(settings)))
+    if "optimiser" in before:  # as Caveat 0.1 spelled it
+        before["optimizer"] = before.pop("optimiser")
     for key in sorted(key for key in now | before if now.get(key) != before.get(key)):
         raise InputError(f"{folder} holds a checkpoint of another run: {key} was {before.get(key)!r}, "
                          f"now {now.get(key)!r}. Choose another folder, or remove it.")  # fmt: skip
-    kinds: dict[str, dict[str, Tensor]] = {"net": {}, "chance": {}, "best": {}, "optimiser": {}}
+    kinds: dict[str, dict[str, Tensor]] = {"net": {}, "chance": {}, "best": {}, "optimizer": {}}
     for name, value in tensors.items():
         kind, _, rest = name.partition(".")
-        kinds[kind][rest] = value
+        kinds["optimizer" if kind == "optimiser" else kind][rest] = value
     state = None
     if "groups" in about:
         state = {"param_groups": about["groups"], "state": {}}
-        for name, value in {**kinds["optimiser"], **about["numbers"]}.items():
+        for name, value in {**kinds["optimizer"], **about["numbers"]}.items():
             number, _, rest = name.partition(".")
             state["state"].setdefault(int(number), {})[rest] = value
-    del kinds["optimiser"]
+    del kinds["optimizer"]
     return Position(**about["position"]), kinds, state
 
 

@@ -13,13 +13,14 @@ import torch
 from torch import nn
 
 from caveat._internal.checks import as_count, as_kind, as_positive, check_known
+from caveat._internal.deprecation import renamed_arguments
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn._progress import training_bar
 from caveat.nn._walk import place_of
 from caveat.nn.training.augmentation import Augmentation
 from caveat.nn.training.catalogue import make_paradigm
 from caveat.nn.training.checkpoint import settled
-from caveat.nn.training.loop import OPTIMISERS, Loop, validate
+from caveat.nn.training.loop import OPTIMIZERS, Loop, validate
 from caveat.nn.training.model_folder import Epoch, Trained
 from caveat.nn.training.paradigm import Paradigm
 from caveat.nn.training.rows import Rows, as_draw, draw_fingerprint
@@ -30,6 +31,7 @@ __all__ = ["fit_classifier"]
 _LOOK = 1000  # training rows that are measured for a collapse where there is no validation set
 
 
+@renamed_arguments(since="0.2", optimiser="optimizer")
 def fit_classifier(
     model: nn.Module,
     data: Any,
@@ -41,7 +43,7 @@ def fit_classifier(
     epochs: int = 10,
     batch_size: int = 128,
     learning_rate: float = 1e-3,
-    optimiser: str = "adam",
+    optimizer: str = "adam",
     momentum: float = 0.9,
     weight_decay: float = 0.0,
     schedule: str | Mapping[float, float] = "constant",
@@ -79,7 +81,7 @@ def fit_classifier(
         K; default: the largest label plus one.
     epochs, batch_size, learning_rate
         Passes over the data, rows of a step and step size. Losses are means over the batch.
-    optimiser
+    optimizer
         ``"adam"``, or ``"sgd"`` with Nesterov momentum.
     momentum, weight_decay
         Of the optimizer; ``"adam"`` has no momentum.
@@ -129,7 +131,7 @@ def fit_classifier(
         raise InputError(f"paradigm '{chosen.name}' learns from outliers. Pass outliers=<array or draw(n, generator)>.")
     if not chosen.needs_outliers and outliers is not None:
         raise InputError(f"paradigm '{chosen.name}' uses no outliers. Leave them out, or choose 'oe'.")
-    check_known(optimiser, OPTIMISERS, "optimiser")
+    check_known(optimizer, OPTIMIZERS, "optimizer")
     rule = EarlyStopping(patience=early_stopping) if isinstance(early_stopping, int) else early_stopping
     if rule is not None and held_out is None:
         raise InputError("early_stopping looks at the validation set. Pass validation=(x, y).")
@@ -138,7 +140,7 @@ def fit_classifier(
     where = place_of(model, device)
     options: dict[str, Any] = {
         "epochs": as_count(epochs, "epochs"), "batch_size": as_count(batch_size, "batch_size"),
-        "learning_rate": as_positive(learning_rate, "learning_rate"), "optimiser": optimiser, "momentum": momentum,
+        "learning_rate": as_positive(learning_rate, "learning_rate"), "optimizer": optimizer, "momentum": momentum,
         "weight_decay": weight_decay, "clip": clip,
     }  # fmt: skip
 
@@ -165,8 +167,8 @@ def fit_classifier(
         measured_rows = held_out or _some(rows)
         measured = validate(net, chosen, measured_rows, where)
     assert measured_rows.labels is not None
-    where = "the training data" if held_out is None else "the validation set"
-    _warn_of_collapse(measured, measured_rows.labels, where, uniform=1 / classes, outliers=chosen.needs_outliers)
+    source = "the training data" if held_out is None else "the validation set"
+    _warn_of_collapse(measured, measured_rows.labels, source, uniform=1 / classes, outliers=chosen.needs_outliers)
     return Trained(
         model=net, paradigm=chosen, n_classes=classes, history=tuple(Epoch(**line) for line in loop.at.history),
         seconds=loop.at.seconds, seed=seed, stopped_early=loop.at.stopped_early, resumed=loop.resumed,
@@ -218,4 +220,4 @@ def _warn_of_collapse(
     else:
         return
     other = "lower the weight of the outliers' loss" if outliers else "check data and labels"
-    warnings.warn(f"training collapsed{reason}. {remedy}, or {other}.", CaveatWarning, stacklevel=3)
+    warnings.warn(f"training collapsed{reason}. {remedy}, or {other}.", CaveatWarning, stacklevel=4)

@@ -25,9 +25,9 @@ from caveat.nn.training.paradigm import Batch, Paradigm, Phase
 from caveat.nn.training.rows import Draw, Rows
 from caveat.nn.training.schedule import EarlyStopping, Schedule
 
-__all__ = ["OPTIMISERS", "Loop", "epochs_of", "validate"]
+__all__ = ["OPTIMIZERS", "Loop", "epochs_of", "validate"]
 
-OPTIMISERS = ("adam", "sgd")
+OPTIMIZERS = ("adam", "sgd")
 _BATCH = 256  # rows in one pass of the validation
 
 
@@ -59,7 +59,7 @@ class Loop:
     epochs: int
     batch_size: int
     learning_rate: float
-    optimiser: str
+    optimizer: str
     momentum: float
     weight_decay: float
     schedule: Schedule
@@ -79,7 +79,7 @@ class Loop:
         self._epochs = epochs_of(self._phases, self.epochs)
         # A last batch of a single row would break batch normalization, so it is left out where there are others.
         self._steps = max(1, -(-self.rows.n // self.batch_size) - (self.rows.n % self.batch_size == 1))
-        self._optimiser: Optimizer | None = None
+        self._optimizer: Optimizer | None = None
         self._loaded: dict[str, Any] | None = None
         self._best: dict[str, Tensor] | None = None
         self._order_before = self.chance.order.get_state()
@@ -118,9 +118,9 @@ class Loop:
         if phase.begin is not None and at.epoch == at.step == 0:
             phase.begin(net)
         with _frozen(net, phase):
-            self._optimiser = self._make_optimiser()
+            self._optimizer = self._make_optimizer()
             if self._loaded is not None:
-                self._optimiser.load_state_dict(self._loaded)
+                self._optimizer.load_state_dict(self._loaded)
                 self._loaded = None
             while at.epoch < self._epochs[at.phase]:
                 self._run_epoch(phase, tell)
@@ -130,7 +130,7 @@ class Loop:
                 self._write_now_and_then()
         if self._best is not None:
             net.load_state_dict(self._best)
-        self._optimiser, self._best = None, None
+        self._optimizer, self._best = None, None
         at.phase, at.epoch, at.best, at.waited = at.phase + 1, 0, None, 0
         self._write_now_and_then()
 
@@ -148,7 +148,7 @@ class Loop:
             at.waited += 1
         return at.waited >= rule.patience
 
-    def _make_optimiser(self) -> Optimizer:
+    def _make_optimizer(self) -> Optimizer:
         own = [(factor, [p for p in parameters if p.requires_grad])
                for factor, parameters in self.paradigm.rates(self.net)]  # fmt: skip
         apart = {id(p) for _, parameters in own for p in parameters}
@@ -156,7 +156,7 @@ class Loop:
             {"params": [p for p in self.net.parameters() if p.requires_grad and id(p) not in apart]},
             *({"params": parameters, "factor": factor, "weight_decay": 0.0} for factor, parameters in own),
         ]
-        if self.optimiser == "adam":
+        if self.optimizer == "adam":
             return Adam(groups, lr=self.learning_rate, weight_decay=self.weight_decay)
         return SGD(groups, lr=self.learning_rate, weight_decay=self.weight_decay,
                    momentum=self.momentum, nesterov=self.momentum > 0)  # fmt: skip
@@ -191,15 +191,15 @@ class Loop:
         self._order_before = self.chance.order.get_state()
 
     def _set_rate(self, phase: Phase) -> float:
-        assert self._optimiser is not None
+        assert self._optimizer is not None
         share = (self.at.epoch * self._steps + self.at.step) / (self._epochs[self.at.phase] * self._steps)
         rate = self.learning_rate * phase.rate * self.schedule(share)
-        for group in self._optimiser.param_groups:
+        for group in self._optimizer.param_groups:
             group["lr"] = rate * group.get("factor", 1.0)
         return rate
 
     def _step(self, phase: Phase, rows: Tensor, done: int) -> tuple[float, dict[str, float]]:
-        assert self._optimiser is not None
+        assert self._optimizer is not None
         inputs, labels = self.rows.take(rows)
         assert labels is not None
         if self.augment is not None:
@@ -218,11 +218,11 @@ class Loop:
                 f"the loss is {value} in epoch {self.at.epoch + 1}, step {self.at.step + 1} of {self._steps} "
                 f"(phase '{phase.name}'). Lower learning_rate (now {self.learning_rate * phase.rate:g}), or set clip=1."
             )
-        self._optimiser.zero_grad(set_to_none=True)
+        self._optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         if self.clip is not None:
             nn.utils.clip_grad_norm_(self.net.parameters(), self.clip)
-        self._optimiser.step()
+        self._optimizer.step()
         return value, parts
 
     def _write_now_and_then(self) -> None:
@@ -236,7 +236,7 @@ class Loop:
         chance = self.chance.states() | {"order": self._order_before}
         kinds = {"net": self.net.state_dict(), "chance": chance, "best": self._best or {}}
         write_checkpoint(
-            self.folder, kinds, settings=self.settings, position=self.at, optimiser=self._optimiser
+            self.folder, kinds, settings=self.settings, position=self.at, optimizer=self._optimizer
         )  # fmt: skip
         self._written = time.monotonic()
 

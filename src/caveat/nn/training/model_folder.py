@@ -245,7 +245,10 @@ def load_model(folder: str | os.PathLike[str]) -> Trained:
         raise InputError(f"{path} has version {version!r}; this Caveat reads up to {_VERSION}. Upgrade Caveat.")
     try:
         paradigm = make_paradigm(**content["paradigm"])
-        net = paradigm.build(make(**content["architecture"]), content["n_classes"])
+        architecture = dict(content["architecture"])
+        if "normalise" in architecture:  # as Caveat 0.1 spelled it
+            architecture["normalize"] = architecture.pop("normalise")
+        net = paradigm.build(make(**architecture), content["n_classes"])
         numbers = {key: content[key] for key in _NUMBERS}
         history = tuple(Epoch(**line) for line in content["history"])
         trained = Trained(model=net, paradigm=paradigm, history=history, resumed=False, **numbers)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from caveat._internal.checks import check_known
+from caveat._internal.deprecation import renamed_fields
 from caveat.errors import InputError
 from caveat.nn import architectures
 from caveat.nn.training.fit import fit_classifier
@@ -31,10 +32,11 @@ from caveat.nn.training.rows import as_inputs, scaled
 __all__ = ["PRESETS", "Preset", "fit_preset"]
 
 _STEPS_DOWN = {0.7: 0.2, 0.9: 0.04}
-_OPTIONS = ("epochs", "batch_size", "learning_rate", "optimiser", "weight_decay", "schedule")  # of fit_classifier
+_OPTIONS = ("epochs", "batch_size", "learning_rate", "optimizer", "weight_decay", "schedule")  # of fit_classifier
 
 
 @final
+@renamed_fields(since="0.2", optimiser="optimizer")
 @dataclass(frozen=True)
 class Preset:
     """One recipe.
@@ -47,7 +49,7 @@ class Preset:
         A name of ``nn.architectures``, or ``"mlp"`` for two hidden layers of 128 units.
     paradigm
         With its parameters.
-    epochs, batch_size, learning_rate, optimiser, weight_decay, schedule
+    epochs, batch_size, learning_rate, optimizer, weight_decay, schedule
         As in ``fit_classifier``.
     rows
         Maximum number of training images, evenly spread over the data; None: all.
@@ -68,7 +70,7 @@ class Preset:
     epochs: int
     batch_size: int = 128
     learning_rate: float = 1e-3
-    optimiser: str = "adam"
+    optimizer: str = "adam"
     weight_decay: float = 0.0
     schedule: Mapping[float, float] = field(default_factory=lambda: dict(_STEPS_DOWN))
     rows: int | None = None
@@ -127,7 +129,7 @@ PRESETS: Mapping[str, Preset] = {
         epochs=_PAPER_EPOCHS,
         learning_rate=_PAPER_RATE,
         weight_decay=_PAPER_DECAY,
-        optimiser="sgd",
+        optimizer="sgd",
         schedule={epoch / _PAPER_EPOCHS: 0.2 ** (i + 1) for i, epoch in enumerate((50, 100, 200, 300, 350))},
         outliers=(),
     ),

@@ -35,7 +35,7 @@ class _Recipe:
     """What the methods of one data set share; epochs as the appendix counts them."""
 
     architecture: str
-    optimiser: str
+    optimizer: str
     learning_rate: float
     weight_decay: float
     epsilon: float
@@ -102,7 +102,7 @@ def published_preset(method: str, data: str, *, quantile: float = 1.0) -> Preset
         epochs = recipe.acet_epochs
     if method == "good":
         (epochs,), drops = recipe.good["epochs"], recipe.good["drops"]
-        if recipe.optimiser == "adam":
+        if recipe.optimizer == "adam":
             rate, start = 1e-4, "ceda"
     return Preset(
         what=f"{name} for {data} as published; needs outlier images and a GPU.",
@@ -111,7 +111,7 @@ def published_preset(method: str, data: str, *, quantile: float = 1.0) -> Preset
         epochs=epochs,
         batch_size=_BATCH,
         learning_rate=rate,
-        optimiser=recipe.optimiser,
+        optimizer=recipe.optimizer,
         weight_decay=recipe.weight_decay,
         schedule={epoch / epochs: 0.2 ** (i + 1) for i, epoch in enumerate(drops) if epoch < epochs},
         outliers=(),

@@ -74,19 +74,19 @@ class Rows:
     fingerprint: Callable[[], str]
 
     @classmethod
-    def of(cls, data: Any, name: str, *, labelled: bool = True) -> Rows:
-        """From ``(x, y)``, from ``x`` alone, or from a ``torch.utils.data.Dataset``; y only if ``labelled``."""
+    def of(cls, data: Any, name: str, *, labeled: bool = True) -> Rows:
+        """From ``(x, y)``, from ``x`` alone, or from a ``torch.utils.data.Dataset``; y only if ``labeled``."""
         if isinstance(data, (torch.utils.data.DataLoader, torch.utils.data.IterableDataset)):
             raise InputError(f"{name} must be arrays or a Dataset with rows by number, got {type(data).__name__}. "
                              "Rows are drawn and batched here: pass loader.dataset.")  # fmt: skip
         if isinstance(data, torch.utils.data.TensorDataset):
             data = data.tensors if len(data.tensors) > 1 else data.tensors[0]
         if isinstance(data, torch.utils.data.Dataset):
-            return _lazy(data, name, labelled)
-        pair = isinstance(data, (tuple, list) if labelled else tuple) and len(data) == 2
+            return _lazy(data, name, labeled)
+        pair = isinstance(data, (tuple, list) if labeled else tuple) and len(data) == 2
         x, y = data if pair else (data, None)
         inputs = as_inputs(x, f"{name} inputs")
-        labels = _as_labels(y, f"{name} labels", len(inputs)) if labelled and y is not None else None
+        labels = _as_labels(y, f"{name} labels", len(inputs)) if labeled and y is not None else None
 
         def take(rows: Tensor) -> tuple[Tensor, Tensor | None]:
             return scaled(inputs[rows]), None if labels is None else labels[rows]
@@ -115,13 +115,13 @@ class Loader:
             yield inputs if labels is None else (inputs, labels)
 
 
-def _lazy(data: Any, name: str, labelled: bool) -> Rows:
+def _lazy(data: Any, name: str, labeled: bool) -> Rows:
     """Rows of a data set made on demand, for sets that do not fit in memory or change their rows at random."""
     n = as_count(len(data), f"the number of rows of {name}")
-    if labelled and not (isinstance(first := data[0], (tuple, list)) and len(first) > 1):
+    if labeled and not (isinstance(first := data[0], (tuple, list)) and len(first) > 1):
         raise InputError(f"{name} must give (input, label) pairs, got {type(first).__name__}.")
     labels = None
-    if labelled:
+    if labeled:
         targets = getattr(data, "targets", None)  # as torchvision's sets have them: no need to make every row
         if targets is None or getattr(data, "target_transform", None) is not None:
             targets = np.stack([np.asarray(data[i][1]) for i in range(n)])
@@ -154,14 +154,14 @@ def _digest(*tensors: Tensor | None) -> str:
 
 def draw_fingerprint(outliers: Any) -> str | None:
     """Of an array or data set that outliers are drawn from; a function has none."""
-    return None if outliers is None or _draws(outliers) else Rows.of(outliers, "outliers", labelled=False).fingerprint()
+    return None if outliers is None or _draws(outliers) else Rows.of(outliers, "outliers", labeled=False).fingerprint()
 
 
 def as_draw(outliers: Any) -> Draw:
     """A function that draws n outliers: ``outliers`` itself, or rows of that array or data set, with replacement."""
     if _draws(outliers):
         return outliers  # type: ignore[no-any-return]
-    pool = Rows.of(outliers, "outliers", labelled=False)
+    pool = Rows.of(outliers, "outliers", labeled=False)
     return lambda n, generator: pool.take(torch.randint(pool.n, (n,), generator=generator))[0]
 
 
