@@ -214,7 +214,7 @@ def _warn_of_collapse(
     if accuracy <= min(chance + margin, 1 - 1e-9):  # one class, always right, is not a collapse
         found = f"accuracy {accuracy:.3f} on {where} is not better than always predicting the most frequent class"
         reason, remedy = f": {found} ({chance:.3f})", "Lower learning_rate"
-    elif confidence - uniform < (accuracy - uniform) / 5:  # low accuracy with as low a confidence is no collapse
+    elif confidence - uniform < (accuracy - uniform) / 20:  # after few steps on two classes it is a tenth
         found = f"mean confidence {confidence:.3f} on {where} is close to uniform ({uniform:.3f})"
         reason, remedy = f" towards uniform answers: {found}, accuracy is {accuracy:.3f}", "Train longer"
     else:
