@@ -151,7 +151,7 @@ def test_a_collapse_is_reported(blobs, small_net):
         for parameter in model.parameters():
             parameter.mul_(0.01)
     with pytest.warns(CaveatWarning, match=r"mean confidence 0.3\d+ on the training data is close to uniform"):
-        fit_classifier(model, (x, y), epochs=1, optimizer="sgd", learning_rate=3e-3)
+        fit_classifier(model, (x, y), epochs=1, optimizer="sgd", learning_rate=1e-3)
 
 
 def test_a_calibrated_network_of_low_accuracy_has_not_collapsed(blobs, small_net):
