@@ -23,6 +23,7 @@ FUNCTIONS = {  # any function or class that the file defines itself
     "fpr_fluctuation/fluctuation": "study",
     "fpr_fluctuation/paper_size": "disjoint",
     "grid/passes": "best",
+    "grid/pretrained_vit": "network",
     "ood_scores_as_nonconformity/networks": "network",
     "openood_tables/caps": "impossible",
     "regression/masked": "MaskedReconstruction",

@@ -9,8 +9,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from caveat import InputError
+from caveat._internal.files import read_toml
 from caveat.study.agreement import Agreement
 from caveat.study.expansion import expand
+from caveat.study.matrix import networks
 from caveat.study.plan import Plan
 
 pytest.importorskip("matplotlib")
@@ -189,3 +192,70 @@ def test_the_table_of_passes_has_the_lowest_augrc_of_each_way(study, tmp_path):
         {"set": "letters", "outliers": "test", "at rest": "20.00", "10 passes": "50.00", "50 passes": "40.00"},
         {"set": "letters", "outliers": "mnist", "at rest": "60.00", "10 passes": "70.00", "50 passes": "80.00"},
     ]
+
+
+# -- the plan of the grid at full size --------------------------------------------------------------------------------
+
+GROUPS = {  # Table 1 of the paper: near, mid, far
+    "cifar10": ("cifar100 tinyimagenet", "isun lsun_resize lsun_crop svhn", "places365 dtd"),
+    "supercifar100": ("cifar10 tinyimagenet", "isun lsun_resize lsun_crop svhn", "places365 dtd"),
+    "cifar100": ("cifar10 tinyimagenet", "isun lsun_resize lsun_crop svhn", "places365 dtd"),
+    "tinyimagenet": ("cifar10 cifar100 isun lsun_resize lsun_crop", "places365 dtd", "svhn"),
+}
+
+
+def test_the_full_plan_is_the_grid_of_the_paper(studies):
+    content = read_toml(studies / "grid" / "full.toml")
+    Plan.read(studies / "grid" / "full.toml")
+    found, seeds = networks(content)
+    trainings = {network.name.removesuffix("/50 passes") for network in found}
+    # 4 sets x 2 backbones x (ConfidNet, DeVries, 6 rewards) x with and without dropout, five seeds
+    assert len(trainings) * len(seeds) == 4 * 2 * (1 + 1 + 6) * 2 * 5
+    assert len(found) == len(trainings) * 3 // 2  # passes need dropout
+    for network in found:
+        data = network.group.partition("/")[0]
+        regimes = {name: regime for regime, names in zip(("near", "mid", "far"), GROUPS[data], strict=True)
+                   for name in names.split()}  # fmt: skip
+        assert network.regimes == regimes, network.name
+    assert {len(content["scores"]), len(set(content["scores"]))} == {21}
+
+
+@pytest.fixture
+def small_vit(tmp_path):
+    """A ViT of one block with random weights, in the format of the package transformers."""
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, image_size=32, patch_size=16
+    )
+    transformers.ViTModel(config, add_pooling_layer=False).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_the_backbone_of_the_full_plan_learns_and_is_asked(study, small_vit):
+    import torch
+
+    from caveat.nn import extract, fit_classifier
+    from caveat.nn.training import dropout_mean
+
+    module = study("grid", "pretrained_vit")
+    net = module.network((3, 8, 8), 3, dropout=0.5, folder=str(small_vit))
+    kept = next(iter(net.body.parameters()))
+    labels = torch.arange(60) % 3
+    images = torch.rand(60, 3, 8, 8) * 0.3 + labels[:, None, None, None] / 3
+    before = kept.detach().clone()
+    trained = fit_classifier(net, (images, labels), "devries", epochs=10, learning_rate=3e-3, progress=False)
+    assert not torch.equal(before, kept)  # fine-tuned, not frozen
+    outputs = trained.outputs(images)
+    assert outputs.features.shape == (60, 16)
+    np.testing.assert_allclose(outputs.head.logits(outputs.features), outputs.logits, atol=1e-5)
+    passes = dropout_mean(trained, images, passes=4, rng=np.random.default_rng(0))
+    assert np.abs(passes.logits - outputs.logits).max() > 1e-3
+    assert extract(trained.paradigm.classifier(trained.model), [images]).logits.shape == (60, 3)
+
+
+def test_the_backbone_of_the_full_plan_names_what_is_missing(study, tmp_path):
+    module = study("grid", "pretrained_vit")
+    with pytest.raises(InputError, match="folder must hold a pretrained ViT"):
+        module.network((3, 32, 32), 10, folder=str(tmp_path))

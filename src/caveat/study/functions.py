@@ -12,9 +12,17 @@ from typing import Any
 
 from caveat.errors import InputError
 
-__all__ = ["find_function", "function_file"]
+__all__ = ["check_function_name", "find_function", "function_file"]
 
 _folders: set[str] = set()  # of task files that this process has loaded
+
+
+def check_function_name(name: str, path: str) -> str:
+    """``name`` if it is written as a function of a file or module."""
+    place, colon, function = name.rpartition(":")
+    if not colon or not place or not function.isidentifier():
+        raise InputError(f"{path} must be 'file.py:function' or 'module:function', got {name!r}.")
+    return name
 
 
 def function_file(name: str, folder: Path) -> Path | None:

@@ -95,6 +95,7 @@ class _Entry:
     label: str
     options: Mapping[str, Any]
     training: Mapping[str, Any]
+    backbones: tuple[str, ...] = ()  # of a paradigm: labels of those that it is for; empty: all
 
 
 def networks(content: Mapping[str, Any]) -> tuple[tuple[Network, ...], tuple[int, ...]]:
@@ -127,8 +128,13 @@ def networks(content: Mapping[str, Any]) -> tuple[tuple[Network, ...], tuple[int
         ],
         [as_count(passes, "matrix.passes", least=0) for passes in _values(matrix.passes, "matrix.passes")],
     )
+    for i, entry in enumerate(axes[2]):
+        for label in entry.backbones:
+            check_known(label, {one.label for one in axes[1]}, f"label in matrix.paradigm[{i}].backbones")
     found: dict[str, Network] = {}
     for data, backbone, paradigm, dropout, passes in itertools.product(*axes):
+        if paradigm.backbones and backbone.label not in paradigm.backbones:
+            continue
         rate = dropout if dropout is not None else backbone.options.get("dropout", 0.0)
         if passes and not rate:  # nothing to draw: the network at rest has this combination already
             continue
@@ -200,15 +206,17 @@ def _entries(value: Any, path: str) -> Iterator[_Entry]:
         table = dict(named_table(item, where))
         training = typed(dict, table.pop("training", {}), f"{where}.training")
         check_training(training, f"{where}.training")
-        label = typed(str, table.pop("label", table["name"]), f"{where}.label")
+        name = typed(str, table["name"], f"{where}.name")
+        label = typed(str, table.pop("label", name.rpartition(":")[2]), f"{where}.label")
         if "/" in label:
             raise InputError(f"{where}.label cannot have a slash, got {label!r}.")
+        only = typed(tuple[str, ...], table.pop("backbones"), f"{where}.backbones") if "backbones" in table else ()
         varied = [key for key, part in table.items() if isinstance(part, list) and key not in _LISTS]
         for values in itertools.product(*(as_list(table[key], f"{where}.{key}") for key in varied)):
             options = table | dict(zip(varied, values, strict=True))
             check_plain({key: part for key, part in options.items() if key not in _LISTS}, where)
             parts = [label, *(f"{key} {part}" for key, part in zip(varied, values, strict=True))]
-            yield _Entry(" ".join(parts), options, training)
+            yield _Entry(" ".join(parts), options, training, only)
 
 
 def _values(value: Any, path: str) -> list[Any]:

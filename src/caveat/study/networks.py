@@ -63,6 +63,8 @@ def cells_of(network: Network, seed: int, folder: Path, label: str, *, keep_pass
     alone = {key: value for key, value in content.items() if key != "outputs"}
     place = {_FOLDER: str(folder)}
     own = _prints([plan.train, *([plan.exposure] if isinstance(plan.exposure, Source) else [])])
+    if plan.model_file:
+        own["network"] = fingerprint(Path(plan.model_file))
     own |= {key: _weights_print(path) for key, path in (("start", plan.start), ("weights", plan.weights)) if path}
     trained = " ".join(label.replace(f"/{network.passes} passes", "").split())
     train = Cell("train", asdict(TrainParams(alone)), seed, own, place, f"{trained} training")
@@ -90,7 +92,7 @@ def extract_network(params: NetworkParams, cell: Cell, store: Store) -> Parts:
     from caveat.study.training import inputs_of, load_parts
 
     plan = TrainPlan.from_dict(params.plan, folder=cell.paths[_FOLDER])
-    trained = load_model(plan.weights or store.model(cell.needs))
+    trained = load_model(plan.weights or store.model(cell.needs), build=plan.builder())
     parts, classes = load_parts(plan)
     if trained.n_classes != classes:
         raise InputError(f"the network knows {trained.n_classes} classes and the data have {classes}. Give others.")

@@ -27,6 +27,7 @@ from caveat.evaluation.records import REGIMES
 from caveat.outputs.keys import as_slice
 from caveat.scores import make
 from caveat.study.embeddings import check_names
+from caveat.study.functions import check_function_name
 from caveat.study.loading import load, naming, typed
 from caveat.study.matrix import KEYS, Network, networks
 
@@ -44,14 +45,6 @@ def _rows(text: str, path: str) -> str:
     if text:
         as_slice(text, path)
     return text
-
-
-def _function(name: str, path: str) -> str:
-    """``name`` if it is written as a function of a file or module."""
-    place, colon, function = name.rpartition(":")
-    if not colon or not place or not function.isidentifier():
-        raise InputError(f"{path} must be 'file.py:function' or 'module:function', got {name!r}.")
-    return name
 
 
 def _different(values: Iterable[Any], path: str) -> tuple[Any, ...]:
@@ -114,7 +107,7 @@ class Source:
     confirm: Mapping[str, SetFile] = field(default_factory=dict)
     embeddings: Mapping[str, SetFile] = field(default_factory=dict)  # train, outlier sets and text, for proximity
     head: str = ""  # a file with head_weight and head_bias that belong to every set
-    task: str = _checked("", _function)
+    task: str = _checked("", check_function_name)
     params: Mapping[str, Any] = field(default_factory=dict)
     network: Network | None = None
 
@@ -169,8 +162,8 @@ class TaskPlan:
 
 @dataclass(frozen=True)
 class _TaskTable:
-    run: str = field(metadata={"check": _function})
-    grid: str = _checked("", _function)
+    run: str = field(metadata={"check": check_function_name})
+    grid: str = _checked("", check_function_name)
     data: tuple[str, ...] = ()
 
 

@@ -15,6 +15,7 @@ shrink = 2                                    # then made smaller: the mean of 2
 name = "small_cnn"
 dropout = 0.3
 start = "models/plain"                        # train these weights further: a model folder or a .safetensors file
+new_head = true                               # all layers of the start but the last, for other classes
 weights = "models/plain"                      # instead of training: take this model folder as it is
 
 [training]
@@ -35,7 +36,7 @@ noise = {made = "uniform_noise", n = 1000}
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
@@ -44,6 +45,7 @@ from caveat._internal.checks import as_count, as_kind, as_level, check_known
 from caveat._internal.files import read_toml
 from caveat._internal.params import count, level
 from caveat.errors import InputError
+from caveat.study.functions import check_function_name, find_function, function_file
 from caveat.study.loading import load, naming, renamed, typed
 
 __all__ = [
@@ -183,7 +185,9 @@ class TrainPlan:
     shrink: int = 1
     model: str = "small_cnn"
     model_options: Mapping[str, Any] = field(default_factory=dict)
+    model_file: str = ""
     start: str | None = None
+    new_head: bool = False
     weights: str | None = None
     paradigm: str = "cross_entropy"
     paradigm_options: Mapping[str, Any] = field(default_factory=dict)
@@ -211,20 +215,25 @@ class TrainPlan:
         home = Path(folder)
         top = load(_File, content)
         images, outputs = top.data, top.outputs
-        model = {"name": "small_cnn", "start": "", "weights": "", **top.model}
+        model = {"name": "small_cnn", "start": "", "weights": "", "new_head": False, **top.model}
         check_plain(model, "model")
+        name = typed(str, model.pop("name"), "model.name")
+        new_head = typed(bool, model.pop("new_head"), "model.new_head")
         places = {key: os.path.expandvars(typed(str, model.pop(key), f"model.{key}")) for key in ("start", "weights")}
         if all(places.values()):
             raise InputError(
                 "model.weights takes a trained network as it is, so nothing starts. Leave model.start out."
             )
+        if new_head and not places["start"]:
+            raise InputError("model.new_head keeps all layers of model.start but the last. Name the start, or leave "
+                             "new_head out.")  # fmt: skip
         training = {key: value for key, value in vars(top.training).items() if value is not None}
         paradigm = named_table(top.paradigm, "paradigm")
         return cls(
             train=_train_source(images, "data", home),
             validation=images.validation, test=images.test, normalize=images.normalize, shape=images.shape,
             shrink=images.shrink,
-            model=typed(str, model.pop("name"), "model.name"), model_options=model,
+            model=name, model_options=model, model_file=_network_file(name, home), new_head=new_head,
             start=str(home / places["start"]) if places["start"] else None,
             weights=str(home / places["weights"]) if places["weights"] else None,
             paradigm=paradigm.pop("name"), paradigm_options=paradigm,
@@ -243,7 +252,22 @@ class TrainPlan:
         for part in (content["train"], *content["outliers"].values(), content["exposure"]):
             if isinstance(part, dict) and not part["join"]:
                 del part["join"]
+        for key in ("model_file", "new_head"):
+            if not content[key]:
+                del content[key]
         return content
+
+    def builder(self) -> Callable[..., Any] | None:
+        """The function of the plan that makes its network; None for a network that Caveat knows by its name."""
+        return find_function(self.model, self.model_file) if ":" in self.model else None
+
+
+def _network_file(name: str, home: Path) -> str:
+    """The file of a network that is named ``file.py:function``; empty for the others."""
+    if ":" not in name:
+        return ""
+    check_function_name(name, "model.name")
+    return str(function_file(name, home) or "")
 
 
 def check_training(content: Mapping[str, Any], path: str) -> None:

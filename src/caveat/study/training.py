@@ -75,7 +75,7 @@ def train_network(
     parts, classes = load_parts(plan)
     if plan.weights is not None:
         _warn_of_seen_rows(plan, Path(plan.weights))
-        return load_model(plan.weights), parts
+        return load_model(plan.weights, build=plan.builder()), parts
     train = parts["train"]
     pixels = train.inputs()
     normalize = None
@@ -88,9 +88,9 @@ def train_network(
         "normalize": normalize,
         **plan.model_options,
     }
-    model = architectures.make(**architecture, seed=plan.seed)
+    model = architectures.make(**architecture, seed=plan.seed, build=plan.builder())
     if plan.start is not None:
-        load_start(model, plan.start)
+        load_start(model, plan.start, new_head=plan.new_head, build=plan.builder())
         _warn_of_seen_rows(plan, Path(plan.start))
     trained = fit_classifier(
         model,

@@ -32,6 +32,7 @@ def make(
     dropout: float = 0.0,
     normalize: tuple[Sequence[float], Sequence[float]] | None = None,
     seed: int | None = None,
+    build: Callable[..., nn.Module] | None = None,
     **options: Any,
 ) -> nn.Sequential:
     """A network by its name, with fresh weights. It ends in a linear layer.
@@ -50,6 +51,8 @@ def make(
         Mean and standard deviation of each channel, for a first layer that removes them; default: no such layer.
     seed
         Seed of the first weights; None: torch's global generator. A seed leaves that one untouched.
+    build
+        A function of your own that makes the network, ``build(in_shape, classes, **options)``; ``name`` is then free.
     **options
         Options of that architecture, such as ``width``.
 
@@ -63,9 +66,14 @@ def make(
     >>> make("small_cnn", in_shape=(3, 32, 32), classes=5, seed=0)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 5])
     """
-    build = ARCHITECTURES[check_known(name, ARCHITECTURES, "architecture")]
-    for option in options:
-        check_known(option, set(inspect.signature(build).parameters) - {"in_shape", "classes"}, f"option of {name}")
+    own = build
+    build = ARCHITECTURES[check_known(name, ARCHITECTURES, "architecture")] if own is None else own
+    if dropout or own is None:
+        options["dropout"] = dropout
+    known = inspect.signature(build).parameters
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+        for option in options:
+            check_known(option, set(known) - {"in_shape", "classes"}, f"option of {name}")
     shape = tuple(in_shape)
     if len(shape) != 3 or not all(isinstance(size, int) and size > 0 for size in shape) or min(shape[1:]) < 8:
         raise InputError(f"in_shape must be channels, height, width with at least 8 x 8 pixels, got {tuple(in_shape)}.")
@@ -75,13 +83,15 @@ def make(
     with nullcontext() if seed is None else torch.random.fork_rng(devices=[]):
         if seed is not None:
             torch.manual_seed(seed)
-        network = build(shape, classes, dropout=dropout, **options)
+        network = build(shape, classes, **options)
+    if not isinstance(network, nn.Module):
+        raise InputError(f"{name} must return a torch module, got {type(network).__name__}.")
     if normalize is None:
-        return network
+        return network if isinstance(network, nn.Sequential) else nn.Sequential(network)
     mean, std = normalize
     if len(mean) != shape[0]:
         raise InputError(f"normalize must have one mean per channel ({shape[0]}), got {len(mean)}.")
-    return nn.Sequential(Normalize(mean, std), *network)
+    return nn.Sequential(Normalize(mean, std), *(network if isinstance(network, nn.Sequential) else [network]))
 
 
 @final

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from caveat._internal.checks import as_count
 from caveat._internal.files import from_json, path_errors, read_json, write_json
 from caveat.errors import InputError
+from caveat.nn._heads import head_of
 from caveat.nn.architectures import make
 from caveat.nn.training.catalogue import make_paradigm
 from caveat.nn.training.checkpoint import read_tensors, write_tensors
@@ -208,13 +209,15 @@ def _check_ours(folder: Path) -> None:
                          "Choose another folder.")  # fmt: skip
 
 
-def load_model(folder: str | os.PathLike[str]) -> Trained:
+def load_model(folder: str | os.PathLike[str], *, build: Callable[..., nn.Module] | None = None) -> Trained:
     """The trained network of a folder that ``caveat train`` or :func:`save_model` wrote.
 
     Parameters
     ----------
     folder
         The folder.
+    build
+        The function that made the network, where it was not one of ``architectures``.
 
     Returns
     -------
@@ -248,7 +251,10 @@ def load_model(folder: str | os.PathLike[str]) -> Trained:
         architecture = dict(content["architecture"])
         if "normalise" in architecture:  # as Caveat 0.1 spelled it
             architecture["normalize"] = architecture.pop("normalise")
-        net = paradigm.build(make(**architecture), content["n_classes"])
+        if build is None and ":" in architecture["name"]:
+            raise InputError(f"{path} holds a network that '{architecture['name']}' makes. Pass that function: "
+                             "load_model(folder, build=...).")  # fmt: skip
+        net = paradigm.build(make(**architecture, build=build), content["n_classes"])
         numbers = {key: content[key] for key in _NUMBERS}
         history = tuple(Epoch(**line) for line in content["history"])
         trained = Trained(model=net, paradigm=paradigm, history=history, resumed=False, **numbers)
@@ -259,21 +265,33 @@ def load_model(folder: str | os.PathLike[str]) -> Trained:
     return trained
 
 
-def load_start(model: nn.Module, path: str | os.PathLike[str]) -> None:
+def load_start(
+    model: nn.Module,
+    path: str | os.PathLike[str],
+    *,
+    new_head: bool = False,
+    build: Callable[..., nn.Module] | None = None,
+) -> None:
     """Give a network the weights of a trained one with the same layers, to be trained further.
 
     ``path`` is a folder that ``caveat train`` or :func:`save_model` wrote, whose classifier is read without the branch
-    or gate of its paradigm, or a ``.safetensors`` file with the weights of such a network.
+    or gate of its paradigm, or a ``.safetensors`` file with the weights of such a network. With ``new_head`` the last
+    linear layer keeps its own first weights, so that the start may know other classes.
     """
     place = Path(path)
     if place.is_dir():
-        trained = load_model(place)
+        trained = load_model(place, build=build)
         weights = trained.paradigm.classifier(trained.model).state_dict()
     elif place.suffix != ".safetensors":
         raise InputError(f"start must be a folder of caveat train or a .safetensors file, got {place}. Files that may "
                          "hold code (.pt, .pth) are not read: convert with safetensors.torch.save_file.")  # fmt: skip
     else:
         weights = read_tensors(place)[0]
+    if new_head:
+        head = head_of(model)
+        weights = dict(weights) | {
+            f"{head}.{name}": value for name, value in model.get_submodule(head).state_dict().items()
+        }
     _fill(model, weights, f"the weights of start {place} do not fit the network that is to be trained")
 
 
