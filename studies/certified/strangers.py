@@ -16,11 +16,10 @@ _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 PHOTOGRAPHS_TRAINED = 8000  # of 10,000 TinyImageNet images; the others are for tests
 
 
-def grey_cifar() -> Images:
-    """CIFAR-10 test images in grey (ITU-R 601 weights), the central 28 x 28 pixels."""
-    images = data.load("cifar10", "test")
-    colour = images.pixels[:, 2:30, 2:30].astype(np.float32) / 255
-    return Images((colour @ _LUMA).clip(0, 1), images.labels)
+def in_grey(images: Images) -> Images:
+    """Color images of 32 x 32 in grey (ITU-R 601 weights), the central 28 x 28 pixels."""
+    color = images.pixels[:, 2:30, 2:30].astype(np.float32) / 255
+    return Images((color @ _LUMA).clip(0, 1), images.labels)
 
 
 def letters() -> Images:
@@ -59,7 +58,7 @@ def photographs(*, trained: bool) -> Images:
 SETS: Mapping[str, Callable[[], Images]] = {
     "Fashion-MNIST": lambda: data.load("fashion_mnist", "test"),
     "EMNIST letters": letters,
-    "CIFAR-10 grey": grey_cifar,
+    "CIFAR-10 grey": lambda: in_grey(data.load("cifar10", "test")),
     "Uniform noise": lambda: _small(data.noise),
     "notMNIST": lambda: data.load("notmnist", "test"),
     "Omniglot": lambda: data.load("omniglot", "evaluation"),

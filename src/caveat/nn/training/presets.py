@@ -98,7 +98,7 @@ PRESETS: Mapping[str, Preset] = {
         architecture="xs",
         paradigm=GOOD(kappa=1.0, interval_init=True),
         epochs=10,
-        rows=10_000,
+        rows=12_000,
     ),
     "standard": Preset(
         what="A classifier with a certified detector in two minutes: accuracy 98.8 % and the strongest certificates.",
