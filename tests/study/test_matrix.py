@@ -11,8 +11,10 @@ from caveat import InputError, Outputs
 from caveat.evaluation.records import Detection, ModelFacts, Tuning
 from caveat.study import StudyResults, run
 from caveat.study.expansion import expand
+from caveat.study.given_weights import check_weights
 from caveat.study.matrix import networks
 from caveat.study.plan import Plan
+from caveat.study.train_plan import TrainPlan
 
 DIGITS = {"digits": {"name": "digits", "test": 0.25, "limit": 240, "outliers": {
     "noise": {"made": "uniform_noise", "n": 40, "regime": "far"},
@@ -205,6 +207,51 @@ def test_given_weights_are_taken_without_training(finished, tmp_path):
     assert next(iter(taken.records(ModelFacts))).accuracy == first.accuracy
     (tmp_path / "models" / "digits" / "0" / "model.safetensors").write_bytes(b"other")
     assert expand(plan)[0][0].key != taken.cells[0]["key"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"backbone": {"name": "small_vit", "patch": 2}}, r"backbone small_cnn, the plan says backbone small_vit\."),
+        ({"backbone": {"name": "small_cnn"}}, r"says backbone width 4, the plan says backbone width 16\."),
+        ({"backbone": {"name": "small_cnn", "width": 4, "normalize": True}}, "normalize False, .* normalize True"),
+        ({"paradigm": "devries"}, "paradigm cross_entropy, the plan says paradigm devries"),
+        ({"dropout": 0.2}, r"dropout 0\.3, the plan says dropout 0\.2"),
+        ({"dropout": None}, r"dropout 0\.3, the plan says dropout 0\.0"),
+        ({"data": {"mnist": DIGITS["digits"] | {"name": "mnist", "train": "train"}}}, "data digits, .* data mnist"),
+    ],
+)  # fmt: skip
+def test_given_weights_of_another_network_are_refused(finished, tmp_path, change, message):
+    _, results = finished
+    folder = results.store.model(next(cell for cell in results.cells if cell["task"] == "train")["key"])
+    given = change.get("backbone", {"name": "small_cnn", "width": 4}) | {"weights": str(folder)}
+    plan = content(**{"dropout": 0.3} | change | {"backbone": given})
+    network = networks(plan)[0][0]
+    with pytest.raises(InputError, match=message):
+        check_weights(TrainPlan.from_dict(network.training))
+
+
+def test_given_weights_that_take_other_images_are_refused(finished, tmp_path):
+    _, results = finished
+    folder = results.store.model(next(cell for cell in results.cells if cell["task"] == "train")["key"])
+    given = {"name": "small_cnn", "width": 4, "weights": str(folder)}
+    wider = {"digits": DIGITS["digits"] | {"shape": [1, 12, 12]}}
+    plan = Plan.from_dict(content(wider, dropout=0.3, backbone=given))
+    failures = run(plan, store=tmp_path / "runs").failures
+    assert "input shape [1, 8, 8], the plan says input shape [1, 12, 12]" in failures[0].message
+    assert failures[0].error == "InputError"
+
+
+@pytest.mark.parametrize("place", ["backbone", "paradigm"])
+def test_a_training_of_given_weights_is_refused_and_the_general_one_is_not(place):
+    entries = {"backbone": {"name": "small_cnn", "weights": "models/x"}, "paradigm": {"name": "devries"}}
+    networks(content(**entries))
+    networks(content(**entries | {place: entries[place] | {"training": {"device": "cpu"}}}))
+    entries[place]["training"] = {"epochs": 3}
+    with pytest.raises(InputError, match=f"the {place} .* sets training.epochs, but its networks are given"):
+        networks(content(**entries))
+    if place == "paradigm":  # another backbone is trained
+        networks(content(**entries | {"backbone": [entries["backbone"], "vgg13"]}))
 
 
 def test_start_weights_are_trained_further(finished, tmp_path):

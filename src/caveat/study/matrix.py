@@ -117,10 +117,13 @@ def networks(content: Mapping[str, Any]) -> tuple[tuple[Network, ...], tuple[int
     general = typed(dict, content.get("training", {}), "training")
     check_training(general, "training")
     chosen = [check_known(name, sets, "name in matrix.data") for name in matrix.data or tuple(sets)]
+    backbones = list(_entries(matrix.backbone, "matrix.backbone"))
+    paradigms = list(_entries(matrix.paradigm, "matrix.paradigm"))
+    _check_used(backbones, paradigms)
     axes = (
         chosen,
-        list(_entries(matrix.backbone, "matrix.backbone")),
-        list(_entries(matrix.paradigm, "matrix.paradigm")),
+        backbones,
+        paradigms,
         [
             None if rate is None else as_number(rate, "matrix.dropout", least=0)
             for rate in _values(matrix.dropout, "matrix.dropout")
@@ -209,6 +212,18 @@ def _entries(value: Any, path: str) -> Iterator[_Entry]:
             check_plain({key: part for key, part in options.items() if key not in _LISTS}, where)
             parts = [label, *(f"{key} {part}" for key, part in zip(varied, values, strict=True))]
             yield _Entry(" ".join(parts), options, training)
+
+
+def _check_used(backbones: list[_Entry], paradigms: list[_Entry]) -> None:
+    """Raise InputError where an entry says how to train networks whose weights are given."""
+    given = [entry for entry in backbones if entry.options.get("weights")]
+    entries = [("backbone", entry) for entry in given]
+    if len(given) == len(backbones):
+        entries += [("paradigm", entry) for entry in paradigms]
+    for what, entry in entries:
+        if unused := sorted(set(entry.training) - {"device"}):
+            raise InputError(f"the {what} {entry.label} sets training.{unused[0]}, but its networks are given as "
+                             "weights and not trained. Leave training or weights out.")  # fmt: skip
 
 
 def _values(value: Any, path: str) -> list[Any]:

@@ -21,6 +21,7 @@ from caveat.evaluation.parts import Parts
 from caveat.evaluation.records import Record
 from caveat.study.cells import Cell
 from caveat.study.fingerprints import fingerprint
+from caveat.study.given_weights import load_weights
 from caveat.study.loading import naming
 from caveat.study.matrix import Network
 from caveat.study.store import Store
@@ -87,11 +88,14 @@ def extract_network(params: NetworkParams, cell: Cell, store: Store) -> Parts:
     import numpy as np
 
     from caveat.nn.training import dropout_mean, load_model
-    from caveat.study.training import inputs_of, load_parts
+    from caveat.study.training import inputs_of, load_parts, shape_of
 
     plan = TrainPlan.from_dict(params.plan, folder=cell.paths[_FOLDER])
-    trained = load_model(plan.weights or store.model(cell.needs))
     parts, classes = load_parts(plan)
+    if plan.weights is None:
+        trained = load_model(store.model(cell.needs))
+    else:
+        trained = load_weights(plan, shape_of(parts["train"].pixels), classes)
     if trained.n_classes != classes:
         raise InputError(f"the network knows {trained.n_classes} classes and the data have {classes}. Give others.")
     device = plan.training.get("device")

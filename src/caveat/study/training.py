@@ -20,6 +20,7 @@ from caveat._internal.streams import stream
 from caveat.data.images import stratified_rows
 from caveat.data.strange import noise, smooth_noise
 from caveat.errors import CaveatWarning, InputError
+from caveat.study.given_weights import check_weights, load_weights
 from caveat.study.train_plan import Source, TrainPlan
 
 if TYPE_CHECKING:
@@ -64,10 +65,12 @@ def train_network(
     Returns the network, and the images to learn from, to validate on and to test on.
     """
     from caveat.nn import architectures, fit_classifier
-    from caveat.nn.training import GOOD, Augmentation, EarlyStopping, load_model, make_paradigm, save_model
+    from caveat.nn.training import GOOD, Augmentation, EarlyStopping, make_paradigm, save_model
     from caveat.nn.training.model_folder import load_start
 
     paradigm = make_paradigm(plan.paradigm, **plan.paradigm_options)
+    if plan.weights is not None:
+        check_weights(plan)
     if plan.start is not None and isinstance(paradigm, GOOD) and paradigm.interval_init:
         raise InputError("paradigm.interval_init draws all weights anew, so nothing of model.start would be left. "
                          "Leave one of them out.")  # fmt: skip
@@ -75,7 +78,7 @@ def train_network(
     parts, classes = load_parts(plan)
     if plan.weights is not None:
         _warn_of_seen_rows(plan, Path(plan.weights))
-        return load_model(plan.weights), parts
+        return load_weights(plan, shape_of(parts["train"].pixels), classes), parts
     train = parts["train"]
     pixels = train.inputs()
     normalize = None
@@ -116,12 +119,21 @@ def inputs_of(plan: TrainPlan, name: str, parts: Mapping[str, data.Images]) -> A
     """What a network is asked about one set: inputs and labels of a part of the data, or inputs of an outlier set."""
     if name not in plan.outliers:
         return parts[name].inputs(), parts[name].labels
-    source, train = plan.outliers[name], parts["train"].pixels
-    channels, height, width = (1, *train.shape[1:]) if train.ndim == 3 else (train.shape[3], *train.shape[1:3])
+    source = plan.outliers[name]
+    channels, height, width = shape_of(parts["train"].pixels)
     pixels = _outliers(source, parts, (plan.seed, sum(name.encode())))
     if source.made:  # of images that are small already
         return fit_to(pixels, (channels, height, width))
     return shrunk(fit_to(pixels, (channels, height * plan.shrink, width * plan.shrink)), plan.shrink)
+
+
+def shape_of(pixels: NDArray[Any]) -> tuple[int, int, int]:
+    """Channels, height and width of what a network reads of these images.
+
+    >>> shape_of(np.zeros((5, 8, 9))), shape_of(np.zeros((5, 8, 9, 3)))
+    ((1, 8, 9), (3, 8, 9))
+    """
+    return (1, *pixels.shape[1:]) if pixels.ndim == 3 else (pixels.shape[3], *pixels.shape[1:3])
 
 
 def load_parts(plan: TrainPlan) -> tuple[dict[str, data.Images], int]:
