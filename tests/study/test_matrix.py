@@ -126,6 +126,71 @@ def test_edited_image_files_train_again(tmp_path):
     assert before != key()
 
 
+def keys(data, folder="."):
+    """Keys of the training and of the outputs of the first network."""
+    return [cell.key for cell in expand(Plan.from_dict(content(data), folder=folder))[0][:2]]
+
+
+def save_image(path, value):
+    Image = pytest.importorskip("PIL.Image")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full((4, 4, 3), value, dtype=np.uint8)).save(path)
+
+
+def test_changed_images_in_the_folder_of_a_named_set_are_noticed(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAVEAT_DATA", str(tmp_path))
+    root = tmp_path / "tiny-imagenet-200"
+    for name in ("n01", "n02"):
+        save_image(root / "train" / name / "images" / "a.png", 3)
+    save_image(root / "val" / "images" / "v.png", 3)
+    (root / "val" / "val_annotations.txt").write_text("v.png\tn01\n")
+    save_image(tmp_path / "iSUN" / "iSUN_patches" / "1.png", 3)
+    data = {"tiny": {"name": "tinyimagenet", "train": "train", "test": "val", "outliers": {"isun": {"split": "all"}}}}
+    first = keys(data)
+    assert keys(data) == first
+    save_image(tmp_path / "iSUN" / "iSUN_patches" / "2.png", 3)  # an outlier
+    second = keys(data)
+    assert second[0] == first[0]
+    assert second[1] != first[1]
+    (root / "val" / "val_annotations.txt").write_text("v.png\tn02\n")  # a label of the same length
+    third = keys(data)
+    assert third[0] == first[0]
+    assert third[1] != second[1]
+    save_image(root / "train" / "n01" / "images" / "b.png", 3)
+    assert keys(data)[0] != first[0]
+
+
+def test_changed_test_labels_are_asked_again_and_not_trained_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAVEAT_DATA", str(tmp_path))
+    (tmp_path / "mnist").mkdir()
+    files = {name: tmp_path / "mnist" / f"{name}-ubyte" for name in
+             ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")}  # fmt: skip
+    for path in files.values():
+        path.write_bytes(b"before")
+    data = {"mnist": {"name": "mnist", "train": "train", "test": "test"}}
+    first = keys(data)
+    files["t10k-labels-idx1"].write_bytes(b"after")
+    second = keys(data)
+    assert second[0] == first[0]
+    assert second[1] != first[1]
+    files["train-labels-idx1"].write_bytes(b"after")
+    assert keys(data)[0] != first[0]
+
+
+def test_labels_next_to_an_idx_file_and_files_of_one_name_are_in_the_key(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "images-idx3").write_bytes(name.encode())
+        (tmp_path / name / "labels-idx1").write_bytes(name.encode())
+    data = {"own": {"test": 0.2, "join": [{"path": f"{name}/images-idx3"} for name in ("a", "b")]}}
+    seen = {keys(data, tmp_path)[0]}
+    for name in ("a", "b"):
+        for file in ("images-idx3", "labels-idx1"):
+            (tmp_path / name / file).write_bytes(b"new" + name.encode())
+            seen.add(keys(data, tmp_path)[0])
+    assert len(seen) == 5
+
+
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 

@@ -145,6 +145,12 @@ def files_of(name: str, split: str | None = None) -> tuple[Path, ...]:
     return next((files for here, form, files in places(known) if here == wanted and form.read is not None), ())
 
 
+def files_at(path: Path) -> tuple[Path, ...]:
+    """Files that ``read`` reads for a path: itself, and the labels next to an IDX file of images."""
+    labels = _idx_labels(path)
+    return (path,) if labels is None else (path, labels)
+
+
 def read(
     path: str | os.PathLike[str], split: str | None = None, *, size: int | None = None, limit: int | None = None,
     seed: int = 0,
@@ -191,9 +197,17 @@ def _read(source: Path, split: str | None, size: int | None) -> Images:
     if source.suffix == ".bin":
         return read_cifar_binary([source])
     if "idx" in source.name:
-        pixels = read_idx(source)
-        labels = source.with_name(source.name.replace("images", "labels").replace("idx3", "idx1"))
-        labeled = labels != source and labels.is_file()
-        return Images(pixels, read_idx(labels).astype(np.intp) if labeled else np.zeros(len(pixels), dtype=np.intp))
+        pixels, labels = read_idx(source), _idx_labels(source)
+        return Images(
+            pixels, np.zeros(len(pixels), dtype=np.intp) if labels is None else read_idx(labels).astype(np.intp)
+        )
     raise InputError(f"{source} must be a folder of images or a file that ends in .npz, .mat or .bin, or an IDX file "
                      "with 'idx' in its name.")  # fmt: skip
+
+
+def _idx_labels(source: Path) -> Path | None:
+    """The labels next to an IDX file of images, if they are there."""
+    labels = source.with_name(source.name.replace("images", "labels").replace("idx3", "idx1"))
+    suffixes = (".npz", ".mat", ".bin")
+    idx = "idx" in source.name and source.suffix not in suffixes and not is_folder(source)
+    return labels if idx and labels != source and labels.is_file() else None

@@ -1,7 +1,9 @@
 """The networks of a matrix as cells: one that trains, and one for each way to ask the network that extracts outputs.
 
 The key of a training depends on what the weights depend on: the plan of the training without its outlier sets, the
-seed, and the content of the image files. Weights stay in ``models/KEY`` of the store, outputs in ``outputs/KEY``.
+seed, and the image files: the content of files, and names and sizes of the images of a folder. The files of held-out
+images and of outlier sets belong to the key of the outputs. Weights stay in ``models/KEY`` of the store, outputs in
+``outputs/KEY``.
 """
 
 from __future__ import annotations
@@ -10,12 +12,12 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
 from caveat._internal.files import is_folder
-from caveat.data.finding import files_of
+from caveat.data.finding import files_at, files_of
 from caveat.errors import InputError
 from caveat.evaluation.parts import Parts
 from caveat.evaluation.records import Record
@@ -51,8 +53,10 @@ class NetworkParams:
     keep_passes: bool = False
 
 
-def cells_of(network: Network, seed: int, folder: Path, label: str, *, keep_passes: bool) -> tuple[Cell, Cell]:
-    """The training and the extraction of a network."""
+def cells_of(
+    network: Network, seed: int, folder: Path, label: str, seen: dict[Path, str], *, keep_passes: bool
+) -> tuple[Cell, Cell]:
+    """The training and the extraction of a network; ``seen`` keeps fingerprints of files for the next network."""
     content: dict[str, Any] = json.loads(json.dumps({**network.training, "seed": seed}))
     for key in ("start", "weights"):
         if key in content["model"]:
@@ -61,14 +65,15 @@ def cells_of(network: Network, seed: int, folder: Path, label: str, *, keep_pass
         plan = TrainPlan.from_dict(content, folder=folder)
         if plan.test is None:
             raise InputError("data.test is missing: a study measures on held-out images. Name a split or a share.")
+    held_out = [replace(plan.train, split=plan.test, limit=None)] if isinstance(plan.test, str) else []
     alone = {key: value for key, value in content.items() if key != "outputs"}
     place = {_FOLDER: str(folder)}
-    own = _prints([plan.train, *([plan.exposure] if isinstance(plan.exposure, Source) else [])])
+    own = _prints([plan.train, *([plan.exposure] if isinstance(plan.exposure, Source) else [])], seen)
     own |= {key: _weights_print(path) for key, path in (("start", plan.start), ("weights", plan.weights)) if path}
     trained = " ".join(label.replace(f"/{network.passes} passes", "").split())
     train = Cell("train", asdict(TrainParams(alone)), seed, own, place, f"{trained} training")
     params = NetworkParams(network.name, content, network.passes, keep_passes and network.passes > 0)
-    outside = _prints(plan.outliers.values())
+    outside = _prints([*held_out, *plan.outliers.values()], seen)
     return train, Cell("outputs", asdict(params), seed, outside, place, f"{label} outputs", train.key)
 
 
@@ -132,25 +137,40 @@ def _threads(number: int | None) -> Any:
     return thread_count(number)
 
 
-def _prints(sources: Iterable[Source]) -> dict[str, str]:
-    """SHA-256 of every file that images come from, by data set and split or by the name of the file."""
+def _prints(sources: Iterable[Source], seen: dict[Path, str]) -> dict[str, str]:
+    """What stands in the files that images come from, by data set and split or by the name of the file."""
     prints: dict[str, str] = {}
     for source in sources:
-        prints |= _prints(source.join)
+        prints |= _prints(source.join, seen)
         if source.name:
             for i, path in enumerate(files_of(source.name, source.split)):
-                prints[f"{source.name} {source.split or ''} {i}"] = fingerprint(path)
+                prints[f"{source.name} {source.split or ''} {i}"] = _print(path, seen)
         elif source.path:
-            path = Path(source.path)
-            prints[path.name] = _listing(path) if is_folder(path) else fingerprint(path)
+            for path in files_at(Path(source.path)):
+                name, content = path.name, _print(path, seen)
+                while prints.get(name, content) != content:  # another file of this name in another folder
+                    name += "+"
+                prints[name] = content
     return prints
 
 
+def _print(path: Path, seen: dict[Path, str]) -> str:
+    """SHA-256 of a file, or of the listing of a folder; ``seen`` keeps it, as many networks read the same files."""
+    if path not in seen:
+        seen[path] = _listing(path) if is_folder(path) else fingerprint(path)
+    return seen[path]
+
+
 def _listing(folder: Path) -> str:
-    """Of a folder of images: names and sizes. Reading all of them would take as long as the study."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    text = "\n".join(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}" for path in files)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Of a folder of images: names and sizes, and the content of texts, such as lists of classes.
+
+    Reading all images would take as long as the study.
+    """
+    lines = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content = f" {fingerprint(path)}" if path.suffix == ".txt" else ""
+        lines.append(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}{content}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _weights_print(path: str) -> str:
