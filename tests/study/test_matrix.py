@@ -68,7 +68,7 @@ def test_a_part_of_the_training_may_belong_to_the_set_the_backbone_or_the_paradi
         ({"matrix": {"bakbone": "vgg13"}}, "Did you mean 'matrix.backbone'"),
         ({"matrix": {"data": ["digit"]}}, "Did you mean 'digits'"),
         ({"matrix": {"passes": [10]}}, "needs a network with dropout"),
-        ({"matrix": {"seed": [1, 1]}}, "a seed twice"),
+        ({"matrix": {"seed": [1, 1]}}, "matrix.seed has 1 twice"),
         ({"matrix": {"paradigm": ["devries", "devries"]}}, "twice"),
         ({"matrix": {"backbone": {"width": 3}}}, "name is missing"),
         ({"matrix": {"backbone": {"name": "vgg13", "label": "a/b"}}}, "slash"),

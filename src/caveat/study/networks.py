@@ -26,10 +26,11 @@ from caveat.study.fingerprints import fingerprint
 from caveat.study.given_weights import load_weights
 from caveat.study.loading import naming
 from caveat.study.matrix import Network
+from caveat.study.overlap import check_images_apart, row_hashes
 from caveat.study.store import Store
 from caveat.study.train_plan import Source, TrainPlan
 
-__all__ = ["NetworkParams", "TrainParams", "cells_of", "extract_network", "network_is_sound", "train_cell"]
+__all__ = ["NetworkParams", "TrainParams", "cells_of", "extract_network", "network_is_sound", "plan_of", "train_cell"]
 
 _FOLDER, _WEIGHTS = "folder", "model.safetensors"
 
@@ -57,14 +58,7 @@ def cells_of(
     network: Network, seed: int, folder: Path, label: str, seen: dict[Path, str], *, keep_passes: bool
 ) -> tuple[Cell, Cell]:
     """The training and the extraction of a network; ``seen`` keeps fingerprints of files for the next network."""
-    content: dict[str, Any] = json.loads(json.dumps({**network.training, "seed": seed}))
-    for key in ("start", "weights"):
-        if key in content["model"]:
-            content["model"][key] = content["model"][key].replace("{seed}", str(seed))
-    with naming(network.name):
-        plan = TrainPlan.from_dict(content, folder=folder)
-        if plan.test is None:
-            raise InputError("data.test is missing: a study measures on held-out images. Name a split or a share.")
+    content, plan = plan_of(network, seed, folder)
     held_out = [replace(plan.train, split=plan.test, limit=None)] if isinstance(plan.test, str) else []
     alone = {key: value for key, value in content.items() if key != "outputs"}
     place = {_FOLDER: str(folder)}
@@ -75,6 +69,19 @@ def cells_of(
     params = NetworkParams(network.name, content, network.passes, keep_passes and network.passes > 0)
     outside = _prints([*held_out, *plan.outliers.values()], seen)
     return train, Cell("outputs", asdict(params), seed, outside, place, f"{label} outputs", train.key)
+
+
+def plan_of(network: Network, seed: int, folder: Path) -> tuple[dict[str, Any], TrainPlan]:
+    """The training plan of a network and a seed, as a file would have it and as it is read."""
+    content: dict[str, Any] = json.loads(json.dumps({**network.training, "seed": seed}))
+    for key in ("start", "weights"):
+        if key in content["model"]:
+            content["model"][key] = content["model"][key].replace("{seed}", str(seed))
+    with naming(network.name):
+        plan = TrainPlan.from_dict(content, folder=folder)
+        if plan.test is None:
+            raise InputError("data.test is missing: a study measures on held-out images. Name a split or a share.")
+    return content, plan
 
 
 def train_cell(params: TrainParams, cell: Cell, store: Store) -> list[Record]:
@@ -92,6 +99,7 @@ def extract_network(params: NetworkParams, cell: Cell, store: Store) -> Parts:
     """What a trained network says about training, validation and test images and about every outlier set."""
     import numpy as np
 
+    from caveat.nn._walk import as_device
     from caveat.nn.training import dropout_mean, load_model
     from caveat.study.training import inputs_of, load_parts, shape_of
 
@@ -103,21 +111,26 @@ def extract_network(params: NetworkParams, cell: Cell, store: Store) -> Parts:
         trained = load_weights(plan, shape_of(parts["train"].pixels), classes)
     if trained.n_classes != classes:
         raise InputError(f"the network knows {trained.n_classes} classes and the data have {classes}. Give others.")
-    device = plan.training.get("device")
-    if device is not None:
-        trained.model.to(device)
+    if (device := plan.training.get("device")) is not None:
+        trained.model.to(as_device(device))
     roles = {"train": "train", "calibration": "validation", "inlier": "test"}
     rng = np.random.default_rng(cell.seed)
 
+    images: dict[str, list[int]] = {}
+
     def ask(name: str) -> Any:
         inputs = inputs_of(plan, name, parts)
+        images[name] = row_hashes(inputs if name in plan.outliers else inputs[0])
         if not params.passes:
             return trained.outputs(inputs)
         return dropout_mean(trained, inputs, passes=params.passes, keep=params.keep_passes, rng=rng)
 
     with _threads(plan.threads):
         own = {role: ask(name) for role, name in roles.items()}
-        return Parts(**own, outliers={name: ask(name) for name in plan.outliers})
+        outliers = {name: ask(name) for name in plan.outliers}
+    own_images = {name: images[name] for name in roles.values()}
+    check_images_apart(own_images, {name: images[name] for name in plan.outliers})
+    return Parts(**own, outliers=outliers)
 
 
 def network_is_sound(folder: Path) -> bool:
