@@ -12,10 +12,10 @@ from caveat.study.train_plan import Source, TrainPlan
 from caveat.study.training import run_training
 
 
+@pytest.mark.filterwarnings("ignore:training collapsed")
 def test_a_folder_fits_its_own_plan_and_a_file_is_no_folder(tmp_path):
-    plan = TrainPlan(
-        train=Source(name="digits", limit=100), training={"epochs": 1}, model_options={"width": 2}, test=0.2
-    )
+    how = {"training": {"epochs": 1}, "model_options": {"width": 2}, "test": 0.2}
+    plan = TrainPlan(train=Source(name="digits", limit=200), **how)
     run_training(plan, tmp_path / "model")
     own = {"train": plan.train, "weights": str(tmp_path / "model")}
     check_weights(TrainPlan(**own, model_options={"width": 2, "dropout": 0.0}), in_shape=(1, 8, 8), classes=10)

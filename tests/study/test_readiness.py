@@ -138,3 +138,35 @@ def test_a_class_without_an_image_to_learn_from_is_named(tmp_path):
         messages |= {failure.message for failure in failures if failure.error == "InputError"}
     assert any("class 4 has no image to learn from: all 1 of it" in message for message in messages)
     assert any("Raise data.limit" in message for message in messages)
+
+
+def embedded(folder, **change):
+    """A refusal of a matrix with files of embeddings, of which some are changed."""
+    labels = np.arange(60) % 10
+    arrays = {"a": np.eye(12)[labels], "text": np.eye(12)[:10]} | change
+    np.savez(folder / "train.npz", embeddings=np.eye(12)[labels], labels=labels)
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    train = "train.npy" if "train" in change else "train.npz"
+    files = {"train": train, "a": "a.npy", "text": "text.npy"}
+    return refused(folder, data__digits=BASE["data"]["digits"] | {"embeddings": files})
+
+
+def test_training_embeddings_of_a_matrix_must_have_labels(tmp_path):
+    message = embedded(tmp_path, train=np.eye(12)[np.arange(60) % 10])
+    assert "train.npy must have labels" in message
+
+
+@pytest.mark.parametrize("n", [9, 11])
+def test_too_few_and_too_many_class_texts_are_named_before_the_first_training(tmp_path, n):
+    assert f"one text embedding per class, got {n} for 10 classes" in embedded(tmp_path, text=np.eye(12)[:n])
+
+
+def test_embeddings_of_other_encoders_are_named(tmp_path):
+    assert "must have the same width" in embedded(tmp_path, a=np.eye(11)[:5])
+
+
+def test_a_file_of_embeddings_that_is_not_there_is_named(tmp_path):
+    files = {"train": "train.npz", "a": "a.npy"}
+    message = refused(tmp_path, data__digits=BASE["data"]["digits"] | {"embeddings": files})
+    assert message.startswith("2 sets or files")

@@ -146,12 +146,25 @@ def _network_cells(
     plan: Plan, source: Source, network: Network, seed: int, label: str, notes: list[str], seen: dict[Path, str]
 ) -> list[Cell]:
     """Cells of a network of a matrix: its training, which networks at rest and with passes share, and its outputs."""
-    wanted = plan.scores is None or any(choice.name.startswith("mc_") for choice in plan.scores)
+    of_passes = [choice.name for choice in plan.scores or () if choice.name.startswith("mc_")]
+    wanted = plan.scores is None or bool(of_passes)
+    if of_passes and not network.passes:
+        if not any(other.network is not None and other.network.passes for other in plan.sources.values()):
+            raise InputError(f"score '{of_passes[0]}' reads dropout passes, and no network of the matrix has some. "
+                             "Add matrix.passes with dropout, or leave the score out.")  # fmt: skip
+        notes.append(f"{', '.join(of_passes)} left out where dropout rests: no dropout passes.")
     train, outputs = cells_of(network, seed, plan.folder, label, seen, keep_passes=wanted)
     if plan.by_proximity:
         _check_enough(source)
     base = _made_base(plan, source, seed, label, outputs.key)
-    return [train, outputs, *_about_the_model(plan, base, None, notes), *_score_cells(plan, base, None, notes)]
+    about = _about_the_model(plan, base, None, notes)
+    if not network.passes:
+        plan = replace(plan, scores=_without(plan.scores, of_passes))
+    return [train, outputs, *about, *(_score_cells(plan, base, None, notes) if plan.scores != () else ())]
+
+
+def _without(choices: tuple[ScoreGrid, ...] | None, names: list[str]) -> tuple[ScoreGrid, ...] | None:
+    return None if choices is None else tuple(choice for choice in choices if choice.name not in names)
 
 
 def _made_base(plan: Plan, source: Source, seed: int, label: str, needs: str) -> _Base:

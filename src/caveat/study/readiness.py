@@ -6,19 +6,21 @@ Without this a mistake in the last network of a matrix would be found when all o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from caveat._internal.files import is_folder
 from caveat.data.finding import absence, check_split
 from caveat.errors import InputError
+from caveat.study.embeddings import check_files
 from caveat.study.given_weights import check_weights
 from caveat.study.loading import naming
+from caveat.study.matrix import Network
 from caveat.study.networks import plan_of
-from caveat.study.plan import Plan, locate
-from caveat.study.train_plan import Source, TrainPlan
+from caveat.study.plan import Plan, Source, locate
+from caveat.study.train_plan import Source as ImageSource
+from caveat.study.train_plan import TrainPlan
 
 __all__ = ["check_data_here", "check_network", "check_networks", "check_splits"]
 
@@ -29,8 +31,8 @@ def check_data_here(plan: Plan) -> None:
     """Raise one InputError that names all data of a matrix that are not on this machine, with what to do."""
     absent: dict[str, None] = {}
     files: dict[Path, None] = {}
-    for source, seed in _networks(plan):
-        training = plan_of(source.network, seed, plan.folder)[1]
+    for source, network, seed in _networks(plan):
+        training = plan_of(network, seed, plan.folder)[1]
         for images in _sources(training):
             if images.name and (text := absence(images.name, images.split)):
                 absent[text] = None
@@ -54,21 +56,34 @@ def check_networks(plan: Plan, *, here: bool = True) -> None:
     ``here``: whether its device must be one of this machine.
     """
     seen = set()
-    for source, seed in _networks(plan):
-        training = plan_of(source.network, seed, plan.folder)[1]
+    for source, network, seed in _networks(plan):
+        training = plan_of(network, seed, plan.folder)[1]
         what = repr(replace(training, seed=0))
         if what not in seen:
             with naming(source.name):
                 check_splits(training)
                 check_network(training, here=here)
         seen.add(what)
+    for source, network, seed in _networks(plan):
+        files = {name: locate(file.path, plan.folder, seed) for name, file in source.embeddings.items()}
+        if files and repr(files) not in seen:
+            _check_embeddings(source, files, plan_of(network, seed, plan.folder)[1])
+        seen.add(repr(files))
 
 
-def _networks(plan: Plan) -> Iterator[tuple[Any, int]]:
+def _check_embeddings(source: Source, files: Mapping[str, Path], training: TrainPlan) -> None:
+    from caveat.study.training import load_parts
+
+    how = {name: {"keys": dict(file.keys), "rows": file.rows} for name, file in source.embeddings.items()}
+    with naming(f"embeddings of {source.name}"):
+        check_files(files, how, lambda: load_parts(training)[1])
+
+
+def _networks(plan: Plan) -> Iterator[tuple[Source, Network, int]]:
     """Sources of the plan that are networks, with each seed."""
     for source, seed in itertools.product(plan.sources.values(), plan.seeds):
         if source.network is not None:
-            yield source, seed
+            yield source, source.network, seed
 
 
 def check_network(plan: TrainPlan, *, here: bool = True) -> None:
@@ -97,7 +112,7 @@ def check_network(plan: TrainPlan, *, here: bool = True) -> None:
     if plan.exposure and not paradigm.needs_outliers:
         raise InputError(f"paradigm {paradigm.name} uses no outliers. Take training.outliers out, or give it to the "
                          "paradigms that learn from them.")  # fmt: skip
-    if not isinstance(plan.exposure, Source) and plan.exposure:
+    if not isinstance(plan.exposure, ImageSource) and plan.exposure:
         check_kinds(plan.exposure)
 
 
@@ -112,12 +127,12 @@ def check_splits(plan: TrainPlan) -> None:
                 raise InputError(f"{error}{share}") from None
 
 
-def _sources(plan: TrainPlan) -> Iterator[Source]:
+def _sources(plan: TrainPlan) -> Iterator[ImageSource]:
     """Everything that images come from, the test split and the parts of joined sets too."""
     waiting = [plan.train, *plan.outliers.values()]
     if isinstance(plan.test, str):
         waiting.append(replace(plan.train, split=plan.test))
-    if isinstance(plan.exposure, Source):
+    if isinstance(plan.exposure, ImageSource):
         waiting.append(plan.exposure)
     while waiting:
         source = waiting.pop(0)
