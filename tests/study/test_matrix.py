@@ -74,6 +74,19 @@ def test_a_part_of_the_training_may_belong_to_the_set_the_backbone_or_the_paradi
         ({"matrix": {"backbone": {"name": "vgg13", "label": "a/b"}}}, "slash"),
         ({"data": {}}, "needs \\[data.NAME\\]"),
         ({"training": {"epoch": 3}}, "Did you mean 'training.epochs'"),
+        ({"matrix": {"dropout": 0.3, "passes": [0, 10, 10]}}, "matrix.passes has 10 twice"),
+        ({"matrix": {"data": ["digits", "digits"]}}, "matrix.data has digits twice"),
+        ({"matrix": {"backbone": {"name": "vgg13", "width": [4, 4]}}}, r"matrix.backbone\[0\].width has 4 twice"),
+        ({"matrix": {"dropout": [0.0, 1.5]}}, "matrix.dropout must be at least 0 and below 1, got 1.5"),
+        (
+            {"matrix": {"backbone": {"name": "vgg13", "dropout": 1}}},
+            r"backbone\[0\].dropout must be at least 0",
+        ),
+        ({"matrix": {"paradigm": {"name": "confidnet", "shares": [[3, 1, 1], [2, 1, 1]]}}}, "one entry for each list"),
+        (
+            {"matrix": {"data": ["digits"]}, "data": DIGITS | {"other": {"nmae": "digits"}}},
+            "unknown key 'data.other.nmae'. Did you mean 'data.other.name'",
+        ),
         ({"seeds": [0]}, "unknown key 'seeds'"),
         ({"sources": {"a": {"inlier": "a.npz"}}}, "unknown key 'sources'"),
     ],
@@ -395,6 +408,25 @@ def test_regimes_by_proximity_need_three_outlier_sets_in_a_matrix():
     plan = content({"digits": DIGITS["digits"] | {"outliers": outliers}}) | {"regimes": {"by": "proximity"}}
     with pytest.raises(InputError, match="at least 3 outlier sets, got 1"):
         expand(Plan.from_dict(plan))
+
+
+def test_scores_of_dropout_passes_are_left_out_at_rest(tmp_path):
+    pytest.importorskip("torch")
+    from caveat.report import write_report
+
+    for scores, methods in ((["msp", "mc_entropy"], {"msp", "mc_entropy"}), (["mc_entropy"], {"mc_entropy"})):
+        plan = content(dropout=0.3, passes=[0, 3]) | {"scores": scores}
+        results = run(Plan.from_dict(plan), store=tmp_path / scores[0])
+        assert (results.missing, results.failures) == ((), ())
+        found = {(r.block.model.endswith("passes"), r.method.score) for r in results.records(Detection)}
+        assert found == {(True, name) for name in methods} | {(False, name) for name in methods - {"mc_entropy"}}
+        assert "mc_entropy left out where dropout rests: no dropout passes." in results.notes
+        assert "mc_entropy" in write_report(results).markdown.read_text(encoding="utf-8")
+
+
+def test_scores_of_dropout_passes_need_passes():
+    with pytest.raises(InputError, match="'mc_entropy' reads dropout passes, and no network .* Add matrix.passes"):
+        expand(Plan.from_dict(content(dropout=0.3) | {"scores": ["msp", "mc_entropy"]}))
 
 
 def test_scores_of_a_matrix_are_tuned_on_validation_images(tmp_path):
