@@ -166,6 +166,12 @@ def test_embeddings_of_other_encoders_are_named(tmp_path):
     assert "must have the same width" in embedded(tmp_path, a=np.eye(11)[:5])
 
 
+def test_text_alone_is_named(tmp_path):
+    np.save(tmp_path / "text.npy", np.eye(12)[:10])
+    message = refused(tmp_path, data__digits=BASE["data"]["digits"] | {"embeddings": {"text": "text.npy"}})
+    assert "Add files for train and every outlier set" in message
+
+
 def test_a_file_of_embeddings_that_is_not_there_is_named(tmp_path):
     files = {"train": "train.npz", "a": "a.npy"}
     message = refused(tmp_path, data__digits=BASE["data"]["digits"] | {"embeddings": files})

@@ -116,6 +116,9 @@ def check_files(files: Mapping[str, Path], how: Mapping[str, Any], n_classes: Ca
     n_classes
         Gives the number of classes of the data; called only where there is text.
     """
+    if TRAIN not in files:
+        raise InputError(f"{files[TEXT]} compares with image embeddings of the same encoder, which a network "
+                         "of a matrix does not give. Add files for train and every outlier set.")  # fmt: skip
     widths = {}
     for name, path in files.items():
         rows = _text(path, how[name]) if name == TEXT else np.asarray(_images(path, how[name]).embeddings)
@@ -125,8 +128,7 @@ def check_files(files: Mapping[str, Path], how: Mapping[str, Any], n_classes: Ca
                              "their own. Store embeddings and labels in an .npz or .csv file.")  # fmt: skip
         if name == TEXT:
             _check_text(path, rows, n_classes())
-    if widths:
-        check_same("width", **widths)
+    check_same("width", **widths)
 
 
 def _check_text(path: Path, text: NDArray[Any], classes: int) -> None:

@@ -268,9 +268,9 @@ def check_source(value: Any, path: str) -> None:
 def check_set_names(names: Iterable[str], path: str, *, taken: Collection[str]) -> None:
     """Raise InputError where an outlier set has the name of another set, or one that no folder can have."""
     for name in names:
+        reason = "another set has this name" if name in taken else "it is no name of a folder"
         if name in taken or not name.strip(". ") or {"/", "\\"} & set(name):
-            raise InputError(f"{path} cannot have a set called '{name}': "
-                             f"{', '.join(taken)} are other sets, and slashes make folders. Rename it.")  # fmt: skip
+            raise InputError(f"{path} cannot have a set called '{name}': {reason}. Rename it.")
 
 
 def check_plain(options: Mapping[str, Any], path: str) -> None:
