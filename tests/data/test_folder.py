@@ -87,6 +87,13 @@ def test_an_image_without_a_class_is_named(tiny):
         data.read(tiny / "val")
 
 
+def test_listed_images_that_are_not_there_are_counted(tiny):
+    for i in (0, 2):
+        (tiny / "val" / "images" / f"val_{i}.png").unlink()
+    with pytest.raises(InputError, match=r"lacks 2 of the 3 images in val_annotations.txt, such as val_0\.png"):
+        data.read(tiny / "val")
+
+
 def test_tinyimagenet_is_found_as_it_is_handed_out(tiny, monkeypatch):
     tiny.rename(tiny.parent / "tiny-imagenet-200")
     monkeypatch.setenv("CAVEAT_DATA", str(tiny.parent))

@@ -137,9 +137,15 @@ def test_places365_has_the_classes_of_its_list(places):
     assert data.load("places365").classes == ()
 
 
+def test_places365_may_lie_next_to_its_list_without_a_folder_of_its_own(places):
+    for path in list(places.iterdir()):
+        path.rename(places.parent / path.name)
+    assert data.load("places365").labels.tolist() == [1, 0, 1]
+
+
 def test_a_list_that_does_not_fit_is_named(places):
     (places / "places365_val.txt").write_text("Places365_val_00000009.jpg 1\n")
-    with pytest.raises(InputError, match=r"lists Places365_val_00000009\.jpg, which is not in"):
+    with pytest.raises(InputError, match=r"lists 1 images, and 1 of them are not in .* Places365_val_00000009\.jpg"):
         data.load("places365")
     (places / "places365_val.txt").write_text("Places365_val_00000001.jpg\n")
     with pytest.raises(InputError, match="name and a class number"):

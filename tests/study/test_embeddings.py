@@ -153,6 +153,20 @@ def test_a_text_file_with_too_few_classes_is_named(folder):
     assert "one text embedding per class, got 1 for 2" in found.failures[0].message
 
 
+def test_a_text_file_with_too_many_classes_is_named(folder):
+    np.save(folder / "clip_text.npy", np.eye(3)[:, :2])
+    found = run(Plan.parse(PLAN + TEXT, folder=folder), store=folder / "runs")
+    assert "one text embedding per class, got 3 for 2" in found.failures[0].message
+
+
+def test_rows_of_prompts_are_chosen(folder):
+    text = np.load(folder / "clip_text.npy")
+    np.save(folder / "clip_prompts.npy", np.concatenate([-text, text])[:, None])
+    _, plain = distances(folder, PLAN + TEXT)
+    _, chosen = distances(folder, PLAN + TEXT.replace('"clip_text.npy"', '{path = "clip_prompts.npy", rows = "2:"}'))
+    assert {name: record.text for name, record in chosen.items()} == {name: r.text for name, r in plain.items()}
+
+
 def test_a_changed_file_computes_the_distances_again_and_nothing_else(folder):
     before, _ = expand(Plan.parse(PLAN + TEXT, folder=folder))
     np.save(folder / "clip_text.npy", np.eye(2))

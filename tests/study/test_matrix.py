@@ -11,8 +11,10 @@ from caveat import InputError, Outputs
 from caveat.evaluation.records import Detection, ModelFacts, Tuning
 from caveat.study import StudyResults, run
 from caveat.study.expansion import expand
+from caveat.study.given_weights import check_weights
 from caveat.study.matrix import networks
 from caveat.study.plan import Plan
+from caveat.study.train_plan import TrainPlan
 
 DIGITS = {"digits": {"name": "digits", "test": 0.25, "limit": 240, "outliers": {
     "noise": {"made": "uniform_noise", "n": 40, "regime": "far"},
@@ -66,12 +68,25 @@ def test_a_part_of_the_training_may_belong_to_the_set_the_backbone_or_the_paradi
         ({"matrix": {"bakbone": "vgg13"}}, "Did you mean 'matrix.backbone'"),
         ({"matrix": {"data": ["digit"]}}, "Did you mean 'digits'"),
         ({"matrix": {"passes": [10]}}, "needs a network with dropout"),
-        ({"matrix": {"seed": [1, 1]}}, "a seed twice"),
+        ({"matrix": {"seed": [1, 1]}}, "matrix.seed has 1 twice"),
         ({"matrix": {"paradigm": ["devries", "devries"]}}, "twice"),
         ({"matrix": {"backbone": {"width": 3}}}, "name is missing"),
         ({"matrix": {"backbone": {"name": "vgg13", "label": "a/b"}}}, "slash"),
         ({"data": {}}, "needs \\[data.NAME\\]"),
         ({"training": {"epoch": 3}}, "Did you mean 'training.epochs'"),
+        ({"matrix": {"dropout": 0.3, "passes": [0, 10, 10]}}, "matrix.passes has 10 twice"),
+        ({"matrix": {"data": ["digits", "digits"]}}, "matrix.data has digits twice"),
+        ({"matrix": {"backbone": {"name": "vgg13", "width": [4, 4]}}}, r"matrix.backbone\[0\].width has 4 twice"),
+        ({"matrix": {"dropout": [0.0, 1.5]}}, "matrix.dropout must be at least 0 and below 1, got 1.5"),
+        (
+            {"matrix": {"backbone": {"name": "vgg13", "dropout": 1}}},
+            r"backbone\[0\].dropout must be at least 0",
+        ),
+        ({"matrix": {"paradigm": {"name": "confidnet", "shares": [[3, 1, 1], [2, 1, 1]]}}}, "one entry for each list"),
+        (
+            {"matrix": {"data": ["digits"]}, "data": DIGITS | {"other": {"nmae": "digits"}}},
+            "unknown key 'data.other.nmae'. Did you mean 'data.other.name'",
+        ),
         ({"seeds": [0]}, "unknown key 'seeds'"),
         ({"sources": {"a": {"inlier": "a.npz"}}}, "unknown key 'sources'"),
     ],
@@ -122,6 +137,71 @@ def test_edited_image_files_train_again(tmp_path):
     assert before == key()
     np.savez(tmp_path / "own.npz", x=images + 1, y=np.arange(20) % 2)
     assert before != key()
+
+
+def keys(data, folder="."):
+    """Keys of the training and of the outputs of the first network."""
+    return [cell.key for cell in expand(Plan.from_dict(content(data), folder=folder))[0][:2]]
+
+
+def save_image(path, value):
+    Image = pytest.importorskip("PIL.Image")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full((4, 4, 3), value, dtype=np.uint8)).save(path)
+
+
+def test_changed_images_in_the_folder_of_a_named_set_are_noticed(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAVEAT_DATA", str(tmp_path))
+    root = tmp_path / "tiny-imagenet-200"
+    for name in ("n01", "n02"):
+        save_image(root / "train" / name / "images" / "a.png", 3)
+    save_image(root / "val" / "images" / "v.png", 3)
+    (root / "val" / "val_annotations.txt").write_text("v.png\tn01\n")
+    save_image(tmp_path / "iSUN" / "iSUN_patches" / "1.png", 3)
+    data = {"tiny": {"name": "tinyimagenet", "train": "train", "test": "val", "outliers": {"isun": {"split": "all"}}}}
+    first = keys(data)
+    assert keys(data) == first
+    save_image(tmp_path / "iSUN" / "iSUN_patches" / "2.png", 3)  # an outlier
+    second = keys(data)
+    assert second[0] == first[0]
+    assert second[1] != first[1]
+    (root / "val" / "val_annotations.txt").write_text("v.png\tn02\n")  # a label of the same length
+    third = keys(data)
+    assert third[0] == first[0]
+    assert third[1] != second[1]
+    save_image(root / "train" / "n01" / "images" / "b.png", 3)
+    assert keys(data)[0] != first[0]
+
+
+def test_changed_test_labels_are_asked_again_and_not_trained_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAVEAT_DATA", str(tmp_path))
+    (tmp_path / "mnist").mkdir()
+    files = {name: tmp_path / "mnist" / f"{name}-ubyte" for name in
+             ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")}  # fmt: skip
+    for path in files.values():
+        path.write_bytes(b"before")
+    data = {"mnist": {"name": "mnist", "train": "train", "test": "test"}}
+    first = keys(data)
+    files["t10k-labels-idx1"].write_bytes(b"after")
+    second = keys(data)
+    assert second[0] == first[0]
+    assert second[1] != first[1]
+    files["train-labels-idx1"].write_bytes(b"after")
+    assert keys(data)[0] != first[0]
+
+
+def test_labels_next_to_an_idx_file_and_files_of_one_name_are_in_the_key(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "images-idx3").write_bytes(name.encode())
+        (tmp_path / name / "labels-idx1").write_bytes(name.encode())
+    data = {"own": {"test": 0.2, "join": [{"path": f"{name}/images-idx3"} for name in ("a", "b")]}}
+    seen = {keys(data, tmp_path)[0]}
+    for name in ("a", "b"):
+        for file in ("images-idx3", "labels-idx1"):
+            (tmp_path / name / file).write_bytes(b"new" + name.encode())
+            seen.add(keys(data, tmp_path)[0])
+    assert len(seen) == 5
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------
@@ -207,6 +287,51 @@ def test_given_weights_are_taken_without_training(finished, tmp_path):
     assert expand(plan)[0][0].key != taken.cells[0]["key"]
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"backbone": {"name": "small_vit", "patch": 2}}, r"backbone small_cnn, the plan says backbone small_vit\."),
+        ({"backbone": {"name": "small_cnn"}}, r"says backbone width 4, the plan says backbone width 16\."),
+        ({"backbone": {"name": "small_cnn", "width": 4, "normalize": True}}, "normalize False, .* normalize True"),
+        ({"paradigm": "devries"}, "paradigm cross_entropy, the plan says paradigm devries"),
+        ({"dropout": 0.2}, r"dropout 0\.3, the plan says dropout 0\.2"),
+        ({"dropout": None}, r"dropout 0\.3, the plan says dropout 0\.0"),
+        ({"data": {"mnist": DIGITS["digits"] | {"name": "mnist", "train": "train"}}}, "data digits, .* data mnist"),
+    ],
+)  # fmt: skip
+def test_given_weights_of_another_network_are_refused(finished, tmp_path, change, message):
+    _, results = finished
+    folder = results.store.model(next(cell for cell in results.cells if cell["task"] == "train")["key"])
+    given = change.get("backbone", {"name": "small_cnn", "width": 4}) | {"weights": str(folder)}
+    plan = content(**{"dropout": 0.3} | change | {"backbone": given})
+    network = networks(plan)[0][0]
+    with pytest.raises(InputError, match=message):
+        check_weights(TrainPlan.from_dict(network.training))
+
+
+def test_given_weights_that_take_other_images_are_refused(finished, tmp_path):
+    _, results = finished
+    folder = results.store.model(next(cell for cell in results.cells if cell["task"] == "train")["key"])
+    given = {"name": "small_cnn", "width": 4, "weights": str(folder)}
+    wider = {"digits": DIGITS["digits"] | {"shape": [1, 12, 12]}}
+    plan = Plan.from_dict(content(wider, dropout=0.3, backbone=given))
+    failures = run(plan, store=tmp_path / "runs").failures
+    assert "input shape [1, 8, 8], the plan says input shape [1, 12, 12]" in failures[0].message
+    assert failures[0].error == "InputError"
+
+
+@pytest.mark.parametrize("place", ["backbone", "paradigm"])
+def test_a_training_of_given_weights_is_refused_and_the_general_one_is_not(place):
+    entries = {"backbone": {"name": "small_cnn", "weights": "models/x"}, "paradigm": {"name": "devries"}}
+    networks(content(**entries))
+    networks(content(**entries | {place: entries[place] | {"training": {"device": "cpu"}}}))
+    entries[place]["training"] = {"epochs": 3}
+    with pytest.raises(InputError, match=f"the {place} .* sets training.epochs, but its networks are given"):
+        networks(content(**entries))
+    if place == "paradigm":  # another backbone is trained
+        networks(content(**entries | {"backbone": [entries["backbone"], "vgg13"]}))
+
+
 def test_start_weights_are_trained_further(finished, tmp_path):
     _, results = finished
     trained = next(cell for cell in results.cells if cell["task"] == "train")
@@ -283,6 +408,25 @@ def test_regimes_by_proximity_need_three_outlier_sets_in_a_matrix():
     plan = content({"digits": DIGITS["digits"] | {"outliers": outliers}}) | {"regimes": {"by": "proximity"}}
     with pytest.raises(InputError, match="at least 3 outlier sets, got 1"):
         expand(Plan.from_dict(plan))
+
+
+def test_scores_of_dropout_passes_are_left_out_at_rest(tmp_path):
+    pytest.importorskip("torch")
+    from caveat.report import write_report
+
+    for scores, methods in ((["msp", "mc_entropy"], {"msp", "mc_entropy"}), (["mc_entropy"], {"mc_entropy"})):
+        plan = content(dropout=0.3, passes=[0, 3]) | {"scores": scores}
+        results = run(Plan.from_dict(plan), store=tmp_path / scores[0])
+        assert (results.missing, results.failures) == ((), ())
+        found = {(r.block.model.endswith("passes"), r.method.score) for r in results.records(Detection)}
+        assert found == {(True, name) for name in methods} | {(False, name) for name in methods - {"mc_entropy"}}
+        assert "mc_entropy left out where dropout rests: no dropout passes." in results.notes
+        assert "mc_entropy" in write_report(results).markdown.read_text(encoding="utf-8")
+
+
+def test_scores_of_dropout_passes_need_passes():
+    with pytest.raises(InputError, match="'mc_entropy' reads dropout passes, and no network .* Add matrix.passes"):
+        expand(Plan.from_dict(content(dropout=0.3) | {"scores": ["msp", "mc_entropy"]}))
 
 
 def test_scores_of_a_matrix_are_tuned_on_validation_images(tmp_path):

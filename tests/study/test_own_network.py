@@ -150,3 +150,16 @@ def test_a_paradigm_may_be_for_some_backbones_alone():
     content["matrix"]["paradigm"][0]["backbones"] = ["small_cnm"]
     with pytest.raises(InputError, match=r"unknown label in matrix.paradigm\[0\].backbones.*'small_cnn'"):
         networks(content)
+
+
+def test_given_weights_of_ones_own_network_are_compared_with_the_plan(folder):
+    pytest.importorskip("torch")
+    trained = train(folder).trained
+    model = TRAIN["model"] | {"weights": "model"}
+    again = train(folder, "taken", model=model, training={}).trained
+    x = np.random.default_rng(0).random((5, 1, 8, 8), dtype=np.float32)
+    np.testing.assert_array_equal(again.outputs(x).logits, trained.outputs(x).logits)
+    with pytest.raises(InputError, match="the file says backbone width 12, the plan says backbone width 6"):
+        train(folder, "narrow", model=model | {"width": 6}, training={})
+    with pytest.raises(InputError, match="the file says backbone own.py:network.*the plan says backbone small_cnn"):
+        train(folder, "other", model={"name": "small_cnn", "weights": "model"}, training={})

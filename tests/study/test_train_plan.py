@@ -103,3 +103,47 @@ def test_wrong_keys_and_values_are_named(tmp_path, change, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"nothing.toml does not exist"):
         TrainPlan.read(tmp_path / "nothing.toml")
+
+
+@pytest.mark.parametrize("join", ["digits", {"name": "digits"}, [], [["digits"]], [3]])
+def test_a_join_that_is_no_list_of_sets_is_named(join):
+    with pytest.raises(InputError, match=r"data\.join"):
+        TrainPlan.from_dict({"data": {"join": join}})
+
+
+def test_a_join_may_be_a_list_of_names():
+    plan = TrainPlan.from_dict({"data": {"join": ["digits", {"name": "mnist", "split": "test"}]}})
+    assert plan.train.join == (Source(name="digits"), Source(name="mnist", split="test"))
+    with pytest.raises(InputError, match=r"data\.join\[1\]\.split is missing: mnist has train, test"):
+        TrainPlan.from_dict({"data": {"join": ["digits", "mnist"]}})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"data": {"name": "digts"}}, "unknown data set in data 'digts'. Did you mean 'digits'"),
+        ({"data": {"name": "iris"}}, "data must name images, but iris holds table"),
+        ({"data": {"name": "mnist"}}, r"data\.train is missing: mnist has train, test"),
+        ({"data": {"name": "mnist", "train": "trian"}}, r"unknown split of mnist in data\.train 'trian'"),
+        ({"data": {"name": "mnist", "train": "train", "test": "tset"}}, r"unknown split of mnist in data\.test 'tset'"),
+        ({"data": {"name": "mnist", "train": "test", "test": "test"}}, "are the same images"),
+        ({"data": {"path": "a.npz", "train": "test", "test": "test"}}, "are the same images"),
+        ({"data": {"join": ["digits"], "test": "test"}}, "must be a share"),
+        ({"data": {"join": ["digits"], "train": "all"}}, r"data\.train is not used"),
+        ({"data": {"join": [{"made": "rotated"}]}}, "cannot be joined"),
+        ({"outputs": {"outliers": {"mnist": "tset"}}}, "unknown split of mnist"),
+        (
+            {"outputs": {"outliers": {"a": {"made": "rotated", "n": 20, "limit": 30}}}},
+            "n and limit, which",
+        ),
+        ({"outputs": {"outliers": {"test": {"made": "rotated"}}}}, "cannot have a set called 'test'"),
+        ({"outputs": {"outliers": {"../a": {"made": "rotated"}}}}, "cannot have a set called '../a'"),
+        ({"outputs": {"outliers": {"..": {"made": "rotated"}}}}, "cannot have a set called"),
+        ({"training": {"outliers": {"made": "uniform_noise"}}}, 'Write outliers = ."uniform"'),
+        ({"model": {"dropout": 1.0}}, r"model\.dropout must be at least 0 and below 1, got 1\.0"),
+        ({"seed": -1}, "seed must be a whole number, at least 0"),
+    ],
+)
+def test_sets_splits_and_numbers_that_cannot_be_are_named_when_the_plan_is_read(content, message):
+    with pytest.raises(InputError, match=message):
+        TrainPlan.from_dict({"data": {"name": "digits"}} | content)

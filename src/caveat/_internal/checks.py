@@ -249,6 +249,11 @@ def as_share(value: float, name: str) -> float:
     return _number_where(value, name, "above 0 and at most 1", lambda x: 0 < x <= 1)
 
 
+def as_rate(value: float, name: str) -> float:
+    """A number from 0 to below 1, such as a rate of dropout."""
+    return _number_where(value, name, "at least 0 and below 1", lambda x: 0 <= x < 1)
+
+
 def as_positive(value: float, name: str) -> float:
     """A number above 0 whose square and inverse are numbers too."""
     number = _number_where(value, name, "a positive number", lambda x: 0 < x < np.inf)

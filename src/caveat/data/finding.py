@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from caveat._internal.checks import as_count, check_known
-from caveat._internal.files import is_folder
+from caveat._internal.files import is_folder, npz_names
 from caveat._internal.streams import stream
 from caveat.data.cifar import read_cifar_binary
 from caveat.data.folder import read_folder
@@ -123,12 +123,21 @@ def load(name: str, split: str | None = None, *, limit: int | None = None, seed:
     for here, form, paths in places(known):
         if here == split and form.read is not None:
             return limited(form.read(paths, split), limit, seed)
-    files = [" and ".join(form.files[split]) for form in known.forms if split in form.files]
+    raise InputError(absence(name, split))
+
+
+def absence(name: str, split: str | None = None) -> str:
+    """What to do about a split of a known set of images that is not here; empty where it is."""
+    known = KNOWN[name]
+    split = split or known.usual or next(iter(known.sizes))
+    if known.inside is not None or files_of(name, split):
+        return ""
+    files = next(form.files[split] for form in known.forms if split in form.files)
     folders = os.environ.get("CAVEAT_DATA")
     where = f"the folder of CAVEAT_DATA ({folders})" if folders else (
         "a folder, and name that folder in the environment variable CAVEAT_DATA"
     )  # fmt: skip
-    raise InputError(f"{name} ({split}) is not here. Get it from {known.home} and put {files[0]} into {where}.")
+    return f"{name} ({split}) is not here. Get it from {known.home} and put {' and '.join(files)} into {where}."
 
 
 def limited(images: Images, limit: int | None, seed: int) -> Images:
@@ -141,8 +150,14 @@ def limited(images: Images, limit: int | None, seed: int) -> Images:
 def files_of(name: str, split: str | None = None) -> tuple[Path, ...]:
     """Files that ``load`` reads for a split; none for a set that comes with a package, or that is not here."""
     known = KNOWN[check_known(name, KNOWN, "data set")]
-    wanted = split or next(iter(known.sizes))
+    wanted = split or known.usual or next(iter(known.sizes))
     return next((files for here, form, files in places(known) if here == wanted and form.read is not None), ())
+
+
+def files_at(path: Path) -> tuple[Path, ...]:
+    """Files that ``read`` reads for a path: itself, and the labels next to an IDX file of images."""
+    labels = _idx_labels(path)
+    return (path,) if labels is None else (path, labels)
 
 
 def read(
@@ -159,7 +174,7 @@ def read(
     path
         File or folder.
     split
-        Split of an ``.npz`` file that holds several, such as ``"test"``.
+        Split of an ``.npz`` file that holds several, such as ``"test"``. A source without splits has ``"all"`` alone.
     size
         Side of the square that each image of a folder becomes.
     limit, seed
@@ -181,7 +196,23 @@ def read(
     return limited(_read(Path(path), split, size), limit, seed)
 
 
+def splits_of(source: Path) -> tuple[str, ...]:
+    """Splits of a user's own file: those of an ``.npz`` file with ``x_<split>``; anything else has none."""
+    if source.suffix != ".npz" or not source.is_file():
+        return ()
+    return tuple(sorted(name.removeprefix("x_") for name in npz_names(source) if name.startswith("x_")))
+
+
+def check_split(source: Path, split: str | None) -> None:
+    """Raise InputError where a user's own source does not have this split; without splits it has "all" alone."""
+    if split is not None and (names := splits_of(source)):
+        check_known(split, names, f"split of {source}")
+    elif split not in (None, "all"):
+        raise InputError(f"{source} has no splits, so split {split!r} cannot be chosen. Leave it out.")
+
+
 def _read(source: Path, split: str | None, size: int | None) -> Images:
+    check_split(source, split)
     if is_folder(source):
         return read_folder(source, size=size)
     if source.suffix == ".npz":
@@ -191,9 +222,17 @@ def _read(source: Path, split: str | None, size: int | None) -> Images:
     if source.suffix == ".bin":
         return read_cifar_binary([source])
     if "idx" in source.name:
-        pixels = read_idx(source)
-        labels = source.with_name(source.name.replace("images", "labels").replace("idx3", "idx1"))
-        labeled = labels != source and labels.is_file()
-        return Images(pixels, read_idx(labels).astype(np.intp) if labeled else np.zeros(len(pixels), dtype=np.intp))
+        pixels, labels = read_idx(source), _idx_labels(source)
+        return Images(
+            pixels, np.zeros(len(pixels), dtype=np.intp) if labels is None else read_idx(labels).astype(np.intp)
+        )
     raise InputError(f"{source} must be a folder of images or a file that ends in .npz, .mat or .bin, or an IDX file "
                      "with 'idx' in its name.")  # fmt: skip
+
+
+def _idx_labels(source: Path) -> Path | None:
+    """The labels next to an IDX file of images, if they are there."""
+    labels = source.with_name(source.name.replace("images", "labels").replace("idx3", "idx1"))
+    suffixes = (".npz", ".mat", ".bin")
+    idx = "idx" in source.name and source.suffix not in suffixes and not is_folder(source)
+    return labels if idx and labels != source and labels.is_file() else None

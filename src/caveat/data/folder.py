@@ -113,6 +113,9 @@ def _annotated(root: Path) -> tuple[list[tuple[Path, int]], list[str]]:
     for file in files:
         if file.name not in class_of:
             raise InputError(f"{source} has no class for {file.name}. Unpack the data set again.")
+    if absent := set(class_of) - {file.name for file in files}:
+        raise InputError(f"{root} lacks {len(absent)} of the {len(class_of)} images in {_ANNOTATIONS}, such as "
+                         f"{min(absent)}. Unpack the data set again.")  # fmt: skip
     return [(file, number[class_of[file.name]]) for file in files], classes
 
 

@@ -286,10 +286,10 @@ _SETS = (
         {"val": 36_500},
         tuple(
             Form(
-                {"val": (f"{folder}/{images}", f"{folder}/places365_val.txt")},
+                {"val": (f"{folder}{images}", f"{folder}places365_val.txt")},
                 lambda files, _: read_places(files[0], files[1], size=32), "central squares, resized",
             )
-            for folder in ("places365", "places365_standard", "Places365")
+            for folder in ("places365/", "places365_standard/", "Places365/", "")
             for images in ("val_256", "val_large")
         ),
     ),

@@ -55,8 +55,9 @@ def read_places(
     rows = _numbered(source)
     root = Path(folder)
     files = [(root / name, label) for name, label in rows]
-    if absent := next((file for file, _ in files if not file.is_file()), None):
-        raise InputError(f"{source} lists {absent.name}, which is not in {root}. Unpack the images again.")
+    if absent := [file for file, _ in files if not file.is_file()]:
+        raise InputError(f"{source} lists {len(files)} images, and {len(absent)} of them are not in {root}, such as "
+                         f"{absent[0].name}. Unpack the images again.")  # fmt: skip
     names = source.with_name(_CATEGORIES)
     classes = tuple(name for name, _ in sorted(_numbered(names), key=lambda row: row[1])) if names.is_file() else ()
     return read_listed(files, classes, size=size)

@@ -254,9 +254,24 @@ class Walk:
 def place_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
     """The device to run on: ``device``, or that of the model's first parameter or buffer."""
     if device is not None:
-        return torch.device(device)
+        return as_device(device)
     first = next(chain(model.parameters(), model.buffers()), None)
     return torch.device("cpu") if first is None else first.device
+
+
+def as_device(device: str | torch.device) -> torch.device:
+    """A device that is there: an unknown name, and "cuda" without CUDA, are an InputError."""
+    try:
+        chosen = torch.device(device)
+        if chosen.type == "meta":
+            raise RuntimeError("it holds no numbers")
+        torch.empty(1, device=chosen)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"device {device!r} cannot be used ({reason}). Choose 'cpu', or a device of this machine."
+        ) from None
+    return chosen
 
 
 def as_batches(inputs: Any, *, size: int = 256) -> Iterable[Any]:

@@ -7,7 +7,7 @@ one matrix of prompts per class, which is averaged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.checks import check_known
+from caveat._internal.checks import check_known, check_same
 from caveat._internal.files import read_npy
 from caveat.errors import InputError
 from caveat.evaluation.parts import Parts
@@ -26,7 +26,9 @@ from caveat.outputs.reading import load_outputs
 from caveat.study.cells import Cell
 from caveat.study.loading import naming
 
-__all__ = ["TEXT", "TRAIN", "Vectors", "check_names", "file_role", "read_embeddings", "vectors_of"]
+__all__ = [
+    "TEXT", "TRAIN", "Vectors", "check_files", "check_names", "file_role", "read_embeddings", "vectors_of",
+]  # fmt: skip
 
 TEXT, TRAIN = "text", "train"
 
@@ -92,10 +94,47 @@ def vectors_of(parts: Parts, cell: Cell) -> Vectors | None:
             return None
         outliers = {name: getattr(side, space) for name, side in parts.outliers.items()}
         vectors = Vectors(space, getattr(parts.train, space), parts.train.labels, outliers, text)
-    if text is not None and vectors.labels is not None and int(vectors.labels.max()) >= text.shape[0]:
-        raise InputError(f"{files[TEXT]} must hold one text embedding per class, got {text.shape[0]} for "
-                         f"{int(vectors.labels.max()) + 1} classes. Check the file.")  # fmt: skip
+    if text is not None and vectors.labels is not None:
+        classes = int(vectors.labels.max()) + 1
+        if parts.train is not None and (known := parts.train.n_classes):
+            classes = max(classes, known)
+        elif len(text) > classes:  # the training rows may lack the last classes
+            classes = len(text)
+        _check_text(files[TEXT], text, classes)
     return vectors
+
+
+def check_files(files: Mapping[str, Path], how: Mapping[str, Any], n_classes: Callable[[], int]) -> None:
+    """Raise InputError where files of embeddings do not belong to a network that is still to be trained.
+
+    Its training rows are in an order that depends on the seed, so the classes of the embeddings must be with them.
+
+    Parameters
+    ----------
+    files, how
+        Name of the set -> its file, and how that is read.
+    n_classes
+        Gives the number of classes of the data; called only where there is text.
+    """
+    if TRAIN not in files:
+        raise InputError(f"{files[TEXT]} compares with image embeddings of the same encoder, which a network "
+                         "of a matrix does not give. Add files for train and every outlier set.")  # fmt: skip
+    widths = {}
+    for name, path in files.items():
+        rows = _text(path, how[name]) if name == TEXT else np.asarray(_images(path, how[name]).embeddings)
+        widths[str(path)] = rows.shape[-1]
+        if name == TRAIN and not _images(path, how[name]).has("labels"):
+            raise InputError(f"{path} must have labels: the training rows of a network of a matrix are in an order of "
+                             "their own. Store embeddings and labels in an .npz or .csv file.")  # fmt: skip
+        if name == TEXT:
+            _check_text(path, rows, n_classes())
+    check_same("width", **widths)
+
+
+def _check_text(path: Path, text: NDArray[Any], classes: int) -> None:
+    if len(text) != classes:
+        raise InputError(f"{path} must hold one text embedding per class, got {len(text)} for {classes} classes. "
+                         "Check the file.")  # fmt: skip
 
 
 def read_embeddings(path: Path, *, keys: Mapping[str, str] | None = None, rows: str = "") -> Outputs:
@@ -118,8 +157,11 @@ def _images(path: Path, how: Mapping[str, Any]) -> Outputs:
 
 def _text(path: Path, how: Mapping[str, Any]) -> NDArray[Any]:
     """Of a ``.npy`` file also one matrix of prompts per class."""
-    if path.suffix == ".npy" and not how and (array := read_npy(path)).ndim == 3:
-        return array
+    if path.suffix == ".npy" and not how.get("keys") and (array := read_npy(path)).ndim == 3:
+        kept = array[as_slice(how["rows"], "rows")] if how.get("rows") else array
+        if not len(kept):
+            raise InputError(f"rows '{how['rows']}' of {path} keep none of its {len(array)} rows. Choose others.")
+        return kept
     return np.asarray(_images(path, how).embeddings)
 
 

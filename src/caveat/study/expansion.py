@@ -21,6 +21,7 @@ from caveat.study.embeddings import TRAIN, file_role
 from caveat.study.fingerprints import fingerprint
 from caveat.study.functions import find_function, function_file
 from caveat.study.loading import naming
+from caveat.study.matrix import Network
 from caveat.study.networks import cells_of
 from caveat.study.plan import Plan, ScoreGrid, SetFile, Source, TaskPlan, locate
 from caveat.study.sources import parts_of, stand_in
@@ -115,6 +116,7 @@ class _Base:
 
 def _source_cells(plan: Plan) -> tuple[list[Cell], list[str]]:
     cells: list[Cell] = []
+    seen: dict[Path, str] = {}  # fingerprints of image files, which networks share
     notes: list[str] = []
     for source in plan.sources.values():
         seeds = plan.seeds
@@ -123,8 +125,10 @@ def _source_cells(plan: Plan) -> tuple[list[Cell], list[str]]:
             notes.append(f"Source {source.name} is the same for every seed and is measured once, with seed {seeds[0]}.")
         for seed in seeds:
             label = source.name if len(plan.seeds) == 1 else f"{source.name} seed {seed}"
-            made = _made_cells if source.task else _file_cells if source.network is None else _network_cells
-            cells += made(plan, source, seed, label, notes)
+            if source.network is not None:
+                cells += _network_cells(plan, source, source.network, seed, label, notes, seen)
+            else:
+                cells += (_made_cells if source.task else _file_cells)(plan, source, seed, label, notes)
     return cells, notes
 
 
@@ -138,15 +142,29 @@ def _made_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
     return [first, *_about_the_model(plan, base, None, notes), *_score_cells(plan, base, None, notes)]
 
 
-def _network_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[str]) -> list[Cell]:
+def _network_cells(
+    plan: Plan, source: Source, network: Network, seed: int, label: str, notes: list[str], seen: dict[Path, str]
+) -> list[Cell]:
     """Cells of a network of a matrix: its training, which networks at rest and with passes share, and its outputs."""
-    assert source.network is not None
-    wanted = plan.scores is None or any(choice.name.startswith("mc_") for choice in plan.scores)
-    train, outputs = cells_of(source.network, seed, plan.folder, label, keep_passes=wanted)
+    of_passes = [choice.name for choice in plan.scores or () if choice.name.startswith("mc_")]
+    wanted = plan.scores is None or bool(of_passes)
+    if of_passes and not network.passes:
+        if not any(other.network is not None and other.network.passes for other in plan.sources.values()):
+            raise InputError(f"score '{of_passes[0]}' reads dropout passes, and no network of the matrix has some. "
+                             "Add matrix.passes with dropout, or leave the score out.")  # fmt: skip
+        notes.append(f"{', '.join(of_passes)} left out where dropout rests: no dropout passes.")
+    train, outputs = cells_of(network, seed, plan.folder, label, seen, keep_passes=wanted)
     if plan.by_proximity:
         _check_enough(source)
     base = _made_base(plan, source, seed, label, outputs.key)
-    return [train, outputs, *_about_the_model(plan, base, None, notes), *_score_cells(plan, base, None, notes)]
+    about = _about_the_model(plan, base, None, notes)
+    if not network.passes:
+        plan = replace(plan, scores=_without(plan.scores, of_passes))
+    return [train, outputs, *about, *(_score_cells(plan, base, None, notes) if plan.scores != () else ())]
+
+
+def _without(choices: tuple[ScoreGrid, ...] | None, names: list[str]) -> tuple[ScoreGrid, ...] | None:
+    return None if choices is None else tuple(choice for choice in choices if choice.name not in names)
 
 
 def _made_base(plan: Plan, source: Source, seed: int, label: str, needs: str) -> _Base:

@@ -5,7 +5,8 @@ A wrong key, type or value gets one sentence with the path of the key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, field, fields, is_dataclass
 from types import NoneType
@@ -15,7 +16,7 @@ from caveat._internal.checks import as_list, check_known
 from caveat._internal.deprecation import warn_deprecated
 from caveat.errors import InputError
 
-__all__ = ["load", "naming", "renamed", "typed"]
+__all__ = ["different", "load", "naming", "renamed", "typed"]
 
 T = TypeVar("T")
 _CALLED = {str: "text", int: "a whole number", float: "a number", dict: "a table", bool: "true or false"}
@@ -84,6 +85,21 @@ def load(
         elif name not in fixed and declared.default is MISSING and declared.default_factory is MISSING:
             raise InputError(f"{paths[name]} is missing. Add it to the file.")
     return kind(**values)
+
+
+def different(values: Iterable[Any], path: str) -> tuple[Any, ...]:
+    """The values, which must differ from each other.
+
+    >>> different([4, 8, 4], "passes")
+    Traceback (most recent call last):
+    caveat.errors.InputError: passes has 4 twice. Leave one of them out.
+    """
+    values = tuple(values)
+    texts = [value if isinstance(value, str) else json.dumps(value, sort_keys=True) for value in values]
+    if len(set(texts)) < len(texts):
+        text = next(text for text in texts if texts.count(text) > 1)
+        raise InputError(f"{path} has {text} twice. Leave one of them out.")
+    return values
 
 
 def renamed(old: str, default: Any) -> Any:

@@ -33,16 +33,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from caveat._internal.checks import as_count, as_list, as_number, check_known
+from caveat._internal.checks import as_count, as_list, as_number, as_rate, check_known
 from caveat._internal.deprecation import warn_deprecated
 from caveat.errors import InputError
 from caveat.evaluation.records import REGIMES
-from caveat.study.loading import load, typed
-from caveat.study.train_plan import check_data, check_plain, check_source, check_training, named_table
+from caveat.study.loading import different, load, typed
+from caveat.study.train_plan import (
+    SETS,
+    check_data,
+    check_plain,
+    check_set_names,
+    check_source,
+    check_training,
+    named_table,
+)
 
 __all__ = ["KEYS", "Network", "networks"]
 
 KEYS = ("matrix", "data", "training")  # of a plan: what this module reads
+_ROLES = (*SETS, "inlier", "calibration")  # names that an outlier set cannot have
 _LISTS = ("epsilon_ramp", "kappa_ramp", "ramp", "shares")  # options of a paradigm that are lists themselves
 
 
@@ -89,6 +98,18 @@ class _Matrix:
 
 
 @dataclass(frozen=True)
+class _Images:
+    """[data.NAME] in its parts: what [data] of a training plan would have, and what only a matrix has."""
+
+    name: str
+    table: Mapping[str, Any]
+    training: Mapping[str, Any]
+    outliers: Mapping[str, Any]
+    regimes: Mapping[str, str]
+    embeddings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class _Entry:
     """A backbone or a paradigm: what it is called, its options, and what of [training] is different for it."""
 
@@ -117,13 +138,17 @@ def networks(content: Mapping[str, Any]) -> tuple[tuple[Network, ...], tuple[int
         raise InputError("a plan with [matrix] needs [data.NAME] with the images to learn from. Add one.")
     general = typed(dict, content.get("training", {}), "training")
     check_training(general, "training")
+    images = {name: _images(name, sets[name]) for name in sets}
     chosen = [check_known(name, sets, "name in matrix.data") for name in matrix.data or tuple(sets)]
+    backbones = list(_entries(matrix.backbone, "matrix.backbone"))
+    paradigms = list(_entries(matrix.paradigm, "matrix.paradigm"))
+    _check_used(backbones, paradigms)
     axes = (
-        chosen,
-        list(_entries(matrix.backbone, "matrix.backbone")),
-        list(_entries(matrix.paradigm, "matrix.paradigm")),
+        different(chosen, "matrix.data"),
+        backbones,
+        paradigms,
         [
-            None if rate is None else as_number(rate, "matrix.dropout", least=0)
+            None if rate is None else as_rate(rate, "matrix.dropout")
             for rate in _values(matrix.dropout, "matrix.dropout")
         ],
         [as_count(passes, "matrix.passes", least=0) for passes in _values(matrix.passes, "matrix.passes")],
@@ -138,21 +163,38 @@ def networks(content: Mapping[str, Any]) -> tuple[tuple[Network, ...], tuple[int
         rate = dropout if dropout is not None else backbone.options.get("dropout", 0.0)
         if passes and not rate:  # nothing to draw: the network at rest has this combination already
             continue
-        network = _network(data, sets, backbone, paradigm, dropout, passes, general, matrix.threads)
+        network = _network(images[data], backbone, paradigm, dropout, passes, general, matrix.threads)
         if network.name in found:
             raise InputError(f"the matrix has {network.name} twice. Give one of the entries a label = '...'.")
         found[network.name] = network
     if not found:
         raise InputError("matrix.passes needs a network with dropout. Add dropout = [0.3], or passes = [0].")
     seeds = tuple(as_count(seed, "matrix.seed", least=0) for seed in _values(matrix.seed, "matrix.seed"))
-    if len(set(seeds)) < len(seeds):
-        raise InputError("matrix.seed has a seed twice.")
     return tuple(found.values()), seeds
 
 
+def _images(name: str, table: Any) -> _Images:
+    """A table [data.NAME], checked, whether the matrix has it or not."""
+    where = f"data.{name}"
+    images = dict(typed(dict, table, where))
+    own = typed(dict, images.pop("training", {}), f"{where}.training")
+    check_training(own, f"{where}.training")
+    outliers = {name: dict(table) if isinstance(table, dict) else {"name": name, "split": table}
+                for name, table in typed(dict, images.pop("outliers", {}), f"{where}.outliers").items()}  # fmt: skip
+    check_set_names(outliers, f"{where}.outliers", taken=_ROLES)
+    embeddings = typed(dict, images.pop("embeddings", {}), f"{where}.embeddings")
+    regimes = {}
+    for outlier, source in outliers.items():
+        regimes[outlier] = check_known(source.pop("regime", ""), ("", *REGIMES), f"{where}.outliers.{outlier}.regime")
+        if not {"name", "path", "made", "join"} & set(source):
+            source["name"] = outlier
+        check_source(source, f"{where}.outliers.{outlier}")
+    check_data(images, where)
+    return _Images(name, images, own, outliers, regimes, embeddings)
+
+
 def _network(
-    data: str,
-    sets: Mapping[str, Any],
+    data: _Images,
     backbone: _Entry,
     paradigm: _Entry,
     dropout: float | None,
@@ -160,20 +202,7 @@ def _network(
     general: Mapping[str, Any],
     threads: int,
 ) -> Network:
-    where = f"data.{data}"
-    images = dict(typed(dict, sets[data], where))
-    own = typed(dict, images.pop("training", {}), f"{where}.training")
-    check_training(own, f"{where}.training")
-    outliers = {name: dict(table) if isinstance(table, dict) else {"name": name, "split": table}
-                for name, table in typed(dict, images.pop("outliers", {}), f"{where}.outliers").items()}  # fmt: skip
-    embeddings = typed(dict, images.pop("embeddings", {}), f"{where}.embeddings")
-    regimes = {}
-    for name, table in outliers.items():
-        regimes[name] = check_known(table.pop("regime", ""), ("", *REGIMES), f"{where}.outliers.{name}.regime")
-        if not {"name", "path", "made", "join"} & set(table):
-            table["name"] = name
-        check_source(table, f"{where}.outliers.{name}")
-    check_data(images, where)
+    images = dict(data.table)
     model = dict(backbone.options)
     if "normalise" in model:
         warn_deprecated("normalise of a backbone", new="normalize", since="0.2")
@@ -186,17 +215,17 @@ def _network(
         model["dropout"] = dropout
     for key in ("start", "weights"):
         if key in model:
-            model[key] = model[key].replace("{data}", data).replace("{paradigm}", paradigm.label)
-    group = f"{data}/{backbone.label}"
+            model[key] = model[key].replace("{data}", data.name).replace("{paradigm}", paradigm.label)
+    group = f"{data.name}/{backbone.label}"
     parts = [group, paradigm.label]
     parts += [f"dropout {dropout:g}"] if dropout else []
     parts += [f"{passes} passes"] if passes else []
     training = {
         "threads": threads, "paradigm": dict(paradigm.options), "data": images, "model": model,
-        "training": {**general, **own, **backbone.training, **paradigm.training},
-        "outputs": {"outliers": outliers},
+        "training": {**general, **data.training, **backbone.training, **paradigm.training},
+        "outputs": {"outliers": data.outliers},
     }  # fmt: skip
-    return Network("/".join(parts), group, training, passes, regimes, embeddings)
+    return Network("/".join(parts), group, training, passes, data.regimes, data.embeddings)
 
 
 def _entries(value: Any, path: str) -> Iterator[_Entry]:
@@ -212,12 +241,36 @@ def _entries(value: Any, path: str) -> Iterator[_Entry]:
             raise InputError(f"{where}.label cannot have a slash, got {label!r}.")
         only = typed(tuple[str, ...], table.pop("backbones"), f"{where}.backbones") if "backbones" in table else ()
         varied = [key for key, part in table.items() if isinstance(part, list) and key not in _LISTS]
-        for values in itertools.product(*(as_list(table[key], f"{where}.{key}") for key in varied)):
+        for key in set(_LISTS) & set(table):
+            _check_numbers(table[key], f"{where}.{key}")
+        for values in itertools.product(*(_values(table[key], f"{where}.{key}") for key in varied)):
             options = table | dict(zip(varied, values, strict=True))
             check_plain({key: part for key, part in options.items() if key not in _LISTS}, where)
+            as_rate(options.get("dropout", 0.0), f"{where}.dropout")
             parts = [label, *(f"{key} {part}" for key, part in zip(varied, values, strict=True))]
             yield _Entry(" ".join(parts), options, training, only)
 
 
-def _values(value: Any, path: str) -> list[Any]:
-    return as_list(value, path) if isinstance(value, list) else [value]
+def _check_used(backbones: list[_Entry], paradigms: list[_Entry]) -> None:
+    """Raise InputError where an entry says how to train networks whose weights are given."""
+    given = [entry for entry in backbones if entry.options.get("weights")]
+    entries = [("backbone", entry) for entry in given]
+    if len(given) == len(backbones):
+        entries += [("paradigm", entry) for entry in paradigms]
+    for what, entry in entries:
+        if unused := sorted(set(entry.training) - {"device"}):
+            raise InputError(f"the {what} {entry.label} sets training.{unused[0]}, but its networks are given as "
+                             "weights and not trained. Leave training or weights out.")  # fmt: skip
+
+
+def _check_numbers(value: Any, path: str) -> None:
+    """Raise InputError where an option that is a list of numbers itself has lists in it, as if it could be varied."""
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, list):
+            raise InputError(f"{path} must be one list of numbers, got {value!r}. Write one entry for each list, each "
+                             "with a label = '...'.")  # fmt: skip
+        as_number(item, path)
+
+
+def _values(value: Any, path: str) -> tuple[Any, ...]:
+    return different(as_list(value, path), path) if isinstance(value, list) else (value,)

@@ -28,7 +28,7 @@ from caveat.outputs.keys import as_slice
 from caveat.scores import make
 from caveat.study.embeddings import check_names
 from caveat.study.functions import check_function_name
-from caveat.study.loading import load, naming, typed
+from caveat.study.loading import different, load, naming, typed
 from caveat.study.matrix import KEYS, Network, networks
 
 __all__ = ["Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "locate"]
@@ -47,14 +47,6 @@ def _rows(text: str, path: str) -> str:
     return text
 
 
-def _different(values: Iterable[Any], path: str) -> tuple[Any, ...]:
-    """The values, which must differ from each other."""
-    texts = [value if isinstance(value, str) else json.dumps(value, sort_keys=True) for value in values]
-    if len(set(texts)) < len(texts):
-        raise InputError(f"{path} has {next(text for text in texts if texts.count(text) > 1)} twice.")
-    return tuple(values)
-
-
 def _names(default: tuple[str, ...], known: Iterable[str]) -> Any:
     """Different names, each of them known."""
 
@@ -62,7 +54,7 @@ def _names(default: tuple[str, ...], known: Iterable[str]) -> Any:
         for name in _RENAMED.keys() & set(names):
             warn_deprecated(f"'{name}' in {path}", new=f"'{_RENAMED[name]}'", since="0.2")
         new = (_RENAMED.get(name, name) for name in names)
-        return _different([check_known(name, known, f"name in {path}") for name in new], path)
+        return different([check_known(name, known, f"name in {path}") for name in new], path)
 
     return _checked(default, check)
 
@@ -237,7 +229,7 @@ class Plan:
     false_alarm: float = level(0.05)
     risk: float = level(0.05)
     seeds: tuple[int, ...] = _checked(
-        (0,), lambda seeds, path: _different([as_count(seed, path, least=0) for seed in seeds], path)
+        (0,), lambda seeds, path: different([as_count(seed, path, least=0) for seed in seeds], path)
     )
     metrics: tuple[str, ...] = _names(METRICS, METRICS)
     scores: tuple[ScoreGrid, ...] | None = None  # None: all that the outputs allow
@@ -361,7 +353,7 @@ def locate(path: str, folder: Path, seed: int | None = None) -> Path:
 def _task_plan(study: _TaskStudy) -> TaskPlan:
     if study.task.grid and study.grid:
         raise InputError("give the parameters as [grid] or as task.grid, not both.")
-    grid = {name: _different(_options(values, f"grid.{name}"), f"grid.{name}") for name, values in study.grid.items()}
+    grid = {name: different(_options(values, f"grid.{name}"), f"grid.{name}") for name, values in study.grid.items()}
     return TaskPlan(study.task.run, grid, study.task.grid, study.task.data)
 
 
@@ -445,5 +437,5 @@ def _read_scores(value: Any, path: str) -> tuple[ScoreGrid, ...]:
                 make(name, **params)
                 variants.append(f"{name} {json.dumps(params, sort_keys=True)}" if params else name)
         choices.append(grid)
-    _different(variants, path)
+    different(variants, path)
     return tuple(choices)

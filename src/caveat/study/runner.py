@@ -23,6 +23,7 @@ from caveat.study.cells import Cell
 from caveat.study.expansion import expand
 from caveat.study.networks import network_is_sound
 from caveat.study.plan import Plan
+from caveat.study.readiness import check_data_here, check_networks
 from caveat.study.sources import made_outputs_are_sound
 from caveat.study.store import Failure, Store
 from caveat.study.study_results import StudyResults
@@ -153,6 +154,7 @@ def run(
         check_address(scheduler)
     if not isinstance(plan, Plan):
         plan = Plan.read(plan)
+    check_data_here(plan)
     cells, notes = expand(plan)
     kept = Store(Path(store).resolve())
     kept.prepare(plan, cells, notes)
@@ -161,6 +163,8 @@ def run(
         _check_outliers(plan, kept, cells)
         _Teller(len(cells), len(cells), progress)
         return StudyResults.read(kept.folder)
+    if any(cell.task in ("train", "outputs") for cell in missing):
+        check_networks(plan, here=scheduler is None)
     with kept.at_work() as others:
         if others:  # from the other end, so that two runs meet in the middle
             missing.reverse()

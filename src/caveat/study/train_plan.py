@@ -4,7 +4,7 @@ seed = 0
 paradigm = "deep_gamblers"                    # or a table: [paradigm] name = "deep_gamblers", reward = 2.2
 
 [data]
-name = "fashion_mnist"                        # or: path = "images.npz", or join = [{name = "a"}, {name = "b"}]
+name = "fashion_mnist"                        # or: path = "images.npz", or join = ["a", {name = "b", split = "c"}]
 train = "train"                               # split to learn from
 validation = 0.1                              # share of it that is held out
 test = "test"                                 # another split, or a share of the first
@@ -36,20 +36,22 @@ noise = {made = "uniform_noise", n = 1000}
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
-from caveat._internal.checks import as_count, as_kind, as_level, check_known
+from caveat._internal.checks import as_count, as_kind, as_level, as_rate, check_known
 from caveat._internal.files import read_toml
 from caveat._internal.params import count, level
+from caveat.data.known import KNOWN
 from caveat.errors import InputError
 from caveat.study.functions import check_function_name, find_function, function_file
 from caveat.study.loading import load, naming, renamed, typed
 
 __all__ = [
-    "MADE", "Source", "TrainPlan", "check_data", "check_plain", "check_source", "check_training", "named_table",
+    "MADE", "Source", "TrainPlan", "check_data", "check_plain", "check_set_names", "check_source", "check_training",
+    "named_table",
 ]  # fmt: skip
 
 SETS = ("train", "validation", "test")
@@ -163,7 +165,7 @@ class _File:
     """A training plan as it is written."""
 
     title: str = ""
-    seed: int = 0
+    seed: int = count(0, least=0)
     threads: int | None = count(None)
     paradigm: Any = "cross_entropy"
     data: _Data = _Data()
@@ -219,6 +221,8 @@ class TrainPlan:
         check_plain(model, "model")
         name = typed(str, model.pop("name"), "model.name")
         new_head = typed(bool, model.pop("new_head"), "model.new_head")
+        as_rate(model.get("dropout", 0.0), "model.dropout")
+        check_set_names(outputs.outliers, "outputs.outliers", taken=SETS)
         places = {key: os.path.expandvars(typed(str, model.pop(key), f"model.{key}")) for key in ("start", "weights")}
         if all(places.values()):
             raise InputError(
@@ -285,6 +289,14 @@ def check_source(value: Any, path: str) -> None:
     _source(value, path, Path())
 
 
+def check_set_names(names: Iterable[str], path: str, *, taken: Collection[str]) -> None:
+    """Raise InputError where an outlier set has the name of another set, or one that no folder can have."""
+    for name in names:
+        reason = "another set has this name" if name in taken else "it is no name of a folder"
+        if name in taken or not name.strip(". ") or {"/", "\\"} & set(name):
+            raise InputError(f"{path} cannot have a set called '{name}': {reason}. Rename it.")
+
+
 def check_plain(options: Mapping[str, Any], path: str) -> None:
     """Raise InputError where an option of a network or paradigm is a list or a table: it means one value."""
     for key, value in options.items():
@@ -303,6 +315,9 @@ def named_table(value: Any, path: str) -> dict[str, Any]:
 def _exposure(value: Any, folder: Path, path: str) -> tuple[str, ...] | Source:
     """Outliers to learn from: kinds that are made on the way, or a data set."""
     if isinstance(value, dict):
+        if "made" in value:
+            raise InputError(f"{path} must be a data set or a list of kinds to make, got made = {value['made']!r}. "
+                             'Write outliers = ["uniform", "smooth"].')  # fmt: skip
         return _source(value, path, folder)
     return typed(tuple[str, ...], value, path) if value else ()
 
@@ -310,12 +325,35 @@ def _exposure(value: Any, folder: Path, path: str) -> tuple[str, ...] | Source:
 def _train_source(images: _Data, path: str, folder: Path) -> Source:
     """Where the images of [data] come from."""
     own = {"name": images.name, "path": images.path, "join": images.join, "limit": images.limit, "split": images.train}
-    return _source({key: value for key, value in own.items() if value not in ("", None, ())}, path, folder)
+    own = {key: value for key, value in own.items() if value not in ("", None, ())}
+    source = _source(own, path, folder, split="train")
+    if isinstance(images.test, str):
+        if source.join:
+            raise InputError(f"{path}.test must be a share where {path}.join names several sets, got a split.")
+        if images.test == (_named_split(source.name, source.split, path, "train") if source.name else source.split):
+            raise InputError(f"{path}.test and {path}.train are the same images ({images.test}). "
+                             "Name another split, or give a share such as test = 0.2.")  # fmt: skip
+        if source.name:
+            _named_split(source.name, images.test, path, "test")
+    elif source.join and source.split is not None:
+        raise InputError(f"{path}.train is not used where {path}.join names several sets. Give each of them a split.")
+    return source
 
 
-def _source(value: Any, path: str, folder: Path, alone: str = "") -> Source:
-    """A split of the data set that the key names, or a table that says which."""
+def _named_split(name: str, split: str | None, path: str, key: str) -> str:
+    """The split of a known set of images that a plan means; InputError where there is no such set or split."""
+    known = KNOWN[check_known(name, KNOWN, f"data set in {path}")]
+    if known.kind != "images":
+        raise InputError(f"{path} must name images, but {name} holds {known.kind}. See caveat data list.")
+    if split is None and len(known.sizes) > 1 and not known.usual:
+        raise InputError(f"{path}.{key} is missing: {name} has {', '.join(known.sizes)}. Name one of them.")
+    return check_known(split or known.usual or next(iter(known.sizes)), known.sizes, f"split of {name} in {path}.{key}")
+
+
+def _source(value: Any, path: str, folder: Path, alone: str = "", split: str = "split") -> Source:
+    """A split of the data set that the key names, or a table that says which; ``split`` is the key of its split."""
     if isinstance(value, str):
+        _named_split(alone, value, path, split)
         return Source(name=alone, split=value)
     table = as_kind(value, dict, path, what="the split of a known data set or a table")
     chosen = [key for key in ("name", "path", "made", "join") if key in table]
@@ -323,8 +361,27 @@ def _source(value: Any, path: str, folder: Path, alone: str = "") -> Source:
         raise InputError(f"{path} must have one of name, path, made or join, got {', '.join(chosen) or 'none'}.")
     if "n" in table:  # another name of limit, checked under its own
         as_count(table["n"], f"{path}.n")
-    joined = [_source(part, f"{path}.join[{i}]", folder) for i, part in enumerate(table.get("join", ()))]
+        if "limit" in table:
+            raise InputError(f"{path} has n and limit, which mean the same. Leave one of them out.")
+    joined = _joined(table["join"], f"{path}.join", folder) if "join" in table else []
     source = load(Source, {"limit" if key == "n" else key: part for key, part in table.items() if key != "join"}, path,
                   join=tuple(joined))  # fmt: skip
+    if source.name:
+        _named_split(source.name, source.split, path, split)
     file = os.path.expandvars(source.path)
     return replace(source, path=str(folder / file) if file else "")
+
+
+def _joined(value: Any, path: str, folder: Path) -> list[Source]:
+    """Sources that are to be one; a known set needs its name only."""
+    what = 'a list of known sets and tables, such as ["digits", {name = "mnist", split = "train"}]'
+    if not as_kind(value, list, path, what=what):
+        raise InputError(f"{path} must be {what}, got an empty one.")
+    parts = []
+    for i, item in enumerate(value):
+        table = {"name": item} if isinstance(item, str) else item
+        part = as_kind(table, dict, f"{path}[{i}]", what="the name of a known set or a table")
+        if "made" in part:
+            raise InputError(f"{path}[{i}] is made from other images, so it cannot be joined. Leave it out.")
+        parts.append(_source(part, f"{path}[{i}]", folder))
+    return parts

@@ -20,6 +20,9 @@ from caveat._internal.streams import stream
 from caveat.data.images import stratified_rows
 from caveat.data.strange import noise, smooth_noise
 from caveat.errors import CaveatWarning, InputError
+from caveat.study.given_weights import load_weights
+from caveat.study.overlap import check_images_apart, row_hashes
+from caveat.study.readiness import check_network, check_splits
 from caveat.study.train_plan import Source, TrainPlan
 
 if TYPE_CHECKING:
@@ -64,9 +67,10 @@ def train_network(
     Returns the network, and the images to learn from, to validate on and to test on.
     """
     from caveat.nn import architectures, fit_classifier
-    from caveat.nn.training import GOOD, Augmentation, EarlyStopping, load_model, make_paradigm, save_model
+    from caveat.nn.training import GOOD, Augmentation, EarlyStopping, make_paradigm, save_model
     from caveat.nn.training.model_folder import load_start
 
+    check_network(plan)
     paradigm = make_paradigm(plan.paradigm, **plan.paradigm_options)
     if plan.start is not None and isinstance(paradigm, GOOD) and paradigm.interval_init:
         raise InputError("paradigm.interval_init draws all weights anew, so nothing of model.start would be left. "
@@ -75,7 +79,7 @@ def train_network(
     parts, classes = load_parts(plan)
     if plan.weights is not None:
         _warn_of_seen_rows(plan, Path(plan.weights))
-        return load_model(plan.weights, build=plan.builder()), parts
+        return load_weights(plan, shape_of(parts["train"].pixels), classes), parts
     train = parts["train"]
     pixels = train.inputs()
     normalize = None
@@ -116,12 +120,21 @@ def inputs_of(plan: TrainPlan, name: str, parts: Mapping[str, data.Images]) -> A
     """What a network is asked about one set: inputs and labels of a part of the data, or inputs of an outlier set."""
     if name not in plan.outliers:
         return parts[name].inputs(), parts[name].labels
-    source, train = plan.outliers[name], parts["train"].pixels
-    channels, height, width = (1, *train.shape[1:]) if train.ndim == 3 else (train.shape[3], *train.shape[1:3])
+    source = plan.outliers[name]
+    channels, height, width = shape_of(parts["train"].pixels)
     pixels = _outliers(source, parts, (plan.seed, sum(name.encode())))
     if source.made:  # of images that are small already
         return fit_to(pixels, (channels, height, width))
     return shrunk(fit_to(pixels, (channels, height * plan.shrink, width * plan.shrink)), plan.shrink)
+
+
+def shape_of(pixels: NDArray[Any]) -> tuple[int, int, int]:
+    """Channels, height and width of what a network reads of these images.
+
+    >>> shape_of(np.zeros((5, 8, 9))), shape_of(np.zeros((5, 8, 9, 3)))
+    ((1, 8, 9), (3, 8, 9))
+    """
+    return (1, *pixels.shape[1:]) if pixels.ndim == 3 else (pixels.shape[3], *pixels.shape[1:3])
 
 
 def load_parts(plan: TrainPlan) -> tuple[dict[str, data.Images], int]:
@@ -135,6 +148,7 @@ def load_parts(plan: TrainPlan) -> tuple[dict[str, data.Images], int]:
     elif plan.test is not None:
         if plan.train.join:
             raise InputError("data.test must be a share where data.join names several sets, got a split.")
+        check_splits(plan)
         test = load_images(Source(name=plan.train.name, path=plan.train.path, split=plan.test))
         parts["test"] = _prepared(test, plan)
     if "test" in plan.sets and "test" not in parts:
@@ -144,7 +158,23 @@ def load_parts(plan: TrainPlan) -> tuple[dict[str, data.Images], int]:
     for name, part in parts.items():
         if not len(part):
             raise InputError(f"the {name} part of the data is empty. Give it more images.")
+    _check_classes(parts)
+    if isinstance(plan.test, str):
+        hashes = {"data.train": row_hashes(images.pixels), "data.test": row_hashes(parts["test"].pixels)}
+        check_images_apart(hashes)
     return parts, int(images.labels.max()) + 1
+
+
+def _check_classes(parts: Mapping[str, data.Images]) -> None:
+    """Raise InputError where a class has no image to learn from."""
+    held_out = np.concatenate([part.labels for name, part in parts.items() if name != "train"])
+    kinds, counts = np.unique(held_out, return_counts=True)
+    absent = np.flatnonzero(~np.isin(kinds, parts["train"].labels))
+    if absent.size:
+        label, rows = kinds[absent[0]], counts[absent[0]]
+        more = f" (and {absent.size - 1} more)" if absent.size > 1 else ""
+        raise InputError(f"class {label}{more} has no image to learn from: all {rows} of it are held out for "
+                         "validation or test. Raise data.limit, or lower data.validation or data.test.")  # fmt: skip
 
 
 def load_images(source: Source, *, seed: int = 0) -> data.Images:

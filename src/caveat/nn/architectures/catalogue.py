@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
-from caveat._internal.checks import as_count, as_positive, as_vector, check_known
+from caveat._internal.checks import as_count, as_positive, as_rate, as_vector, check_known
 from caveat._internal.deprecation import renamed_arguments
 from caveat.errors import InputError
 from caveat.nn.architectures.convolutional import l, resnet18, resnet20, small_cnn, vgg13, xl, xs
@@ -66,20 +66,15 @@ def make(
     >>> make("small_cnn", in_shape=(3, 32, 32), classes=5, seed=0)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 5])
     """
-    own = build
-    build = ARCHITECTURES[check_known(name, ARCHITECTURES, "architecture")] if own is None else own
-    if dropout or own is None:
+    own = build is not None
+    if dropout or not own:
         options["dropout"] = dropout
-    known = inspect.signature(build).parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
-        for option in options:
-            check_known(option, set(known) - {"in_shape", "classes"}, f"option of {name}")
+    check_architecture(name, options, build=build)
+    build = build or ARCHITECTURES[name]
     shape = tuple(in_shape)
     if len(shape) != 3 or not all(isinstance(size, int) and size > 0 for size in shape) or min(shape[1:]) < 8:
         raise InputError(f"in_shape must be channels, height, width with at least 8 x 8 pixels, got {tuple(in_shape)}.")
     as_count(classes, "classes", least=2)
-    if not 0 <= dropout < 1:
-        raise InputError(f"dropout must be at least 0 and below 1, got {dropout!r}.")
     with nullcontext() if seed is None else torch.random.fork_rng(devices=[]):
         if seed is not None:
             torch.manual_seed(seed)
@@ -92,6 +87,21 @@ def make(
     if len(mean) != shape[0]:
         raise InputError(f"normalize must have one mean per channel ({shape[0]}), got {len(mean)}.")
     return nn.Sequential(Normalize(mean, std), *(network if isinstance(network, nn.Sequential) else [network]))
+
+
+def check_architecture(name: str, options: Mapping[str, Any], *, build: Callable[..., nn.Module] | None = None) -> None:
+    """Raise InputError where there is no such network, or an option is not one of it or has a wrong value."""
+    accepted = inspect.signature(
+        ARCHITECTURES[check_known(name, ARCHITECTURES, "architecture")] if build is None else build
+    ).parameters
+    any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
+    for option, value in options.items():
+        if not any_name:
+            check_known(option, set(accepted) - {"in_shape", "classes"}, f"option of {name}")
+        if option == "dropout":
+            as_rate(value, "dropout")
+        elif build is None:  # all others are sizes
+            as_count(value, f"{option} of {name}")
 
 
 @final

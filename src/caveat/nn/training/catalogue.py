@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from caveat._internal.checks import check_known
+from caveat._internal.checks import as_number, check_known
 from caveat.errors import InputError
 from caveat.nn.training.branches import DeepGamblers, DeVries
 from caveat.nn.training.ccu import CCU
@@ -52,7 +52,15 @@ def make_paradigm(name: str, **params: Any) -> Paradigm:
     accepted = inspect.signature(chosen).parameters
     for param, value in params.items():
         check_known(param, accepted, f"parameter of {name}")
-        if isinstance(value, (list, tuple)) and not isinstance(accepted[param].default, tuple):
+        usual = accepted[param].default
+        if isinstance(value, (list, tuple)) and not isinstance(usual, tuple):
             raise InputError(f"{param} of {name} must be one value, got {value!r}.")
-    # A file has lists where Python has tuples.
-    return chosen(**{key: tuple(value) if isinstance(value, list) else value for key, value in params.items()})
+        if isinstance(usual, tuple):
+            if isinstance(value, (list, tuple)) and len(value) != len(usual):
+                raise InputError(f"{param} of {name} must be {len(usual)} numbers, got {value!r}.")
+            for number in value if isinstance(value, (list, tuple)) else (value,):
+                as_number(number, f"{param} of {name}")
+    try:  # a file has lists where Python has tuples
+        return chosen(**{key: tuple(value) if isinstance(value, list) else value for key, value in params.items()})
+    except TypeError as error:
+        raise InputError(f"the parameters of {name} have a wrong type ({error}). Check them.") from None

@@ -82,7 +82,8 @@ class ConfidNet(Paradigm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.shares) != 3 or not all(share > 0 for share in self.shares):
+        shares = self.shares if isinstance(self.shares, (tuple, list)) else ()
+        if len(shares) != 3 or not all(share > 0 for share in shares):
             raise InputError(f"shares must be three positive numbers, got {self.shares!r}.")
 
     def build(self, model: nn.Module, n_classes: int) -> nn.Module:

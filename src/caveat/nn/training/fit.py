@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from caveat._internal.checks import as_count, as_kind, as_positive, check_known
+from caveat._internal.checks import as_count, as_kind, as_number, as_positive, check_known
 from caveat._internal.deprecation import renamed_arguments
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn._progress import training_bar
@@ -131,19 +131,17 @@ def fit_classifier(
         raise InputError(f"paradigm '{chosen.name}' learns from outliers. Pass outliers=<array or draw(n, generator)>.")
     if not chosen.needs_outliers and outliers is not None:
         raise InputError(f"paradigm '{chosen.name}' uses no outliers. Leave them out, or choose 'oe'.")
-    check_known(optimizer, OPTIMIZERS, "optimizer")
+    options: dict[str, Any] = {
+        "epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "optimizer": optimizer,
+        "momentum": momentum, "weight_decay": weight_decay, "clip": clip,
+    }  # fmt: skip
+    check_options({**options, "schedule": schedule})
     rule = EarlyStopping(patience=early_stopping) if isinstance(early_stopping, int) else early_stopping
     if rule is not None and held_out is None:
         raise InputError("early_stopping looks at the validation set. Pass validation=(x, y).")
     if augment is not None:
         as_kind(augment, Augmentation, "augment")
     where = place_of(model, device)
-    options: dict[str, Any] = {
-        "epochs": as_count(epochs, "epochs"), "batch_size": as_count(batch_size, "batch_size"),
-        "learning_rate": as_positive(learning_rate, "learning_rate"), "optimizer": optimizer, "momentum": momentum,
-        "weight_decay": weight_decay, "clip": clip,
-    }  # fmt: skip
-
     with settled(seed, where, threads) as chance:
         net = chosen.build(model, classes).to(where)
         _check_logits(net, rows, classes, where)
@@ -173,6 +171,23 @@ def fit_classifier(
         model=net, paradigm=chosen, n_classes=classes, history=tuple(Epoch(**line) for line in loop.at.history),
         seconds=loop.at.seconds, seed=seed, stopped_early=loop.at.stopped_early, resumed=loop.resumed,
     )  # fmt: skip
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise InputError where an option of the training has a value that it cannot have."""
+    checks: dict[str, Callable[[Any], Any]] = {
+        "epochs": lambda x: as_count(x, "epochs"),
+        "batch_size": lambda x: as_count(x, "batch_size"),
+        "learning_rate": lambda x: as_positive(x, "learning_rate"),
+        "optimizer": lambda x: check_known(x, OPTIMIZERS, "optimizer"),
+        "momentum": lambda x: as_number(x, "momentum", least=0),
+        "weight_decay": lambda x: as_number(x, "weight_decay", least=0),
+        "clip": lambda x: None if x is None else as_positive(x, "clip"),
+        "schedule": as_schedule,
+    }
+    for name, check in checks.items():
+        if name in options:
+            check(options[name])
 
 
 def _check_logits(net: nn.Module, rows: Rows, classes: int, device: torch.device) -> None:

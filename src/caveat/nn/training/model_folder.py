@@ -28,7 +28,7 @@ from caveat.nn.training.paradigm import Paradigm
 from caveat.nn.training.rows import Loader, Rows
 from caveat.outputs import Outputs
 
-__all__ = ["Epoch", "Trained", "load_model", "load_start", "save_model"]
+__all__ = ["Epoch", "Trained", "load_model", "load_start", "read_description", "save_model"]
 
 _WEIGHTS, _ABOUT = "model.safetensors", "model.json"
 _FORMAT, _VERSION = "caveat-model", 1
@@ -238,19 +238,10 @@ def load_model(folder: str | os.PathLike[str], *, build: Callable[..., nn.Module
     2
     """
     path = Path(folder)
-    content = read_json(path / _ABOUT)
-    weights, metadata = read_tensors(path / _WEIGHTS)
-    if "about" in metadata:
-        content = from_json(metadata["about"], str(path / _WEIGHTS))
-    if content.get("format") != _FORMAT:
-        raise InputError(f"{path / _ABOUT} does not describe a model of Caveat (format {content.get('format')!r}).")
-    if not isinstance(version := content.get("version"), int) or version > _VERSION:
-        raise InputError(f"{path} has version {version!r}; this Caveat reads up to {_VERSION}. Upgrade Caveat.")
+    content, weights = _read(path)
     try:
         paradigm = make_paradigm(**content["paradigm"])
-        architecture = dict(content["architecture"])
-        if "normalise" in architecture:  # as Caveat 0.1 spelled it
-            architecture["normalize"] = architecture.pop("normalise")
+        architecture = content["architecture"]
         if build is None and ":" in architecture["name"]:
             raise InputError(f"{path} holds a network that '{architecture['name']}' makes. Pass that function: "
                              "load_model(folder, build=...).")  # fmt: skip
@@ -263,6 +254,30 @@ def load_model(folder: str | os.PathLike[str], *, build: Callable[..., nn.Module
     _fill(net, weights, f"{path / _WEIGHTS} does not fit {path / _ABOUT}")
     net.eval()
     return trained
+
+
+def read_description(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a model folder says of its network: ``architecture``, ``paradigm``, ``n_classes``, ``about`` and more."""
+    return _read(Path(folder))[0]
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Description and weights of a model folder."""
+    if path.is_file():
+        raise InputError(f"{path} is a file, and a trained network is a folder of caveat train. Give its folder.")
+    content = read_json(path / _ABOUT)
+    weights, metadata = read_tensors(path / _WEIGHTS)
+    if "about" in metadata:
+        content = from_json(metadata["about"], str(path / _WEIGHTS))
+    if content.get("format") != _FORMAT:
+        raise InputError(f"{path / _ABOUT} does not describe a model of Caveat (format {content.get('format')!r}).")
+    if not isinstance(version := content.get("version"), int) or version > _VERSION:
+        raise InputError(f"{path} has version {version!r}; this Caveat reads up to {_VERSION}. Upgrade Caveat.")
+    if not all(isinstance(content.get(name), dict) for name in ("architecture", "paradigm")):
+        raise InputError(f"{path / _ABOUT} is damaged: architecture or paradigm is missing. Train the model again.")
+    if "normalise" in content["architecture"]:  # as Caveat 0.1 spelled it
+        content["architecture"]["normalize"] = content["architecture"].pop("normalise")
+    return content, weights
 
 
 def load_start(

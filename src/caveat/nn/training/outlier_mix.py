@@ -88,7 +88,12 @@ def shuffled_blocks(images: Tensor, generator: torch.Generator, *, block: int | 
     return moved.view(n, down, across, channels, side, side).permute(0, 3, 1, 4, 2, 5).reshape_as(images)
 
 
-_KINDS = ("uniform", "smooth", "permuted", "blocks")
+KINDS = ("uniform", "smooth", "permuted", "blocks")
+
+
+def check_kinds(kinds: Sequence[str]) -> list[str]:
+    """The kinds of outliers, each of them known."""
+    return [check_known(kind, KINDS, "kind of outlier") for kind in as_list(kinds, "kinds")]
 
 
 @final
@@ -111,11 +116,11 @@ class OutlierMix:
     torch.Size([6, 1, 8, 8])
     """
 
-    def __init__(self, images: ArrayLike | Tensor, kinds: Sequence[str] = _KINDS, *, block: int | None = None) -> None:
+    def __init__(self, images: ArrayLike | Tensor, kinds: Sequence[str] = KINDS, *, block: int | None = None) -> None:
         pool = torch.as_tensor(images, dtype=torch.float32)
         if pool.ndim != 4 or not len(pool):
             raise InputError(f"images must have the shape (N, channels, height, width), got {tuple(pool.shape)}.")
-        self.kinds = [check_known(kind, _KINDS, "kind of outlier") for kind in as_list(kinds, "kinds")]
+        self.kinds = check_kinds(kinds)
         self.images, self.block = pool, block
         channels, height, width = pool.shape[1:]
         self.shape: Shape = (channels, height, width)
