@@ -61,10 +61,18 @@ def test_the_sandwich_holds_everywhere(rows):
 
 
 def test_the_interval_of_an_attacked_area_holds_it(rows):
-    without = {(row["task"], row["method"]) for row in rows if np.isnan(row["aauc_lower"])}
-    assert without <= {("MNIST", name) for name in ("ACET", "CCU", "GOOD_80", "GOOD_100")}
-    for row in (row for row in rows if (row["task"], row["method"]) not in without):
+    for row in rows:
         assert row["aauc_lower"] - 1e-5 <= row["aauc"] <= row["aauc_upper"] + 1e-5, row
+
+
+def test_all_rows_of_a_method_are_of_one_training_and_as_many_points_as_the_set_has(run, rows):
+    by_method = {}
+    for row in rows:
+        by_method.setdefault((row["task"], row["method"]), []).append(row)
+        held = 800 if row["set"] == "Omniglot" else run.networks.TASKS[row["task"]].points
+        assert row["n"] == held, row
+    for name, mine in by_method.items():
+        assert len({(row["accuracy"], row["training_seconds"], row["mean_inlier_confidence"]) for row in mine}) == 1, name
 
 
 def test_what_was_to_be_reached(run):
@@ -145,6 +153,28 @@ def test_half_of_the_simulated_outliers_have_the_area_they_should(study):
         assert 1 - values.mean() == pytest.approx(0.8, abs=0.005)
 
 
+def test_two_causes_of_differences_on_mnist(run):
+    at = {(row["method"], row["set"]): row for row in table(run, "causes.csv")}
+
+    def number(method, name, what):
+        return float(at[method, name][what])
+
+    for method in ("GOOD_100", "OE"):  # the first rows are those of the tables
+        for name in run.networks.TASKS["MNIST"].first:
+            for what in ("auc", "aauc", "gauc"):
+                assert number(method, name, what) == pytest.approx(100 * value(run, method, name, what), abs=0.051)
+    # Photographs as training outliers, as in the paper: a cause of the lower GAUC on clothes, not of that on letters.
+    clothes = [number(name, "Fashion-MNIST", "gauc") for name in ("GOOD_100", "GOOD_100, photographs")]
+    letters = [number(name, "EMNIST letters", "gauc") for name in ("GOOD_100", "GOOD_100, photographs")]
+    assert clothes[0] < 78.0 < clothes[1]  # published: 78.0
+    assert 3.4 < letters[0] < letters[1]  # published: 3.4
+    # Nor of the confidence on the letter o, which the paper's network rejects.
+    assert int(at["GOOD_100, photographs", "EMNIST letters"]["o place"]) <= 3
+    # Longer training raises what OE keeps under attack: a part of the difference from 76.8.
+    assert number("OE", "Fashion-MNIST", "aauc_upper") < number("OE, longer", "Fashion-MNIST", "aauc_lower")
+    assert number("OE, longer", "Fashion-MNIST", "aauc_upper") < 76.8
+
+
 def test_the_budget_of_the_paper_lowers_no_area_below_its_guarantee(run):
     for row in table(run, "attacks.csv"):
         alone = [float(row[name]) for name in ("apgd", "monotone", "transfer")]
@@ -163,10 +193,12 @@ def test_a_batch_is_split_as_in_the_paper(run):
     ]
 
 
-def test_a_sample_of_every_letter_has_five_answers(run):
+def test_a_sample_of_every_letter_has_the_answers_of_good_100_and_every_baseline(run, study):
+    models = ("Plain", "CEDA", "OE", "ACET", "CCU", "GOOD_100")
+    assert study("certified", "samples").MODELS == models
     samples = table(run, "letter_samples.csv")
     assert [row["letter"] for row in samples] == list("abcdefghijklmnopqrstuvwxyz")
-    assert len(samples[0]) == 2 + 2 * 5
+    assert set(samples[0]) == {"letter", "row", *(f"{m} {what}" for m in models for what in ("digit", "confidence"))}
     for row in samples:
         assert all(10 <= float(text) <= 100 for name, text in row.items() if name.endswith("confidence"))
 
