@@ -35,7 +35,6 @@ TESTED = {  # how a reason starts that is no guess -> the file that shows it
     "the far column is a mean over three sets": "tests/studies/test_openood_corrections.py",
     "the softmax of the CIFAR networks is sharp": "tests/studies/test_adaptivity.py",
     "for that network 61 % of the largest probabilities": "tests/studies/test_adaptivity.py",
-    "no band of that form on 9,000 inliers": "tests/studies/test_openood_tables.py",
     "most or all of these corrections are larger than a band of the paper's form": "tests/studies/test_adbench.py",
     "the published corrections are 1.2 to 16 times": "tests/studies/test_adbench.py",
     "the AUROC itself is another one": "studies/adbench/cells.csv",
