@@ -148,6 +148,29 @@ def test_with_the_signs_of_u_two_more_sets_agree(tables, runs):
     assert set(old) - before == {"smtp"}
 
 
+def test_on_14_sets_the_former_deep_svdd_is_nearer_to_the_published_one_than_that_of_today(studies, tables, runs):
+    """former_svdd.csv is written by former_svdd.py, three seeds; the next test repeats four sets."""
+    with (studies / "adbench" / "former_svdd.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    known, ours = tables.published(), tables.means(runs, "auroc")
+    assert len({row["set"] for row in rows}) == len(rows) == 14
+    for row in rows:
+        assert float(row["published"]) == known[row["set"], "DeepSVDD"][0]
+        assert float(row["today"]) == pytest.approx(ours[row["set"], "DeepSVDD"], abs=1e-4)
+    gaps = {
+        name: np.array([float(row[name]) - float(row["published"]) for row in rows]) for name in ("former", "today")
+    }
+    assert {name: round(gap.mean(), 2) for name, gap in gaps.items()} == {"former": 0.02, "today": 0.19}
+    assert {name: round(np.median(np.abs(gap)), 2) for name, gap in gaps.items()} == {"former": 0.03, "today": 0.17}
+    nearer = np.abs(gaps["former"]) < np.abs(gaps["today"])
+    assert [row["set"] for row, near in zip(rows, nearer, strict=True) if not near] == [
+        "wine",
+        "Stamps",
+        "WPBC",
+        "yeast",
+    ]
+
+
 @pytest.mark.parametrize("key", ["29_Pima", "20_letter", "18_Ionosphere", "40_vowels"])
 def test_with_the_former_rules_of_pyod_deep_svdd_is_as_weak_as_published(study, tables, runs, data, key):
     module = study("adbench", "former_svdd")
