@@ -97,11 +97,11 @@ def _floors() -> list[str]:
 
 
 def _ceilings(kinds: Mapping[str, dict[str, Any]]) -> list[str]:
-    """The most that T-SS can be, averaged, and what O-LAC and O-SAPS reach of it."""
+    """A reference value of T-SS, averaged, and T-SS of O-LAC and O-SAPS. It is no limit: sets can have more."""
     lines = [
-        "Ceiling of T-SS: what sets would have whose mean size is the expected rank of the true label (averages over "
-        "networks).", "",
-        "| kind | bins | ceiling | O-LAC, alpha = 0.1 | O-SAPS, alpha = 0.1 |", "|---|---:|---:|---:|---:|",
+        "Reference value of T-SS: what sets would have whose mean size is the expected rank of the true label "
+        "(averages over networks). Sets that also follow difficulty within bins can have more.", "",
+        "| kind | bins | reference | O-LAC, alpha = 0.1 | O-SAPS, alpha = 0.1 |", "|---|---:|---:|---:|---:|",
     ]  # fmt: skip
     for kind, content in kinds.items():
         for count in BINS:
@@ -244,7 +244,7 @@ def _sensitivity(content: dict[str, Any], images: dict[str, Any]) -> str:
             for metric in ("T-CV", "T-SS", "coverage", "size", "human"):
                 cells = " | ".join(f"{by_method[m][metric]:.3f}" for m in METHODS)
                 lines.append(f"| {alpha} | {metric} | {cells} |")
-        lines += ["", f"Ceiling of T-SS {found['ceiling'][bins]:.3f}; T-CV of perfect sets has median "
+        lines += ["", f"Reference value of T-SS {found['ceiling'][bins]:.3f}; T-CV of perfect sets has median "
                   f"{t_cv_floor(count // 2, 0.1, bins=bins):.3f} at alpha = 0.1.", "",
                   "O-LAC at alpha = 0.1 by transformation. The judge is noise with sigma 0.05; `like the judge`: rank "
                   "correlation of the ease with that of the judge.", "",

@@ -33,7 +33,9 @@ def table(number: int, tables: Mapping[str, Any], kind: str) -> Part:
         if which == number:
             name = column(metric, BINS.get(number, 50))
             values, ranks = figures.ranking(of_kind(tables, kind), name, alpha)
-            cases.append((f"{metric}, alpha = {alpha}", metric, theirs, values.mean(axis=0), ranks))
+            bins = f", {BINS[number]} bins" if number in BINS else ""
+            what = f"Table {number}, {kind}: {metric}{bins}, alpha = {alpha}"
+            cases.append((what, metric, theirs, values.mean(axis=0), ranks))
     return _counted(f"Table {number}, order of the means, {kind}", cases)
 
 
@@ -45,7 +47,8 @@ def diagrams(title: str, bins: Sequence[int], alphas: Sequence[str], tables: Map
             _, ranks = figures.ranking(of_kind(tables, kind), column(metric, count), alpha)
             ours = [-ranks.average_ranks[m] if metric == "T-SS" else ranks.average_ranks[m] for m in figures.METHODS]
             worse = [-value for value in theirs] if metric == "T-SS" else theirs  # as if large values were good
-            cases.append((f"{metric}, {count} bins, alpha = {alpha}", metric, worse, ours, ranks))
+            what = f"average ranks, {kind}: {metric}, {count} bins, alpha = {alpha}"
+            cases.append((what, metric, worse, ours, ranks))
     return _counted(title, cases)
 
 

@@ -15,7 +15,7 @@ from caveat.study.agreement import Agreement, Check, Part, compare_findings
 from caveat.study.tables import write_csv
 
 ALPHAS = ("0.05", "0.1", "0.15", "0.2")
-SHARP = "the softmax of the CIFAR networks is sharp: with their logits divided by 3"
+SHARP = "the softmax of the CIFAR networks is sharp: with the logits of all 27 divided by 3, and the digits left out,"
 
 
 def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:
@@ -173,7 +173,7 @@ def _leaders(tables: dict[str, Any], kind: str) -> Part:
             first = sorted(mean, key=lambda m, v=mean, s=sign: s * v[m])[:2]
             paper = dict(zip(figures.METHODS, _means(alpha, metric), strict=True))
             theirs = sorted(paper, key=lambda m, v=paper, s=sign: s * v[m])[:2]
-            checks.append(Check(f"{metric}, alpha = {alpha}: the best two", ", ".join(theirs), ", ".join(
+            checks.append(Check(f"{kind}: {metric}, alpha = {alpha}: the best two", ", ".join(theirs), ", ".join(
                 f"{m} {mean[m]:.3f}" for m in first), set(first) == set(theirs),
                 "guess: four small classifiers"))  # fmt: skip
     return compare_findings(f"Best two methods, {kind}", checks)
@@ -211,7 +211,7 @@ def _sensitivity(found: dict[str, dict[str, Any]]) -> list[Part]:
             low, high = (f([v["T-SS"] for v in chosen.values()]) for f in (min, max))
             worst = [v["T-CV"] for v in chosen.values()]
             at = min(chosen, key=lambda k, c=chosen: c[k]["T-SS"])
-            checks.append(Check(f"{name}: T-SS changes by at most 0.1", "yes",
+            checks.append(Check(f"{figure}, {name}: T-SS changes by at most 0.1", "yes",
                                 f"{low:.3f} ({at}) to {high:.3f}; T-CV {min(worst):.3f} to {max(worst):.3f}",
                                 high - low <= 0.1, "guess: the judge is noise, and an ease by another transformation "
                                 "orders the images otherwise"))  # fmt: skip

@@ -70,7 +70,7 @@ def _sides(title: str, dataset: str, scores: tuple[str, ...], network: str, size
         base, mine = known[SOFTMAX, method, alpha], size[network, SOFTMAX, method, alpha]
         checks.append(
             Check(
-                f"{score}, {method} {alpha:g}", f"{_side(paper, base)} ({paper:.2f} against {base:.2f})",
+                f"{dataset}: {score}, {method} {alpha:g}", f"{_side(paper, base)} ({paper:.2f} against {base:.2f})",
                 f"{_side(ours, mine)} ({ours:.2f} against {mine:.2f})", _side(paper, base) == _side(ours, mine), why,
             )
         )  # fmt: skip

@@ -8,6 +8,7 @@ from scipy import stats
 
 from caveat import InputError
 from caveat.stats import critical_difference, holm, mid_ranks
+from caveat.stats.cliques import maximal_cliques
 from caveat.stats.posthoc import doubtful_pairs, pairwise_p_values, studentized_range_tail
 
 posthocs = pytest.importorskip("scikit_posthocs")
@@ -41,6 +42,49 @@ def test_paper_003_conover_holm(paper003):
     tied = {tuple(sorted(pair.split("|"))) for pair, value in paper003["conover_holm"].items() if value >= 0.05}
     found = {tuple(sorted((names[i], names[j]))) for i in range(6) for j in range(i) if p[i, j] >= 0.05}
     assert found == tied
+
+
+def disjoint(cliques):
+    """The layers of paper 003: cliques that share no member, from best to worst."""
+    kept = []
+    for clique in cliques:
+        if not any(set(clique) & set(other) for other in kept):
+            kept.append(clique)
+    return kept
+
+
+def test_paper_003_printed_its_example_without_holm(paper003):
+    # Table 6 and the text of Figure 2 say Conover with Holm. From the printed rank sums, their cliques and layers are
+    # those of p-values without Holm; with Holm, fDBD and Energy tie. The printed standard error gives neither.
+    names, sums = list(paper003["rank_sums"]), np.array(list(paper003["rank_sums"].values()), dtype=float)
+    n, k = paper003["n_blocks"], len(names)
+    upper = np.triu_indices(k, 1)
+    gap = np.abs(sums[upper[0]] - sums[upper[1]])
+    squares = n * k * (k + 1) * (2 * k + 1) / 6  # of all ranks: no ties
+    conover = np.sqrt(2 * (n * squares - np.square(sums).sum()) / ((n - 1) * (k - 1)))
+    raw = 2 * stats.t.sf(gap / conover, (n - 1) * (k - 1))
+    printed = 2 * stats.norm.sf(gap / n / np.sqrt(k * (k + 1) / (6 * n)))
+
+    def cliques(p):
+        tied = np.eye(k, dtype=bool)
+        tied[upper] = p >= 0.05
+        return maximal_cliques(tied | tied.T, sums / n)
+
+    def named(groups):
+        return [[names[i] for i in group] for group in groups]
+
+    without = cliques(raw)
+    assert named(without) == paper003["published_cliques"]
+    assert named(disjoint(without)) == paper003["published_layers"]
+    ranks = [np.mean([sums[i] / n for i in layer]) for layer in disjoint(without)]
+    assert ranks == pytest.approx(paper003["published_layer_ranks"], abs=5e-4)
+    assert raw[-1] == pytest.approx(0.0368, abs=5e-5)  # fDBD and Energy
+    assert holm(raw)[-1] == pytest.approx(paper003["conover_holm"]["fDBD|Energy"], abs=5e-5)
+    assert named(cliques(holm(raw))) == paper003["cliques"]
+    assert named(disjoint(cliques(holm(raw)))) == paper003["layers"]
+    for p in (printed, holm(printed)):
+        assert named(cliques(p)) != paper003["published_cliques"]
+        assert ["Energy"] not in named(cliques(p))
 
 
 @pytest.mark.parametrize("seed", range(4))

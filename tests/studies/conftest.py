@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = {  # any function or class that the file defines itself
     "adaptivity/cifar_network": "network",
     "adaptivity/human": "mean_correlations",
+    "adaptivity/orders": "table",
     "adaptivity/sharpness": "among_ten",
     "adaptivity/validation": "validate_metrics",
     "adbench/cells": "cells",

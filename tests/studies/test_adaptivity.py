@@ -6,6 +6,11 @@ import re
 import numpy as np
 import pytest
 
+OURS = "cifar10 trained here"
+METHODS = ("LAC", "APS", "RAPS", "SAPS", "O-LAC", "O-SAPS")
+ALPHAS = ("0.05", "0.1", "0.15", "0.2")
+KEYS = ("network", "accuracy", "alpha", "method")  # of results.csv
+
 
 def load(path):
     with path.open(encoding="utf-8") as stream:
@@ -61,12 +66,51 @@ def test_intervals_hold_the_measured_value(studies):
         assert np.mean(held) > 0.8
 
 
-def test_sizes_of_the_difficulty_sets_follow_human_uncertainty_most(studies):
-    rows = [r for r in load(studies / "adaptivity" / "results.csv") if r["human"] and r["alpha"] in ("0.05", "0.1")]
-    mean = {
-        m: np.mean([float(r["human"]) for r in rows if r["method"] == m]) for m in ("LAC", "SAPS", "O-LAC", "O-SAPS")
+def human(studies, alpha, of):
+    """Method -> correlation of set size with the entropy of human labels, mean over networks."""
+    rows = [r for r in load(studies / "adaptivity" / "results.csv") if r["human"] and r["alpha"] == alpha]
+    rows = [r for r in rows if (r["network"] == OURS) == (of == OURS)]
+    assert len({r["network"] for r in rows}) == (1 if of == OURS else 21)
+    return {m: np.mean([float(r["human"]) for r in rows if r["method"] == m]) for m in METHODS}
+
+
+@pytest.mark.parametrize("alpha", ["0.05", "0.1", "0.15", "0.2"])
+def test_with_noise_on_logits_sizes_of_the_difficulty_sets_follow_human_uncertainty_most(studies, alpha):
+    mean = human(studies, alpha, "noise on logits")
+    assert min(mean["O-LAC"], mean["O-SAPS"]) > max(mean[m] for m in ("LAC", "APS", "RAPS", "SAPS"))
+
+
+def test_with_noise_on_images_they_do_not(studies):
+    leaders = []
+    for alpha in ALPHAS:
+        value = human(studies, alpha, OURS)
+        assert value["O-LAC"] < min(value[m] for m in ("APS", "RAPS", "SAPS"))
+        leaders.append(max(value, key=value.get))
+    assert leaders == ["O-SAPS", "RAPS", "RAPS", "APS"]
+    value = {method: round(mean, 3) for method, mean in human(studies, "0.1", OURS).items()}
+    assert value == {"LAC": 0.212, "APS": 0.255, "RAPS": 0.259, "SAPS": 0.250, "O-LAC": 0.243, "O-SAPS": 0.254}
+
+
+def test_the_averages_of_the_paper_are_those_of_its_cells_except_in_table_9(study):
+    published = study("adaptivity", "orders").published
+    other = {
+        (*key, method): (mean, printed)
+        for key, row in published.AVERAGES.items()
+        for method, mean, printed in zip(METHODS, published.MEANS[key], row, strict=True)
+        if abs(mean - printed) > 0.0011
     }
-    assert min(mean["O-LAC"], mean["O-SAPS"]) > max(mean["LAC"], mean["SAPS"])
+    at_twenty = {key for key in other if key[1] == "0.2"}
+    assert len(published.AVERAGES) == 24
+    assert at_twenty == {(9, "0.2", metric, method) for metric in ("T-CV", "T-SS") for method in METHODS}
+    rest = {key: value for key, value in other.items() if key not in at_twenty}
+    assert rest == {(9, "0.15", "T-CV", "O-SAPS"): (0.045, 0.042), (9, "0.05", "T-SS", "O-LAC"): (0.839, 0.835)}
+
+
+def test_all_methods_can_exceed_the_reference_of_t_ss(studies):
+    text = (studies / "adaptivity" / "sensitivity.md").read_text(encoding="utf-8")
+    reference = float(re.search(r"Reference value of T-SS ([\d.]+);", text)[1])
+    (row,) = re.findall(r"^\| 0.05 \| T-SS \| (.*) \|$", text, re.MULTILINE)
+    assert min(map(float, row.split(" | "))) > reference
 
 
 @pytest.mark.slow
@@ -135,9 +179,6 @@ def test_a_subsample(study, data):
     assert ranks[:10].mean() > 3 * ranks[-10:].mean()
 
 
-OURS = "cifar10 trained here"
-
-
 def test_the_grid_is_what_the_tables_hold(study, studies):
     grid = study("adaptivity").grid()
     for part, file in (("tables", "results.csv"), ("validation", "validation.csv")):
@@ -150,10 +191,9 @@ def test_the_grid_is_what_the_tables_hold(study, studies):
 
 def sharpness_rows(studies, metric, factor):
     """alpha -> method -> value, of the committed table."""
-    methods = ("LAC", "APS", "RAPS", "SAPS", "O-LAC", "O-SAPS")
     lines = (studies / "adaptivity" / "sharpness.md").read_text().splitlines()
     cells = [line.strip("| ").split(" | ") for line in lines if line.startswith(f"| {metric} | {factor} |")]
-    return {row[2]: dict(zip(methods, map(float, row[3:]), strict=True)) for row in cells}
+    return {row[2]: dict(zip(METHODS, map(float, row[3:]), strict=True)) for row in cells}
 
 
 @pytest.mark.parametrize(("metric", "place"), [("size", -1), ("excess", -1), ("deficit", 0)])
@@ -170,7 +210,72 @@ def test_with_flatter_logits_more_pairs_of_table_6_come_in_the_published_order(s
     assert (int(as_trained), int(flatter)) == (89, 105)
 
 
-def test_the_sharp_softmax_is_the_cause_not_the_number_of_classes(study, data):
+@pytest.fixture(scope="module")
+def by_cell(studies):
+    """(network, alpha, method) -> row of results.csv, of the networks with noise on logits."""
+    rows = load(studies / "adaptivity" / "results.csv")
+    return {(r["network"], r["alpha"], r["method"]): r for r in rows
+            if r["network"].startswith(("cifar10 ", "cifar100 ")) and r["network"] != OURS}  # fmt: skip
+
+
+def extreme(by_cell, names, alpha, metric, choose=max):
+    mean = {m: np.mean([float(by_cell[name, alpha, m][metric]) for name in names]) for m in METHODS}
+    return choose(mean, key=mean.get)
+
+
+def test_with_100_classes_the_mean_has_aps_in_front_as_published_and_one_network_makes_it(by_cell):
+    many = {name for name, _, _ in by_cell if name.startswith("cifar100 ")}
+    few = {name for name, _, _ in by_cell} - many
+    assert (len(many), len(few)) == (6, 21)
+    for alpha in ALPHAS:
+        for metric in ("size", "excess"):
+            assert extreme(by_cell, many, alpha, metric) == "APS"
+            assert extreme(by_cell, many - {"cifar100 repvgg_a2"}, alpha, metric) == "O-SAPS"
+            assert extreme(by_cell, few, alpha, metric) == "O-SAPS"
+            assert not any(extreme(by_cell, {name}, alpha, metric) == "APS" for name in few)
+            assert extreme(by_cell, many, alpha, metric, min) == "LAC"
+    leads = [name for name in many if all(extreme(by_cell, {name}, alpha, "size") == "APS" for alpha in ALPHAS)]
+    assert leads == ["cifar100 repvgg_a2"]
+
+
+def test_among_ten_classes_aps_keeps_the_largest_sets_of_one_of_the_six_networks(studies):
+    text = (studies / "adaptivity" / "sharpness.md").read_text(encoding="utf-8")
+    found = {}
+    for line in re.findall(r"^\| (?:\w+) \| (?:100|10) \| .*$", text, re.MULTILINE):
+        name, classes, _, _, *most = line.strip("| ").split(" | ")
+        found[name, int(classes)] = [cell.split()[0] for cell in most]
+    names = {name for name, _ in found}
+    assert len(names) == 6
+    assert all(len(cells) == 4 for cells in found.values())
+    in_front = {c: {(n, a) for n in names for a, m in zip(ALPHAS, found[n, c], strict=True) if m == "APS"}
+                for c in (100, 10)}  # fmt: skip
+    assert in_front[10] == {("repvgg_a2", alpha) for alpha in ALPHAS}
+    assert in_front[100] == in_front[10] | {("mobilenetv2_x1_0", "0.05")}
+
+
+def test_pairs_in_the_published_order_by_number_of_classes(study, by_cell):
+    orders, tables = study("adaptivity", "orders"), {}
+    for (name, alpha, method), row in by_cell.items():
+        values = {metric: float(value) for metric, value in row.items() if metric not in KEYS and value}
+        tables.setdefault(name, {"alpha": {}})["alpha"].setdefault(alpha, {})[method] = values
+
+    def agree(number, start):
+        some = {name: content for name, content in tables.items() if name.startswith(start)}
+        return orders.table(number, some, "noise on logits").agree
+
+    assert [agree(number, "cifar100 ") for number in (2, 5, 6, 7)] == [39, 52, 102, 89]
+    assert [agree(number, "cifar10 ") for number in (2, 5, 6, 7)] == [51, 46, 80, 77]
+
+
+def test_flatter_logits_bring_tables_5_and_7_no_closer(studies):
+    text = (studies / "adaptivity" / "sharpness.md").read_text(encoding="utf-8")
+    line = r"^\| [13] \| (\d+) of 60 \| (\d+) of 60 \| (\d+) of 120 \| (\d+) of 118 \|"
+    as_trained, flatter = (list(map(int, row)) for row in re.findall(line, text, re.MULTILINE))
+    assert as_trained == [50, 47, 89, 86]
+    assert flatter == [50, 38, 105, 70]
+
+
+def test_flatter_logits_put_aps_in_front_and_the_number_of_classes_alone_does_not_change_it(study, data):
     sharpness = study("adaptivity", "sharpness")
 
     def most(outputs, alpha=0.1):

@@ -7,6 +7,18 @@ import re
 from caveat.study.agreement import Agreement
 
 
+def test_no_two_checks_of_a_part_have_the_same_text(studies):
+    """On the page the checks of a study are listed together, by reason, so they must differ within a study too."""
+    twice = []
+    for path in sorted(studies.glob("*/comparison.json")):
+        parts = Agreement.read(path).parts
+        groups = [[check.what for check in part.checks] for part in parts]
+        if path.parent.name != "certified":  # its parts are two data sets
+            groups.append([what for group in groups for what in group])
+        twice += [(path.parent.name, what) for group in groups for what in set(group) if group.count(what) > 1]
+    assert twice == []
+
+
 def read(path):
     with path.open(encoding="utf-8") as stream:
         return list(csv.DictReader(stream))

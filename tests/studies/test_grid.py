@@ -99,8 +99,11 @@ def test_dropout_and_reward_are_chosen_on_validation_data(grid, tmp_path):
     checks = agreement.parts[-1].checks
     assert [check.ours for check in checks] == [
         "27 of 27, 27 of 27, 0 of 27, 0 of 27",  # three paradigms x nine scores
-        *2 * ["3.0, 3.0, 15.0, 15.0 on average"],
+        "27 of 27 on CIFAR-10; all sets: 27 of 27, 27 of 27, 0 of 27, 0 of 27",
+        "3.0 on average (of 3, 15)",
+        "3.0, 3.0, 15.0, 15.0 on average",
     ]
+    assert not any(check.what.startswith("VGG-13") for check in checks if "reward" in check.what)
     assert all(check.agrees for check in checks)
     text = (tmp_path / "tables.md").read_text(encoding="utf-8")
     assert "| cifar10 | 10 | VGG-13 | 9 of 9 (" in text
@@ -159,6 +162,62 @@ def test_the_committed_comparison_follows_from_the_committed_means(studies, grid
     assert [int(part.split(" of ")[0]) for part in counts.split(", ")] == pytest.approx(
         [lower[data] for data in grid.CLASSES if data in lower], abs=1
     )
+
+
+@pytest.fixture(scope="module")
+def committed_tables(studies):
+    """Rows of the committed tables.md, by the start of the heading."""
+    found, heading = {}, ""
+    for line in (studies / "grid" / "tables.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            heading = line.removeprefix("## ").partition(":")[0]
+        elif line.startswith("| ") and not line.startswith(("| backbone", "| set", "|---")):
+            found.setdefault(heading, []).append(line.strip("| ").split(" | "))
+    return found
+
+
+def committed_part(studies, title):
+    (part,) = (p for p in Agreement.read(studies / "grid" / "comparison.json").parts if p.title.startswith(title))
+    return part
+
+
+def shape_of(grid, tables):
+    keys = {title: key for key, title in grid.BACKBONES.items()}
+    return {
+        (data, keys[backbone], projection, quantity): float(value)
+        for backbone, data, projection, *values in tables["Table 7"] if len(values) == len(grid.COLLAPSE)
+        for quantity, value in zip(grid.COLLAPSE, values, strict=True)
+    }  # fmt: skip
+
+
+def test_the_committed_findings_of_table_7_follow_from_the_committed_table(studies, grid, committed_tables):
+    shape = shape_of(grid, committed_tables)
+    assert len(shape) == 2 * 4 * 3 * 5
+    assert grid.collapse_part(shape) == committed_part(studies, "Table 7")
+
+
+def test_projections_change_variability_a_hundredfold_and_in_the_paper_threefold(grid, committed_tables):
+    shape = shape_of(grid, committed_tables)
+    none, projected = (shape["symbols", "vgg13", p, "variability"] for p in ("none", "global"))
+    assert none / projected == pytest.approx(107, abs=0.5)
+    none, projected = (shape["cifar10", "small_vit", p, "variability"] for p in ("none", "global"))
+    assert projected / none == pytest.approx(9.7, abs=0.05)
+    printed = [(0.0079, 0.0259), (0.0021, 0.0044), (0.0124, 0.0162), (0.0372, 0.0806), (0.0372, 0.0289)]
+    assert max(max(a / b, b / a) for a, b in printed) == pytest.approx(grid.PUBLISHED_FACTOR, abs=0.05)
+
+
+def test_the_committed_choices_follow_from_the_committed_tables(studies, grid, committed_tables):
+    keys = {title: key for key, title in grid.BACKBONES.items()}
+    wins, rewards = {}, {}
+    for data, _, backbone, *cells, _ in committed_tables["Tables 8 and 9"]:
+        for paradigm, cell in zip(grid.PARADIGMS, cells, strict=True):
+            won, n = (int(number) for number in cell.split(" (")[0].split(" of "))
+            wins[data, keys[backbone], paradigm] = {str(i): i < won for i in range(n)}
+    for data, _, backbone, three, fifteen, _ in committed_tables["Table 10"]:
+        net = grid.Network(data, keys[backbone], "deep_gamblers", False, False)
+        chosen = [3.0] * int(three) + [15.0] * int(fifteen)
+        rewards |= {(net, str(i)): reward for i, reward in enumerate(chosen)}
+    assert grid.choices.choices_part(wins, rewards) == committed_part(studies, "Tables 8 to 10")
 
 
 def test_fifty_passes_are_better_than_ten_and_mostly_worse_than_none(studies):

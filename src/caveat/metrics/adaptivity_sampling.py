@@ -1,9 +1,9 @@
-r"""What sampling does to T-CV and T-SS: the values that chance alone gives, the most that can be reached, intervals.
+r"""What sampling does to T-CV and T-SS: the values that chance alone gives, a reference value, intervals.
 
 Both metrics compare bins of few samples. The worst of B bins is off by chance even where every bin is covered exactly
-as promised, so T-CV has a floor; mean ranks of bins are noisy, so T-SS has a ceiling below 1, which falls as bins get
-smaller. T-CV and T-SS: Jang and Lee, "Quantifying and Improving Adaptivity in Conformal Prediction through Input
-Transformations", eqs. (3), (4).
+as promised, so T-CV has a floor; mean ranks of bins are noisy, so sets whose size is the expected rank have a T-SS
+below 1 (``t_ss_ceiling``, a reference value), which falls as bins get smaller. T-CV and T-SS: Jang and Lee,
+"Quantifying and Improving Adaptivity in Conformal Prediction through Input Transformations", eqs. (3), (4).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any, final
 from caveat._internal.files import read_json, write_json
 from caveat.errors import InputError
 
-__all__ = ["Agreement", "Check", "Part", "compare_findings", "compare_numbers"]
+__all__ = ["Agreement", "Check", "Part", "compare_findings", "compare_numbers", "within"]
 
 
 @final
@@ -120,7 +120,7 @@ def compare_numbers(
     digits
         Decimals to show.
     slack
-        Half a unit of the last published digit, where rounding alone may exceed the tolerance.
+        Half a unit of the last published digit, where rounding alone may exceed the tolerance. The rule names it.
 
     Examples
     --------
@@ -134,8 +134,20 @@ def compare_numbers(
         compared, largest = compared + 1, max(largest, gap)
         if not gap <= tolerance + slack + 1e-9:  # 33.13 - 33.08 is a little more than 0.05 in floats
             kept.append(Check(what, f"{published:.{digits}f}", f"{ours:.{digits}f}", False, why))
-    rule = f"within {tolerance:g}{f' {unit}' if unit else ''}"
+    rule = within(tolerance, unit=unit, slack=slack)
     return Part(title, rule, compared, compared - len(kept), round(float(largest), 6), tuple(kept))
+
+
+def within(tolerance: float, *, unit: str = "", slack: float = 0.0) -> str:
+    """The rule by which numbers agree, in words.
+
+    >>> within(0.05, unit="points")
+    'within 0.05 points'
+    >>> within(0.03, slack=0.005)
+    'within 0.03 and half a unit of the last printed digit (0.035)'
+    """
+    rounded = f" and half a unit of the last printed digit ({tolerance + slack:g})" if slack else ""
+    return f"within {tolerance:g}{f' {unit}' if unit else ''}{rounded}"
 
 
 def compare_findings(
