@@ -269,3 +269,19 @@ def test_tune_prints_and_stores_the_settings(run, files):
     code, _, err = run("evaluate", *usual(files), "--scores", "gen", "--tune", "--workers", "2", "--out", files / "r")
     assert code == 2
     assert "--tune" in err
+
+
+def test_text_labels_need_the_order_of_the_columns(tmp_path, run):
+    names, rng = np.array(["plane", "car", "bird"]), np.random.default_rng(0)
+    y = rng.integers(3, size=400)
+    np.savez(tmp_path / "t.npz", logits=4 * np.eye(3)[y] + rng.normal(size=(400, 3)), labels=names[y])
+    command = ["evaluate", "--test", tmp_path / "t.npz", "--scores", "msp", "--out", tmp_path / "out"]
+    code, _, err = run(*command)
+    assert code == 2
+    assert "nothing says which of the 3 columns is which class" in err
+    assert "--class-names" in err
+    code, out, _ = run(*command, "--class-names", "plane, car, bird", "--json", "-")
+    assert code == 0
+    assert json.loads(out)["accuracy"]["value"] > 0.9  # sorted names would give less than one third
+    code, _, err = run(*command, "--class-names", "plane,car,boat")
+    assert (code, "one of the class names plane, car, boat" in err) == (2, True)

@@ -303,7 +303,19 @@ def test_names_and_predictions_go_through_files(named, file, tmp_path):
 
 def test_text_in_a_file_is_read_as_names(tmp_path):
     np.savez(tmp_path / "rows.npz", probs=[0.9, 0.2], labels=["spam", "ham"])
-    assert Outputs.load(tmp_path / "rows.npz").correct.tolist() == [True, True]
+    loaded = Outputs.load(tmp_path / "rows.npz", class_names=["ham", "spam"])
+    assert (loaded.correct.tolist(), loaded.class_names) == ([True, True], ("ham", "spam"))
+    with pytest.raises(InputError, match="rows.npz: labels are 2 class names .*--class-names"):
+        Outputs.load(tmp_path / "rows.npz")
+
+
+def test_the_order_in_a_file_says_the_columns_and_the_order_asked_for_the_result(named, tmp_path):
+    named.save(tmp_path / "rows.npz")
+    turned = Outputs.load(tmp_path / "rows.npz", class_names=["bee", "cat", "dog"])
+    assert turned.class_names == ("bee", "cat", "dog")
+    np.testing.assert_array_equal(turned.correct, named.correct)
+    with pytest.raises(InputError, match="must name these 3 classes"):
+        Outputs.load(tmp_path / "rows.npz", class_names=["bee", "cat", "cow"])
 
 
 def test_names_stay_with_rows_blocks_and_copies(named):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from caveat.cli._console import help_of, progress_bar, say, show_table
-from caveat.cli._files import Keys, Reading, Rows
+from caveat.cli._files import ClassNames, Keys, Reading, Rows
 from caveat.cli._guards import fitted_guard, rules
 from caveat.cli._json import json_text
 from caveat.cli._named import check_folder
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from caveat.guard import Guard, Verdicts
     from caveat.guard.replay import Replay
     from caveat.outputs import Outputs
+    from caveat.scale import Source
 
 __all__ = ["guard"]
 
@@ -55,6 +56,7 @@ def fit(
     ] = "fisher",
     key: Keys = None,
     rows: Rows = None,
+    class_names: ClassNames = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the fit, and of the split where scores are combined.")] = 0,
     scheduler: Scheduler = None,
     workers: Workers = None,
@@ -68,7 +70,7 @@ def fit(
     check_folder(out)
     made = fitted_guard(
         score or ["energy"], calibration=calibration, train=train, seed=seed,
-        reading=Reading.of(key, rows, ["calibration", *(["train"] if train else [])]),
+        reading=Reading.of(key, rows, ["calibration", *(["train"] if train else [])], class_names),
         place=Workplace.of(scheduler, workers, [train]), sets=None if sets == "none" else sets,
         false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, confidence=confidence, combine=combine,
     )  # fmt: skip
@@ -114,6 +116,7 @@ def predict(
     ] = None,
     key: Keys = None,
     rows: Rows = None,
+    class_names: ClassNames = None,
     scheduler: Scheduler = None,
     workers: Workers = None,
 ) -> None:
@@ -125,7 +128,7 @@ def predict(
     from caveat.guard import Guard
     from caveat.guard.verdicts import KINDS
 
-    place, reading = Workplace.of(scheduler, workers, [outputs]), Reading.of(key, rows)
+    place, reading = Workplace.of(scheduler, workers, [outputs]), Reading.of(key, rows, class_names=class_names)
     if place.by_ranges:
         _predict_by_ranges(Guard.load(folder), reading.source(outputs), out, fdr, place)
         return
@@ -156,7 +159,7 @@ def predict(
 
 
 def _predict_by_ranges(
-    made: Guard, outputs: Path | Outputs, out: Path | None, fdr: float | None, place: Workplace
+    made: Guard, outputs: Path | Outputs | Source, out: Path | None, fdr: float | None, place: Workplace
 ) -> None:
     from caveat.scale import predict as predict_source
 
@@ -184,6 +187,7 @@ def check(
     ] = None,
     key: Keys = None,
     rows: Rows = None,
+    class_names: ClassNames = None,
     batch: Annotated[int, typer.Option(min=1, help="Rows at a time; it changes no result.")] = 256,
 ) -> None:
     """Replay a file as a stream, oldest row first: do the promises hold, has anything drifted?
@@ -199,7 +203,7 @@ def check(
     from caveat.guard.replay import replay
     from caveat.report import write_report
 
-    reading = Reading.of(key, rows)
+    reading = Reading.of(key, rows, class_names=class_names)
     check_folder(out)
     with progress_bar() as tell:
         tell("reading guard and rows", 0, 1)
