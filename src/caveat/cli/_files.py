@@ -1,4 +1,4 @@
-"""The options ``--key``, ``--rows`` and ``--class-names``: how files are read, the same in every command that reads them."""
+"""The options ``--key``, ``--rows`` and ``--class-names``: how files are read, the same in every command."""
 
 from __future__ import annotations
 
@@ -103,6 +103,7 @@ class Reading:
 
     def load(self, path: Path, role: str = "", name: str = "") -> Outputs:
         """The outputs in a file."""
+        check_path(path)
         from caveat.outputs.reading import load_outputs
 
         keys, rows = self.of_file(role, name)
@@ -112,6 +113,7 @@ class Reading:
 
     def source(self, path: Path, role: str = "", name: str = "") -> Outputs | Path | Source:
         """What ``caveat.scale`` reads by row ranges: the path, or rows in memory where fields or rows are chosen."""
+        check_path(path)
         if any(self.of_file(role, name)):
             return self.load(path, role, name)
         if self.class_names is None:
@@ -119,6 +121,12 @@ class Reading:
         from caveat.scale import open_source
 
         return open_source(path, class_names=self.class_names)
+
+
+def check_path(path: Path) -> None:
+    """Raise InputError for the empty path, which is the current folder: what lies there was not chosen."""
+    if path == Path():
+        raise InputError("a path of outputs is empty, or '.', the current folder. Name a file or another folder.")
 
 
 def _as_names(text: str) -> tuple[str | float, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from caveat.cli._console import help_of, progress_bar, say, show_table
-from caveat.cli._files import ClassNames, Keys, Reading, Rows
+from caveat.cli._files import ClassNames, HeadKeys, Keys, Reading, Rows, head_of
 from caveat.cli._guards import fitted_guard, rules
 from caveat.cli._json import json_text
 from caveat.cli._named import check_folder
@@ -230,14 +230,18 @@ def check(
 def export(
     folder: Folder,
     out: Annotated[Path, typer.Argument(help="The ONNX file.")],
+    head: Annotated[
+        Path | None, typer.Option(help="File with head_weight and head_bias: the ONNX file then reads features.")
+    ] = None,
+    head_key: HeadKeys = None,
 ) -> None:
     """Write a guard as one ONNX file: score, p-value and verdict, with the promises in its metadata."""
     from caveat.guard import Guard
 
-    made = Guard.load(folder)
+    made, layer = Guard.load(folder), head_of(head, head_key)
     with progress_bar() as tell:
         tell("writing and comparing", 0, 1)
-        written = made.export_onnx(out)
+        written = made.export_onnx(out, head=layer)
     say(f"Inputs: {', '.join(written.inputs)}. Outputs: {', '.join(written.outputs)}.")
     say(f"ONNX: {out}")
 

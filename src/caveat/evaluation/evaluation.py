@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
@@ -13,7 +13,7 @@ from caveat.errors import InputError
 from caveat.evaluation.decide import Decision, share_text
 from caveat.evaluation.findings import Assessment, CellFacts, Findings, assess, versions
 from caveat.evaluation.measure import Settings, cannot, fit, measure_model, measure_score
-from caveat.evaluation.parts import Parts, tuning_rows
+from caveat.evaluation.parts import Parts, named_sets, tuning_rows
 from caveat.evaluation.rank import Sorted
 from caveat.evaluation.records import (
     Block,
@@ -29,6 +29,7 @@ from caveat.evaluation.records import (
 )
 from caveat.evaluation.tuning import as_tuned, choose_settings, own_values
 from caveat.outputs import Outputs
+from caveat.outputs.demand import demand
 from caveat.results import Comparison, Estimate
 from caveat.scores import Projected, Score, catalogue, detector, detectors, make
 from caveat.scores.catalogue import ALIASES
@@ -244,10 +245,10 @@ class Evaluation:
 def evaluate(
     *,
     inlier: Outputs,
-    outliers: Mapping[str, Outputs] | None = None,
+    outliers: Mapping[str, Outputs] | Sequence[Outputs] | Outputs | None = None,
     train: Outputs | None = None,
     calibration: Outputs | None = None,
-    confirm: Mapping[str, Outputs] | None = None,
+    confirm: Mapping[str, Outputs] | Sequence[Outputs] | Outputs | None = None,
     scores: Iterable[str | Score] | None = None,
     false_alarm: float = 0.05,
     risk: float = 0.05,
@@ -267,7 +268,8 @@ def evaluate(
     inlier
         Held-out outputs from the training distribution; with labels, errors and prediction sets are measured too.
     outliers
-        Name -> outputs from elsewhere. Without any, the choice is made for the model's own errors.
+        Name -> outputs from elsewhere. One set alone is called "outlier"; those of a list get numbers. Without
+        any, the choice is made for the model's own errors.
     train
         Outputs on the training data; scores that learn are left out without it.
     calibration
@@ -315,7 +317,10 @@ def evaluate(
     settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
     false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
     check_regime(regime, regimes)
-    sources = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
+    sources = Parts(train, calibration, inlier, named_sets(outliers, "outliers", "outlier"),
+                    named_sets(confirm, "confirm", "outlier"))  # fmt: skip
+    for role, outputs in sources.roles().items():
+        demand(outputs, who="caveat.evaluate", name=role)
     sources.check()
     parts = sources.with_one_order().with_calibration(seed)
     parts = parts.with_tuning(seed) if as_flag(tune, "tune") else parts

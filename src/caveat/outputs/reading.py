@@ -147,6 +147,9 @@ class TableFile:
 
 def open_file(path: Path) -> StoredFile:
     """Open a file or folder; its suffix says what it is."""
+    if _suffix(path) == ".npy" and path.is_file():
+        raise InputError(f"{path} is one array, and its name does not say which field it is. Save it with a name: "
+                         f"np.savez('{path.stem}.npz', logits=array).")  # fmt: skip
     return ArrayFile(path) if is_folder(path) or _suffix(path) not in _TABLES else TableFile(path)
 
 
