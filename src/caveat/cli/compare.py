@@ -159,7 +159,7 @@ def _show(name: str, result: Comparison) -> None:
         before = layer
         shown.add_row(str(layer), method, f"{result.average_ranks[method]:.2f}", letters)
     console().print(shown)
-    say(f"{result.summary()} {result.legend()}")
+    say(f"{result.summary()} {result.legend()} A layer holds what is tied with its best.")
 
 
 def _write(folder: Path, results: dict[str, Comparison], *, split: bool) -> None:

@@ -32,7 +32,7 @@ from caveat.outputs import Outputs
 from caveat.outputs.demand import demand
 from caveat.results import Comparison, Estimate
 from caveat.scores import Projected, Score, catalogue, detector, detectors, make
-from caveat.scores.catalogue import ALIASES
+from caveat.scores.catalogue import plain_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -393,7 +393,7 @@ def choose_scores(parts: Parts, scores: Iterable[str | Score] | None) -> tuple[d
     can = {}
     for item in [scores] if isinstance(scores, Score) else as_list(scores, "scores"):
         score = _named(item) if isinstance(item, str) else item
-        method = Method(ALIASES.get(item, item)) if isinstance(item, str) else _method_of(score)
+        method = Method(plain_name(item)) if isinstance(item, str) else _method_of(score)
         if reason := cannot(score, parts):
             raise InputError(f"score '{method}' {reason}. Add it to the outputs, or leave the score out.")
         can[method] = score
@@ -415,7 +415,7 @@ def _score_of(method: Method) -> Score:
 
 
 def _named(name: str) -> Score:
-    names = {entry.name for entry in catalogue()} | set(ALIASES)
-    if name not in names and name in {entry.name for entry in detectors()}:
+    scores = {entry.name for entry in catalogue()}
+    if plain_name(name) not in scores and name in {entry.name for entry in detectors()}:
         return detector(name)
     return make(name)

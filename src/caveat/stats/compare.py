@@ -74,6 +74,7 @@ def compare(
     >>> print(result)
     3 methods in 6 blocks: Friedman 9.333 (p = 0.0094, exactly p = 0.00553), Iman-Davenport 17.5 (p = 0.000542),
     Kendall's W 0.78.
+    Lower is better.
     1. a, b (average rank 1.50)
     2. c (average rank 3.00)
     """
