@@ -372,3 +372,19 @@ def test_one_number_that_two_sets_share_is_no_shared_row(recwarn):
     same = Outputs(confidence=np.arange(300.0), predictions=np.zeros(300, int))
     with pytest.raises(InputError, match="the same 300 rows"):
         check_roles({"calibration": same, "inlier": same})
+
+
+def test_one_hot_labels_and_transposed_logits_get_the_remedy():
+    logits = np.random.default_rng(0).normal(size=(40, 3))
+    with pytest.raises(InputError, match=r"one-hot rows of shape \(40, 3\). Store labels.argmax\(axis=1\)"):
+        Outputs(logits=logits, labels=np.eye(3)[np.arange(40) % 3])
+    with pytest.raises(InputError, match=r"logits must have a row per sample, got shape \(3, 40\).*Store logits.T"):
+        Outputs(logits=logits.T, labels=np.zeros(40, dtype=int))
+    with pytest.raises(InputError, match="logits and labels must have the same number of rows, got 40 and 39"):
+        Outputs(logits=logits, labels=np.zeros(39, dtype=int))
+
+
+def test_a_tensor_that_numpy_cannot_read_gets_the_remedy():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(InputError, match=r"BFloat16.*Use Outputs.from_torch, or tensor.detach\(\).cpu\(\).float\(\)"):
+        Outputs(logits=torch.zeros(3, 2, dtype=torch.bfloat16))

@@ -219,6 +219,9 @@ def _plain_labels(value: ArrayLike, name: str) -> Array:
     array = as_array(value, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
+    if array.ndim == 2 and array.dtype.kind in "biuf" and array.size and _is_one_hot(array):
+        raise InputError(f"{name} must hold one class per row, got one-hot rows of shape {array.shape}. Store "
+                         f"{name}.argmax(axis=1).")  # fmt: skip
     check_shape(array, name, 1, "vector of classes")
     if array.dtype.kind == "S":
         return np.char.decode(array, "utf-8", "replace")
@@ -234,6 +237,10 @@ def _plain_labels(value: ArrayLike, name: str) -> Array:
     row = next((i for i, item in enumerate(items) if not isinstance(item, kind) or _is_nan(item)), 0)
     raise InputError(f"{name} must be class numbers, or class names that are all text, got {items[row]!r} at row "
                      f"{row}.")  # fmt: skip
+
+
+def _is_one_hot(array: Array) -> bool:
+    return bool(((array == 0) | (array == 1)).all() and (array.sum(axis=1) == 1).all())
 
 
 def _is_nan(item: Any) -> bool:

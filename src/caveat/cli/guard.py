@@ -60,8 +60,11 @@ def fit(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the fit, and of the split where scores are combined.")] = 0,
     scheduler: Scheduler = None,
     workers: Workers = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace another guard in this folder.")] = False,
 ) -> None:
     """Fit and calibrate a guard on files, and save it.
+
+    A guard that is there already is replaced if its settings and data are the same, or with --force.
 
     The calibration rows must neither have trained the model nor chosen the score.
     """
@@ -74,6 +77,8 @@ def fit(
         place=Workplace.of(scheduler, workers, [train]), sets=None if sets == "none" else sets,
         false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, confidence=confidence, combine=combine,
     )  # fmt: skip
+    if not force and _is_another(out, made):
+        raise InputError(f"{out} holds another guard. Choose another folder, or add --force to replace it.")
     made.save(out)
     _show_promises(made)
     say(f"Guard: {out}")
@@ -244,6 +249,19 @@ def export(
         written = made.export_onnx(out, head=layer)
     say(f"Inputs: {', '.join(written.inputs)}. Outputs: {', '.join(written.outputs)}.")
     say(f"ONNX: {out}")
+
+
+def _is_another(folder: Path, made: Guard) -> bool:
+    """Whether the folder holds a guard with other settings or data, or one that cannot be read."""
+    from caveat.guard import Guard
+
+    if not (folder / "guard.json").exists():
+        return False
+    try:
+        there = Guard.load(folder)
+    except InputError:
+        return True
+    return (there.settings(), there.splits_) != (made.settings(), made.splits_)
 
 
 def _show_promises(made: Guard, *, explained: bool = False) -> None:

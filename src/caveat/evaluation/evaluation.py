@@ -395,7 +395,9 @@ def choose_scores(parts: Parts, scores: Iterable[str | Score] | None) -> tuple[d
         score = _named(item) if isinstance(item, str) else item
         method = Method(plain_name(item)) if isinstance(item, str) else _method_of(score)
         if reason := cannot(score, parts):
-            raise InputError(f"score '{method}' {reason}. Add it to the outputs, or leave the score out.")
+            remedy = "Give them: train=, or --train FILE." if reason == "needs training outputs" else (
+                "Add it to the outputs, or leave the score out.")  # fmt: skip
+            raise InputError(f"score '{method}' {reason}. {remedy}")
         can[method] = score
     return can, {}
 

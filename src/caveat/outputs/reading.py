@@ -40,6 +40,7 @@ _TABLES: dict[str, Callable[[Path], Table]] = {
 }  # fmt: skip
 _TENSORS = {**dict.fromkeys(SAFETENSORS, read_safetensors), **dict.fromkeys(TORCH, read_torch)}
 READ_ONLY = (*_TABLES, *_TENSORS)  # suffixes that Caveat reads and does not write
+_NO_NAME = "(a column without a name)"  # such as the index that pandas writes
 _MOST_NAMED = 10  # names in a warning
 
 
@@ -176,7 +177,7 @@ def load_outputs(
                          f"{_listed(list(file.names)) or 'nothing'}. Rename its arrays, or name them: "
                          "keys={'logits': NAME}, --key logits=NAME.")  # fmt: skip
     used = {column for columns in fields.values() for column in columns}
-    if not keys and (unknown := sorted(name for name in file.names if name not in used)):
+    if not keys and (unknown := sorted(name or _NO_NAME for name in file.names if name not in used)):
         warnings.warn(f"{source}: ignored unknown keys {_listed(unknown)}.", CaveatWarning, stacklevel=3)
     arrays, left = file.read(fields, chosen)
     outputs = made_outputs(arrays, source, class_names=class_names, head=head, check=check)

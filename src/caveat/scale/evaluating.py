@@ -128,9 +128,9 @@ def evaluate(
                 return None
             return Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
 
-        outside = ({k: job(v) for k, v in named_sets(sets, name, "outlier").items()}
+        far, confirming = ({k: job(v) for k, v in named_sets(sets, name, "outlier").items()}
                    for name, sets in (("outliers", outliers), ("confirm", confirm)))  # fmt: skip
-        jobs: Any = Parts(job(train), job(calibration), job(inlier), *outside)
+        jobs: Any = Parts(job(train), job(calibration), job(inlier), far, confirming)
         names = agreed_names(_mapped(jobs, lambda job: job.rows(None)).roles())
         jobs = _mapped(jobs, lambda job: job.in_order(names, name="a part", of="another"))
         able, left = _fitted(jobs, scores, seed)
