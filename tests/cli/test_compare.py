@@ -173,7 +173,7 @@ def test_three_models_are_ranked(run, models):
     code, out, _ = run("compare", *(models / f"{name}.npz" for name in ("weak", "good", "fine")), "--out", models / "t")
     assert code == 0
     assert "3 models on the same samples, 3 pairs: McNemar, Holm" in out
-    assert (models / "t" / "augrc.md").read_text(encoding="utf-8").startswith("| layer | model | value | groups |")
+    assert (models / "t" / "augrc.md").read_text(encoding="utf-8").startswith("| rank | model | value | groups |")
     assert r"\begin{tabular}" in (models / "t" / "accuracy.tex").read_text(encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from caveat import Outputs
+from caveat import Outputs, evaluate
 
 
 def usual(files, **changes):
@@ -269,3 +269,41 @@ def test_tune_prints_and_stores_the_settings(run, files):
     code, _, err = run("evaluate", *usual(files), "--scores", "gen", "--tune", "--workers", "2", "--out", files / "r")
     assert code == 2
     assert "--tune" in err
+
+
+def test_text_labels_need_the_order_of_the_columns(tmp_path, run):
+    names, rng = np.array(["plane", "car", "bird"]), np.random.default_rng(0)
+    y = rng.integers(3, size=400)
+    np.savez(tmp_path / "t.npz", logits=4 * np.eye(3)[y] + rng.normal(size=(400, 3)), labels=names[y])
+    command = ["evaluate", "--test", tmp_path / "t.npz", "--scores", "msp", "--out", tmp_path / "out"]
+    code, _, err = run(*command)
+    assert code == 2
+    assert "nothing says which of the 3 columns is which class" in err
+    assert "--class-names" in err
+    code, out, _ = run(*command, "--class-names", "plane, car, bird", "--json", "-")
+    assert code == 0
+    assert json.loads(out)["accuracy"]["value"] > 0.9  # sorted names would give less than one third
+    code, _, err = run(*command, "--class-names", "plane,car,boat")
+    assert (code, "one of the class names plane, car, boat" in err) == (2, True)
+
+
+def test_without_labels_and_outliers_there_is_a_decision_as_in_python(run, tmp_path):
+    rows = Outputs(logits=np.random.default_rng(0).normal(size=(400, 3)))
+    rows.save(tmp_path / "rows.npz")
+    code, out, err = run("evaluate", "--test", tmp_path / "rows.npz", "--scores", "msp", "--out", tmp_path / "out")
+    assert (code, err) == (0, "")
+    assert str(evaluate(inlier=rows, scores=["msp"]).decision) in out
+    assert (tmp_path / "out" / "results.csv").read_text(encoding="utf-8").startswith("model,seed,")
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_bare_array_and_an_empty_path_are_refused_with_the_remedy(run, files, tmp_path, monkeypatch):
+    np.save(tmp_path / "plain.npy", np.eye(3))
+    code, _, err = run("evaluate", "--test", files / "test.npz", "--calibration", tmp_path / "plain.npy")
+    assert code == 2
+    assert "np.savez('plain.npz', logits=array)" in err
+    monkeypatch.chdir(tmp_path)
+    for options in (["--test", "."], ["--test", ""], ["--test", files / "test.npz", "--outlier", "far="]):
+        code, out, err = run("evaluate", *options)
+        assert (code, out) == (2, "")
+        assert "path" in err

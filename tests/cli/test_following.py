@@ -30,7 +30,13 @@ def test_a_terminal_gets_the_live_table(tmp_path, monkeypatch):
 
 def test_of_many_failures_the_first_are_named(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    name_failures([Failure(f"key{i}", f"cell [{i}]", "ValueError", "bad", "") for i in range(12)], Path("runs/x"))
+    name_failures([Failure(f"key{i}", f"cell [{i}]", "ValueError", f"bad {i}", "") for i in range(12)], Path("runs/x"))
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == "failed: cell [0]: ValueError: bad"
+    assert said[0] == "failed: cell [0]: ValueError: bad 0"
     assert said[10:] == ["failed: 2 more, see runs/x/failures"]
+
+
+def test_one_reason_is_printed_once_however_many_cells_have_it(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    name_failures([Failure(f"key{i}", f"cell {i}", "InputError", "files differ.", "") for i in range(16)], Path("x"))
+    assert capsys.readouterr().err.splitlines() == ["failed: cell 0 and 15 more: files differ."]

@@ -160,3 +160,31 @@ def test_export_writes_the_onnx_file(run, streams):
     assert code == 0
     assert "p_value" in out
     assert (streams / "guard.onnx").stat().st_size > 1000
+
+
+def test_another_guard_is_replaced_only_with_force(run, streams):
+    folder, quiet = streams / "g", streams / "quiet.npz"
+    fit = ("guard", "fit", folder, "--calibration", streams / "held.npz")
+    assert run(*fit)[0] == 0
+    assert run(*fit)[0] == 0  # the same settings and data: nothing is lost
+    page = (folder / "guard.json").read_bytes()
+    for other in ((*fit, "--false-alarm", "0.1"), ("guard", "fit", folder, "--calibration", quiet)):
+        code, _, err = run(*other)
+        assert (code, "--force" in err) == (2, True)
+        assert (folder / "guard.json").read_bytes() == page
+    assert run(*fit, "--false-alarm", "0.1", "--force")[0] == 0
+    assert Guard.load(folder).false_alarm == 0.1
+
+
+def test_remedies_name_options(run, streams, tmp_path):
+    Outputs(logits=Outputs.load(streams / "held.npz").logits).save(tmp_path / "plain.npz")
+    code, _, err = run("guard", "fit", tmp_path / "g", "--calibration", tmp_path / "plain.npz")
+    assert (code, "add --sets none" in err, "sets=None" in err) == (2, True, False)
+    code, _, err = run("guard", "fit", tmp_path / "g", "--calibration", tmp_path / "plain.npz", "--sets", "none",
+                       "--risk", "0.1")  # fmt: skip
+    assert (code, "leave out --risk" in err) == (2, True)
+    (tmp_path / "results").mkdir()
+    code, _, err = run("guard", "predict", tmp_path / "results", tmp_path / "plain.npz")
+    assert (code, "is not a guard" in err) == (2, True)
+    code, _, err = run("evaluate", "--test", streams / "held.npz", "--scores", "mahalanobis", "--out", tmp_path / "r")
+    assert (code, "--train FILE" in err, "train=" in err) == (2, True, False)

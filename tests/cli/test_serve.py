@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 
+import numpy as np
 import pytest
 from tests.serve.conftest import draw, serving
 
-from caveat import Guard
+from caveat import Guard, Head, Outputs
 from caveat.cli import main
 
 
@@ -59,6 +60,37 @@ def test_bad_settings_are_one_sentence(folder, tmp_path, capsys, monkeypatch):
     assert "not a folder with a saved guard" in fails(capsys, tmp_path / "nothing")
     assert "cannot be used" in fails(capsys, folder, "--host", "192.0.2.1", "--audit", tmp_path / "a.sqlite")
     assert "Traceback" not in fails(capsys, folder, "--port", 0, "--audit", key)
+
+
+def test_a_guard_whose_score_reads_the_head_does_not_start_without_it(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    head, features = Head(rng.normal(size=(3, 5)), np.zeros(3)), rng.normal(size=(300, 5))
+    rows = Outputs(features=features, head=head, labels=rng.integers(3, size=300))
+    Guard("ash", sets=None).calibrate(rows, date="2026-11-18").save(tmp_path / "guard")
+    rows.save(tmp_path / "rows.npz")
+    audit = tmp_path / "audit.sqlite"
+    message = fails(capsys, tmp_path / "guard", "--port", 0, "--audit", audit)
+    assert "ash" in message
+    assert "--head FILE" in message
+    assert not audit.exists()
+    with serving(tmp_path / "guard", audit, "--head", str(tmp_path / "rows.npz")) as service:
+        answer = service.client.post(f"{service.address}/v1/verdicts", json={"features": features[:3].tolist()})
+    assert answer.status_code == 200
+    capsys.readouterr()
+
+
+def test_a_guard_whose_score_reads_the_head_is_exported_with_it(tmp_path, capsys):
+    pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    head = Head(rng.normal(size=(3, 5)), np.zeros(3))
+    rows = Outputs(features=rng.normal(size=(300, 5)), head=head, labels=rng.integers(3, size=300))
+    Guard("scale", sets=None).calibrate(rows, date="2026-11-18").save(tmp_path / "guard")
+    rows.save(tmp_path / "rows.npz")
+    for options, code in (([], 2), (["--head", str(tmp_path / "rows.npz")], 0)):
+        with pytest.raises(SystemExit) as stopped:
+            main(["guard", "export", str(tmp_path / "guard"), str(tmp_path / "g.onnx"), *options])
+        assert (stopped.value.code or 0, (tmp_path / "g.onnx").exists()) == (code, code == 0)
+        assert code == 0 or "--head FILE" in capsys.readouterr().err
 
 
 def test_beyond_this_machine_a_missing_key_is_warned_about(folder, tmp_path):

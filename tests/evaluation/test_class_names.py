@@ -29,7 +29,8 @@ def numbers(evaluation):
 
 KINDS = {
     "numbers from 1": lambda k: (lambda y: y + 1, {}),
-    "sorted text": lambda k: (lambda y: [f"class {chr(97 + i)}" for i in y], {}),
+    "sorted text": lambda k: (lambda y: [f"class {chr(97 + i)}" for i in y],
+                              {"class_names": [f"class {chr(97 + i)}" for i in range(k)]}),
     "text in another order": lambda k: (lambda y: [f"{k - i}th" for i in y],
                                         {"class_names": [f"{k - i}th" for i in range(k)]}),
     "objects": lambda k: (lambda y: np.array([f"c{i}" for i in y], dtype=object),
@@ -88,7 +89,8 @@ def test_classes_that_differ_are_an_error(calibration, message):
 
 
 def test_class_rows_by_hand():
-    rows = Outputs(probs=[[0.9, 0.1], [0.6, 0.4], [0.7, 0.3]] * 20, labels=["cat", "dog", "cat"] * 20)
+    rows = Outputs(probs=[[0.9, 0.1], [0.6, 0.4], [0.7, 0.3]] * 20, labels=["cat", "dog", "cat"] * 20,
+                   class_names=["cat", "dog"])  # fmt: skip
     result = evaluate(inlier=rows, calibration=drawn(0, 50, 2, class_names=["cat", "dog"]), scores=["msp"])
     (facts,) = result.of(ClassFacts)
     assert (facts.names, facts.n.tolist(), facts.right.tolist()) == (("cat", "dog"), [40.0, 20.0], [40.0, 0.0])

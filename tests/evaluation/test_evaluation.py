@@ -175,3 +175,37 @@ def test_few_shared_rows_are_a_warning(parts):
     parts["inlier"] = Outputs(**joined, head=parts["inlier"].head)
     with pytest.warns(CaveatWarning, match="share 5 of 200 rows"):
         evaluate(**parts, scores=["msp"])
+
+
+# -- arguments as people give them -----------------------------------------------------------------------------------
+
+
+def test_one_outlier_set_needs_no_name_and_a_list_gets_numbers(inlier, outlier):
+    by_name = evaluate(inlier=inlier, outliers={"outlier": outlier}, scores=["msp"])
+    for single in (outlier, [outlier], (outlier,)):
+        result = evaluate(inlier=inlier, outliers=single, scores=["msp"])
+        assert (result.outliers, str(result.decision)) == (("outlier",), str(by_name.decision))
+    two = evaluate(inlier=inlier, outliers=[outlier[:60], outlier[60:]], confirm=outlier, scores=["msp"])
+    assert two.outliers == ("outlier 1", "outlier 2")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda a: {"inlier": a.logits}, r"inlier must be caveat.Outputs, got an array of shape \(150, 4\). Wrap it: "),
+        (lambda a: {"inlier": a, "calibration": a.logits}, "calibration must be caveat.Outputs, got an array"),
+        (lambda a: {"inlier": a, "outliers": {"o": a.logits}}, "outlier:o must be caveat.Outputs, got an array"),
+        (lambda a: {"inlier": a, "outliers": a.logits}, "outlier:outlier must be caveat.Outputs, got an array"),
+        (lambda a: {"inlier": "test.npz"}, r"got a path. Read it: Outputs.load\('test.npz'\)"),
+        (lambda a: {"inlier": a, "outliers": {3: a}}, "the name of a set in outliers must be of type str, got 3"),
+    ],
+)
+def test_arrays_and_paths_in_the_place_of_outputs_get_one_sentence(inlier, wrong, message):
+    with pytest.raises(InputError, match=message):
+        evaluate(**wrong(inlier))
+
+
+def test_logits_beside_probabilities_name_both_parts(inlier, outlier):
+    probs = Outputs(probs=outlier.probs)
+    with pytest.raises(InputError, match="got logits in inlier and probs in outlier:far. Store the same"):
+        evaluate(inlier=Outputs(logits=inlier.logits), outliers={"far": probs}, scores=["msp"])

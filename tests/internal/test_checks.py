@@ -312,3 +312,8 @@ def test_what_must_be_the_same():
 def test_what_lacks_a_method_is_named():
     with pytest.raises(InputError, match=r"model must have fit and predict, got a dict_keys\. Give one\."):
         checks.as_able({}.keys(), ("fit", "predict"), "model", hint="Give one.")
+
+
+def test_an_empty_default_is_not_listed_as_known():
+    with pytest.raises(InputError, match="Known: far, mid, near\\."):
+        checks.check_known("middle", ("", "near", "mid", "far"), "regime")

@@ -16,11 +16,17 @@ def numbers(labels, names=None, n_classes=None, **more):
     return columns["labels"].tolist(), found
 
 
-def test_text_is_sorted_as_scikit_learn_does_unless_names_give_the_order():
+def test_text_is_sorted_where_nothing_has_columns_and_names_give_no_order():
     assert numbers(["dog", "cat", "dog"]) == ([1, 0, 1], ("cat", "dog"))
     assert numbers(["dog", "cat"], ["dog", "cat", "bird"]) == ([0, 1], ("dog", "cat", "bird"))
-    assert numbers(np.array(["b", "a"], dtype=object), None, 2) == ([1, 0], ("a", "b"))
+    assert numbers(np.array(["b", "a"], dtype=object), ["b", "a"], 2) == ([0, 1], ("b", "a"))
     assert numbers(np.array([b"b", b"a"])) == ([1, 0], ("a", "b"))
+
+
+def test_text_beside_columns_needs_the_order_of_the_columns():
+    # sorted, every answer of a model whose columns are plane, car, bird would be wrong, and nothing would say so
+    with pytest.raises(InputError, match=r"3 class names \(bird, car, plane\).*which of the 3 columns.*--class"):
+        numbers(["plane", "car", "bird"], None, 3)
 
 
 def test_booleans_are_two_classes():
@@ -56,7 +62,7 @@ def test_names_that_are_numbers_are_looked_up():
 @pytest.mark.parametrize(
     ("labels", "names", "n_classes", "message"),
     [
-        (["cat", "dog"], None, 3, "hold 2 class names .* 3 classes. Pass class_names"),
+        (["cat", "dog"], None, 3, "2 class names .* 3 columns .* Pass class_names"),
         (["cat", "cow"], ["cat", "dog"], None, "labels must be one of the class names cat, dog, got 'cow' at row 1"),
         ([0, 1], ["cat", "dog"], 3, "one class name for each of 3 classes, got 2"),
         ([0], ["cat", "cat"], None, "each class once, got 'cat' twice"),
@@ -160,5 +166,5 @@ def test_numbers_can_be_names_of_any_kind():
 
 def test_labels_in_numpys_string_type_are_names():
     labels = np.array(["dog", "cat"]).astype("T")
-    numbers, names = read_classes({"labels": labels}, None, 2)
+    numbers, names = read_classes({"labels": labels}, None, None)
     assert (numbers["labels"].tolist(), names) == ([1, 0], ("cat", "dog"))

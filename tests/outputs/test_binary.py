@@ -54,7 +54,7 @@ def test_a_head_with_one_row_gives_the_logits_of_one_column():
         ({"probs": [0.2, 1.5]}, r"probs must lie between 0 and 1 .* got 1\.5 at row 1"),
         ({"probs": [0.2, np.nan]}, "probs has NaN, first at row 1"),
         ({"logits": [np.inf]}, "logits has an infinite value"),
-        ({"logits": [0.5, 1.0], "labels": ["a", "a"]}, "hold 1 class names .* 2 classes"),
+        ({"logits": [0.5, 1.0], "labels": ["a", "a"]}, "1 class names .* 2 columns"),
         ({"logits": [0.5], "labels": [2]}, "between 0 and 1, got 2"),
     ],
 )

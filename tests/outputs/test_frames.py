@@ -60,7 +60,7 @@ def test_one_column_is_a_binary_problem_or_a_column_of_lists():
 def test_given_names_win_over_those_of_the_columns():
     frame = {"p_0": [0.9], "p_1": [0.1], "y": ["no"]}
     assert Outputs.from_frame(frame, probs="p_*", labels="y", class_names=["no", "yes"]).correct.tolist() == [True]
-    with pytest.raises(InputError, match="hold 1 class names"):
+    with pytest.raises(InputError, match="are 1 class names"):
         Outputs.from_frame(frame, probs="p_*", labels="y")
 
 

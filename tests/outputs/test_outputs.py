@@ -303,7 +303,19 @@ def test_names_and_predictions_go_through_files(named, file, tmp_path):
 
 def test_text_in_a_file_is_read_as_names(tmp_path):
     np.savez(tmp_path / "rows.npz", probs=[0.9, 0.2], labels=["spam", "ham"])
-    assert Outputs.load(tmp_path / "rows.npz").correct.tolist() == [True, True]
+    loaded = Outputs.load(tmp_path / "rows.npz", class_names=["ham", "spam"])
+    assert (loaded.correct.tolist(), loaded.class_names) == ([True, True], ("ham", "spam"))
+    with pytest.raises(InputError, match="rows.npz: labels are 2 class names .*--class-names"):
+        Outputs.load(tmp_path / "rows.npz")
+
+
+def test_the_order_in_a_file_says_the_columns_and_the_order_asked_for_the_result(named, tmp_path):
+    named.save(tmp_path / "rows.npz")
+    turned = Outputs.load(tmp_path / "rows.npz", class_names=["bee", "cat", "dog"])
+    assert turned.class_names == ("bee", "cat", "dog")
+    np.testing.assert_array_equal(turned.correct, named.correct)
+    with pytest.raises(InputError, match="must name these 3 classes"):
+        Outputs.load(tmp_path / "rows.npz", class_names=["bee", "cat", "cow"])
 
 
 def test_names_stay_with_rows_blocks_and_copies(named):
@@ -360,3 +372,19 @@ def test_one_number_that_two_sets_share_is_no_shared_row(recwarn):
     same = Outputs(confidence=np.arange(300.0), predictions=np.zeros(300, int))
     with pytest.raises(InputError, match="the same 300 rows"):
         check_roles({"calibration": same, "inlier": same})
+
+
+def test_one_hot_labels_and_transposed_logits_get_the_remedy():
+    logits = np.random.default_rng(0).normal(size=(40, 3))
+    with pytest.raises(InputError, match=r"one-hot rows of shape \(40, 3\). Store labels.argmax\(axis=1\)"):
+        Outputs(logits=logits, labels=np.eye(3)[np.arange(40) % 3])
+    with pytest.raises(InputError, match=r"logits must have a row per sample, got shape \(3, 40\).*Store logits.T"):
+        Outputs(logits=logits.T, labels=np.zeros(40, dtype=int))
+    with pytest.raises(InputError, match="logits and labels must have the same number of rows, got 40 and 39"):
+        Outputs(logits=logits, labels=np.zeros(39, dtype=int))
+
+
+def test_a_tensor_that_numpy_cannot_read_gets_the_remedy():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(InputError, match=r"BFloat16.*Use Outputs.from_torch, or tensor.detach\(\).cpu\(\).float\(\)"):
+        Outputs(logits=torch.zeros(3, 2, dtype=torch.bfloat16))

@@ -184,9 +184,10 @@ def test_class_names_of_columns_give_the_order_of_text_labels(tmp_path):
     outputs = Outputs.load(tmp_path / "a.csv", keys={"probs": "p_*", "labels": "y"})
     np.testing.assert_array_equal(outputs.labels, [1, 1])
     (tmp_path / "b.csv").write_text("probs_0,probs_1,labels\n0.25,0.75,dog\n0.5,0.5,cat\n", encoding="utf-8")
-    np.testing.assert_array_equal(Outputs.load(tmp_path / "b.csv").labels, [1, 0])  # alphabetical
+    for names, numbers in ((["cat", "dog"], [1, 0]), (["dog", "cat"], [0, 1])):
+        np.testing.assert_array_equal(Outputs.load(tmp_path / "b.csv", class_names=names).labels, numbers)
     (tmp_path / "c.csv").write_text("probs_0,probs_1,labels\n0.25,0.75,dog\n", encoding="utf-8")
-    with pytest.raises(InputError, match="1 class name.*2 classes"):
+    with pytest.raises(InputError, match="1 class name.*2 columns"):
         Outputs.load(tmp_path / "c.csv")
 
 

@@ -48,3 +48,11 @@ def test_arrays_and_weights(tmp_path):
     }
     np.savez(tmp_path / "a.npz", **arrays)
     assert suggested_keys(open_file(tmp_path / "a.npz")) == {"logits": "z_test", "labels": "targets"}
+
+
+def test_columns_that_labels_name_are_proposed_as_logits(tmp_path):
+    file = table(tmp_path, id=[7, 8, 9], cat=[2.5, -1, 0], dog=[0.5, 2, 1], eel=[0, 0, 3], label=["cat", "dog", "eel"])
+    assert suggested_keys(file) == {"logits": "cat,dog,eel"}
+    file = table(tmp_path, cat=[0.9, 0.25], dog=[0.1, 0.75], y=["cat", "dog"])
+    assert suggested_keys(file) == {"labels": "y", "probs": "cat,dog"}
+    assert suggested_keys(table(tmp_path, cat=[0.9, 0.25], dog=[0.1, 0.75], y=["cat", "cow"])) == {"labels": "y"}

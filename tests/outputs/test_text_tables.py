@@ -80,3 +80,17 @@ def test_many_rows_in_several_blocks(tmp_path, reader):
     outputs = Outputs.load(path, rows="4000:9999:7")
     np.testing.assert_array_equal(outputs.confidence, values[4000:9999:7])
     np.testing.assert_array_equal(outputs.labels, values[4000:9999:7] % 3)
+
+
+def test_another_separator_is_named_with_the_remedy(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("logits_0;logits_1;labels\n1;2;0\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"holds ';': columns of a .csv file are separated by ','.*to_csv"):
+        Outputs.load(path)
+
+
+def test_a_column_without_a_name_is_said_to_have_none(tmp_path, recwarn):
+    path = tmp_path / "a.csv"
+    path.write_text(",logits_0,logits_1\n0,1,2\n", encoding="utf-8")
+    assert Outputs.load(path).n == 1
+    assert [str(w.message) for w in recwarn] == [f"{path}: ignored unknown keys (a column without a name)."]

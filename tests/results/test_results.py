@@ -5,10 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from caveat import InputError
+from caveat import InputError, Outputs
 from caveat.report import comparison_latex, comparison_markdown
+from caveat.report.tables import latex_page, latex_text
 from caveat.results import Estimate, PairedTest, PredictionSets, ScoreBounds
-from caveat.stats import compare
+from caveat.stats import compare, rank_models
 
 
 def estimate(lower, upper):
@@ -46,11 +47,42 @@ def test_comparison_as_tables():
     lines = comparison_markdown(comparison).splitlines()
     assert lines[2:5] == ["| 1 | a_1 | 1.50 | a |", "| 1 | b | 1.50 | a |", "| 2 | c | 3.00 | b |"]
     assert "share a letter cannot be told apart (Conover-Holm, alpha = 0.05)" in lines[-1]
+    assert "A layer holds what is tied with its best." in lines[-1]
     latex = comparison_latex(comparison)
     assert r"1 & a\_1 & 1.50 & a \\" in latex
     assert latex.count(r"\midrule") == 2  # under the header, and between the layers
     assert comparison.tied("a_1", "b")
     assert not comparison.tied("b", "c")
+
+
+def test_a_comparison_says_which_direction_was_assumed():
+    table = [[1, 2, 9]] * 6
+    for lower, words in ((True, "Lower is better."), (False, "Higher is better.")):
+        comparison = compare(table, lower_is_better=lower)
+        shown = (
+            str(comparison),
+            comparison._repr_html_(),
+            comparison_markdown(comparison),
+            comparison_latex(comparison),
+        )
+        assert all(words in text for text in shown)
+
+
+def test_models_on_the_same_rows_have_their_rank_in_every_table():
+    rng = np.random.default_rng(0)
+    y, right = rng.integers(3, size=900), np.array([0.95, 0.6, 0.6])
+    models = {name: Outputs(predictions=np.where(rng.random(900) < share, y, (y + 1) % 3), confidence=rng.random(900),
+                            labels=y) for name, share in zip("abc", right, strict=True)}  # fmt: skip
+    ranking = rank_models(models, score="confidence")["accuracy"]
+    lines = comparison_markdown(ranking).splitlines()
+    assert lines[0] == "| rank | model | value | groups |"
+    assert [line.split(" | ")[0] for line in lines[2:5]] == [f"| {ranking.rank(name)}" for name in ranking.methods]
+    assert comparison_latex(ranking).count("rank & model & value") == 1
+
+
+def test_a_check_mark_in_latex_is_a_command():
+    assert latex_text("promised ✓") == r"promised \checkmark{}"
+    assert "amssymb" in latex_page("title", [])
 
 
 def test_names_of_methods_do_not_break_the_tables():

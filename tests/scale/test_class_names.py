@@ -54,7 +54,12 @@ def names(train):
 
 @pytest.mark.parametrize("kind", ["npy", "zarr", "parquet", "categories"])
 def test_a_fit_on_names_is_the_fit_on_numbers(kind, tmp_path, train, names):
-    folder = write(tmp_path / "train", kind, arrays_of(train, names[train.labels]))
+    folder = write(tmp_path / "train", kind, arrays_of(train, names[train.labels]) | {"logits": train.logits})
+    with pytest.raises(InputError, match=r"4 class names .*which of the 4 columns"):
+        open_source(folder)
+    folder = open_source(folder, class_names=names)
+    assert folder.class_names == tuple(names)
+    folder = write(tmp_path / "narrow", kind, {"features": train.features, "labels": names[train.labels]})
     source = open_source(folder)
     assert source.class_names == tuple(names)
     part = source.read(7, 30)
@@ -80,9 +85,9 @@ def test_a_saved_folder_keeps_its_names(tmp_path, train, names):
 
 
 def test_an_evaluation_of_names_is_the_one_in_memory(tmp_path, train, inlier, outlier, names):
-    parts = {"train": Outputs(**arrays_of(train), labels=names[train.labels]),
-             "inlier": Outputs(**arrays_of(inlier), labels=names[inlier.labels])}  # fmt: skip
-    folders = {role: write(tmp_path / role, "npy", arrays_of(part, names[part.labels]))
+    parts = {"train": Outputs(**arrays_of(train), labels=names[train.labels], class_names=names),
+             "inlier": Outputs(**arrays_of(inlier), labels=names[inlier.labels], class_names=names)}  # fmt: skip
+    folders = {role: write(tmp_path / role, "npy", arrays_of(part, names[part.labels]), names)
                for role, part in (("train", train), ("inlier", inlier))}  # fmt: skip
     turned = parts["inlier"].with_class_names(names[::-1])  # another order of the columns is put right
     outliers = {"far": Outputs(**arrays_of(outlier))}
@@ -95,8 +100,8 @@ def test_an_evaluation_of_names_is_the_one_in_memory(tmp_path, train, inlier, ou
 
 
 def test_a_guard_knows_the_names_of_its_training_rows(tmp_path, train, inlier, outlier, names):
-    folder = write(tmp_path / "train", "npy", arrays_of(train, names[train.labels]))
-    held = Outputs(**arrays_of(inlier), labels=names[inlier.labels])
+    folder = write(tmp_path / "train", "npy", arrays_of(train, names[train.labels]), names)
+    held = Outputs(**arrays_of(inlier), labels=names[inlier.labels], class_names=names)
     guard = fit(Guard("kl_matching"), folder, rows_per_task=50).calibrate(held)
     plain = fit(Guard("kl_matching"), train, rows_per_task=50).calibrate(inlier)
     assert guard.class_names_ == tuple(names)

@@ -63,3 +63,24 @@ def test_names_from_elsewhere_find_the_score():
         assert repr(scores.make(alias)) == repr(scores.make(name))
     mahalanobis = next(entry for entry in scores.catalogue() if entry.name == "mahalanobis")
     assert "mds" in mahalanobis.also_known_as
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [("MSP", "msp"), ("KNN", "knn"), ("ViM", "vim"), ("MDS", "mahalanobis"), ("DICE", "dice"), ("max softmax", "msp"),
+     ("KLMatching", "kl_matching"), ("max-logit", "max_logit"), ("Energy", "energy"), ("CTMMean", "ctm_mean")],
+)  # fmt: skip
+def test_capitals_and_class_names_find_the_score(written, name):
+    assert scores.make(written).name == name
+
+
+def test_every_name_finds_its_own_score_however_it_is_written():
+    for entry in scores.catalogue():
+        for written in (entry.name, entry.name.upper(), type(entry.score()).__name__, *entry.also_known_as):
+            assert scores.make(written).name == entry.name
+    with pytest.raises(InputError, match="runs the model itself"):
+        scores.make("ODIN")
+
+
+def test_a_projection_takes_the_name_of_a_score():
+    assert repr(scores.Projected("energy", "global")) == repr(scores.Projected(scores.make("energy"), "global"))

@@ -358,7 +358,7 @@ def test_what_does_not_exist_says_so(train, inlier):
     with pytest.raises(InputError, match=r"'react' has no projection\. These have"):
         Projected(ReAct(), "global")
     with pytest.raises(InputError, match="a projection wraps a score such as MSP"):
-        Projected("msp", "global")
+        Projected(MSP, "global")
     with pytest.raises(InputError, match="variance must be above 0 and at most 1, got 95"):
         Projected(MSP(), "global", variance=95)
     with pytest.raises(NotFittedError, match="Projected has not seen training data"):

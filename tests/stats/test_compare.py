@@ -91,7 +91,7 @@ def test_dropped_blocks_are_counted_and_named():
     values = np.vstack([np.tile([1.0, 2.0, 3.0], (5, 1)), [[1.0, np.nan, 2.0]]])
     result = compare(values, methods=["a", "b", "c"])
     assert (result.n_blocks, result.dropped_blocks) == (5, 1)
-    assert "1 incomplete blocks were dropped; they lacked b" in str(result)
+    assert "1 incomplete block was dropped, for lack of b." in str(result)
 
 
 def test_too_little_is_an_error_with_a_reason():

@@ -167,3 +167,9 @@ def test_editing_the_task_or_its_data_changes_the_keys(task_study, tmp_path):
     (path.parent / "run.py").write_text("def one(a, b): return []")
     keys.append(expand(Plan.read(path))[0][0].key)
     assert len(set(keys)) == 3
+
+
+def test_a_file_with_two_roles_is_an_error_before_the_first_cell(score_study):
+    plan = plan_of(score_study, '"held.npz"', '"test.npz"')
+    with pytest.raises(InputError, match="source net: calibration and inlier are the same file, .*test.npz"):
+        expand(plan)

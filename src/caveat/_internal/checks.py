@@ -51,8 +51,9 @@ def as_array(value: ArrayLike, name: str) -> NDArray[Any]:
     try:
         return np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:  # rows of several lengths; tensors that numpy cannot read
+        hint = " Use Outputs.from_torch, or tensor.detach().cpu().float()." if hasattr(value, "detach") else ""
         raise InputError(f"{name} must be an array of numbers, got a {type(value).__name__} that numpy cannot read "
-                         f"({str(error).rstrip('.')}).") from None  # fmt: skip
+                         f"({str(error).rstrip('.')}).{hint}") from None  # fmt: skip
 
 
 def check_finite(array: NDArray[Any], name: str, *, allow_infinite: bool = False) -> None:
@@ -431,7 +432,7 @@ def check_known(value: str, known: Iterable[str], what: str) -> str:
     known = known if isinstance(known, Collection) else list(known)
     if isinstance(value, str) and value in known:
         return value
-    names = sorted(known)
+    names = [name for name in sorted(known) if name]  # the empty one is what a default may be
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     shown = f"'{value}'" if isinstance(value, str) else _short(value)

@@ -3,7 +3,8 @@
 ============================  =====================================================================================
 labels                        what they mean
 ============================  =====================================================================================
-text                          names; their order is that of ``class_names``, or alphabetical as in scikit-learn
+text                          names; their order is that of ``class_names``, which must be given where an array or the
+                              head has one column per class, and is alphabetical where none has
 booleans                      two classes, ``False`` and ``True``
 whole numbers                 class numbers 0..C-1; or names, where ``class_names`` holds numbers
 whole numbers 1..C            counted from 1, if C is classes, C occurs and 0 does not; the names are ``"1"`` .. ``"C"``
@@ -27,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._internal.checks import as_array, as_labels, as_list, check_each, check_shape
 from caveat.errors import InputError
 
-__all__ = ["ClassNames", "agreed_names", "as_class_names", "in_order", "listed", "read_classes"]
+__all__ = ["ClassNames", "agreed_names", "as_class_names", "in_order", "listed", "read_classes", "unordered"]
 
 Array = NDArray[Any]
 _LISTED = 5  # names in a sentence
@@ -96,16 +97,16 @@ def read_classes(
     columns
         Name -> labels (n,) as they came; all of them use the same classes.
     class_names
-        Names in the order of the classes; None: read from the labels, where those are names.
+        Names in the order of the classes; None: read from the labels, where those are names and nothing has columns.
     n_classes
-        C, where other arrays say it.
+        C, where other arrays say it: they have one column per class.
     check
         Whether values are checked. Without, whole numbers are class numbers and are never shifted.
 
     Examples
     --------
-    >>> read_classes({"labels": ["dog", "cat", "dog"]}, None, 2)
-    ({'labels': array([1, 0, 1])}, ('cat', 'dog'))
+    >>> read_classes({"labels": ["dog", "cat", "dog"]}, ["dog", "cat"], 2)
+    ({'labels': array([0, 1, 0])}, ('dog', 'cat'))
     >>> read_classes({"labels": [3, 1, 2]}, None, 3)
     ({'labels': array([2, 0, 1])}, ('1', '2', '3'))
     """
@@ -218,6 +219,9 @@ def _plain_labels(value: ArrayLike, name: str) -> Array:
     array = as_array(value, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
+    if array.ndim == 2 and array.dtype.kind in "biuf" and array.size and _is_one_hot(array):
+        raise InputError(f"{name} must hold one class per row, got one-hot rows of shape {array.shape}. Store "
+                         f"{name}.argmax(axis=1).")  # fmt: skip
     check_shape(array, name, 1, "vector of classes")
     if array.dtype.kind == "S":
         return np.char.decode(array, "utf-8", "replace")
@@ -235,6 +239,10 @@ def _plain_labels(value: ArrayLike, name: str) -> Array:
                      f"{row}.")  # fmt: skip
 
 
+def _is_one_hot(array: Array) -> bool:
+    return bool(((array == 0) | (array == 1)).all() and (array.sum(axis=1) == 1).all())
+
+
 def _is_nan(item: Any) -> bool:
     return isinstance(item, float) and math.isnan(item)
 
@@ -249,10 +257,22 @@ def _names_in(arrays: Mapping[str, Array], n_classes: int | None) -> ClassNames 
     if "U" not in kinds.values():
         return None
     names = tuple(np.unique(np.concatenate(list(arrays.values()))).tolist())
-    if n_classes not in (None, len(names)):
-        raise InputError(f"{' and '.join(arrays)} hold {len(names)} class names ({listed(names)}), and there are "
-                         f"{n_classes} classes. Pass class_names in the order of the columns.")  # fmt: skip
+    if n_classes is not None:
+        raise unordered(names, n_classes, " and ".join(arrays))
     return as_class_names(names)
+
+
+def unordered(names: Iterable[str], n_classes: int, what: str = "labels") -> InputError:
+    """What to say where labels are names and nothing says which column is which class.
+
+    An order that is guessed makes every right answer wrong, and nothing else shows it.
+    """
+    names = list(names)
+    return InputError(
+        f"{what} are {len(names)} class names ({listed(names)}), and nothing says which of the {n_classes} columns is "
+        "which class. Pass class_names in the order of the columns (scikit-learn's is classes_), --class-names a,b,c, "
+        "or store it in the file as class_names."
+    )
 
 
 def _from_one(arrays: Mapping[str, Array], n_classes: int | None) -> bool:

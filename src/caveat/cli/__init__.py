@@ -18,6 +18,7 @@ __all__ = ["main"]
 def main(args: list[str] | None = None) -> None:
     """Run the command line; a bad input ends with exit code 2 and one sentence, never a traceback."""
     from caveat.cli._console import say_error
+    from caveat.cli._wording import in_options
     from caveat.cli.app import app
 
     def note(message: Warning | str, category: type[Warning], *rest: object) -> None:
@@ -36,7 +37,7 @@ def main(args: list[str] | None = None) -> None:
         try:
             app(args=args, prog_name="caveat")
         except CaveatError as error:
-            say_error("error", str(error))
+            say_error("error", in_options(str(error)))
             sys.exit(2)
         except OSError as error:  # what the library does not name itself: a full disk, a folder that is a file
             where, why = error.filename or "a file", error.strerror or error

@@ -1,4 +1,4 @@
-"""The options ``--key`` and ``--rows``: how files of outputs are read, the same in every command that reads them."""
+"""The options ``--key``, ``--rows`` and ``--class-names``: how files are read, the same in every command."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from caveat.errors import InputError
 
 if TYPE_CHECKING:
     from caveat.outputs import Head, Outputs
+    from caveat.scale import Source
 
-__all__ = ["HeadKeys", "Keys", "Reading", "Rows", "head_of"]
+__all__ = ["ClassNames", "HeadKeys", "Keys", "Reading", "Rows", "head_of"]
 
 Keys = Annotated[
     list[str] | None,
@@ -31,6 +32,14 @@ Rows = Annotated[
         "--rows",
         metavar="SLICE",
         help="Rows to read: 0:5000 or ::2. For some files: test=0:5000, as in --key. May be repeated.",
+    ),
+]
+ClassNames = Annotated[
+    str | None,
+    typer.Option(
+        "--class-names",
+        metavar="A,B,C",
+        help="Names of the classes in the order of the columns, where labels are names and the files do not store it.",
     ),
 ]
 HeadKeys = Annotated[
@@ -52,9 +61,12 @@ class Reading:
 
     keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # role or set, "" for all -> field -> name
     rows: Mapping[str, str] = field(default_factory=dict)
+    class_names: tuple[str | float, ...] | None = None
 
     @classmethod
-    def of(cls, keys: list[str] | None, rows: list[str] | None, roles: Iterable[str] = ()) -> Reading:
+    def of(
+        cls, keys: list[str] | None, rows: list[str] | None, roles: Iterable[str] = (), class_names: str | None = None
+    ) -> Reading:
         """From the options; ``roles`` are the roles and the names of the sets that the command got files for."""
         from caveat._internal.checks import check_known
         from caveat.outputs.keys import as_slice, check_fields
@@ -80,7 +92,7 @@ class Reading:
             if role in parts:
                 raise InputError(f"--rows has two slices for {role or 'all files'}. Give one.")
             parts[role] = part
-        return cls(names, parts)
+        return cls(names, parts, None if class_names is None else _as_names(class_names))
 
     def of_file(self, role: str = "", name: str = "") -> tuple[dict[str, str], str]:
         """Keys and rows of the file of a role; ``name`` is that of its set."""
@@ -91,15 +103,43 @@ class Reading:
 
     def load(self, path: Path, role: str = "", name: str = "") -> Outputs:
         """The outputs in a file."""
+        check_path(path)
         from caveat.outputs.reading import load_outputs
 
         keys, rows = self.of_file(role, name)
         unlabeled = role in _UNLABELED and not any("labels" in self.keys.get(place, {}) for place in (role, name))
-        return load_outputs(path, keys=keys, rows=rows, optional=("labels",) if unlabeled else ())
+        return load_outputs(path, keys=keys, rows=rows, optional=("labels",) if unlabeled else (),
+                            class_names=self.class_names)  # fmt: skip
 
-    def source(self, path: Path, role: str = "", name: str = "") -> Outputs | Path:
+    def source(self, path: Path, role: str = "", name: str = "") -> Outputs | Path | Source:
         """What ``caveat.scale`` reads by row ranges: the path, or rows in memory where fields or rows are chosen."""
-        return self.load(path, role, name) if any(self.of_file(role, name)) else path
+        check_path(path)
+        if any(self.of_file(role, name)):
+            return self.load(path, role, name)
+        if self.class_names is None:
+            return path
+        from caveat.scale import open_source
+
+        return open_source(path, class_names=self.class_names)
+
+
+def check_path(path: Path) -> None:
+    """Raise InputError for the empty path, which is the current folder: what lies there was not chosen."""
+    if path == Path():
+        raise InputError("a path of outputs is empty, or '.', the current folder. Name a file or another folder.")
+
+
+def _as_names(text: str) -> tuple[str | float, ...]:
+    """Names between commas; numbers where all of them are, so that labels 10, 20, 30 are looked up among them."""
+    from caveat._internal.classes import as_class_names
+
+    names = tuple(name.strip() for name in text.split(","))
+    try:
+        values: tuple[str | float, ...] = tuple(map(float, names))
+    except ValueError:
+        values = names
+    as_class_names(values, "--class-names")
+    return values
 
 
 def head_of(path: Path | None, keys: list[str] | None) -> Head | None:

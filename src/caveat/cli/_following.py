@@ -101,11 +101,17 @@ def _lines() -> Callable[[StudyProgress], None]:
 
 
 def name_failures(failures: Sequence[Failure], folder: Path) -> None:
-    """Which cells failed and why, on standard error; of many, the first."""
-    for failure in failures[:_MOST_FAILURES]:
-        say_error("failed", f"{failure.label}: {failure.error}: {failure.message}")
-    if len(failures) > _MOST_FAILURES:
-        say_error("failed", f"{len(failures) - _MOST_FAILURES} more, see {folder / 'failures'}")
+    """Which cells failed and why, on standard error; of many, the first. One line per reason."""
+    reasons: dict[str, list[str]] = {}
+    for failure in failures:
+        kind = "" if failure.error == "InputError" else f"{failure.error}: "  # its message says all
+        reasons.setdefault(f"{kind}{failure.message}", []).append(failure.label)
+    for reason, labels in list(reasons.items())[:_MOST_FAILURES]:
+        more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
+        say_error("failed", f"{labels[0]}{more}: {reason}")
+    if len(reasons) > _MOST_FAILURES:
+        left = sum(len(labels) for labels in list(reasons.values())[_MOST_FAILURES:])
+        say_error("failed", f"{left} more, see {folder / 'failures'}")
 
 
 def clock(seconds: float) -> str:

@@ -27,6 +27,7 @@ def compare_files(
     out: Path | None,
     key: list[str] | None = None,
     rows: list[str] | None = None,
+    class_names: str | None = None,
 ) -> None:
     """Print the comparison of two models, or the ranking of more; with ``out``, write it as files too."""
     from caveat.stats import compare_models, rank_models
@@ -37,7 +38,7 @@ def compare_files(
     outside = named_paths(list(outlier), what="outlier")
     if outside and set(outside) != set(paths):
         raise InputError(f"--outlier must be model=path for each of {', '.join(paths)}, got {', '.join(outside)}.")
-    reading = Reading.of(key, rows, [*paths, *(["outlier"] if outside else [])])
+    reading = Reading.of(key, rows, [*paths, *(["outlier"] if outside else [])], class_names)
     models = {name: reading.load(path, name) for name, path in paths.items()}
     outliers = {name: reading.load(outside[name], "outlier", name) for name in paths} if outside else None
     if len(models) == 2:

@@ -15,6 +15,8 @@ def named_paths(items: list[str], *, what: str) -> dict[str, Path]:
         name, equals, path = item.partition("=")
         if not equals or Path(item).exists():
             name, path = Path(item).stem, item
+        if not path.strip():
+            raise InputError(f"--{what} {item!r} names no file. Give name=path.")
         if name in named:
             raise InputError(f"two {what} sets are called '{name}'. Name them: --{what} first={named[name]}.")
         named[name] = Path(path)

@@ -11,6 +11,7 @@ from caveat._internal.files import replacing_file
 from caveat.cli._console import say
 from caveat.cli._json import json_text
 from caveat.evaluation import Evaluation
+from caveat.evaluation.records import COLUMNS
 from caveat.report import write_report
 from caveat.report.words import listing, number, share
 from caveat.study.tables import write_tables
@@ -20,7 +21,7 @@ _SHOWN = 5  # of the ranking on the terminal; table and report hold all of it
 
 def write(evaluation: Evaluation, folder: Path) -> tuple[Path, Path]:
     """Write results.csv, results.parquet with pyarrow, and the report; returns the paths of CSV file and page."""
-    table = write_tables(evaluation.rows(), folder)
+    table = write_tables(evaluation.rows(), folder, columns=COLUMNS)
     return table, write_report(evaluation, folder).html
 
 

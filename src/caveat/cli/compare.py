@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from caveat.cli._console import console, say
-from caveat.cli._files import Keys, Rows
+from caveat.cli._files import ClassNames, Keys, Rows
 from caveat.cli._named import check_folder
 from caveat.errors import InputError, MissingExtraError
 
@@ -57,6 +57,7 @@ def compare(
     ] = None,
     key: Keys = None,
     rows: Rows = None,
+    class_names: ClassNames = None,
 ) -> None:
     """Rank methods of a table over blocks, or compare models on the same rows.
 
@@ -75,9 +76,10 @@ def compare(
                 raise InputError(f"{option} is for a table of results, and these files are outputs of models.")
         from caveat.cli._models import compare_files
 
-        compare_files(files, score=score, outlier=outlier or [], alpha=alpha, out=out, key=key, rows=rows)
+        compare_files(files, score=score, outlier=outlier or [], alpha=alpha, out=out, key=key, rows=rows,
+                      class_names=class_names)  # fmt: skip
         return
-    for option, setting in (("--key", key), ("--rows", rows), ("--outlier", outlier)):
+    for option, setting in (("--key", key), ("--rows", rows), ("--class-names", class_names), ("--outlier", outlier)):
         if setting:
             raise InputError(f"{option} is for outputs of two or more models, and {files[0]} is a table of results.")
     from caveat._internal.checks import check_known
@@ -157,7 +159,7 @@ def _show(name: str, result: Comparison) -> None:
         before = layer
         shown.add_row(str(layer), method, f"{result.average_ranks[method]:.2f}", letters)
     console().print(shown)
-    say(f"{result.summary()} {result.legend()}")
+    say(f"{result.summary()} {result.legend()} A layer holds what is tied with its best.")
 
 
 def _write(folder: Path, results: dict[str, Comparison], *, split: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from caveat.cli._console import progress_bar, say
-from caveat.cli._files import Keys, Reading, Rows
+from caveat.cli._files import ClassNames, Keys, Reading, Rows
 from caveat.cli._named import check_folder, named_paths
 from caveat.cli._scale import Scheduler, Workers, Workplace
 from caveat.errors import InputError
@@ -39,6 +39,7 @@ def evaluate(
     ),
     key: Keys = None,
     rows: Rows = None,
+    class_names: ClassNames = None,
     scores: Annotated[str | None, typer.Option(help="Names, separated by commas; default: all that apply.")] = None,
     tune: Annotated[
         bool,
@@ -67,12 +68,13 @@ def evaluate(
     (n,), [bold]head_weight[/] (C, D), [bold]head_bias[/] (C,), [bold]confidence[/] (n,), [bold]mc_logits[/] (T, n, C),
     [bold]embeddings[/] (n, E), [bold]layer.NAME[/]: .npz, a folder of .npy files, .safetensors or .pt. Or it is a table
     with one row per sample (.csv, .tsv, .parquet, .arrow, .feather) and columns [bold]logits_0[/], [bold]logits_1[/],
-    ..., [bold]labels[/]. Other names: --key; --explain FILE proposes them.
+    ..., [bold]labels[/]. Labels that are names need the order of the columns: an array [bold]class_names[/], or
+    --class-names. Other names: --key; --explain FILE proposes them.
     """
     if explain is not None:
         from caveat.cli._explain import explain as explain_file
 
-        explain_file(explain, Reading.of(key, rows))
+        explain_file(explain, Reading.of(key, rows, class_names=class_names))
         return
     if test is None:
         raise InputError("caveat evaluate needs --test. Try: caveat evaluate --train t.npz --test v.npz.")
@@ -87,7 +89,8 @@ def evaluate(
             "--tune reads the files into memory: leave out --scheduler and --workers, and give .npz files."
         )
     roles = {"test": test, "train": train, "calibration": calibration, "outlier": paths, "confirm": others}
-    reading = Reading.of(key, rows, [*(role for role, file in roles.items() if file), *paths, *others])
+    reading = Reading.of(key, rows, [*(role for role, file in roles.items() if file), *paths, *others],
+                         class_names)  # fmt: skip
     read, run = _evaluation(place, reading)
     with progress_bar() as tell:
         tell("reading the files", 0, 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from caveat.cli._console import help_of, progress_bar, say, show_table
-from caveat.cli._files import Keys, Reading, Rows
+from caveat.cli._files import ClassNames, HeadKeys, Keys, Reading, Rows, head_of
 from caveat.cli._guards import fitted_guard, rules
 from caveat.cli._json import json_text
 from caveat.cli._named import check_folder
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from caveat.guard import Guard, Verdicts
     from caveat.guard.replay import Replay
     from caveat.outputs import Outputs
+    from caveat.scale import Source
 
 __all__ = ["guard"]
 
@@ -55,11 +56,15 @@ def fit(
     ] = "fisher",
     key: Keys = None,
     rows: Rows = None,
+    class_names: ClassNames = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the fit, and of the split where scores are combined.")] = 0,
     scheduler: Scheduler = None,
     workers: Workers = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace another guard in this folder.")] = False,
 ) -> None:
     """Fit and calibrate a guard on files, and save it.
+
+    A guard that is there already is replaced if its settings and data are the same, or with --force.
 
     The calibration rows must neither have trained the model nor chosen the score.
     """
@@ -68,10 +73,12 @@ def fit(
     check_folder(out)
     made = fitted_guard(
         score or ["energy"], calibration=calibration, train=train, seed=seed,
-        reading=Reading.of(key, rows, ["calibration", *(["train"] if train else [])]),
+        reading=Reading.of(key, rows, ["calibration", *(["train"] if train else [])], class_names),
         place=Workplace.of(scheduler, workers, [train]), sets=None if sets == "none" else sets,
         false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, confidence=confidence, combine=combine,
     )  # fmt: skip
+    if not force and _is_another(out, made):
+        raise InputError(f"{out} holds another guard. Choose another folder, or add --force to replace it.")
     made.save(out)
     _show_promises(made)
     say(f"Guard: {out}")
@@ -114,6 +121,7 @@ def predict(
     ] = None,
     key: Keys = None,
     rows: Rows = None,
+    class_names: ClassNames = None,
     scheduler: Scheduler = None,
     workers: Workers = None,
 ) -> None:
@@ -125,7 +133,7 @@ def predict(
     from caveat.guard import Guard
     from caveat.guard.verdicts import KINDS
 
-    place, reading = Workplace.of(scheduler, workers, [outputs]), Reading.of(key, rows)
+    place, reading = Workplace.of(scheduler, workers, [outputs]), Reading.of(key, rows, class_names=class_names)
     if place.by_ranges:
         _predict_by_ranges(Guard.load(folder), reading.source(outputs), out, fdr, place)
         return
@@ -156,7 +164,7 @@ def predict(
 
 
 def _predict_by_ranges(
-    made: Guard, outputs: Path | Outputs, out: Path | None, fdr: float | None, place: Workplace
+    made: Guard, outputs: Path | Outputs | Source, out: Path | None, fdr: float | None, place: Workplace
 ) -> None:
     from caveat.scale import predict as predict_source
 
@@ -184,6 +192,7 @@ def check(
     ] = None,
     key: Keys = None,
     rows: Rows = None,
+    class_names: ClassNames = None,
     batch: Annotated[int, typer.Option(min=1, help="Rows at a time; it changes no result.")] = 256,
 ) -> None:
     """Replay a file as a stream, oldest row first: do the promises hold, has anything drifted?
@@ -199,7 +208,7 @@ def check(
     from caveat.guard.replay import replay
     from caveat.report import write_report
 
-    reading = Reading.of(key, rows)
+    reading = Reading.of(key, rows, class_names=class_names)
     check_folder(out)
     with progress_bar() as tell:
         tell("reading guard and rows", 0, 1)
@@ -226,16 +235,33 @@ def check(
 def export(
     folder: Folder,
     out: Annotated[Path, typer.Argument(help="The ONNX file.")],
+    head: Annotated[
+        Path | None, typer.Option(help="File with head_weight and head_bias: the ONNX file then reads features.")
+    ] = None,
+    head_key: HeadKeys = None,
 ) -> None:
     """Write a guard as one ONNX file: score, p-value and verdict, with the promises in its metadata."""
     from caveat.guard import Guard
 
-    made = Guard.load(folder)
+    made, layer = Guard.load(folder), head_of(head, head_key)
     with progress_bar() as tell:
         tell("writing and comparing", 0, 1)
-        written = made.export_onnx(out)
+        written = made.export_onnx(out, head=layer)
     say(f"Inputs: {', '.join(written.inputs)}. Outputs: {', '.join(written.outputs)}.")
     say(f"ONNX: {out}")
+
+
+def _is_another(folder: Path, made: Guard) -> bool:
+    """Whether the folder holds a guard with other settings or data, or one that cannot be read."""
+    from caveat.guard import Guard
+
+    if not (folder / "guard.json").exists():
+        return False
+    try:
+        there = Guard.load(folder)
+    except InputError:
+        return True
+    return (there.settings(), there.splits_) != (made.settings(), made.splits_)
 
 
 def _show_promises(made: Guard, *, explained: bool = False) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from caveat.cli._console import progress_bar, say, show_table
-from caveat.cli._files import Keys, Reading, Rows
+from caveat.cli._files import ClassNames, Keys, Reading, Rows
 from caveat.cli._named import named_paths
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def proximity(
     ] = None,
     key: Keys = None,
     rows: Rows = None,
+    class_names: ClassNames = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the grouping.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Table of the distances (.csv).")] = None,
 ) -> None:
@@ -40,7 +41,7 @@ def proximity(
     from caveat.study.tables import write_csv
 
     paths = named_paths(outlier, what="outlier")
-    reading = Reading.of(key, rows, ["inlier", "outlier", *paths])
+    reading = Reading.of(key, rows, ["inlier", "outlier", *paths], class_names)
 
     def read(path: Path, *role: str) -> Outputs:
         if path.suffix != ".npy":

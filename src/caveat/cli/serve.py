@@ -76,6 +76,7 @@ def serve(
     """
     from caveat.guard import Guard
     from caveat.serve import Engine, Limits, create_app, open_store, run
+    from caveat.serve.fields import check_head
     from caveat.serve.logs import set_up_logs
     from caveat.serve.run import listen
     from caveat.serve.settings import read_key
@@ -89,6 +90,7 @@ def serve(
         answer_seconds=answer_seconds,
     )  # fmt: skip
     listening = listen(host, port)  # before the audit trail is opened: a port in use leaves no trace in it
+    check_head(made, layer)  # before the audit trail is opened, too
     network = served_model(model, model_output, made, layer)
     store = open_store(audit, durable=durable, chain=chain)
     engine = Engine(

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from caveat.cli._console import say
-from caveat.cli._files import Keys, Reading, Rows
+from caveat.cli._files import ClassNames, Keys, Reading, Rows
 from caveat.cli._guards import fitted_guard, rules
 from caveat.cli._json import json_text
 
@@ -28,6 +28,7 @@ def threshold(
     train: Annotated[Path | None, typer.Option(help="Outputs on training data, for scores that learn.")] = None,
     key: Keys = None,
     rows: Rows = None,
+    class_names: ClassNames = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the fit, and of the split for a score that learns from held-out rows.")
     ] = 0,
@@ -38,7 +39,7 @@ def threshold(
     An input is called an outlier when its score is the threshold or more. The calibration rows must neither have
     trained the model nor chosen the score. A threshold "never" means that there are too few rows for the promise.
     """
-    reading = Reading.of(key, rows, ["calibration", *(["train"] if train else [])])
+    reading = Reading.of(key, rows, ["calibration", *(["train"] if train else [])], class_names)
     guard = fitted_guard([score], calibration=calibration, train=train, seed=seed, reading=reading, sets=None,
                          false_alarm=false_alarm, risk=risk, delta=delta, confidence=confidence)  # fmt: skip
     if json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
@@ -13,7 +13,7 @@ from caveat.errors import InputError
 from caveat.evaluation.decide import Decision, share_text
 from caveat.evaluation.findings import Assessment, CellFacts, Findings, assess, versions
 from caveat.evaluation.measure import Settings, cannot, fit, measure_model, measure_score
-from caveat.evaluation.parts import Parts, tuning_rows
+from caveat.evaluation.parts import Parts, named_sets, tuning_rows
 from caveat.evaluation.rank import Sorted
 from caveat.evaluation.records import (
     Block,
@@ -29,9 +29,10 @@ from caveat.evaluation.records import (
 )
 from caveat.evaluation.tuning import as_tuned, choose_settings, own_values
 from caveat.outputs import Outputs
+from caveat.outputs.demand import demand
 from caveat.results import Comparison, Estimate
 from caveat.scores import Projected, Score, catalogue, detector, detectors, make
-from caveat.scores.catalogue import ALIASES
+from caveat.scores.catalogue import plain_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -244,10 +245,10 @@ class Evaluation:
 def evaluate(
     *,
     inlier: Outputs,
-    outliers: Mapping[str, Outputs] | None = None,
+    outliers: Mapping[str, Outputs] | Sequence[Outputs] | Outputs | None = None,
     train: Outputs | None = None,
     calibration: Outputs | None = None,
-    confirm: Mapping[str, Outputs] | None = None,
+    confirm: Mapping[str, Outputs] | Sequence[Outputs] | Outputs | None = None,
     scores: Iterable[str | Score] | None = None,
     false_alarm: float = 0.05,
     risk: float = 0.05,
@@ -267,7 +268,8 @@ def evaluate(
     inlier
         Held-out outputs from the training distribution; with labels, errors and prediction sets are measured too.
     outliers
-        Name -> outputs from elsewhere. Without any, the choice is made for the model's own errors.
+        Name -> outputs from elsewhere. One set alone is called "outlier"; those of a list get numbers. Without
+        any, the choice is made for the model's own errors.
     train
         Outputs on the training data; scores that learn are left out without it.
     calibration
@@ -315,7 +317,10 @@ def evaluate(
     settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
     false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
     check_regime(regime, regimes)
-    sources = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
+    sources = Parts(train, calibration, inlier, named_sets(outliers, "outliers", "outlier"),
+                    named_sets(confirm, "confirm", "outlier"))  # fmt: skip
+    for role, outputs in sources.roles().items():
+        demand(outputs, who="caveat.evaluate", name=role)
     sources.check()
     parts = sources.with_one_order().with_calibration(seed)
     parts = parts.with_tuning(seed) if as_flag(tune, "tune") else parts
@@ -388,9 +393,11 @@ def choose_scores(parts: Parts, scores: Iterable[str | Score] | None) -> tuple[d
     can = {}
     for item in [scores] if isinstance(scores, Score) else as_list(scores, "scores"):
         score = _named(item) if isinstance(item, str) else item
-        method = Method(ALIASES.get(item, item)) if isinstance(item, str) else _method_of(score)
+        method = Method(plain_name(item)) if isinstance(item, str) else _method_of(score)
         if reason := cannot(score, parts):
-            raise InputError(f"score '{method}' {reason}. Add it to the outputs, or leave the score out.")
+            remedy = "Give them: train=, or --train FILE." if reason == "needs training outputs" else (
+                "Add it to the outputs, or leave the score out.")  # fmt: skip
+            raise InputError(f"score '{method}' {reason}. {remedy}")
         can[method] = score
     return can, {}
 
@@ -410,7 +417,7 @@ def _score_of(method: Method) -> Score:
 
 
 def _named(name: str) -> Score:
-    names = {entry.name for entry in catalogue()} | set(ALIASES)
-    if name not in names and name in {entry.name for entry in detectors()}:
+    scores = {entry.name for entry in catalogue()}
+    if plain_name(name) not in scores and name in {entry.name for entry in detectors()}:
         return detector(name)
     return make(name)

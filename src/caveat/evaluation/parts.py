@@ -22,13 +22,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.checks import as_kind
 from caveat._internal.classes import agreed_names
 from caveat._internal.streams import stream
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.outputs.roles import check_roles
 
-__all__ = ["Parts", "tuning_rows"]
+__all__ = ["Parts", "named_sets", "tuning_rows"]
 
 _TUNING = 5  # one calibration row in five fits what must be fitted on held-out rows, such as a temperature
 _LEAST_TUNING = 20
@@ -105,7 +106,8 @@ class Parts:
     def check_alike(self) -> None:
         """Raise InputError unless all parts could be of one model: as many classes and features, where there are any.
 
-        Scores of different models can be computed side by side, but their comparison would mean nothing.
+        Scores of different models can be computed side by side, but their comparison would mean nothing. Logits in one
+        part and probabilities in another are not compared either: several scores read them differently.
         """
         for name in {*self.outliers, *self.confirm}:
             if name in ("", "inlier"):
@@ -122,6 +124,12 @@ class Parts:
                 if count != expected:
                     raise InputError(f"all parts must come from one model, got {expected} {what} in {first} and "
                                      f"{count} in {role}. Check the files.")  # fmt: skip
+
+        kinds = {"probs" if outputs.gives_probs else "logits": role for role, outputs in reversed(self.roles().items())
+                 if outputs.has("probs")}  # fmt: skip
+        if len(kinds) > 1:
+            raise InputError(f"all parts must hold logits or all must hold probs, got logits in {kinds['logits']} and "
+                             f"probs in {kinds['probs']}. Store the same in both files.")  # fmt: skip
 
     def with_one_order(self) -> Parts:
         """These parts with class names in one order; an InputError names classes that only some of them have."""
@@ -174,6 +182,35 @@ class Parts:
                              "how well a score finds errors. Add labels, or do not tune.")  # fmt: skip
         chosen = tuning_rows(self.calibration.n, seed)
         return replace(self, calibration=self.calibration[~chosen], tuning=self.calibration[chosen])
+
+
+def named_sets(sets: Any, name: str, default: str) -> dict[str, Any]:
+    """Name -> set, from a map; a set alone is called ``default``, and those of a list by number.
+
+    Parameters
+    ----------
+    sets
+        A map from names to sets, one set, a list of them, or None.
+    name
+        Name of the argument.
+    default
+        Name of a set that came without one.
+
+    Examples
+    --------
+    >>> rows = Outputs(logits=[[1.0, 0.0]])
+    >>> list(named_sets(rows, "outliers", "outlier")), list(named_sets([rows, rows], "outliers", "outlier"))
+    (['outlier'], ['outlier 1', 'outlier 2'])
+    """
+    if isinstance(sets, Mapping):
+        for key in sets:
+            as_kind(key, str, f"the name of a set in {name}")
+        return dict(sets)
+    if sets is None:
+        return {}
+    if isinstance(sets, (list, tuple)):
+        return {default if len(sets) == 1 else f"{default} {i}": item for i, item in enumerate(sets, 1)}
+    return {default: sets}
 
 
 def tuning_rows(n: int, seed: int) -> NDArray[np.bool_]:

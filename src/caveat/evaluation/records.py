@@ -327,6 +327,8 @@ Record = (
     Data | ModelFacts | SetFacts | Detection | Selective | Curve | Histogram | Scores | Answers | Collapse | Proximity
     | Certificate | Left | ClassFacts | Tuning
 )  # fmt: skip
+COLUMNS = ("model", "seed", "outlier", "regime", "method", "metric", "value", "lower", "upper", "level", "n",
+           "interval", "caveat")  # fmt: skip
 RECORDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Record)}
 
 

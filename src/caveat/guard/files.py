@@ -75,7 +75,12 @@ def load(folder: str | os.PathLike[str]) -> Guard:
     """Read a guard that ``save`` wrote."""
     source = Path(folder)
     if not is_folder(source):
-        raise InputError(f"{source} is not a folder with a saved guard. Give the folder that was passed to save.")
+        raise InputError(
+            f"{source} is not a folder with a saved guard. Give a folder that caveat guard fit or Guard.save wrote."
+        )
+    if not (source / FOLDER.page).exists():
+        raise InputError(f"{source} is not a guard: there is no {FOLDER.page} in it. Give a folder that "
+                         "caveat guard fit or Guard.save wrote.")  # fmt: skip
     return FOLDER.reading(source, lambda page, files: _read(source / FOLDER.page, page, files))
 
 

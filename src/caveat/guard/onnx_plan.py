@@ -59,7 +59,8 @@ class Plan:
         else:
             _check_head(as_kind(head, Head, "head", what="a caveat.Head(weight, bias)"), stored)
         if "head" in needs and head is None:
-            raise InputError("the guard does not keep the head that its score reads. Pass head=, as in Outputs.")
+            raise InputError("the guard does not keep the head that its score reads. Give it: head=, as in Outputs, "
+                             "or --head FILE.")  # fmt: skip
         shapes: dict[str, int | None] = {}
         if "features" in needs or head is not None:
             widths = [score.n_features_ for score in used if "features" in score.needs and score.fits_on]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from caveat._internal.checks import as_kind
@@ -31,6 +32,13 @@ _HOW_TO_GET = {
 def demand(outputs: Any, *fields: str, who: str, name: str = "outputs", verb: str = "needs") -> Outputs:
     """``outputs`` if they are ``Outputs`` with all these fields; else an InputError that says how to get the first."""
     if not hasattr(outputs, "has") or not hasattr(outputs, "blocks"):  # a stream of nn has both
+        if hasattr(outputs, "shape"):
+            raise InputError(f"{name} must be caveat.Outputs, got an array of shape {tuple(outputs.shape)}. Wrap it: "
+                             "Outputs(logits=array, labels=...).")  # fmt: skip
+        if isinstance(outputs, (str, os.PathLike)):
+            raise InputError(
+                f"{name} must be caveat.Outputs, got a path. Read it: Outputs.load({os.fspath(outputs)!r})."
+            )
         as_kind(outputs, (), name, what="caveat.Outputs", hint="Wrap arrays: Outputs(logits=..., labels=...).")
     for field in fields:
         if not outputs.has(field):

@@ -85,8 +85,9 @@ class Outputs:
     predictions
         Shape (n,): predicted classes, written as in ``labels``, of a model that gives neither logits nor probs.
     class_names
-        Names of the classes in the order of the columns. Without it, names in ``labels`` and ``predictions`` are
-        sorted as scikit-learn does.
+        Names of the classes in the order of the columns; required where ``labels`` are names and an array or the head
+        has a column per class. A scikit-learn classifier has it as ``classes_``. Without such columns the names in
+        ``labels`` and ``predictions`` are sorted.
     check
         False checks shapes but no values: for large arrays that were checked before.
 
@@ -97,7 +98,7 @@ class Outputs:
     (array([0, 1, 0]), array([ True,  True, False]))
     >>> outputs[1:]
     Outputs(n=2, logits 2x2 float64, labels 2)
-    >>> Outputs(probs=[0.9, 0.2], labels=["spam", "ham"])
+    >>> Outputs(probs=[0.9, 0.2], labels=["spam", "ham"], class_names=["ham", "spam"])
     Outputs(n=2, probs 2x2 float64, labels 2, classes ham, spam)
     >>> Outputs(predictions=["cat", "dog"], confidence=[0.9, 0.6], labels=["cat", "cat"]).correct
     array([ True, False])
@@ -241,7 +242,7 @@ class Outputs:
 
         Examples
         --------
-        >>> outputs = Outputs(logits=[[2.0, 0.0], [0.0, 1.0]], labels=["cat", "dog"])
+        >>> outputs = Outputs(logits=[[2.0, 0.0], [0.0, 1.0]], labels=["cat", "dog"], class_names=["cat", "dog"])
         >>> turned = outputs.with_class_names(["dog", "cat"])
         >>> turned.logits, turned.labels, turned.class_names
         (array([[0., 2.],
@@ -519,6 +520,7 @@ class Outputs:
         *,
         keys: Mapping[str, str] | None = None,
         rows: str = "",
+        class_names: Iterable[Any] | None = None,
         check: bool = True,
     ) -> Outputs:
         """Read a file or a folder of ``.npy`` files, which stays memory-mapped.
@@ -540,6 +542,9 @@ class Outputs:
             ``"a,b,c"``. An empty name leaves the field out.
         rows
             Which rows, as Python writes a slice: ``"0:5000"``, ``"::2"``. Default all.
+        class_names
+            Names of the classes in the order of the columns, for a file whose labels are names and which does not
+            store their order. Where it does, the outputs are put into this order.
         check
             Whether values are checked (NaN, labels, sums of probabilities); shapes always are. False is for a folder
             that was checked before and is too large to read twice; whole numbers are then class numbers.
@@ -551,7 +556,7 @@ class Outputs:
         """
         from caveat.outputs.reading import load_outputs
 
-        return load_outputs(Path(path), keys=keys, rows=rows, check=check)
+        return load_outputs(Path(path), keys=keys, rows=rows, class_names=class_names, check=check)
 
 
 def _unchecked(

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, final
@@ -24,7 +24,7 @@ from caveat._internal.files import is_folder, npz_shapes
 from caveat.errors import CaveatWarning, InputError
 from caveat.outputs.files import stored_arrays
 from caveat.outputs.head import Head
-from caveat.outputs.keys import FIELDS, as_slice, check_fields, class_columns, columns_of_fields
+from caveat.outputs.keys import CLASS_NAMES, FIELDS, as_slice, check_fields, class_columns, columns_of_fields
 from caveat.outputs.outputs import LAYER, Outputs
 from caveat.outputs.tables import ARROW, PARQUET, ArrowTable, ParquetTable, Table
 from caveat.outputs.tensor_files import SAFETENSORS, TORCH, read_safetensors, read_torch
@@ -40,6 +40,7 @@ _TABLES: dict[str, Callable[[Path], Table]] = {
 }  # fmt: skip
 _TENSORS = {**dict.fromkeys(SAFETENSORS, read_safetensors), **dict.fromkeys(TORCH, read_torch)}
 READ_ONLY = (*_TABLES, *_TENSORS)  # suffixes that Caveat reads and does not write
+_NO_NAME = "(a column without a name)"  # such as the index that pandas writes
 _MOST_NAMED = 10  # names in a warning
 
 
@@ -147,6 +148,9 @@ class TableFile:
 
 def open_file(path: Path) -> StoredFile:
     """Open a file or folder; its suffix says what it is."""
+    if _suffix(path) == ".npy" and path.is_file():
+        raise InputError(f"{path} is one array, and its name does not say which field it is. Save it with a name: "
+                         f"np.savez('{path.stem}.npz', logits=array).")  # fmt: skip
     return ArrayFile(path) if is_folder(path) or _suffix(path) not in _TABLES else TableFile(path)
 
 
@@ -156,9 +160,14 @@ def load_outputs(
     keys: Mapping[str, str] | None = None,
     rows: str = "",
     optional: Collection[str] = (),
+    class_names: Iterable[Any] | None = None,
+    head: Head | None = None,
     check: bool = True,
 ) -> Outputs:
-    """Read a file: :meth:`Outputs.load`. ``optional`` fields may be missing though ``keys`` names them."""
+    """Read a file: :meth:`Outputs.load`.
+
+    ``optional`` fields may be missing though ``keys`` names them. ``head`` is for a file that holds none.
+    """
     chosen = as_slice(rows, "rows") if rows else slice(None)
     check_fields(keys or {}, "keys")
     file = open_file(source)
@@ -168,10 +177,10 @@ def load_outputs(
                          f"{_listed(list(file.names)) or 'nothing'}. Rename its arrays, or name them: "
                          "keys={'logits': NAME}, --key logits=NAME.")  # fmt: skip
     used = {column for columns in fields.values() for column in columns}
-    if not keys and (unknown := sorted(name for name in file.names if name not in used)):
+    if not keys and (unknown := sorted(name or _NO_NAME for name in file.names if name not in used)):
         warnings.warn(f"{source}: ignored unknown keys {_listed(unknown)}.", CaveatWarning, stacklevel=3)
     arrays, left = file.read(fields, chosen)
-    outputs = made_outputs(arrays, source, check=check)
+    outputs = made_outputs(arrays, source, class_names=class_names, head=head, check=check)
     if left == slice(None):
         return outputs
     part = outputs[left]
@@ -200,16 +209,21 @@ def load_head(path: Path, keys: Mapping[str, str] | None = None) -> Head:
         raise InputError(f"{path}: {error}") from None
 
 
-def made_outputs(arrays: Mapping[str, Array], source: Path, *, check: bool = True) -> Outputs:
-    """Outputs from arrays by their key in a file, which errors name."""
+def made_outputs(
+    arrays: Mapping[str, Array], source: Path, *, class_names: Iterable[Any] | None = None, head: Head | None = None,
+    check: bool = True,
+) -> Outputs:  # fmt: skip
+    """Outputs from arrays by their key in a file, which errors name. Class names in the file say its own order."""
     plain: dict[str, Any] = {key: array for key, array in arrays.items() if not key.startswith(LAYER)}
     layers = {key.removeprefix(LAYER): array for key, array in arrays.items() if key.startswith(LAYER)}
     weight, bias = plain.pop("head_weight", None), plain.pop("head_bias", None)
     if bias is not None and weight is None:
         raise InputError(f"{source} has head_bias but no head_weight. Store both, or neither.")
     try:
-        head = None if weight is None else Head(weight, bias)
-        return Outputs(**plain, head=head, layers=layers, check=check)
+        head = head if weight is None else Head(weight, bias)
+        own = plain.pop(CLASS_NAMES, None)
+        made = Outputs(**plain, head=head, layers=layers, class_names=class_names if own is None else own, check=check)
+        return made if own is None or class_names is None else made.with_class_names(class_names)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
 

@@ -18,6 +18,7 @@ Array = NDArray[Any]
 LAYER = "layer."  # prefix of an inner layer's key in a file
 CLASS_COLUMNS = ("logits", "probs", "mc_logits", "ease_probs")  # the last axis counts the classes
 _BY_ROW = ("logits", "probs", "features", "labels", "predictions", "confidence", "embeddings")
+_FEW = 20  # samples: so few rows beside a square say nothing about a transposed array
 SAMPLE_AXIS = dict.fromkeys(_BY_ROW, 0)  # field -> axis that counts the samples
 SAMPLE_AXIS |= dict.fromkeys(("mc_logits", "ease_probs"), 1)
 
@@ -58,4 +59,9 @@ def agree_on_rows(arrays: Mapping[str, Array], layers: Mapping[str, Array]) -> i
     rows |= {f"layers[{name!r}]": int(array.shape[0]) for name, array in layers.items()}
     if not rows:
         raise InputError("outputs need at least one array, such as logits or features; got none.")
+    for name in ("logits", "probs", "features"):
+        array, others = arrays.get(name), set(rows.values()) - {rows.get(name, 0)}
+        if array is not None and max(_FEW, array.shape[0]) < array.shape[1] and others == {array.shape[1]}:
+            raise InputError(f"{name} must have a row per sample, got shape {array.shape} where the other arrays have "
+                             f"{array.shape[1]} rows. Store {name}.T.")  # fmt: skip
     return check_same("number of rows", **rows)

@@ -24,6 +24,7 @@ _WORDS = {
 _FEATURES = re.compile(r"feat|hidden|penult|activation|repr", re.IGNORECASE)
 _EMBEDDINGS = re.compile(r"emb|clip|dino", re.IGNORECASE)
 _SAMPLE = 100  # rows that are looked at
+_LABELS = 10_000  # labels that are looked at
 
 
 def column_groups(file: StoredFile) -> dict[str, tuple[str, ...]]:
@@ -74,7 +75,23 @@ def suggested_keys(file: StoredFile) -> dict[str, str]:
     for key, names in _named_groups(file).items():  # p_cat, p_dog: probabilities alone can be told by their values
         if _new_classes("probs", own | set(keys)) and _wide_field(file, key, names) == "probs":
             keys["probs"] = key
+    if columns := _label_columns(file, keys.get("labels") or ("labels" if "labels" in own else ""), own | set(keys)):
+        keys[_wide_field(file, "", columns)] = ",".join(columns)
     return keys
+
+
+def _label_columns(file: StoredFile, labels: str, there: set[str]) -> tuple[str, ...]:
+    """The columns of a table from the first to the last that a label names; none where labels name none."""
+    if not file.is_table or not labels or not _new_classes("logits", there):
+        return ()
+    try:
+        column = file.fields({"labels": labels} if labels in file.names else {})["labels"]
+        names = set(file.read({"labels": column}, slice(0, _LABELS))[0]["labels"].tolist())
+    except (InputError, KeyError):
+        return ()
+    places = [place for place, name in enumerate(file.names) if name in names]
+    columns = file.names[places[0] : places[-1] + 1] if len(places) == len(names) > 1 else ()
+    return columns if columns and column[0] not in columns and _wide_field(file, "", columns) else ()
 
 
 def _named_groups(file: StoredFile) -> dict[str, tuple[str, ...]]:

@@ -41,6 +41,11 @@ class TextTable(Table):
         self.path, self._delimiter = path, "\t" if path.suffix.lower() == ".tsv" else ","
         with self._lines() as lines:
             header = next(lines, [])
+        for sign in {";", "\t", ","} - {self._delimiter}:
+            if len(header) == 1 and header[0].count(sign) > 0:
+                raise InputError(f"{path} has one column, whose name holds {sign!r}: columns of a {path.suffix} file "
+                                 f"are separated by {self._delimiter!r}. Write it with "
+                                 f"table.to_csv(path, sep={self._delimiter!r}).")  # fmt: skip
         self.names = different(header, path)
 
     @cached_property

@@ -198,7 +198,7 @@ _TEX = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "[": "{[}", "]": "{]}", "*": "{*}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
     "\xa0": "~", "·": r"$\cdot$", "×": r"$\times$", "−": "$-$", "…": r"\ldots{}", "–": "--",
-    "≤": r"$\leq$", "≥": r"$\geq$", "†": r"\dag{}", "`": r"\textasciigrave{}",
+    "≤": r"$\leq$", "≥": r"$\geq$", "†": r"\dag{}", "✓": r"\checkmark{}", "`": r"\textasciigrave{}",
     "“": "``", "”": "''", "‘": "`", "’": "'", "—": "---",
 }  # fmt: skip
 _LAST_LATIN = 0x17F  # what inputenc knows without more packages, but for these
@@ -234,7 +234,7 @@ def latex_page(title: str, tables: Sequence[Table]) -> str:
     r"""All tables, ready for ``\input`` in an article."""
     head = [
         f"% {' '.join(latex_text(title).split())}",
-        r"% Needs \usepackage[T1]{fontenc}\usepackage{booktabs,longtable}; margins of 2 cm suit the wide tables.",
+        r"% Needs \usepackage[T1]{fontenc}\usepackage{booktabs,longtable,amssymb}; margins of 2 cm suit wide tables.",
         r"\begingroup\footnotesize\setlength{\tabcolsep}{4pt}",
     ]
     return "\n".join([*head, *(latex(table) for table in tables), r"\endgroup"]) + "\n"
@@ -263,10 +263,11 @@ def comparison_markdown(comparison: Comparison) -> str:
     | 1 | knn | 1.00 | a |
     | 2 | msp | 2.00 | b |
     """
-    lines = [f"| layer | {' | '.join(_head(comparison))} | groups |", "| ---: | --- | ---: | --- |"]
+    lines = [f"| {' | '.join(_head(comparison))} | groups |", "| ---: | --- | ---: | --- |"]
     for layer, name, letters in comparison.lines():
-        lines.append(f"| {layer} | {markdown_text(name)} | {_rank_or_value(comparison, name)} | {letters} |")
-    return "\n".join([*lines, "", f"{comparison.summary()} {comparison.legend()}"])
+        cells = (str(_place(comparison, layer, name)), markdown_text(name), _rank_or_value(comparison, name), letters)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", comparison.explanation()])
 
 
 def comparison_latex(comparison: Comparison) -> str:
@@ -289,19 +290,26 @@ def comparison_latex(comparison: Comparison) -> str:
     >>> [line[:-3] for line in table.splitlines() if "&" in line]
     ['layer & method & average rank & groups', '1 & knn & 1.00 & a', '2 & msp & 2.00 & b']
     """
-    head = " & ".join(("layer", *_head(comparison), "groups"))
+    head = " & ".join((*_head(comparison), "groups"))
     lines = [r"\begin{tabular}{rlrl}", r"\toprule", rf"{head} \\", r"\midrule"]
     before = 1
     for layer, name, letters in comparison.lines():
         if layer != before:
             lines.append(r"\midrule")
         before = layer
-        lines.append(rf"{layer} & {latex_text(name)} & {_rank_or_value(comparison, name)} & {letters} \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {comparison.summary()} {comparison.legend()}"])
+        cells = (str(_place(comparison, layer, name)), latex_text(name), _rank_or_value(comparison, name), letters)
+        lines.append(rf"{' & '.join(cells)} \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {comparison.explanation()}"])
 
 
-def _head(comparison: Comparison) -> tuple[str, str]:
-    return comparison.what.removesuffix("s"), "average rank" if comparison.values is None else "value"
+def _head(comparison: Comparison) -> tuple[str, str, str]:
+    place, number = ("layer", "average rank") if comparison.values is None else ("rank", "value")
+    return place, comparison.what.removesuffix("s"), number
+
+
+def _place(comparison: Comparison, layer: int, name: str) -> int:
+    """The number of the layer over blocks, or on one set of samples the rank."""
+    return layer if comparison.values is None else comparison.rank(name)
 
 
 def _rank_or_value(comparison: Comparison, name: str) -> str:

@@ -169,15 +169,25 @@ class Comparison:
         )
         return text + (f" {self.caveat}" if self.caveat else "")
 
+    def direction(self) -> str:
+        """Which values count as better, in one sentence."""
+        return f"{'Lower' if self.lower_is_better else 'Higher'} is better."
+
+    def explanation(self) -> str:
+        """The tests, the direction, and what letters and layers mean: what stands below a table."""
+        layers = "" if self.values is not None else " A layer holds what is tied with its best."
+        return f"{self.summary()} {self.direction()} {self.legend()}{layers}"
+
     def _repr_html_(self) -> str:
         rows = [(name, str(self.rank(name)), f"{self.average_ranks[name]:.2f}", letters)
                 for _, name, letters in self.lines()]  # fmt: skip
         head = (self.what.removesuffix("s"), "rank", "average rank", "groups")
-        return small_table(self.test_name(), rows, head=head, note=f"{self.summary()} {self.legend()}")
+        note = f"{self.summary()} {self.direction()} {self.legend()}"
+        return small_table(self.test_name(), rows, head=head, note=note)
 
     def __str__(self) -> str:
         groups = [
             f"{i}. {', '.join(layer)} (average rank {self.layer_rank(layer):.2f})"
             for i, layer in enumerate(self.layers, start=1)
         ]
-        return "\n".join([self.summary(), *groups])
+        return "\n".join([self.summary(), self.direction(), *groups])

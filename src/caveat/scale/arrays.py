@@ -26,7 +26,7 @@ from caveat.outputs import Head, Outputs
 from caveat.outputs.files import FIELDS, FOLDER
 from caveat.outputs.keys import CLASS_NAMES
 from caveat.outputs.outputs import LAYER, SAMPLE_AXIS
-from caveat.scale.sources import ANSWERS, NAMES_AT_ONCE, made_outputs, names_in, stored_keys, stored_names
+from caveat.scale.sources import ANSWERS, NAMES_AT_ONCE, check_order, made_outputs, names_in, stored_keys, stored_names
 
 __all__ = ["ArraySource", "NpyFile", "open_npy_folder", "open_zarr"]
 
@@ -101,7 +101,9 @@ class ArraySource:
         """This source with the class names that its labels hold, where they are text."""
         parts = (self._rows(key, start, min(start + NAMES_AT_ONCE, self.n)) for key in ANSWERS if key in self.shapes
                  for start in range(0, self.n, NAMES_AT_ONCE))  # fmt: skip
-        return replace(self, class_names=names_in(parts))
+        names = names_in(parts)
+        check_order(self, names, self.path)
+        return replace(self, class_names=names)
 
     def _rows(self, key: str, start: int, stop: int) -> NDArray[Any]:
         axis = SAMPLE_AXIS.get(key, 0)
@@ -118,7 +120,7 @@ class ArraySource:
         return {key: value for key, value in vars(self).items() if key != "_zarr_arrays"}  # opened again elsewhere
 
 
-def open_npy_folder(path: Path) -> ArraySource:
+def open_npy_folder(path: Path, class_names: tuple[str, ...] | None = None) -> ArraySource:
     """A folder as ``Outputs.save`` writes it, or ``.npy`` files under the same names."""
     path = path.resolve()
     files = plain_files(path)
@@ -129,17 +131,19 @@ def open_npy_folder(path: Path) -> ArraySource:
     head = _head({key: read_npy(named[key]) for key in arrays if key.startswith("head_")}, path)
     arrays = {key: file for key, file in arrays.items() if not key.startswith("head_")}
     shapes = {key: file.shape for key, file in arrays.items()}
-    source = ArraySource(str(path), "npy", _rows_of(shapes, path), shapes, head, arrays, stored_names(path))
+    source = ArraySource(str(path), "npy", _rows_of(shapes, path), shapes, head, arrays,
+                         stored_names(path) or class_names)  # fmt: skip
     return source if source.class_names is not None else source.named()
 
 
-def open_zarr(path: Path) -> ArraySource:
+def open_zarr(path: Path, class_names: tuple[str, ...] | None = None) -> ArraySource:
     """A Zarr group, version 2 or 3, with arrays named like the fields of ``Outputs``."""
     path = path.resolve()
     arrays = _zarr_arrays(path)
     head = _head({key: np.asarray(arrays[key][...]) for key in arrays if key.startswith("head_")}, path)
     shapes = {key: tuple(array.shape) for key, array in arrays.items() if not key.startswith("head_")}
-    source = ArraySource(str(path), "zarr", _rows_of(shapes, path), shapes, head, {}, _zarr_names(path))
+    source = ArraySource(str(path), "zarr", _rows_of(shapes, path), shapes, head, {},
+                         _zarr_names(path) or class_names)  # fmt: skip
     return source if source.class_names is not None else source.named()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
@@ -22,7 +22,7 @@ from caveat.errors import InputError
 from caveat.evaluation import Evaluation
 from caveat.evaluation.evaluation import check_regime, choose_scores, evaluate_fitted
 from caveat.evaluation.measure import Settings, fit
-from caveat.evaluation.parts import Parts
+from caveat.evaluation.parts import Parts, named_sets
 from caveat.evaluation.records import Block, Data, Method
 from caveat.outputs import Outputs
 from caveat.scale.fitting import Job, Progress, fit_scores
@@ -71,10 +71,10 @@ class ScoringAll:
 def evaluate(
     *,
     inlier: Rows,
-    outliers: Mapping[str, Rows] | None = None,
+    outliers: Mapping[str, Rows] | Sequence[Rows] | Rows | None = None,
     train: Rows | None = None,
     calibration: Rows | None = None,
-    confirm: Mapping[str, Rows] | None = None,
+    confirm: Mapping[str, Rows] | Sequence[Rows] | Rows | None = None,
     scores: Iterable[str | Score] | None = None,
     false_alarm: float = 0.05,
     risk: float = 0.05,
@@ -128,8 +128,9 @@ def evaluate(
                 return None
             return Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
 
-        jobs: Any = Parts(job(train), job(calibration), job(inlier), {k: job(v) for k, v in (outliers or {}).items()},
-                     {k: job(v) for k, v in (confirm or {}).items()})  # fmt: skip
+        far, confirming = ({k: job(v) for k, v in named_sets(sets, name, "outlier").items()}
+                   for name, sets in (("outliers", outliers), ("confirm", confirm)))  # fmt: skip
+        jobs: Any = Parts(job(train), job(calibration), job(inlier), far, confirming)
         names = agreed_names(_mapped(jobs, lambda job: job.rows(None)).roles())
         jobs = _mapped(jobs, lambda job: job.in_order(names, name="a part", of="another"))
         able, left = _fitted(jobs, scores, seed)

@@ -17,7 +17,7 @@ from caveat.errors import InputError, MissingExtraError
 from caveat.outputs import Head, Outputs
 from caveat.outputs.files import FIELDS
 from caveat.outputs.outputs import LAYER, SAMPLE_AXIS
-from caveat.scale.sources import ANSWERS, made_outputs, names_in, stored_keys, stored_names
+from caveat.scale.sources import ANSWERS, check_order, made_outputs, names_in, stored_keys, stored_names
 
 __all__ = ["ParquetSource", "open_parquet"]
 
@@ -59,7 +59,9 @@ class ParquetSource:
         """This source with the class names that its labels hold, where they are text."""
         parts = (self._arrays([key], group.start, group.stop)[key] for key in ANSWERS if key in self.fields
                  for group in self.groups)  # fmt: skip
-        return replace(self, class_names=names_in(parts))
+        names = names_in(parts)
+        check_order(self, names, self.path)
+        return replace(self, class_names=names)
 
     def _arrays(self, keys: list[str], start: int, stop: int) -> dict[str, NDArray[Any]]:
         parts: dict[str, list[NDArray[Any]]] = {key: [] for key in keys}
@@ -90,7 +92,7 @@ class ParquetSource:
         vars(self).update(state, _kept=threading.local())
 
 
-def open_parquet(path: Path, *, head: Head | None = None) -> ParquetSource:
+def open_parquet(path: Path, *, head: Head | None = None, class_names: tuple[str, ...] | None = None) -> ParquetSource:
     """One file, or a folder of files with the same columns."""
     path = path.resolve()
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
@@ -114,7 +116,8 @@ def open_parquet(path: Path, *, head: Head | None = None) -> ParquetSource:
                 start += rows
     if not groups or not names:
         raise InputError(f"{path} has no rows in columns named {', '.join(sorted(_COLUMNS))}. Rename its columns.")
-    source = ParquetSource(str(path), tuple(groups), names, head or _stored_head(path), stored_names(path))
+    source = ParquetSource(str(path), tuple(groups), names, head or _stored_head(path),
+                           stored_names(path) or class_names)  # fmt: skip
     return source if source.class_names is not None else source.named()
 
 

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.checks import as_count, as_kind, as_labels, check_finite, check_probabilities
-from caveat._internal.classes import as_class_names, read_classes
+from caveat._internal.classes import as_class_names, read_classes, unordered
 from caveat._internal.files import is_folder, read_npy
 from caveat._internal.streams import stream
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.outputs.keys import CLASS_NAMES
 from caveat.outputs.outputs import _with_sources
-from caveat.outputs.shapes import LAYER, SAMPLE_AXIS, agree_on_classes
+from caveat.outputs.shapes import CLASS_COLUMNS, LAYER, SAMPLE_AXIS, agree_on_classes
 
 __all__ = ["OutputsSource", "Source", "open_source", "sample"]
 
@@ -71,7 +71,10 @@ class Source(Protocol):
         """
 
 
-def open_source(source: Source | Outputs | str | os.PathLike[str], *, head: Head | None = None) -> Source:
+def open_source(
+    source: Source | Outputs | str | os.PathLike[str], *, head: Head | None = None,
+    class_names: Iterable[Any] | None = None,
+) -> Source:  # fmt: skip
     """A source from a path: a folder of ``.npy`` files, a ``.zarr`` folder, a ``.parquet`` file or a folder of them.
 
     Parameters
@@ -81,6 +84,8 @@ def open_source(source: Source | Outputs | str | os.PathLike[str], *, head: Head
     head
         Last linear layer, for Parquet, whose tables have no place for it. A folder of Parquet files may hold it as
         ``head_weight.npy`` and ``head_bias.npy``.
+    class_names
+        Names of the classes in the order of the columns, for files whose labels are names and which do not store it.
 
     Returns
     -------
@@ -98,19 +103,20 @@ def open_source(source: Source | Outputs | str | os.PathLike[str], *, head: Head
     if not isinstance(source, (str, os.PathLike)):
         return as_kind(source, Source, "source", what="a path, Outputs, or a source with n, fields and read")
     path = Path(source)
+    names = None if class_names is None else as_class_names(class_names).names
     if path.suffix == ".zarr" or any((path / mark).exists() for mark in ("zarr.json", ".zgroup")):
         from caveat.scale.arrays import open_zarr
 
-        return open_zarr(path)
+        return open_zarr(path, names)
     if path.suffix == ".parquet" or (is_folder(path) and any(path.glob("*.parquet"))):
         from caveat.scale.parquet import open_parquet
 
-        return open_parquet(path, head=head)
+        return open_parquet(path, head=head, class_names=names)
     if is_folder(path):
         from caveat.scale.arrays import open_npy_folder
 
-        return open_npy_folder(path)
-    return OutputsSource(Outputs.load(path))
+        return open_npy_folder(path, names)
+    return OutputsSource(Outputs.load(path, class_names=names))
 
 
 @final
@@ -175,6 +181,25 @@ def names_in(labels: Iterable[NDArray[Any]]) -> tuple[str, ...] | None:
             return None
         names.update(read_classes({"labels": part}, None, None)[1] or ())
     return tuple(sorted(names)) or None
+
+
+def check_order(source: Source, names: tuple[str, ...] | None, where: str) -> None:
+    """Raise InputError where labels are names, and there are columns for the classes whose order nothing says.
+
+    Parameters
+    ----------
+    source
+        Rows with these labels.
+    names
+        Names that the labels hold; None where they are numbers.
+    where
+        The source, for the message.
+    """
+    if names in (None, ("False", "True")):
+        return
+    first = source.read(0, 1, CLASS_COLUMNS, check=False)
+    if first.has_class_columns:
+        raise InputError(f"{where}: {unordered(names or (), first.n_classes or 0)}")
 
 
 def stored_names(path: Path) -> tuple[str, ...] | None:

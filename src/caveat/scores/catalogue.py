@@ -86,7 +86,8 @@ _SCORES: Mapping[type[Score], tuple[int, str, str]] = {
 
 # Names that papers and other libraries use.
 ALIASES = {
-    "msr": "msp", "baseline": "msp", "temperature_scaling": "tempscale", "mls": "max_logit", "maxlogit": "max_logit",
+    "msr": "msp", "baseline": "msp", "max_softmax": "msp", "temperature_scaling": "tempscale",
+    "mls": "max_logit", "maxlogit": "max_logit",
     "maxlogit_pnorm": "max_logit_pnorm", "pnorm": "max_logit_pnorm", "sirc_norm": "sirc", "sirc_res": "sirc_residual",
     "ebo": "energy", "klm": "kl_matching", "mds": "mahalanobis", "maha": "mahalanobis", "rmds": "relative_mahalanobis",
     "rmd": "relative_mahalanobis", "pca": "pca_error", "kpca": "kpca_error",
@@ -186,8 +187,34 @@ def _classes() -> Mapping[str, type[Score]]:
     return MappingProxyType({score.name: score for score in _SCORES})
 
 
+def plain_name(name: str) -> str:
+    """The name in the catalogue for any way to write it; a name that is not known stays as it is.
+
+    Capitals, spaces, hyphens and underscores do not count, and the names of the classes are known too.
+
+    >>> plain_name("ViM"), plain_name("max softmax"), plain_name("RelativeMahalanobis"), plain_name("iforest")
+    ('vim', 'msp', 'relative_mahalanobis', 'iforest')
+    """
+    return name if name in _classes() else ALIASES.get(name) or _spellings().get(_bare(name), name)
+
+
+def _bare(name: str) -> str:
+    return "".join(sign for sign in name.lower() if sign not in " -_")
+
+
+@cache
+def _spellings() -> Mapping[str, str]:
+    """Names without capitals and signs between words -> name; names of the catalogue count before the others."""
+    classes = {score.__name__: score.name for score in _SCORES} | {name: name for name in MODEL_BOUND}
+    return MappingProxyType(
+        {_bare(key): name for key, name in (classes | ALIASES | {n: n for n in _classes()}).items()}
+    )
+
+
 def make(name: str, **params: Any) -> Score:
     """Build a score by its name in the catalogue, or by a name that papers and other libraries use.
+
+    Capitals, spaces and hyphens do not count: ``make("ViM")`` is ``make("vim")``.
 
     Parameters
     ----------
@@ -207,7 +234,7 @@ def make(name: str, **params: Any) -> Score:
     (KNN(k=5, index='exact', clusters=0, nprobe=16, normalize=True), Energy(temperature=1.0))
     """
     classes = _classes()
-    name = ALIASES.get(name, name) if isinstance(name, str) else name
+    name = plain_name(name) if isinstance(name, str) else name
     if isinstance(name, str) and name in MODEL_BOUND:
         raise InputError(f"score '{name}' runs the model itself, so it cannot be made from outputs. "
                          f"Use {MODEL_BOUND[name]}.")  # fmt: skip

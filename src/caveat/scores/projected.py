@@ -93,7 +93,7 @@ class Projected(Score):
     Parameters
     ----------
     inner
-        The score, with its parameters; it is copied, not fitted itself.
+        The score, with its parameters, or its name; it is copied, not fitted itself.
     projection
         ``"global"``, ``"class"``, ``"class_pred"`` or ``"class_avg"``, as far as the score has it.
     variance
@@ -117,8 +117,13 @@ class Projected(Score):
     variance: float = share(0.95)
 
     def __post_init__(self) -> None:
+        given: Any = self.inner
+        if isinstance(given, str):
+            from caveat.scores.catalogue import make
+
+            self.inner = make(given)
         if not isinstance(self.inner, Score) or isinstance(self.inner, Projected):
-            raise InputError(f"a projection wraps a score such as MSP(), got {type(self.inner).__name__}.")
+            raise InputError(f"a projection wraps a score such as MSP() or 'msp', got {type(self.inner).__name__}.")
         allowed = TABLE.get(self.inner.name, NONE).projections
         if not allowed:
             able = ", ".join(name for name, row in TABLE.items() if row.projections)

@@ -34,7 +34,7 @@ from caveat.serve.audit.content import encode_verdicts, written_at
 from caveat.serve.audit.prune import plan_cut
 from caveat.serve.audit.store import AuditStore
 from caveat.serve.bodies import reason
-from caveat.serve.fields import Fields
+from caveat.serve.fields import Fields, check_head
 from caveat.serve.model import Model
 from caveat.serve.problems import Problem
 from caveat.serve.tensors import Tensor
@@ -138,6 +138,7 @@ class Engine:
         alpha: float = 0.01, name: str = "guard", workers: int | None = None, queue_limit: int = 64,
         keep_inputs: bool = False, rows_limit: int = 100_000, keep_days: float | None = None,
     ) -> None:  # fmt: skip
+        check_head(guard, head)
         self.guard, self.fields, self.name, self.model = guard, Fields(guard, head), name, model
         self.keep_inputs, self.queue_limit, self.rows_limit = keep_inputs, queue_limit, rows_limit
         self.trail = Trail(guard, store, alpha=alpha, name=name)

@@ -16,10 +16,19 @@ from caveat.serve.bodies import EXACT, too_large
 from caveat.serve.problems import Problem
 from caveat.serve.tensors import Tensor
 
-__all__ = ["Fields"]
+__all__ = ["Fields", "check_head"]
 
 _FROM_LOGITS = {"logits", "probs", "predictions"}
 _ONE_NUMBER = ("confidence", "predictions")  # per row
+
+
+def check_head(guard: Guard, head: Head | None) -> None:
+    """Raise InputError where a score of the guard reads the last layer and it is missing: every request would fail."""
+    scores = [*guard.scores_, *([guard.confidence_] if "confidence" in guard.watched_ else [])]
+    reader = next((score.name for score in scores if "head" in score.needs), None)
+    if reader is not None and head is None:
+        raise InputError(f"the score {reader} of this guard reads the last linear layer, which the guard does not "
+                         "keep. Give its file: --head FILE, or head= in Python.")  # fmt: skip
 
 
 @final

@@ -74,6 +74,7 @@ def compare(
     >>> print(result)
     3 methods in 6 blocks: Friedman 9.333 (p = 0.0094, exactly p = 0.00553), Iman-Davenport 17.5 (p = 0.000542),
     Kendall's W 0.78.
+    Lower is better.
     1. a, b (average rank 1.50)
     2. c (average rank 3.00)
     """
@@ -102,7 +103,8 @@ def compare(
         caveats.append(f"{pairs_are} told apart only by Conover's pooled variance, which is below that of two methods "
                        "that are alike. The post-hoc test wilcoxon judges each pair by itself.")  # fmt: skip
     if blocks.dropped:
-        caveats.append(f"{blocks.dropped} incomplete blocks were dropped; they lacked {', '.join(blocks.missing)}.")
+        dropped = "1 incomplete block was" if blocks.dropped == 1 else f"{blocks.dropped} incomplete blocks were"
+        caveats.append(f"{dropped} dropped, for lack of {', '.join(blocks.missing)}.")
 
     def named(groups: Sequence[tuple[int, ...]]) -> tuple[tuple[str, ...], ...]:
         return tuple(tuple(names[i] for i in group) for group in groups)

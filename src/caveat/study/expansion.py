@@ -199,6 +199,7 @@ def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
         if plan.tune:
             parts.with_calibration(seed).with_tuning(seed)  # says what is missing
     paths |= where
+    _check_one_role(source, seed, paths)
     base = _Base(
         source.name, seed, label, {role: _how(file) for role, file in source.files.items()},
         {role: str(path) for role, path in paths.items()},
@@ -208,6 +209,18 @@ def _file_cells(plan: Plan, source: Source, seed: int, label: str, notes: list[s
     if plan.by_proximity:
         _check_enough(source)
     return [*_about_the_model(plan, base, parts, notes), *_score_cells(plan, base, parts, notes)]
+
+
+def _check_one_role(source: Source, seed: int, paths: Mapping[str, Path]) -> None:
+    """Raise InputError where one file, read in the same way, has two roles: every cell would fail with that."""
+    first: dict[str, str] = {}
+    for role, file in source.files.items():
+        what = canonical_json([str(Path(paths[role]).resolve()), _how(file)])
+        other = first.setdefault(what, role)
+        kinds = {name.partition(":")[0] for name in (role, other)}
+        if other != role and not kinds <= {"outlier", "confirm"}:
+            raise InputError(f"source {source.name}: {other} and {role} are the same file, {paths[role]}. "
+                             "Give each role data of its own.")  # fmt: skip
 
 
 def _how(file: SetFile) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from caveat.outputs import Outputs
 from caveat.outputs.keys import CLASS_NAMES, FIELDS, as_slice
 from caveat.outputs.reading import load_head, load_outputs, made_outputs, open_file
 from caveat.study.cells import Cell, canonical_json
-from caveat.study.loading import naming
 from caveat.study.store import Store
 
 __all__ = [
@@ -31,7 +30,7 @@ __all__ = [
     "stand_in",
 ]  # fmt: skip
 
-_LAYER, _OUTLIER, _CONFIRM, _PAGE, _FORMAT = "layer.", "outlier:", "confirm:", "caveat.json", "caveat-source"
+_OUTLIER, _CONFIRM, _PAGE, _FORMAT = "outlier:", "confirm:", "caveat.json", "caveat-source"
 _lock = threading.Lock()
 _kept: dict[str, Any] = {"source": None, "files": {}, "apart": set()}
 
@@ -165,13 +164,4 @@ def _read_files(cell: Cell, kept: dict[str, Outputs]) -> dict[str, Outputs]:
 
 
 def _read_set(path: Path, keys: Mapping[str, str], rows: str, head_path: str) -> Outputs:
-    outputs = load_outputs(path, keys=keys, rows=rows)
-    return _with_head(outputs, Path(head_path)) if head_path and outputs.head is None else outputs
-
-
-def _with_head(outputs: Outputs, path: Path) -> Outputs:
-    fields = [name for name in outputs.stored() if not name.startswith((_LAYER, "head_"))]
-    arrays = {name: getattr(outputs, name) for name in fields}
-    head = load_head(path)
-    with naming(path):
-        return Outputs(**arrays, layers=dict(outputs.layers), head=head, class_names=outputs.class_names, check=False)
+    return load_outputs(path, keys=keys, rows=rows, head=load_head(Path(head_path)) if head_path else None)

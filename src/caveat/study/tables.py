@@ -15,14 +15,22 @@ from caveat.errors import InputError, MissingExtraError
 __all__ = ["plain_cell", "write_csv", "write_parquet", "write_tables"]
 
 
-def write_tables(rows: Sequence[Mapping[str, Any]], folder: Path, name: str = "results") -> Path:
+def write_tables(
+    rows: Sequence[Mapping[str, Any]], folder: Path, name: str = "results", *, columns: Sequence[str] = ()
+) -> Path:
     """Write rows as ``name.csv``, and as ``name.parquet`` where pyarrow is installed; returns the path of the CSV file.
 
-    An older ``name.parquet`` that cannot be replaced is removed: both files always hold the same results.
+    Without rows the CSV file has the header ``columns`` alone. An older ``name.parquet`` that cannot be replaced is
+    removed: both files always hold the same results.
     """
-    if not rows:
-        raise InputError("rows must hold at least one result, got none.")
     target = folder / f"{name}.csv"
+    if not rows:
+        if not columns:
+            raise InputError("rows must hold at least one result, got none.")
+        with replacing_file(target) as temporary:
+            temporary.write_text(",".join(columns) + "\n", encoding="utf-8", newline="\n")
+        target.with_suffix(".parquet").unlink(missing_ok=True)
+        return target
     write_csv([{column: plain_cell(value) for column, value in row.items()} for row in rows], target)
     if find_spec("pyarrow") is not None:
         write_parquet(rows, target.with_suffix(".parquet"))

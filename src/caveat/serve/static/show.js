@@ -36,7 +36,7 @@ function ratePerMinute() {
   const since = started - begin < 60000 ? Math.max(started, begin) : begin; // later: rows from before a restart
   const rows = sum(KINDS.map((kind) => sum(n ? minutes[kind].slice(-n) : [])));
   const words = since === begin ? `last ${counted(n, "minute")}` : `since ${clock(started)}`;
-  return { rate: (60000 * rows) / Math.max(1000, now - since), words };
+  return { rate: (60000 * rows) / Math.max(60000, now - since), words }; // the first minute is not extrapolated
 }
 
 function showRows() {
