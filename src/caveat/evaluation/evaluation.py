@@ -101,10 +101,10 @@ class Evaluation:
     def guard(self, train: Outputs | None, calibration: Outputs) -> Guard:
         """The decision as an object that can be saved and deployed, fitted and calibrated on these outputs.
 
-        On the outputs of the evaluation its outlier threshold is the decision's. Its abstain gate is calibrated on rows
-        whose prediction set is not empty, because it also abstains where no class fits. It has no such gate where the
-        decision could not promise an error rate. Scores keep the settings that ``tune`` chose, and the rows of
-        ``calibration`` that chose them are left out.
+        On the calibration rows of the evaluation its thresholds are those of the decision, and it does what the
+        decision says. Where the calibration rows cannot carry the promised error rate, it accepts nothing, with a
+        warning. Scores keep the settings that ``tune`` chose, and the rows of ``calibration`` that chose them set no
+        threshold.
 
         Parameters
         ----------
@@ -123,24 +123,25 @@ class Evaluation:
         if self.decision is None:
             raise InputError("no score could be calibrated, so there is no decision to build a guard from. "
                              "Evaluate with more inliers, or with calibration outputs.")  # fmt: skip
-        decision = self.decision
-        errors = decision.errors is not None and decision.errors.holds
-        tunings = {record.method: record for record in self.of(Tuning) if record.chosen}
+        decision, seed = self.decision, self.settings.seed
+        tunings = {record.method: record for record in self.of(Tuning)}
 
         def score_of(method: Method) -> Score:
             score = _score_of(method)
-            return as_tuned(score, tunings[method]) if method in tunings else score
+            return as_tuned(score, tunings[method]) if method in tunings and tunings[method].chosen else score
 
         guard = Guard(
-            score_of(decision.method), sets=None if decision.coverage is None else "lac",
-            false_alarm=self.false_alarm, risk=self.risk if errors else None, alpha=self.settings.alpha,
-            delta=self.settings.delta,
+            score_of(decision.method),
+            sets=None if decision.coverage is None or decision.sets is None else decision.sets.set_method,
+            false_alarm=self.false_alarm, risk=None if decision.errors is None else self.risk,
+            alpha=self.settings.alpha, delta=self.settings.delta,
             confidence="msp" if decision.confidence is None else score_of(decision.confidence),
         )  # fmt: skip
-        if {decision.method, decision.confidence} & tunings.keys():  # rows that chose a setting set no threshold
-            calibration = calibration[~tuning_rows(calibration.n, self.settings.seed)]
-        guard = guard if train is None else guard.fit(train, rng=self.settings.seed)
-        return guard.calibrate(calibration, seed=self.settings.seed)
+        guard = guard if train is None else guard.fit(train, rng=seed)
+        if not tunings:
+            return guard.calibrate(calibration, seed=seed)
+        chose = tuning_rows(calibration.n, seed)  # rows that chose a setting set no threshold
+        return guard.calibrate(calibration[~chose], seed=seed, tuning=calibration[chose])
 
     @property
     def outliers(self) -> tuple[str, ...]:
@@ -221,7 +222,7 @@ class Evaluation:
         decision, ranking = self.decision, self.ranking
         rows = [] if self.accuracy is None else [("accuracy", share_text(self.accuracy))]
         if decision is not None:
-            rows.append(("reject when", f"{decision.method} is {decision.threshold:.6g} or more"))
+            rows.append(("rule", decision.rule))
             rows += [(promise.what, str(promise)) for promise in decision.promises]
             rows += [(f"caught: {c.outlier}", share_text(c.share)) for c in decision.caught]
         best = "" if ranking is None else f"Best scores (tied): {', '.join(ranking.layers[0])}. "

@@ -25,6 +25,7 @@ __all__ = [
     "Curve",
     "Data",
     "Detection",
+    "EmptySets",
     "Histogram",
     "Left",
     "Method",
@@ -233,6 +234,17 @@ class Answers:
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class EmptySets:
+    """Which rows have an empty prediction set: no class fits, so that the guard of the decision abstains."""
+
+    block: Block
+    role: Role
+    set_method: str
+    empty: Floats  # 0 or 1
+
+
+@final
 @dataclass(frozen=True)
 class Collapse:
     """One quantity of neural collapse of the training features."""
@@ -325,7 +337,7 @@ class Left:
 
 Record = (
     Data | ModelFacts | SetFacts | Detection | Selective | Curve | Histogram | Scores | Answers | Collapse | Proximity
-    | Certificate | Left | ClassFacts | Tuning
+    | Certificate | Left | ClassFacts | Tuning | EmptySets
 )  # fmt: skip
 RECORDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Record)}
 
@@ -339,7 +351,7 @@ def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
     ('msp', 'svhn', 'auroc', 0.9, 0.8)
     """
     for record in records:
-        if isinstance(record, (Curve, Histogram, Scores, Answers, Data, Left)):
+        if isinstance(record, (Curve, Histogram, Scores, Answers, EmptySets, Data, Left)):
             continue
         named = getattr(record, "method", getattr(record, "set_method", ""))
         common = {
