@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat.evaluation.gates import abstain_gate, outlier_gate
+from caveat.evaluation.judge import Judgment, judge_coverage, judge_rate
 from caveat.evaluation.parts import tuning_rows
 from caveat.evaluation.records import Method, SetFacts
 from caveat.results import Comparison, Estimate, Promise, proportion_interval
@@ -134,11 +135,28 @@ class Decision:
         """Every promise, also those that could not be made."""
         return tuple(p for p in (self.false_alarms, self.errors, self.coverage) if p is not None)
 
+    @property
+    def judgments(self) -> tuple[Judgment, ...]:
+        """For each of ``promises`` whether the test rows agree with it: ``outcome`` and ``reason``."""
+        found = [judge_rate(self.measured_false_alarms, self.false_alarms)]
+        if self.errors is not None:
+            found.append(judge_rate(self.measured_errors, self.errors))
+        if self.coverage is not None:
+            measured, alpha = (None, 0.0) if self.sets is None else (self.sets.coverage, self.sets.alpha)
+            found.append(judge_coverage(measured, self.coverage, alpha=alpha))
+        return tuple(found)
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the test rows contradict a promise."""
+        return any(judgment.outcome == "contradicted" for judgment in self.judgments)
+
     def to_dict(self) -> dict[str, object]:
         """The decision as plain values, for machines; a threshold that is not finite (nothing is promised) is None."""
         return {
             "score": str(self.method), "threshold": _finite(self.threshold), "reason": self.reason,
-            "promises": [promise.to_dict() for promise in self.promises],
+            "promises": [promise.to_dict() | {"test": judgment.outcome, "test_reason": judgment.reason}
+                         for promise, judgment in zip(self.promises, self.judgments, strict=True)],
             "measured_false_alarms": _plain(self.measured_false_alarms),
             "caught": [{"outlier": c.outlier, "regime": c.regime, "confirmed": c.confirmed} | _plain(c.share)
                        for c in self.caught],
@@ -169,21 +187,31 @@ class Decision:
         return f"Abstain when {self.confidence} is {self.accept_below:.6g} or more{empty}."
 
     def __str__(self) -> str:
+        whats: list[str] = [promise.what for promise in self.promises]
+        judged = dict(zip(whats, self.judgments, strict=True))
+
+        def line(promise: Promise) -> str:
+            return f"  {judged[promise.what].mark} {promise}"
+
+        def measured(what: str, text: str) -> str:
+            return f"Measured: {text}. {judged[what].reason}".rstrip()
+
         lines = [f"{self.rule} {self.reason}"]
-        lines.append(
-            f"  {_mark(self.false_alarms)} {self.false_alarms} Measured: {share_text(self.measured_false_alarms)}."
-        )
+        lines.append(f"{line(self.false_alarms)} {measured('false alarms', share_text(self.measured_false_alarms))}")
         if self.errors is not None:
-            lines += [f"  {_mark(self.errors)} {self.errors}", f"    {self.abstain_rule}"]
+            lines += [line(self.errors), f"    {self.abstain_rule}"]
+            what, text = self.errors.what, "no test row is accepted"
             if self.measured_errors is not None:
-                lines.append(f"    Measured: {share_text(self.measured_errors)} of the accepted are wrong; "
-                             f"{share_text(self.accepted)} are accepted.")  # fmt: skip
+                text = (f"{share_text(self.measured_errors)} of the accepted are wrong; "
+                        f"{share_text(self.accepted)} are accepted")  # fmt: skip
             elif self.ungated_errors is not None:
-                lines.append(f"    Measured: {share_text(self.ungated_errors)} would be wrong without this gate.")
+                text = f"{share_text(self.ungated_errors)} would be wrong without this gate"
+            lines.append(f"    {measured(what, text)}")
         if self.coverage is not None and self.sets is not None:
-            lines.append(f"  {_mark(self.coverage)} {self.coverage}")
-            lines.append(f"    Measured: {share_text(self.sets.coverage)}, {self.sets.verdict}; mean size "
-                         f"{self.sets.mean_size:.2f}, {100 * self.sets.empty:.1f} % empty.")  # fmt: skip
+            lines.append(line(self.coverage))
+            text = (f"{share_text(self.sets.coverage)}, {self.sets.verdict}; mean size {self.sets.mean_size:.2f}, "
+                    f"{100 * self.sets.empty:.1f} % empty")  # fmt: skip
+            lines.append(f"    {measured(self.coverage.what, text)}")
         if self.caught:
             shares = [f"{c.outlier} {share_text(c.share)}" for c in self.caught]
             lines.append(f"  Caught: {'; '.join(shares)}.")
@@ -336,10 +364,6 @@ def _warnings(scores: ModelScores, ranking: Comparison | None, sets: SetFacts | 
         notes.append(f"The score was the best of {len(ranking.methods)} on these same outliers, so the shares caught "
                      "are optimistic: confirm them on other outliers (--confirm).")  # fmt: skip
     return tuple(notes)
-
-
-def _mark(promise: Promise) -> str:
-    return "✓" if promise.holds else "!"
 
 
 def share_text(estimate: Estimate | None) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import final
 
 from caveat.evaluation.decide import Decision
+from caveat.evaluation.judge import Judgment
 from caveat.evaluation.records import Certificate
 from caveat.report.certificates import certificate_panels, certificate_table, sandwich, strength
 from caveat.report.chart import Panel
@@ -16,10 +19,14 @@ from caveat.report.ranks import MOST_SETS, SHOWN, caught_panel, forest_panel
 from caveat.report.tables import Table, make_table
 from caveat.report.verdicts import ERRORS, Verdict
 from caveat.report.view import View
-from caveat.report.words import count, level, listing, percent, share
+from caveat.report.words import bound, count, level, listing, percent, share
 
 __all__ = ["Card", "DecisionBox", "Line3", "cards", "subtitle"]
 
+_MARKS = {
+    "✓": "promised; the test rows agree", "✗": "promised; contradicted by the test rows",
+    "–": "promised; not judged", "!": "not promised",
+}  # fmt: skip
 MOST_DECISIONS = 8  # rows on the first screen
 Verdicts = dict[tuple[str, str, str], Verdict]
 
@@ -29,9 +36,14 @@ Verdicts = dict[tuple[str, str, str], Verdict]
 class Line3:
     """A promise in the box: its mark, its sentence, and what was measured."""
 
-    holds: bool
+    mark: str  # ✓ ✗ – !
     text: str
     small: str
+
+    @property
+    def look(self) -> str:
+        """The style of the mark."""
+        return {"✓": "ok", "✗": "bad", "–": "open"}.get(self.mark, "warn")
 
 
 @final
@@ -45,7 +57,7 @@ class DecisionBox:
     promises: tuple[Line3, ...]
     not_promised: str
     headline: str = ""
-    marks: tuple[str, str] = ("promised", "not promised")  # what the marks before the promises mean
+    marks: Mapping[str, str] = field(default_factory=lambda: dict(_MARKS))  # what the marks before the promises mean
 
 
 @final
@@ -143,36 +155,46 @@ def _forest_card(view: View, verdict: Verdict, panel: Panel) -> Card:
 def decision_box(decision: Decision, delta: float) -> DecisionBox:
     """The decision in words: rule, reason, promises with what was measured, and what is not promised."""
     d = decision
+    judged = dict(zip((promise.what for promise in d.promises), d.judgments, strict=True))
     promises = [_line(
-        d.false_alarms.holds, f"At most {level(d.false_alarms.bound)} of in-distribution inputs are rejected.",
+        judged["false alarms"], f"At most {level(d.false_alarms.bound)} of in-distribution inputs are rejected.",
         f"No false-alarm rate of {level(d.false_alarms.bound)} can be promised.",
         d.false_alarms.remedy or f"{level(1 - delta)} confidence, {count(d.false_alarms.n, 'calibration sample')}",
         f"measured {share(d.measured_false_alarms)} on test",
     )]  # fmt: skip
     if d.errors is not None:
-        rule = f"abstain when {d.confidence} ≥ {_threshold(d.accept_below)}" if d.errors.holds else ""
+        empty = " or no class fits" if d.coverage is not None else ""
+        rule = f"abstain when {d.confidence} ≥ {_threshold(d.accept_below)}{empty}" if d.errors.holds else (
+            "abstains always, so nothing is accepted")  # fmt: skip
         basis = d.errors.remedy or f"{level(1 - delta)} confidence, {count(d.errors.n, 'sample')}"
         accepted = "" if d.accepted is None else f", {percent(d.accepted.value)} accepted"
+        measured = "" if d.measured_errors is None else f"measured {share(d.measured_errors)}{accepted}"
+        if d.ungated_errors is not None:
+            measured = f"{share(d.ungated_errors)} of the answers would be wrong without this gate"
         promises.append(_line(
-            d.errors.holds, f"At most {level(d.errors.bound)} of the accepted answers are wrong.",
+            judged[d.errors.what], f"At most {level(d.errors.bound)} of the accepted answers are wrong.",
             f"Errors among the accepted: nothing can be promised at {level(d.errors.bound)}.",
-            rule, basis, f"measured {share(d.measured_errors)}{accepted}",
+            rule, basis, measured,
         ))  # fmt: skip
     if d.coverage is not None and d.sets is not None:
         empty = f", {percent(d.sets.empty)} empty" if d.sets.empty > 0 else ""
         promises.append(_line(
-            d.coverage.holds,
-            f"Prediction sets hold the true class in at least {level(round(d.coverage.bound, 4))} of cases; "
+            judged[d.coverage.what],
+            f"Prediction sets hold the true class in at least {bound(d.coverage.bound)} of cases; "
             f"mean size {d.sets.mean_size:.2f}.",
             "Nothing can be promised about the prediction sets.",
             d.coverage.remedy or f"on average over calibration sets, {count(d.coverage.n, 'sample')}",
             f"measured {share(d.sets.coverage)}, {d.sets.verdict}{empty}",
         ))  # fmt: skip
-    return DecisionBox(str(d.method), _threshold(d.threshold), d.reason, tuple(promises), " ".join(d.warnings))
+    headline = d.rule if math.isinf(d.threshold) else ""
+    return DecisionBox(str(d.method), _threshold(d.threshold), d.reason, tuple(promises), " ".join(d.warnings),
+                       headline)  # fmt: skip
 
 
-def _line(holds: bool, promised: str, otherwise: str, *small: str) -> Line3:
-    return Line3(holds, promised if holds else otherwise, " · ".join(part.rstrip(".") for part in small if part))
+def _line(judgment: Judgment, promised: str, otherwise: str, *small: str) -> Line3:
+    text = otherwise if judgment.outcome == "not promised" else promised
+    told = [*small, judgment.reason]
+    return Line3(judgment.mark, text, " · ".join(part.rstrip(".") for part in told if part))
 
 
 def _threshold(value: float) -> str:
