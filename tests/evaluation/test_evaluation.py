@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -175,3 +176,22 @@ def test_few_shared_rows_are_a_warning(parts):
     parts["inlier"] = Outputs(**joined, head=parts["inlier"].head)
     with pytest.warns(CaveatWarning, match="share 5 of 200 rows"):
         evaluate(**parts, scores=["msp"])
+
+
+def test_outliers_that_chose_the_score_do_not_confirm_it():
+    rng = np.random.default_rng(8)
+    said = Outputs(logits=rng.normal(size=(400, 3)) + 5 * np.eye(3)[rng.integers(3, size=400)])
+    first, second = (Outputs(logits=rng.normal(size=(90, 3))) for _ in range(2))
+    call = partial(evaluate, inlier=said, outliers={"a": first}, scores=["msp", "energy"])
+    with pytest.raises(InputError, match="outlier set 'a' and confirm set 'b' are the same 90 rows"):
+        call(confirm={"b": first})
+    most = Outputs(logits=np.concatenate([first.logits[:60], second.logits]))
+    with pytest.raises(InputError, match="outlier set 'a' and confirm set 'b' share 60 of 90 rows"):
+        call(confirm={"b": most})
+    decision = call(confirm={"b": second}).decision
+    text = str(decision)
+    assert [(c.outlier, c.confirmed) for c in decision.caught] == [("a", False), ("b", True)]
+    assert "\n  Caught: a " in text
+    assert "\n  Confirmed on outliers that chose nothing: b " in text
+    assert "optimistic" not in text
+    assert "optimistic" in str(call().decision)

@@ -17,7 +17,7 @@ ALARMS = Promise("false alarms", 0.05, 0.95, 1000, "exact", "exchangeable rows")
 COVERAGE = Promise("coverage", 0.9, None, 500, "split conformal", "exchangeable rows")
 
 
-@pytest.mark.parametrize("hits, n", [(0, 10), (3, 10), (8, 100), (11, 100), (60, 1000), (65, 1000), (1000, 1000)])
+@pytest.mark.parametrize(("hits", "n"), [(0, 10), (3, 10), (8, 100), (11, 100), (60, 1000), (65, 1000), (1000, 1000)])
 def test_a_rate_is_high_if_so_many_hits_are_rare_at_the_bound(hits, n):
     assert rate_is_high(hits, n, 0.05) == (binom.sf(hits - 1, n, 0.05) <= LEVEL)
 

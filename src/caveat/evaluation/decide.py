@@ -212,9 +212,9 @@ class Decision:
             text = (f"{share_text(self.sets.coverage)}, {self.sets.verdict}; mean size {self.sets.mean_size:.2f}, "
                     f"{100 * self.sets.empty:.1f} % empty")  # fmt: skip
             lines.append(f"    {measured(self.coverage.what, text)}")
-        if self.caught:
-            shares = [f"{c.outlier} {share_text(c.share)}" for c in self.caught]
-            lines.append(f"  Caught: {'; '.join(shares)}.")
+        for label, confirmed in (("Caught", False), ("Confirmed on outliers that chose nothing", True)):
+            shares = [f"{c.outlier} {share_text(c.share)}" for c in self.caught if c.confirmed == confirmed]
+            lines += [f"  {label}: {'; '.join(shares)}."] if shares else []
         lines += [f"  ! {sentence}" for sentence in self.warnings]
         return "\n".join(lines)
 

@@ -225,7 +225,8 @@ class Evaluation:
             rows.append(("rule", decision.rule))
             rows += [(promise.what, f"{judgment.mark} {promise} {judgment.reason}".rstrip())
                      for promise, judgment in zip(decision.promises, decision.judgments, strict=True)]  # fmt: skip
-            rows += [(f"caught: {c.outlier}", share_text(c.share)) for c in decision.caught]
+            rows += [(f"{'confirmed' if c.confirmed else 'caught'}: {c.outlier}", share_text(c.share))
+                     for c in decision.caught]  # fmt: skip
         best = "" if ranking is None else f"Best scores (tied): {', '.join(ranking.layers[0])}. "
         return small_table(self.title, rows, note=best + " ".join(decision.warnings if decision is not None else ()))
 
