@@ -269,3 +269,22 @@ def test_tune_prints_and_stores_the_settings(run, files):
     code, _, err = run("evaluate", *usual(files), "--scores", "gen", "--tune", "--workers", "2", "--out", files / "r")
     assert code == 2
     assert "--tune" in err
+
+
+def test_notes_of_files_and_of_roles_are_in_json_and_report(run, tmp_path):
+    rng = np.random.default_rng(3)
+    rows = rng.dirichlet(np.ones(3), size=500)
+    labels = rows.argmax(axis=1)
+    np.savez(tmp_path / "cal.npz", logits=rows[:300], labels=labels[:300])
+    np.savez(tmp_path / "test.npz", logits=rows[280:], labels=labels[280:])
+    code, _, err = run(
+        "evaluate", "--calibration", tmp_path / "cal.npz", "--test", tmp_path / "test.npz", "--scores", "msp",
+        "--out", tmp_path / "out", "--json", tmp_path / "d.json",
+    )  # fmt: skip
+    assert code == 0
+    notes = json.loads((tmp_path / "d.json").read_text())["notes"]
+    assert [sum(key in note for note in notes) for key in ("rows of probabilities", "share 20 of 220 rows")] == [1, 1]
+    page = (tmp_path / "out" / "report.html").read_text()
+    for note in notes:
+        assert note in page
+        assert note in err

@@ -12,8 +12,9 @@ from caveat import CaveatWarning, InputError, Outputs
 from caveat.conformal import threshold_for
 from caveat.evaluation import evaluate
 from caveat.evaluation.parts import tuning_rows
-from caveat.evaluation.records import Detection, Scores, Selective, SetFacts
+from caveat.evaluation.records import Detection, Note, Scores, Selective, SetFacts
 from caveat.metrics import auroc, conformal_auroc
+from caveat.report import render_report
 
 
 @pytest.fixture
@@ -195,3 +196,20 @@ def test_outliers_that_chose_the_score_do_not_confirm_it():
     assert "\n  Confirmed on outliers that chose nothing: b " in text
     assert "optimistic" not in text
     assert "optimistic" in str(call().decision)
+
+
+def test_notes_stand_in_the_records_and_in_every_report():
+    rng = np.random.default_rng(9)
+    rows = np.concatenate([rng.normal(size=(400, 3)) + 5 * np.eye(3)[rng.integers(3, size=400)]])
+    call = partial(evaluate, inlier=Outputs(logits=rows[:210]), scores=["msp"])
+    with pytest.warns(CaveatWarning, match="share 10 of 200 rows"):
+        result = call(calibration=Outputs(logits=rows[200:]))
+    (note,) = result.notes
+    assert [record.text for record in result.of(Note)] == [note]
+    assert "calibration and inlier share 10 of 200 rows" in note
+    page, markdown, latex = render_report(result.findings())
+    assert note in page[: page.index("<nav")]  # on the first screen, in the box of the decision
+    assert all("share 10 of 200 rows" in text for text in (markdown, latex))
+    assert note in result._repr_html_()
+    assert call(calibration=Outputs(logits=rows[210:])).notes == ()
+    assert not any(row["metric"] == "text" for row in result.rows())

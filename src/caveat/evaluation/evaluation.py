@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from caveat._internal.checks import as_count, as_flag, as_level, as_list, check_known
 from caveat._internal.html import small_table
+from caveat._internal.notes import kept_warnings
 from caveat.errors import InputError
 from caveat.evaluation.decide import Decision, share_text
 from caveat.evaluation.findings import Assessment, CellFacts, Findings, assess, versions
@@ -22,6 +23,7 @@ from caveat.evaluation.records import (
     Left,
     Method,
     ModelFacts,
+    Note,
     Record,
     Scores,
     Tuning,
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
     from caveat.guard import Guard
 
-__all__ = ["Evaluation", "Progress", "choose_scores", "evaluate"]
+__all__ = ["Evaluation", "Progress", "choose_scores", "evaluate", "with_notes"]
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many steps are done, and how many there are."""
@@ -158,6 +160,11 @@ class Evaluation:
         """Score -> settings that ``tune`` chose, as a phrase; empty without ``tune``."""
         return {str(record.method): record.text for record in self.of(Tuning) if record.chosen}
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings that were given while this was measured, such as rows that two files share."""
+        return tuple(note.text for note in self.of(Note))
+
     def of(self, kind: type[R]) -> tuple[R, ...]:
         """The records of one kind.
 
@@ -228,7 +235,8 @@ class Evaluation:
             rows += [(f"{'confirmed' if c.confirmed else 'caught'}: {c.outlier}", share_text(c.share))
                      for c in decision.caught]  # fmt: skip
         best = "" if ranking is None else f"Best scores (tied): {', '.join(ranking.layers[0])}. "
-        return small_table(self.title, rows, note=best + " ".join(decision.warnings if decision is not None else ()))
+        told = (*(decision.warnings if decision is not None else ()), *self.notes)
+        return small_table(self.title, rows, note=best + " ".join(told))
 
     def __repr__(self) -> str:
         data = ", ".join(f"{d.block.outlier or d.role} {d.n}" for d in self.of(Data))
@@ -315,28 +323,39 @@ def evaluate(
     True
     """
     started = time.perf_counter()
-    settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
-    false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
-    check_regime(regime, regimes)
-    sources = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
-    sources.check()
-    parts = sources.with_one_order().with_calibration(seed)
-    parts = parts.with_tuning(seed) if as_flag(tune, "tune") else parts
-    chosen, left = choose_scores(parts, scores)
-    tell = progress or (lambda what, done, total: None)
-    tell("tuning scores" if tune else "fitting scores", 0, 2 + len(chosen))
-    able = {method: score.without_class_scores() for method, score in chosen.items()}
-    tunings: list[Record] = []
-    if tune:
-        for method, score in able.items():
-            able[method], record = choose_settings(score, method, parts, Block("model", seed), keep=own_values(score))
-            tunings.append(record)
-    else:
-        fit(able.values(), parts, seed)
-    return evaluate_fitted(
-        parts, able, left, settings, false_alarm=false_alarm, risk=risk, regimes=regimes, regime=regime, title=title,
-        tell=tell, started=started, tunings=tunings,
-    )  # fmt: skip
+    with kept_warnings() as notes:
+        settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
+        false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
+        check_regime(regime, regimes)
+        sources = Parts(train, calibration, inlier, dict(outliers or {}), dict(confirm or {}))
+        sources.check()
+        parts = sources.with_one_order().with_calibration(seed)
+        parts = parts.with_tuning(seed) if as_flag(tune, "tune") else parts
+        chosen, left = choose_scores(parts, scores)
+        tell = progress or (lambda what, done, total: None)
+        tell("tuning scores" if tune else "fitting scores", 0, 2 + len(chosen))
+        able = {method: score.without_class_scores() for method, score in chosen.items()}
+        tunings: list[Record] = []
+        if tune:
+            for method, score in able.items():
+                able[method], record = choose_settings(
+                    score, method, parts, Block("model", seed), keep=own_values(score)
+                )
+                tunings.append(record)
+        else:
+            fit(able.values(), parts, seed)
+        result = evaluate_fitted(
+            parts, able, left, settings, false_alarm=false_alarm, risk=risk, regimes=regimes, regime=regime,
+            title=title, tell=tell, started=started, tunings=tunings,
+        )  # fmt: skip
+    return with_notes(result, notes)
+
+
+def with_notes(evaluation: Evaluation, notes: Iterable[str]) -> Evaluation:
+    """The evaluation with the notes in its records, each once."""
+    block = Block("model", evaluation.settings.seed)
+    new = [Note(block, text) for text in dict.fromkeys(notes) if text not in evaluation.notes]
+    return replace(evaluation, records=(*evaluation.records, *new)) if new else evaluation
 
 
 def evaluate_fitted(

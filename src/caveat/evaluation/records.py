@@ -30,6 +30,7 @@ __all__ = [
     "Left",
     "Method",
     "ModelFacts",
+    "Note",
     "Proximity",
     "Record",
     "Scores",
@@ -335,9 +336,19 @@ class Left:
     reason: str
 
 
+@final
+@dataclass(frozen=True)
+class Note:
+    """A warning that was given while this was measured."""
+
+    block: Block
+    text: str
+
+
 Record = (
     Data | ModelFacts | SetFacts | Detection | Selective | Curve | Histogram | Scores | Answers | Collapse | Proximity
     | Certificate | Left | ClassFacts | Tuning | EmptySets
+    | Note
 )  # fmt: skip
 RECORDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Record)}
 
@@ -351,7 +362,7 @@ def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
     ('msp', 'svhn', 'auroc', 0.9, 0.8)
     """
     for record in records:
-        if isinstance(record, (Curve, Histogram, Scores, Answers, EmptySets, Data, Left)):
+        if isinstance(record, (Curve, Histogram, Scores, Answers, EmptySets, Data, Left, Note)):
             continue
         named = getattr(record, "method", getattr(record, "set_method", ""))
         common = {

@@ -9,7 +9,7 @@ from typing import final
 
 from caveat.evaluation.decide import Decision
 from caveat.evaluation.judge import Judgment
-from caveat.evaluation.records import Certificate
+from caveat.evaluation.records import Certificate, Note
 from caveat.report.certificates import certificate_panels, certificate_table, sandwich, strength
 from caveat.report.chart import Panel
 from caveat.report.curves import risk_panels
@@ -113,8 +113,9 @@ def _one_model(view: View, verdicts: Verdicts) -> list[list[Card]]:
     unit = view.units[0]
     decision = view.decision(unit)
     box = None if decision is None else decision_box(decision, view.delta)
-    lines = ("No threshold could be set: there are no calibration samples.",) if box is None else ()
-    left = [Card("decision", "Decision", box=box, lines=lines)]
+    lines = ["No threshold could be set: there are no calibration samples."] if box is None else []
+    lines += [f"Note: {note.text}" for note in view.findings.of(Note)]
+    left = [Card("decision", "Decision", box=box, lines=tuple(lines))]
     right: list[Card] = []
     best = verdicts.get(("auroc", "", "all")) or verdicts.get(("augrc", "", ERRORS))
     if best is not None and (panel := forest_panel(view, best, chosen=str(decision.method) if decision else "")):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from caveat.evaluation.records import ClassFacts, Collapse, Left, Proximity, Tuning
+from caveat.evaluation.records import ClassFacts, Collapse, Left, Note, Proximity, Tuning
 from caveat.report import words
 from caveat.report.tables import Cell, Column, Group, Table, count_cell, make_table, number_cell
 from caveat.report.verdicts import letters_of
@@ -15,8 +15,8 @@ from caveat.results import Estimate
 
 __all__ = [
     "caught_table", "class_table", "collapse_table", "data_table", "decision_table", "failure_table",
-    "fingerprint_table", "left_out_table", "model_rank_table", "model_table", "outlier_set_table", "proximity_table",
-    "reliability_table", "set_table", "tuning_table",
+    "fingerprint_table", "left_out_table", "model_rank_table", "model_table", "note_table", "outlier_set_table",
+    "proximity_table", "reliability_table", "set_table", "tuning_table",
 ]  # fmt: skip
 
 _QUESTIONS = {
@@ -63,6 +63,12 @@ def decision_table(view: View) -> Table | None:
         "promised, but contradicted by the test rows. –: not judged. !: the calibration samples cannot carry a promise."
     )
     return make_table("decisions", "Decision of every model", caption, columns, lines)
+
+
+def note_table(view: View) -> Table | None:
+    """Warnings that were given while it was measured."""
+    lines = [(view.unit_name((n.block.model, n.block.seed)) or "evaluation", n.text) for n in view.findings.of(Note)]
+    return make_table("notes", "Notes", "", ("Where", "Note"), lines)
 
 
 def caught_table(view: View) -> Table | None:

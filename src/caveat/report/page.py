@@ -106,6 +106,7 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
     chosen = str(decision.method) if decision else ""
     tables = {
         "decisions": model_tables.decision_table(view),
+        "notes": model_tables.note_table(view),
         "model_ranks": model_tables.model_rank_table(view),
         "caught": model_tables.caught_table(view),
         "ranking": method_tables.ranking_table(view, overall, chosen=chosen),
