@@ -130,8 +130,8 @@ def evaluate(
                     return None
                 return Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
 
-            jobs: Any = Parts(job(train), job(calibration), job(inlier), {k: job(v) for k, v in (outliers or {}).items()},
-                         {k: job(v) for k, v in (confirm or {}).items()})  # fmt: skip
+            others = ({k: job(v) for k, v in (some or {}).items()} for some in (outliers, confirm))
+            jobs: Any = Parts(job(train), job(calibration), job(inlier), *others)
             names = agreed_names(_mapped(jobs, lambda job: job.rows(None)).roles())
             jobs = _mapped(jobs, lambda job: job.in_order(names, name="a part", of="another"))
             able, left = _fitted(jobs, scores, seed)
