@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import datetime
+import hashlib
+import html
 import json
 import pickle
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -288,3 +292,19 @@ def test_notes_of_files_and_of_roles_are_in_json_and_report(run, tmp_path):
     for note in notes:
         assert note in page
         assert note in err
+
+
+def test_the_report_names_its_files_their_digests_the_day_and_the_command(run, files, tmp_path):
+    arguments = [*usual(files), "--scores", "msp,energy", "--out", tmp_path / "out"]
+    pages = []
+    for _ in range(2):
+        assert run("evaluate", *arguments)[0] == 0
+        pages.append((tmp_path / "out" / "report.html").read_bytes())
+    assert pages[0] == pages[1]
+    page = html.unescape(pages[0].decode())
+    for name, role in (("train", "train"), ("test", "test"), ("far", "outlier far")):
+        assert hashlib.sha256((files / f"{name}.npz").read_bytes()).hexdigest()[:12] in page
+        assert f">{role}<" in page
+    command = shlex.join(["caveat", "evaluate", *map(str, arguments)])
+    assert f"Measured on {datetime.date.today().isoformat()} by: {command}" in page
+    assert "| test |" in (tmp_path / "out" / "tables.md").read_text()

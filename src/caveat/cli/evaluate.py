@@ -12,6 +12,7 @@ import typer
 from caveat.cli._console import progress_bar, say
 from caveat.cli._files import Keys, Reading, Rows
 from caveat.cli._named import check_folder, named_paths
+from caveat.cli._provenance import with_provenance
 from caveat.cli._scale import Scheduler, Workers, Workplace
 from caveat.errors import InputError
 
@@ -103,7 +104,7 @@ def evaluate(
             false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, seed=seed, regimes=regimes, title=title,
             progress=tell, **({"tune": True} if tune else {}),
         )  # fmt: skip
-    evaluation = with_notes(evaluation, notes)
+    evaluation = with_provenance(with_notes(evaluation, notes), roles, digests=not place.by_ranges)
     table, report = _results.write(evaluation, out)
     if json is not None:
         _results.write_json(evaluation, json)

@@ -26,6 +26,7 @@ __all__ = [
     "Data",
     "Detection",
     "EmptySets",
+    "File",
     "Histogram",
     "Left",
     "Method",
@@ -33,6 +34,7 @@ __all__ = [
     "Note",
     "Proximity",
     "Record",
+    "Run",
     "Scores",
     "Selective",
     "SetFacts",
@@ -345,10 +347,32 @@ class Note:
     text: str
 
 
+@final
+@dataclass(frozen=True)
+class File:
+    """A file that was read, by its role; ``sha256`` is that of its bytes, empty where it was not computed."""
+
+    block: Block
+    role: Role
+    path: str
+    n: int
+    sha256: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Run:
+    """The command that measured, and the day."""
+
+    block: Block
+    command: str
+    date: str
+
+
 Record = (
     Data | ModelFacts | SetFacts | Detection | Selective | Curve | Histogram | Scores | Answers | Collapse | Proximity
     | Certificate | Left | ClassFacts | Tuning | EmptySets
-    | Note
+    | Note | File | Run
 )  # fmt: skip
 RECORDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Record)}
 
@@ -362,7 +386,7 @@ def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
     ('msp', 'svhn', 'auroc', 0.9, 0.8)
     """
     for record in records:
-        if isinstance(record, (Curve, Histogram, Scores, Answers, EmptySets, Data, Left, Note)):
+        if isinstance(record, (Curve, Histogram, Scores, Answers, EmptySets, Data, Left, Note, File, Run)):
             continue
         named = getattr(record, "method", getattr(record, "set_method", ""))
         common = {

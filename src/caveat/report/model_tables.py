@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from caveat.evaluation.records import ClassFacts, Collapse, Left, Note, Proximity, Tuning
+from caveat.evaluation.records import ClassFacts, Collapse, File, Left, Note, Proximity, Tuning
 from caveat.report import words
 from caveat.report.tables import Cell, Column, Group, Table, count_cell, make_table, number_cell
 from caveat.report.verdicts import letters_of
@@ -15,7 +15,8 @@ from caveat.results import Estimate
 
 __all__ = [
     "caught_table", "class_table", "collapse_table", "data_table", "decision_table", "failure_table",
-    "fingerprint_table", "left_out_table", "model_rank_table", "model_table", "note_table", "outlier_set_table",
+    "file_table", "fingerprint_table", "left_out_table", "model_rank_table", "model_table", "note_table",
+    "outlier_set_table",
     "proximity_table", "reliability_table", "set_table", "tuning_table",
 ]  # fmt: skip
 
@@ -69,6 +70,14 @@ def note_table(view: View) -> Table | None:
     """Warnings that were given while it was measured."""
     lines = [(view.unit_name((n.block.model, n.block.seed)) or "evaluation", n.text) for n in view.findings.of(Note)]
     return make_table("notes", "Notes", "", ("Where", "Note"), lines)
+
+
+def file_table(view: View) -> Table | None:
+    """The files that were read."""
+    lines = [(f"{f.role} {f.block.outlier}".strip() if f.role != "inlier" else "test", f.path, count_cell(f.n),
+              f.sha256[:12] or "not computed") for f in view.findings.of(File)]  # fmt: skip
+    return make_table("files", "Files", "Rows that were read, and the first 12 digits of the SHA-256 of the file.",
+                      ("Role", "File", Column("Rows"), "SHA-256"), lines, name=1)  # fmt: skip
 
 
 def caught_table(view: View) -> Table | None:

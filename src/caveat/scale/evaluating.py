@@ -130,8 +130,9 @@ def evaluate(
                     return None
                 return Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
 
-            others = ({k: job(v) for k, v in (some or {}).items()} for some in (outliers, confirm))
-            jobs: Any = Parts(job(train), job(calibration), job(inlier), *others)
+            outside = {k: job(v) for k, v in (outliers or {}).items()}
+            confirming = {k: job(v) for k, v in (confirm or {}).items()}
+            jobs: Any = Parts(job(train), job(calibration), job(inlier), outside, confirming)
             names = agreed_names(_mapped(jobs, lambda job: job.rows(None)).roles())
             jobs = _mapped(jobs, lambda job: job.in_order(names, name="a part", of="another"))
             able, left = _fitted(jobs, scores, seed)
