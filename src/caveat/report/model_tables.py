@@ -46,7 +46,8 @@ def decision_table(view: View) -> Table | None:
             view.unit_name(unit) or unit[0], str(d.method),
             Cell("none", math.inf) if math.isinf(d.threshold) else Cell(f"{d.threshold:.4g}", d.threshold),
             marks["false alarms"], number_cell(d.measured_false_alarms, "percent"),
-            marks.get("errors among the accepted", "–"), number_cell(d.measured_errors, "percent"),
+            marks.get("errors among the accepted", "–"),
+            "none accepted" if d.ungated_errors is not None else number_cell(d.measured_errors, "percent"),
             "–" if d.sets is None else number_cell(d.sets.coverage, "percent"),
             "–" if not shares else Cell(
                 words.percent(float(np.mean(shares))), float(np.mean(shares)),
