@@ -102,7 +102,7 @@ def test_a_fit_draws_from_its_rng_and_from_nothing_else(fit):
 
 def test_the_guard_of_an_evaluation_draws_as_the_evaluation_did():
     train, calibration, inlier = PARTS
-    made = evaluate(train=train, calibration=calibration, inlier=inlier, scores=["nnguide"], seed=4)
+    made = evaluate(train=train, calibration=calibration, inlier=inlier, scores=["nnguide"], seed=4, risk=0.9)
     assert made.guard(train, calibration).threshold_ == made.decision.threshold
-    other = evaluate(train=train, calibration=calibration, inlier=inlier, scores=["nnguide"], seed=0)
+    other = evaluate(train=train, calibration=calibration, inlier=inlier, scores=["nnguide"], seed=0, risk=0.9)
     assert other.decision.threshold != made.decision.threshold

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import datetime
+import hashlib
+import html
 import json
 import pickle
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -307,3 +311,38 @@ def test_a_bare_array_and_an_empty_path_are_refused_with_the_remedy(run, files, 
         code, out, err = run("evaluate", *options)
         assert (code, out) == (2, "")
         assert "path" in err
+
+
+def test_notes_of_files_and_of_roles_are_in_json_and_report(run, tmp_path):
+    rng = np.random.default_rng(3)
+    rows = rng.dirichlet(np.ones(3), size=500)
+    labels = rows.argmax(axis=1)
+    np.savez(tmp_path / "cal.npz", logits=rows[:300], labels=labels[:300])
+    np.savez(tmp_path / "test.npz", logits=rows[280:], labels=labels[280:])
+    code, _, err = run(
+        "evaluate", "--calibration", tmp_path / "cal.npz", "--test", tmp_path / "test.npz", "--scores", "msp",
+        "--out", tmp_path / "out", "--json", tmp_path / "d.json",
+    )  # fmt: skip
+    assert code == 0
+    notes = json.loads((tmp_path / "d.json").read_text())["notes"]
+    assert [sum(key in note for note in notes) for key in ("rows of probabilities", "share 20 of 220 rows")] == [1, 1]
+    page = (tmp_path / "out" / "report.html").read_text()
+    for note in notes:
+        assert note in page
+        assert note in err
+
+
+def test_the_report_names_its_files_their_digests_the_day_and_the_command(run, files, tmp_path):
+    arguments = [*usual(files), "--scores", "msp,energy", "--out", tmp_path / "out"]
+    pages = []
+    for _ in range(2):
+        assert run("evaluate", *arguments)[0] == 0
+        pages.append((tmp_path / "out" / "report.html").read_bytes())
+    assert pages[0] == pages[1]
+    page = html.unescape(pages[0].decode())
+    for name, role in (("train", "train"), ("test", "test"), ("far", "outlier far")):
+        assert hashlib.sha256((files / f"{name}.npz").read_bytes()).hexdigest()[:12] in page
+        assert f">{role}<" in page
+    command = shlex.join(["caveat", "evaluate", *map(str, arguments)])
+    assert f"Measured on {datetime.date.today().isoformat()} by: {command}" in page
+    assert "| test |" in (tmp_path / "out" / "tables.md").read_text()

@@ -188,3 +188,20 @@ def test_remedies_name_options(run, streams, tmp_path):
     assert (code, "is not a guard" in err) == (2, True)
     code, _, err = run("evaluate", "--test", streams / "held.npz", "--scores", "mahalanobis", "--out", tmp_path / "r")
     assert (code, "--train FILE" in err, "train=" in err) == (2, True, False)
+
+
+def test_no_threshold_is_said_in_words_and_a_rate_that_is_not_judged_has_no_check_mark(run, streams):
+    held = Outputs.load(streams / "held.npz")
+    held[:20].save(streams / "few.npz")
+    code, out, _ = run("guard", "fit", streams / "few", "--calibration", streams / "few.npz", "--risk", "0.05")
+    assert code == 0
+    assert "rejects nothing" in out
+    assert "abstains always" in out
+    assert "inf" not in out
+    _, out, _ = run("guard", "check", streams / "few", streams / "quiet.npz", "--out", streams / "c")
+    judged = [line for line in out.splitlines() if "not judged" in line]
+    assert len(judged) == 2
+    assert all(line.startswith("  – ") for line in judged)
+    Guard("energy").calibrate(held).save(streams / "no-risk")
+    _, out, _ = run("guard", "check", streams / "no-risk", streams / "quiet.npz", "--out", streams / "c")
+    assert [line[:4] for line in out.splitlines() if "not judged" in line] == ["  – "]

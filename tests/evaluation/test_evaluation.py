@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from caveat import CaveatWarning, InputError, Outputs
 from caveat.conformal import threshold_for
 from caveat.evaluation import evaluate
 from caveat.evaluation.parts import tuning_rows
-from caveat.evaluation.records import Detection, Scores, Selective, SetFacts
+from caveat.evaluation.records import Detection, Note, Scores, Selective, SetFacts
 from caveat.metrics import auroc, conformal_auroc
+from caveat.report import render_report
 
 
 @pytest.fixture
@@ -185,7 +187,7 @@ def test_one_outlier_set_needs_no_name_and_a_list_gets_numbers(inlier, outlier):
     for single in (outlier, [outlier], (outlier,)):
         result = evaluate(inlier=inlier, outliers=single, scores=["msp"])
         assert (result.outliers, str(result.decision)) == (("outlier",), str(by_name.decision))
-    two = evaluate(inlier=inlier, outliers=[outlier[:60], outlier[60:]], confirm=outlier, scores=["msp"])
+    two = evaluate(inlier=inlier, outliers=[outlier[:40], outlier[40:60]], confirm=outlier[60:], scores=["msp"])
     assert two.outliers == ("outlier 1", "outlier 2")
 
 
@@ -209,3 +211,39 @@ def test_logits_beside_probabilities_name_both_parts(inlier, outlier):
     probs = Outputs(probs=outlier.probs)
     with pytest.raises(InputError, match="got logits in inlier and probs in outlier:far. Store the same"):
         evaluate(inlier=Outputs(logits=inlier.logits), outliers={"far": probs}, scores=["msp"])
+
+
+def test_outliers_that_chose_the_score_do_not_confirm_it():
+    rng = np.random.default_rng(8)
+    said = Outputs(logits=rng.normal(size=(400, 3)) + 5 * np.eye(3)[rng.integers(3, size=400)])
+    first, second = (Outputs(logits=rng.normal(size=(90, 3))) for _ in range(2))
+    call = partial(evaluate, inlier=said, outliers={"a": first}, scores=["msp", "energy"])
+    with pytest.raises(InputError, match="outlier set 'a' and confirm set 'b' are the same 90 rows"):
+        call(confirm={"b": first})
+    most = Outputs(logits=np.concatenate([first.logits[:60], second.logits]))
+    with pytest.raises(InputError, match="outlier set 'a' and confirm set 'b' share 60 of 90 rows"):
+        call(confirm={"b": most})
+    decision = call(confirm={"b": second}).decision
+    text = str(decision)
+    assert [(c.outlier, c.confirmed) for c in decision.caught] == [("a", False), ("b", True)]
+    assert "\n  Caught: a " in text
+    assert "\n  Confirmed on outliers that chose nothing: b " in text
+    assert "optimistic" not in text
+    assert "optimistic" in str(call().decision)
+
+
+def test_notes_stand_in_the_records_and_in_every_report():
+    rng = np.random.default_rng(9)
+    rows = np.concatenate([rng.normal(size=(400, 3)) + 5 * np.eye(3)[rng.integers(3, size=400)]])
+    call = partial(evaluate, inlier=Outputs(logits=rows[:210]), scores=["msp"])
+    with pytest.warns(CaveatWarning, match="share 10 of 200 rows"):
+        result = call(calibration=Outputs(logits=rows[200:]))
+    (note,) = result.notes
+    assert [record.text for record in result.of(Note)] == [note]
+    assert "calibration and inlier share 10 of 200 rows" in note
+    page, markdown, latex = render_report(result.findings())
+    assert note in page[: page.index("<nav")]  # on the first screen, in the box of the decision
+    assert all("share 10 of 200 rows" in text for text in (markdown, latex))
+    assert note in result._repr_html_()
+    assert call(calibration=Outputs(logits=rows[210:])).notes == ()
+    assert not any(row["metric"] == "text" for row in result.rows())

@@ -74,7 +74,7 @@ def test_another_outlier_set_or_test_set_chooses_nothing_else(evaluation, parts)
 
 
 def test_the_guard_has_the_settings_and_the_threshold_of_the_decision(parts, tmp_path):
-    evaluation = evaluate(**parts, scores=["gen"], tune=True, seed=3)
+    evaluation = evaluate(**parts, scores=["gen"], tune=True, seed=3, risk=0.9)
     guard = evaluation.guard(parts["train"], parts["calibration"])
     guard.save(tmp_path / "guard")
     again = Guard.load(tmp_path / "guard")

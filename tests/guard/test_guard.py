@@ -197,11 +197,51 @@ def test_an_evaluation_builds_the_guard_that_its_decision_names(draw):
     assert guard.confidence_.name == decision.confidence.score
     verdicts = guard(inlier)
     assert (verdicts.kind == "outlier").mean() == decision.measured_false_alarms.value
+    assert guard.accept_below_ == decision.accept_below
+    assert verdicts.accepted.mean() == decision.accepted.value
+    assert (~inlier.correct[verdicts.accepted]).mean() == decision.measured_errors.value
+    assert (decision.sets.empty > 0) == (verdicts.sets.sizes == 0).any()
+
+
+@pytest.mark.parametrize("scores", [["tempscale"], ["energy", "tempscale"], ["msp", "energy", "max_logit_pnorm"]])
+@pytest.mark.parametrize("tune", [False, True])
+def test_decision_and_guard_have_the_same_thresholds_and_accept_the_same_rows(draw, scores, tune):
+    rng = np.random.default_rng(11)
+    held, inlier = draw(rng, 800), draw(rng, 600)
+    odd = Outputs(logits=rng.normal(size=(200, 3)))
+    result = evaluate(calibration=held, inlier=inlier, outliers={"odd": odd}, scores=scores, tune=tune, risk=0.1,
+                      alpha=0.3)  # fmt: skip
+    guard, decision = result.guard(None, held), result.decision
+    assert decision.errors.holds
+    assert (guard.threshold_, guard.accept_below_) == (decision.threshold, decision.accept_below)
+    assert [(p.bound, p.n) for p in guard.promises] == [(p.bound, p.n) for p in decision.promises]
+    verdicts = guard(inlier)
+    assert verdicts.accepted.sum() == round(decision.accepted.value * inlier.n)
+    assert (verdicts.sets.sizes == 0).any()
+
+
+@pytest.mark.parametrize("given", ["calibration", "split"])
+def test_a_guard_from_an_evaluation_accepts_nothing_where_the_error_rate_cannot_be_promised(draw, given):
+    rng = np.random.default_rng(12)
+    held, inlier = draw(rng, 600), draw(rng, 600)
+    apart = {"calibration": held} if given == "calibration" else {}
+    result = evaluate(inlier=inlier, scores=["entropy", "msp"], risk=0.001, **apart)
+    decision = result.decision
+    assert not decision.errors.holds
+    with pytest.warns(CaveatWarning, match="Nothing can be promised about errors among the accepted"):
+        guard = result.guard(None, held)
+    with pytest.warns(CaveatWarning):
+        fitted = Guard(decision.method.score, confidence=decision.confidence.score, risk=0.001).calibrate(held)
+    assert guard.accept_below_ == fitted.accept_below_ == -np.inf
+    assert guard(inlier).counts["accept"] == fitted(inlier).counts["accept"] == 0
+    assert (decision.accepted.value, decision.measured_errors, decision.accept_below) == (0, None, -np.inf)
+    assert "nothing is accepted" in str(decision)
+    assert 0 < decision.ungated_errors.value < 1
 
 
 def test_a_score_object_keeps_its_parameters_in_the_decision(draw):
     rng = np.random.default_rng(8)
     train, inlier = draw(rng, 300, features=True), draw(rng, 400, features=True)
-    result = evaluate(inlier=inlier, train=train, scores=[KNN(k=3), KNN(k=30)])
+    result = evaluate(inlier=inlier, train=train, scores=[KNN(k=3), KNN(k=30)], risk=0.2)
     assert {str(record.method) for record in result.of(Scores)} == {"knn(k=3)", "knn(k=30)"}
     assert result.guard(train, draw(rng, 300, features=True)).scores_[0].k in (3, 30)

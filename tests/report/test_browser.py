@@ -210,3 +210,11 @@ def test_the_check_of_a_guard_prints_on_two_pages_and_names_its_values(open_page
     page.pdf(path=tmp_path / "check.pdf", prefer_css_page_size=True)
     (count,) = re.findall(rb"/Type /Pages\s*/Count (\d+)", (tmp_path / "check.pdf").read_bytes())
     assert int(count) <= 2
+
+
+def test_a_phone_shows_decision_then_what_it_rejects_then_the_ranking(open_page):
+    page = open_page("plain", width=390)
+    tops = {key: page.locator(f".card.{key}").bounding_box()["y"] for key in ("decision", "caught", "forest")}
+    assert tops["decision"] < tops["caught"] < tops["forest"]
+    page = open_page("study", width=390)
+    assert page.locator(".card.decisions").bounding_box()["y"] < page.locator(".card.forest").bounding_box()["y"]

@@ -29,7 +29,7 @@ def test_a_promise_stands_with_its_confidence_its_samples_and_what_was_measured(
     box = decision_box(DECISION, 0.01)
     assert (box.method, box.threshold) == ("knn(k=5)", "41.7")
     (line,) = box.promises
-    assert line.holds
+    assert line.mark == "✓"
     assert line.text == "At most 5\xa0% of in-distribution inputs are rejected."
     for words in ("99\xa0% confidence", "260 calibration samples", "measured 3.1\xa0%"):
         assert words in line.small
@@ -38,15 +38,16 @@ def test_a_promise_stands_with_its_confidence_its_samples_and_what_was_measured(
 def test_what_cannot_be_promised_says_what_it_would_take():
     cannot = replace(PROMISE, remedy="It takes 460 calibration rows; there are 260.")
     errors = Promise("errors among the accepted", 0.01, 0.99, 260, "m", "a", remedy="460 rows would carry 1 %.")
-    decision = replace(DECISION, threshold=math.inf, false_alarms=cannot, errors=errors, measured_errors=share(0.004),
-                       confidence=Method("msp"), accept_below=math.inf)  # fmt: skip
+    decision = replace(DECISION, threshold=math.inf, false_alarms=cannot, errors=errors, ungated_errors=share(0.004),
+                       confidence=Method("msp"), accept_below=-math.inf)  # fmt: skip
     first, second = decision_box(decision, 0.01).promises
-    assert not first.holds
-    assert not second.holds
+    assert first.mark == second.mark == "!"
     assert "can be promised" in first.text
     assert "460 calibration rows" in first.small
     assert "nothing can be promised at 1\xa0%" in second.text
-    assert "abstain" not in second.small
+    assert "nothing is accepted" in second.small
+    assert decision_box(decision, 0.01).headline == "The score knn(k=5) has no threshold: it rejects nothing."
+    assert "inf" not in str(decision)
 
 
 @pytest.mark.parametrize("n", [1, 40])

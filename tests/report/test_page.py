@@ -73,7 +73,7 @@ def test_without_labels_there_are_no_promises_on_errors_and_sets(pages):
 
 def test_a_study_shows_the_rank_test_the_groups_and_one_decision_per_model(pages, parse):
     page = pages["study"][0]
-    assert cards(page) == ["forest", "verdict", "decisions"]
+    assert cards(page) == ["decisions", "forest", "verdict"]
     assert "Friedman, then Conover-Holm" in page
     rows = parse(page).tables["first-decisions-table"]
     assert [row[0][1] for row in rows[1:]] == ["resnet, seed 0", "resnet, seed 1", "vgg, seed 0", "vgg, seed 1"]

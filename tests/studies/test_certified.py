@@ -72,7 +72,9 @@ def test_all_rows_of_a_method_are_of_one_training_and_as_many_points_as_the_set_
         held = 800 if row["set"] == "Omniglot" else run.networks.TASKS[row["task"]].points
         assert row["n"] == held, row
     for name, mine in by_method.items():
-        assert len({(row["accuracy"], row["training_seconds"], row["mean_inlier_confidence"]) for row in mine}) == 1, name
+        assert len({(row["accuracy"], row["training_seconds"], row["mean_inlier_confidence"]) for row in mine}) == 1, (
+            name
+        )
 
 
 def test_what_was_to_be_reached(run):
@@ -195,7 +197,7 @@ def test_a_batch_is_split_as_in_the_paper(run):
 
 def test_a_sample_of_every_letter_has_the_answers_of_good_100_and_every_baseline(run, study):
     models = ("Plain", "CEDA", "OE", "ACET", "CCU", "GOOD_100")
-    assert study("certified", "samples").MODELS == models
+    assert models == study("certified", "samples").MODELS
     samples = table(run, "letter_samples.csv")
     assert [row["letter"] for row in samples] == list("abcdefghijklmnopqrstuvwxyz")
     assert set(samples[0]) == {"letter", "row", *(f"{m} {what}" for m in models for what in ("digit", "confidence"))}

@@ -18,6 +18,7 @@ __all__ = ["main"]
 def main(args: list[str] | None = None) -> None:
     """Run the command line; a bad input ends with exit code 2 and one sentence, never a traceback."""
     from caveat.cli._console import say_error
+    from caveat.cli._provenance import ARGUMENTS
     from caveat.cli._wording import in_options
     from caveat.cli.app import app
 
@@ -34,6 +35,7 @@ def main(args: list[str] | None = None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always", CaveatWarning)
         warnings.showwarning = note  # type: ignore[assignment]
+        ARGUMENTS.set(tuple(sys.argv[1:] if args is None else args))
         try:
             app(args=args, prog_name="caveat")
         except CaveatError as error:

@@ -55,8 +55,12 @@ def rules(guard: Guard) -> list[str]:
     """The thresholds of a guard, one rule a line."""
     name = " + ".join(score.name for score in guard.scores_)
     how = f" ({guard.combine} of p-values)" if len(guard.scores_) > 1 else ""
-    lines = [f"outlier: {name}{how} >= {guard.threshold_:.10g}"]
+    if math.isinf(guard.threshold_):
+        lines = [f"outlier: {name}{how} has no threshold: rejects nothing"]
+    else:
+        lines = [f"outlier: {name}{how} >= {guard.threshold_:.10g}"]
     if guard.accept_below_ is not None:
-        lines.append(f"abstain: {guard.confidence_.name} >= {guard.accept_below_:.10g}")
-    lines += [f"{score.name}: {score.note}" for score in guard.scores_ if score.note]
-    return [line.replace(">= inf", "never") if line.endswith(str(math.inf)) else line for line in lines]
+        always = guard.accept_below_ == -math.inf
+        limit = "abstains always" if always else f"{guard.confidence_.name} >= {guard.accept_below_:.10g}"
+        lines.append(f"abstain: {limit}")
+    return lines + [f"{score.name}: {score.note}" for score in guard.scores_ if score.note]

@@ -49,6 +49,7 @@ def as_json(evaluation: Evaluation) -> str:
         "decision": None if evaluation.decision is None else evaluation.decision.to_dict(),
         "ranking": _ranking(evaluation),
         "settings": evaluation.settings_chosen,
+        "notes": list(evaluation.notes),
         "versions": dict(evaluation.versions),
     }
     return json_text(content)

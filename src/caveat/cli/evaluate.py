@@ -12,6 +12,7 @@ import typer
 from caveat.cli._console import progress_bar, say
 from caveat.cli._files import ClassNames, Keys, Reading, Rows
 from caveat.cli._named import check_folder, named_paths
+from caveat.cli._provenance import with_provenance
 from caveat.cli._scale import Scheduler, Workers, Workplace
 from caveat.errors import InputError
 
@@ -78,7 +79,9 @@ def evaluate(
         return
     if test is None:
         raise InputError("caveat evaluate needs --test. Try: caveat evaluate --train t.npz --test v.npz.")
+    from caveat._internal.notes import kept_warnings
     from caveat.cli import _results
+    from caveat.evaluation.evaluation import with_notes
 
     check_folder(out)
     paths, others = named_paths(outlier or [], what="outlier"), named_paths(confirm or [], what="confirm")
@@ -92,7 +95,7 @@ def evaluate(
     reading = Reading.of(key, rows, [*(role for role, file in roles.items() if file), *paths, *others],
                          class_names)  # fmt: skip
     read, run = _evaluation(place, reading)
-    with progress_bar() as tell:
+    with progress_bar() as tell, kept_warnings() as notes:
         tell("reading the files", 0, 1)
         evaluation = run(
             inlier=read(test, "test"),
@@ -104,7 +107,8 @@ def evaluate(
             false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, seed=seed, regimes=regimes, title=title,
             progress=tell, **({"tune": True} if tune else {}),
         )  # fmt: skip
-        table, report = _results.write(evaluation, out)
+    evaluation = with_provenance(with_notes(evaluation, notes), roles, digests=not place.by_ranges)
+    table, report = _results.write(evaluation, out)
     if json is not None:
         _results.write_json(evaluation, json)
     if json == "-":  # standard output holds the JSON alone

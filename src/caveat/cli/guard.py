@@ -282,7 +282,7 @@ def _show_check(result: Replay) -> None:
         say(f"  {STREAMS[name]:<18} evidence (log10) {evidence.now:.2f}, highest {evidence.highest:.2f}, alarm at "
             f"{evidence.line:.2f}; {100 * evidence.share_small:.1f} % of p-values are 0.05 or less")  # fmt: skip
     for measured in result.measured:
-        say(f"  {'✓' if measured.sound else '!'} {measured_text(measured)}.")
+        say(f"  {measured.mark} {measured_text(measured)}.")
         if measured.promise is not None:
             say(f"    {measured.promise}")
     bars = result.histogram

@@ -37,7 +37,7 @@ def threshold(
     """Print the threshold of a score and what it promises, and nothing else.
 
     An input is called an outlier when its score is the threshold or more. The calibration rows must neither have
-    trained the model nor chosen the score. A threshold "never" means that there are too few rows for the promise.
+    trained the model nor chosen the score. "No threshold" means that there are too few rows for the promise.
     """
     reading = Reading.of(key, rows, ["calibration", *(["train"] if train else [])], class_names)
     guard = fitted_guard([score], calibration=calibration, train=train, seed=seed, reading=reading, sets=None,

@@ -3,16 +3,17 @@
 1. Candidates are the methods tied with the best on the outliers; the cheapest of them is taken. Without outliers the
    choice is made for the model's own errors, or by default.
 2. The outlier threshold comes from calibration rows, which had no part in the choice.
-3. The score that decides whether to abstain is the best for errors; its accept threshold comes from the calibration
-   rows that pass 2.
-4. Prediction sets come from calibration rows.
+3. Prediction sets come from calibration rows. Where no class fits a row, its set is empty, and it is not accepted.
+4. The score that decides whether to abstain is the best for errors; its accept threshold comes from the calibration
+   rows that pass 2 and have a set that is not empty. Where no error rate can be promised, nothing is accepted.
 5. The share caught is counted on the outliers that were also used to choose, unless ``confirm`` holds others.
+
+``Evaluation.guard`` does what the decision says: both calibrate with ``caveat.evaluation.gates``.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
@@ -20,9 +21,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.conformal import threshold_for, threshold_for_risk
-from caveat.conformal.threshold import least_n
-from caveat.errors import CaveatWarning
+from caveat.evaluation.gates import abstain_gate, outlier_gate
+from caveat.evaluation.judge import Judgment, judge_coverage, judge_rate
 from caveat.evaluation.parts import tuning_rows
 from caveat.evaluation.records import Method, SetFacts
 from caveat.results import Comparison, Estimate, Promise, proportion_interval
@@ -74,6 +74,7 @@ class ModelScores:
     methods: dict[str, Method] = field(default_factory=dict)
     correct: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     regimes: dict[str, str] = field(default_factory=dict)
+    empty: dict[str, NDArray[np.bool_]] = field(default_factory=dict)  # by role: rows whose prediction set is empty
 
 
 @final
@@ -92,13 +93,17 @@ class Decision:
     caught
         Share of each outlier set that is rejected.
     confidence, accept_below
-        Abstain when the score of ``confidence`` is ``accept_below`` or more; None without labels.
+        Abstain when the score of ``confidence`` is ``accept_below`` or more, or the prediction set is empty; None
+        without labels. ``-inf``: no error rate can be promised, so nothing is accepted.
     errors, measured_errors, accepted
-        The promise on errors among the accepted, what was measured, and the share of inliers that are accepted.
+        The promise on errors among the accepted, what was measured (None where nothing is accepted), and the share of
+        inliers that are accepted: those that are not rejected, sure enough, and have a set that is not empty.
     coverage, sets
         The promise of the prediction sets, and what was measured; None without labels.
     warnings
         What a reader must know before relying on this.
+    ungated_errors
+        Where nothing is accepted: the share of wrong answers if the abstain gate were left out.
 
     Examples
     --------
@@ -123,46 +128,93 @@ class Decision:
     coverage: Promise | None = None
     sets: SetFacts | None = None
     warnings: tuple[str, ...] = ()
+    ungated_errors: Estimate | None = None
 
     @property
     def promises(self) -> tuple[Promise, ...]:
         """Every promise, also those that could not be made."""
         return tuple(p for p in (self.false_alarms, self.errors, self.coverage) if p is not None)
 
+    @property
+    def judgments(self) -> tuple[Judgment, ...]:
+        """For each of ``promises`` whether the test rows agree with it: ``outcome`` and ``reason``."""
+        found = [judge_rate(self.measured_false_alarms, self.false_alarms)]
+        if self.errors is not None:
+            found.append(judge_rate(self.measured_errors, self.errors))
+        if self.coverage is not None:
+            measured, alpha = (None, 0.0) if self.sets is None else (self.sets.coverage, self.sets.alpha)
+            found.append(judge_coverage(measured, self.coverage, alpha=alpha))
+        return tuple(found)
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the test rows contradict a promise."""
+        return any(judgment.outcome == "contradicted" for judgment in self.judgments)
+
     def to_dict(self) -> dict[str, object]:
         """The decision as plain values, for machines; a threshold that is not finite (nothing is promised) is None."""
         return {
             "score": str(self.method), "threshold": _finite(self.threshold), "reason": self.reason,
-            "promises": [promise.to_dict() for promise in self.promises],
+            "promises": [promise.to_dict() | {"test": judgment.outcome, "test_reason": judgment.reason}
+                         for promise, judgment in zip(self.promises, self.judgments, strict=True)],
             "measured_false_alarms": _plain(self.measured_false_alarms),
             "caught": [{"outlier": c.outlier, "regime": c.regime, "confirmed": c.confirmed} | _plain(c.share)
                        for c in self.caught],
             "confidence_score": None if self.confidence is None else str(self.confidence),
             "accept_below": _finite(self.accept_below),
             "measured_errors": _plain(self.measured_errors), "accepted": _plain(self.accepted),
+            "ungated_errors": _plain(self.ungated_errors),
             "mean_set_size": None if self.sets is None else self.sets.mean_size,
             "measured_coverage": None if self.sets is None else _plain(self.sets.coverage),
             "warnings": list(self.warnings),
         }  # fmt: skip
 
+    @property
+    def rule(self) -> str:
+        """When an input is rejected, as a sentence."""
+        if math.isinf(self.threshold):
+            return f"The score {self.method} has no threshold: it rejects nothing."
+        return f"Reject when {self.method} is {self.threshold:.6g} or more."
+
+    @property
+    def abstain_rule(self) -> str:
+        """When an input that is not rejected gets no answer, as a sentence; empty without that gate."""
+        if self.errors is None or self.confidence is None:
+            return ""
+        if not self.errors.holds:
+            return "Abstain always: no error rate can be promised, so nothing is accepted."
+        empty = "" if self.coverage is None else ", or the prediction set is empty"
+        return f"Abstain when {self.confidence} is {self.accept_below:.6g} or more{empty}."
+
     def __str__(self) -> str:
-        lines = [f"Reject when {self.method} is {self.threshold:.6g} or more. {self.reason}"]
-        lines.append(
-            f"  {_mark(self.false_alarms)} {self.false_alarms} Measured: {share_text(self.measured_false_alarms)}."
-        )
+        whats: list[str] = [promise.what for promise in self.promises]
+        judged = dict(zip(whats, self.judgments, strict=True))
+
+        def line(promise: Promise) -> str:
+            return f"  {judged[promise.what].mark} {promise}"
+
+        def measured(what: str, text: str) -> str:
+            return f"Measured: {text}. {judged[what].reason}".rstrip()
+
+        lines = [f"{self.rule} {self.reason}"]
+        lines.append(f"{line(self.false_alarms)} {measured('false alarms', share_text(self.measured_false_alarms))}")
         if self.errors is not None:
-            lines.append(f"  {_mark(self.errors)} {self.errors}")
-            if self.confidence is not None and self.errors.holds:
-                lines.append(f"    Abstain when {self.confidence} is {self.accept_below:.6g} or more.")
-            lines.append(f"    Measured: {share_text(self.measured_errors)} of the accepted are wrong; "
-                         f"{share_text(self.accepted)} are accepted.")  # fmt: skip
+            lines += [line(self.errors), f"    {self.abstain_rule}"]
+            what, text = self.errors.what, "no test row is accepted"
+            if self.measured_errors is not None:
+                text = (f"{share_text(self.measured_errors)} of the accepted are wrong; "
+                        f"{share_text(self.accepted)} are accepted")  # fmt: skip
+            elif self.ungated_errors is not None:
+                text = f"{share_text(self.ungated_errors)} would be wrong without this gate"
+            lines.append(f"    {measured(what, text)}")
         if self.coverage is not None and self.sets is not None:
-            lines.append(f"  {_mark(self.coverage)} {self.coverage}")
-            lines.append(f"    Measured: {share_text(self.sets.coverage)}, {self.sets.verdict}; mean size "
-                         f"{self.sets.mean_size:.2f}, {100 * self.sets.empty:.1f} % empty.")  # fmt: skip
-        if self.caught:
-            shares = [f"{c.outlier} {share_text(c.share)}" for c in self.caught]
-            lines.append(f"  Caught: {'; '.join(shares)}.")
+            lines.append(line(self.coverage))
+            text = (f"{share_text(self.sets.coverage)}, {self.sets.verdict}; mean size {self.sets.mean_size:.2f}, "
+                    f"{100 * self.sets.empty:.1f} % empty")  # fmt: skip
+            lines.append(f"    {measured(self.coverage.what, text)}")
+        for label, confirmed in (("Caught", False), ("Confirmed on outliers that chose nothing", True)):
+            shares = [f"{c.outlier} {share_text(c.share)}" for c in self.caught if c.confirmed == confirmed]
+            lines += [f"  {label}: {'; '.join(shares)}."] if shares else []
         lines += [f"  ! {sentence}" for sentence in self.warnings]
         return "\n".join(lines)
 
@@ -183,21 +235,14 @@ def decide(
     if not able:
         return None
     name, reason = _choose(able, scores, ranking, errors)
-    held = scores.calibration[name]
-    with warnings.catch_warnings():  # a calibration set that is too small is said in the promise
-        warnings.simplefilter("ignore", CaveatWarning)
-        threshold = threshold_for(held, false_alarm, delta)
-    needed = least_n(false_alarm, delta)
-    promise = Promise(
-        what="false alarms", bound=false_alarm, confidence=1 - delta, n=held.size, method="order statistic, exact",
-        assumption=_EXCHANGEABLE,
-        remedy="" if math.isfinite(threshold) else f"It takes {needed} calibration rows; there are {held.size}.",
-    )  # fmt: skip
+    threshold, promise = outlier_gate(
+        scores.calibration[name], false_alarm=false_alarm, delta=delta, assumption=_EXCHANGEABLE
+    )
     rejected = scores.inlier[name] >= threshold
     base = Decision(
         scores.methods[name], threshold, reason, promise,
         proportion_interval(int(rejected.sum()), rejected.size, delta=delta), _caught(scores, name, threshold, delta),
-        warnings=_warnings(scores, ranking),
+        warnings=_warnings(scores, ranking, sets),
     )  # fmt: skip
     return _with_labels(base, scores, errors, sets, rejected, risk=risk, delta=delta, seed=seed)
 
@@ -218,12 +263,18 @@ def _with_labels(
         if scores.calibration[name].size < n:
             rows &= ~tuning_rows(n, seed)
     gated, doubt = (_on_rows(scores.calibration[name], rows, seed) for name in (gate, chosen))
-    passed = gated < base.threshold
-    accept = threshold_for_risk(score=doubt[passed], correct=held_right[rows][passed], risk=risk, delta=delta)
-    accepted = ~rejected & (scores.inlier[chosen] < accept.threshold)
-    if not accept.promise.holds:  # nothing is promised; what is measured is the error of all that pass the first gate
-        accepted = ~rejected
-    wrong = int((~right[accepted]).sum())
+    passed, fits = gated < base.threshold, ~rejected
+    if {"calibration", "inlier"} <= scores.empty.keys():
+        passed, fits = passed & ~scores.empty["calibration"][rows], fits & ~scores.empty["inlier"]
+    accept_below, promise = abstain_gate(
+        doubt, held_right[rows], passed, risk=risk, delta=delta, assumption=_EXCHANGEABLE
+    )
+    accepted = fits & (scores.inlier[chosen] < accept_below)
+
+    def wrong(answered: NDArray[np.bool_]) -> Estimate | None:
+        n = int(answered.sum())
+        return proportion_interval(int((~right[answered]).sum()), n, delta=delta) if n else None
+
     coverage = None
     if sets is not None:
         coverage = Promise(
@@ -232,10 +283,10 @@ def _with_labels(
             assumption=_EXCHANGEABLE,
         )  # fmt: skip
     return replace(
-        base, confidence=scores.methods[chosen],
-        accept_below=accept.threshold if accept.promise.holds else math.inf, errors=accept.promise,
-        measured_errors=proportion_interval(wrong, int(accepted.sum()), delta=delta) if accepted.any() else None,
+        base, confidence=scores.methods[chosen], accept_below=accept_below, errors=promise,
+        measured_errors=wrong(accepted),
         accepted=proportion_interval(int(accepted.sum()), right.size, delta=delta), coverage=coverage, sets=sets,
+        ungated_errors=None if promise.holds else wrong(fits),
     )  # fmt: skip
 
 
@@ -266,7 +317,14 @@ def _choose(
     default = next((name for name in _BY_DEFAULT if name in able), able[0])
     if len(able) == 1:
         return default, "It is the only score that was computed; no outliers were given."
-    return default, "No outliers and no labels were given: this is the default for these outputs."
+    right = scores.correct.get("inlier")
+    if right is None:
+        return default, "No outliers and no labels were given: this is the default for these outputs."
+    answers = "right" if right.all() else "wrong"
+    return default, (
+        f"No outliers were given, and all {right.size} answers on the test rows are {answers}, so that no score can be "
+        "told apart by the model's own errors: this is the default for these outputs."
+    )
 
 
 def _by_cost(names: Sequence[str], scores: ModelScores) -> list[str]:
@@ -293,16 +351,19 @@ def _caught(scores: ModelScores, name: str, threshold: float, delta: float) -> t
     )  # fmt: skip
 
 
-def _warnings(scores: ModelScores, ranking: Comparison | None) -> tuple[str, ...]:
+def _warnings(scores: ModelScores, ranking: Comparison | None, sets: SetFacts | None) -> tuple[str, ...]:
     notes = ["Nothing is promised about outliers."]
+    unlabeled = [what for role, what in (("calibration", "calibration"), ("inlier", "test"))
+                 if role not in scores.correct]  # fmt: skip
+    if unlabeled:
+        notes.append("Nothing is promised about errors and prediction sets, and there is no gate for them: the "
+                     f"{' and '.join(unlabeled)} rows have no labels.")  # fmt: skip
+    elif sets is None:
+        notes.append("Nothing is promised about prediction sets: they need logits or probs.")
     if ranking is not None and len(ranking.methods) > 1 and not scores.confirm:
         notes.append(f"The score was the best of {len(ranking.methods)} on these same outliers, so the shares caught "
                      "are optimistic: confirm them on other outliers (--confirm).")  # fmt: skip
     return tuple(notes)
-
-
-def _mark(promise: Promise) -> str:
-    return "✓" if promise.holds else "!"
 
 
 def share_text(estimate: Estimate | None) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from caveat._internal.checks import as_count, as_flag, as_level, as_list, check_known
 from caveat._internal.html import small_table
+from caveat._internal.notes import kept_warnings
 from caveat.errors import InputError
 from caveat.evaluation.decide import Decision, share_text
 from caveat.evaluation.findings import Assessment, CellFacts, Findings, assess, versions
@@ -22,6 +23,7 @@ from caveat.evaluation.records import (
     Left,
     Method,
     ModelFacts,
+    Note,
     Record,
     Scores,
     Tuning,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
     from caveat.guard import Guard
 
-__all__ = ["Evaluation", "Progress", "choose_scores", "evaluate"]
+__all__ = ["Evaluation", "Progress", "choose_scores", "evaluate", "with_notes"]
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many steps are done, and how many there are."""
@@ -102,10 +104,10 @@ class Evaluation:
     def guard(self, train: Outputs | None, calibration: Outputs) -> Guard:
         """The decision as an object that can be saved and deployed, fitted and calibrated on these outputs.
 
-        On the outputs of the evaluation its outlier threshold is the decision's. Its abstain gate is calibrated on rows
-        whose prediction set is not empty, because it also abstains where no class fits. It has no such gate where the
-        decision could not promise an error rate. Scores keep the settings that ``tune`` chose, and the rows of
-        ``calibration`` that chose them are left out.
+        On the calibration rows of the evaluation its thresholds are those of the decision, and it does what the
+        decision says. Where the calibration rows cannot carry the promised error rate, it accepts nothing, with a
+        warning. Scores keep the settings that ``tune`` chose, and the rows of ``calibration`` that chose them set no
+        threshold.
 
         Parameters
         ----------
@@ -124,24 +126,25 @@ class Evaluation:
         if self.decision is None:
             raise InputError("no score could be calibrated, so there is no decision to build a guard from. "
                              "Evaluate with more inliers, or with calibration outputs.")  # fmt: skip
-        decision = self.decision
-        errors = decision.errors is not None and decision.errors.holds
-        tunings = {record.method: record for record in self.of(Tuning) if record.chosen}
+        decision, seed = self.decision, self.settings.seed
+        tunings = {record.method: record for record in self.of(Tuning)}
 
         def score_of(method: Method) -> Score:
             score = _score_of(method)
-            return as_tuned(score, tunings[method]) if method in tunings else score
+            return as_tuned(score, tunings[method]) if method in tunings and tunings[method].chosen else score
 
         guard = Guard(
-            score_of(decision.method), sets=None if decision.coverage is None else "lac",
-            false_alarm=self.false_alarm, risk=self.risk if errors else None, alpha=self.settings.alpha,
-            delta=self.settings.delta,
+            score_of(decision.method),
+            sets=None if decision.coverage is None or decision.sets is None else decision.sets.set_method,
+            false_alarm=self.false_alarm, risk=None if decision.errors is None else self.risk,
+            alpha=self.settings.alpha, delta=self.settings.delta,
             confidence="msp" if decision.confidence is None else score_of(decision.confidence),
         )  # fmt: skip
-        if {decision.method, decision.confidence} & tunings.keys():  # rows that chose a setting set no threshold
-            calibration = calibration[~tuning_rows(calibration.n, self.settings.seed)]
-        guard = guard if train is None else guard.fit(train, rng=self.settings.seed)
-        return guard.calibrate(calibration, seed=self.settings.seed)
+        guard = guard if train is None else guard.fit(train, rng=seed)
+        if not tunings:
+            return guard.calibrate(calibration, seed=seed)
+        chose = tuning_rows(calibration.n, seed)  # rows that chose a setting set no threshold
+        return guard.calibrate(calibration[~chose], seed=seed, tuning=calibration[chose])
 
     @property
     def outliers(self) -> tuple[str, ...]:
@@ -157,6 +160,11 @@ class Evaluation:
     def settings_chosen(self) -> dict[str, str]:
         """Score -> settings that ``tune`` chose, as a phrase; empty without ``tune``."""
         return {str(record.method): record.text for record in self.of(Tuning) if record.chosen}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings that were given while this was measured, such as rows that two files share."""
+        return tuple(note.text for note in self.of(Note))
 
     def of(self, kind: type[R]) -> tuple[R, ...]:
         """The records of one kind.
@@ -222,11 +230,14 @@ class Evaluation:
         decision, ranking = self.decision, self.ranking
         rows = [] if self.accuracy is None else [("accuracy", share_text(self.accuracy))]
         if decision is not None:
-            rows.append(("reject when", f"{decision.method} is {decision.threshold:.6g} or more"))
-            rows += [(promise.what, str(promise)) for promise in decision.promises]
-            rows += [(f"caught: {c.outlier}", share_text(c.share)) for c in decision.caught]
+            rows.append(("rule", decision.rule))
+            rows += [(promise.what, f"{judgment.mark} {promise} {judgment.reason}".rstrip())
+                     for promise, judgment in zip(decision.promises, decision.judgments, strict=True)]  # fmt: skip
+            rows += [(f"{'confirmed' if c.confirmed else 'caught'}: {c.outlier}", share_text(c.share))
+                     for c in decision.caught]  # fmt: skip
         best = "" if ranking is None else f"Best scores (tied): {', '.join(ranking.layers[0])}. "
-        return small_table(self.title, rows, note=best + " ".join(decision.warnings if decision is not None else ()))
+        told = (*(decision.warnings if decision is not None else ()), *self.notes)
+        return small_table(self.title, rows, note=best + " ".join(told))
 
     def __repr__(self) -> str:
         data = ", ".join(f"{d.block.outlier or d.role} {d.n}" for d in self.of(Data))
@@ -314,31 +325,42 @@ def evaluate(
     True
     """
     started = time.perf_counter()
-    settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
-    false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
-    check_regime(regime, regimes)
-    sources = Parts(train, calibration, inlier, named_sets(outliers, "outliers", "outlier"),
-                    named_sets(confirm, "confirm", "outlier"))  # fmt: skip
-    for role, outputs in sources.roles().items():
-        demand(outputs, who="caveat.evaluate", name=role)
-    sources.check()
-    parts = sources.with_one_order().with_calibration(seed)
-    parts = parts.with_tuning(seed) if as_flag(tune, "tune") else parts
-    chosen, left = choose_scores(parts, scores)
-    tell = progress or (lambda what, done, total: None)
-    tell("tuning scores" if tune else "fitting scores", 0, 2 + len(chosen))
-    able = {method: score.without_class_scores() for method, score in chosen.items()}
-    tunings: list[Record] = []
-    if tune:
-        for method, score in able.items():
-            able[method], record = choose_settings(score, method, parts, Block("model", seed), keep=own_values(score))
-            tunings.append(record)
-    else:
-        fit(able.values(), parts, seed)
-    return evaluate_fitted(
-        parts, able, left, settings, false_alarm=false_alarm, risk=risk, regimes=regimes, regime=regime, title=title,
-        tell=tell, started=started, tunings=tunings,
-    )  # fmt: skip
+    with kept_warnings() as notes:
+        settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
+        false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
+        check_regime(regime, regimes)
+        sources = Parts(train, calibration, inlier, named_sets(outliers, "outliers", "outlier"),
+                        named_sets(confirm, "confirm", "outlier"))  # fmt: skip
+        for role, outputs in sources.roles().items():
+            demand(outputs, who="caveat.evaluate", name=role)
+        sources.check()
+        parts = sources.with_one_order().with_calibration(seed)
+        parts = parts.with_tuning(seed) if as_flag(tune, "tune") else parts
+        chosen, left = choose_scores(parts, scores)
+        tell = progress or (lambda what, done, total: None)
+        tell("tuning scores" if tune else "fitting scores", 0, 2 + len(chosen))
+        able = {method: score.without_class_scores() for method, score in chosen.items()}
+        tunings: list[Record] = []
+        if tune:
+            for method, score in able.items():
+                able[method], record = choose_settings(
+                    score, method, parts, Block("model", seed), keep=own_values(score)
+                )
+                tunings.append(record)
+        else:
+            fit(able.values(), parts, seed)
+        result = evaluate_fitted(
+            parts, able, left, settings, false_alarm=false_alarm, risk=risk, regimes=regimes, regime=regime,
+            title=title, tell=tell, started=started, tunings=tunings,
+        )  # fmt: skip
+    return with_notes(result, notes)
+
+
+def with_notes(evaluation: Evaluation, notes: Iterable[str]) -> Evaluation:
+    """The evaluation with the notes in its records, each once."""
+    block = Block("model", evaluation.settings.seed)
+    new = [Note(block, text) for text in dict.fromkeys(notes) if text not in evaluation.notes]
+    return replace(evaluation, records=(*evaluation.records, *new)) if new else evaluation
 
 
 def evaluate_fitted(

@@ -16,7 +16,7 @@ from caveat import __version__
 from caveat.evaluation.decide import Decision, ModelScores, decide
 from caveat.evaluation.model_ranking import ModelRanking
 from caveat.evaluation.rank import Sorted, error_placements, rank_methods
-from caveat.evaluation.records import Answers, Record, Scores, SetFacts
+from caveat.evaluation.records import Answers, EmptySets, Record, Scores, SetFacts
 from caveat.results import Comparison
 
 __all__ = ["Assessment", "CellFacts", "FailureFacts", "Findings", "assess", "versions"]
@@ -186,7 +186,7 @@ def assess(
     >>> assess(result.records, false_alarm=0.1, risk=0.05, delta=0.05, seed=0).decision.method.score
     'msp'
     """
-    kept = [record for record in records if isinstance(record, (Scores, Answers, SetFacts))]
+    kept = [record for record in records if isinstance(record, (Scores, Answers, SetFacts, EmptySets))]
     scores = _collect(kept)
     sets = next((r for r in kept if isinstance(r, SetFacts) and not r.block.outlier), None)
     regimes = scores.regimes
@@ -217,11 +217,13 @@ def _ranking(scores: ModelScores, outliers: list[str], delta: float, sorted_: So
     return rank_methods(placements, alpha=delta) if placements else None
 
 
-def _collect(records: list[Scores | Answers | SetFacts]) -> ModelScores:
+def _collect(records: list[Scores | Answers | SetFacts | EmptySets]) -> ModelScores:
     scores = ModelScores()
     for record in records:
         if isinstance(record, Answers):
             scores.correct[record.role] = record.correct.astype(np.bool_)
+        elif isinstance(record, EmptySets):
+            scores.empty[record.role] = record.empty.astype(np.bool_)
         elif isinstance(record, Scores):
             name, block = str(record.method), record.block
             scores.methods[name] = record.method

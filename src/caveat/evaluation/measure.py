@@ -29,6 +29,7 @@ from caveat.evaluation.records import (
     Curve,
     Data,
     Detection,
+    EmptySets,
     Histogram,
     Left,
     Method,
@@ -311,7 +312,7 @@ def _sets(parts: Parts, probs: Floats | None, block: Block, settings: Settings) 
         return
     ease, how = _ease(inlier, settings.seed)
     for name in settings.sets:
-        rngs = (stream(settings.seed, "sets", name, step) for step in ("calibrate", "inlier"))
+        rngs = (stream(settings.seed, "sets", name, step) for step in ("calibrate", "inlier", "calibration"))
         with warnings.catch_warnings():  # a calibration set that is too small is said in the result
             warnings.simplefilter("ignore", CaveatWarning)
             # Randomized, as published: without u, a sure network ties aps at a mass of 1, and sets hold every label.
@@ -321,6 +322,9 @@ def _sets(parts: Parts, probs: Floats | None, block: Block, settings: Settings) 
         hits = int(covered.sum())
         if name == next(iter(settings.sets)):
             yield _by_class(inlier, block, settings, name, covered)
+            yield EmptySets(block, "inlier", name, (sets.sizes == 0).astype(np.float64))
+            own = method.predict(held, rng=next(rngs)).sizes
+            yield EmptySets(block, "calibration", name, (own == 0).astype(np.float64))
         facts = _sizes(sets, block, name)
         facts = replace(
             facts, promised=sets.level, coverage=proportion_interval(hits, inlier.n, delta=settings.delta),

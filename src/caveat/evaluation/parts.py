@@ -101,7 +101,7 @@ class Parts:
             Whether to warn of a few shared rows.
         """
         own = {"train": self.train, "calibration": self.calibration, "inlier": self.inlier}
-        check_roles(own, {**self.outliers, **{f"confirm {k}": v for k, v in self.confirm.items()}}, warn=warn)
+        check_roles(own, self.outliers, self.confirm, warn=warn)
 
     def check_alike(self) -> None:
         """Raise InputError unless all parts could be of one model: as many classes and features, where there are any.

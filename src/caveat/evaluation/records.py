@@ -25,12 +25,16 @@ __all__ = [
     "Curve",
     "Data",
     "Detection",
+    "EmptySets",
+    "File",
     "Histogram",
     "Left",
     "Method",
     "ModelFacts",
+    "Note",
     "Proximity",
     "Record",
+    "Run",
     "Scores",
     "Selective",
     "SetFacts",
@@ -233,6 +237,17 @@ class Answers:
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class EmptySets:
+    """Which rows have an empty prediction set: no class fits, so that the guard of the decision abstains."""
+
+    block: Block
+    role: Role
+    set_method: str
+    empty: Floats  # 0 or 1
+
+
+@final
 @dataclass(frozen=True)
 class Collapse:
     """One quantity of neural collapse of the training features."""
@@ -323,9 +338,41 @@ class Left:
     reason: str
 
 
+@final
+@dataclass(frozen=True)
+class Note:
+    """A warning that was given while this was measured."""
+
+    block: Block
+    text: str
+
+
+@final
+@dataclass(frozen=True)
+class File:
+    """A file that was read, by its role; ``sha256`` is that of its bytes, empty where it was not computed."""
+
+    block: Block
+    role: Role
+    path: str
+    n: int
+    sha256: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Run:
+    """The command that measured, and the day."""
+
+    block: Block
+    command: str
+    date: str
+
+
 Record = (
     Data | ModelFacts | SetFacts | Detection | Selective | Curve | Histogram | Scores | Answers | Collapse | Proximity
-    | Certificate | Left | ClassFacts | Tuning
+    | Certificate | Left | ClassFacts | Tuning | EmptySets
+    | Note | File | Run
 )  # fmt: skip
 COLUMNS = ("model", "seed", "outlier", "regime", "method", "metric", "value", "lower", "upper", "level", "n",
            "interval", "caveat")  # fmt: skip
@@ -341,7 +388,7 @@ def long_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
     ('msp', 'svhn', 'auroc', 0.9, 0.8)
     """
     for record in records:
-        if isinstance(record, (Curve, Histogram, Scores, Answers, Data, Left)):
+        if isinstance(record, (Curve, Histogram, Scores, Answers, EmptySets, Data, Left, Note, File, Run)):
             continue
         named = getattr(record, "method", getattr(record, "set_method", ""))
         common = {

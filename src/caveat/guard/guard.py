@@ -18,7 +18,6 @@ import copy
 import datetime
 import hashlib
 import json
-import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -32,11 +31,11 @@ from caveat._internal.checks import Rng, as_kind, check_known
 from caveat._internal.classes import agreed_names, in_order
 from caveat._internal.params import check_params, level
 from caveat._internal.streams import stream
-from caveat.conformal import FPRBand, SplitSets, select_outliers, threshold_for, threshold_for_risk
+from caveat.conformal import FPRBand, SplitSets, select_outliers
 from caveat.conformal.grouped import GroupedScores
 from caveat.conformal.nonconformity import NONCONFORMITY
-from caveat.conformal.threshold import least_n
 from caveat.errors import CaveatWarning, InputError, NotFittedError
+from caveat.evaluation.gates import abstain_gate, outlier_gate
 from caveat.evaluation.parts import tuning_rows
 from caveat.guard.statistic import Combination, Statistic
 from caveat.guard.verdicts import Verdicts
@@ -160,7 +159,9 @@ class Guard:
         vars(self).pop("promises_", None)  # thresholds of the scores as they were say nothing about the new ones
         return self
 
-    def calibrate(self, calibration: Outputs, *, seed: int = 0, date: str | None = None) -> Self:
+    def calibrate(
+        self, calibration: Outputs, *, seed: int = 0, date: str | None = None, tuning: Outputs | None = None
+    ) -> Self:
         """Set every threshold on held-out outputs.
 
         Parameters
@@ -172,8 +173,13 @@ class Guard:
             Splits the calibration rows where scores are combined, or where a score learns from held-out rows.
         date
             Day of the calibration, for the promises; default today.
+        tuning
+            Other held-out rows, for scores that learn from held-out rows, such as a temperature. Default: one
+            calibration row in five, which then sets no threshold of a gate with such a score.
         """
         demand(calibration, who="Guard.calibrate", name="calibration")
+        if tuning is not None:
+            demand(tuning, who="Guard.calibrate", name="tuning")
         for name, wanted in (("risk", self.risk), ("sets", self.sets)):
             able = calibration.has("correct") and (name == "risk" or calibration.has("probs"))
             if wanted is not None and not able:
@@ -184,22 +190,26 @@ class Guard:
             agreed_names({"train": self._train, "calibration": calibration})
         calibration = in_order(calibration, self.class_names_, name="calibration", of="train")
         self.class_names_ = self.class_names_ or calibration.class_names
-        self._check_roles(calibration)
-        rows = self._split(calibration, seed)
-        held = calibration[rows] if not rows.all() else calibration
+        if tuning is not None:
+            tuning = in_order(tuning, self.class_names_, name="tuning", of="calibration")
+        self._check_roles(calibration, tuning)
+        gate, both = (_on(calibration, rows) for rows in self._split(calibration, seed, tuning))
         self.calibrated_at_ = date or datetime.date.today().isoformat()
-        self.keep_calibration(np.sort(self.statistic_.score(held)))
-        self.threshold_, alarms = self._outlier_gate()
-        self.promises_ = [alarms]
-        self.sets_ = None
+        self.keep_calibration(np.sort(self.statistic_.score(gate)))
+        self.threshold_, alarms = outlier_gate(self.calibration_scores_, false_alarm=self.false_alarm,
+                                               delta=self.delta, assumption=_EXCHANGEABLE)  # fmt: skip
+        promises, self.sets_ = [alarms], None
         if self.sets is not None:
+            held = gate if self.statistic_.references else calibration  # sets read probabilities, which learn nothing
             self.sets_ = SplitSets(self.sets, alpha=self.alpha).calibrate(held)
-            self.promises_.append(self._promise("coverage", min(self.sets_.level_, 1 - self.alpha), held.n,
-                                                "split conformal", confidence=None))  # fmt: skip
+            promises.append(Promise(what="coverage", bound=min(self.sets_.level_, 1 - self.alpha), confidence=None,
+                                    n=held.n, method="split conformal", assumption=_EXCHANGEABLE))  # fmt: skip
         self.accept_below_: float | None = None
         if self.risk is not None:
-            self._abstain_gate(held)
-        self._keep_for_watching(held)
+            self.accept_below_, errors = self._abstain_gate(both, self.risk)
+            promises.insert(1, errors)
+        self.promises_ = [_dated(promise, self.calibrated_at_, self.splits_) for promise in promises]
+        self._keep_for_watching(gate, both)
         for promise in self.promises_:
             if not promise.holds:
                 warnings.warn(str(promise), CaveatWarning, stacklevel=2)
@@ -216,79 +226,61 @@ class Guard:
         self.calibration_scores_ = scores
         self._ranks, self._band = GroupedScores.of(scores), FPRBand(scores, delta=self.delta)
 
-    def _check_roles(self, calibration: Outputs) -> None:
+    def _check_roles(self, calibration: Outputs, tuning: Outputs | None) -> None:
         marks = _fingerprints(calibration)
         for role, kept in self.splits_.items():
-            if role != "calibration" and kept["sha256"] == marks["sha256"]:
+            if role == "train" and kept["sha256"] == marks["sha256"]:
                 raise InputError(f"{role} and calibration are the same {calibration.n} rows. "
                                  "Give each role data of its own.")  # fmt: skip
-        check_roles({"train": self._train, "calibration": calibration})
+        check_roles({"train": self._train, "tuning": tuning, "calibration": calibration})
         self.splits_ = {role: kept for role, kept in self.splits_.items() if role == "train"}
+        if tuning is not None:
+            self.splits_["tuning"] = _fingerprints(tuning)
         self.splits_["calibration"] = marks
 
-    def _split(self, calibration: Outputs, seed: int) -> NDArray[np.bool_]:
-        """Fit what needs held-out rows, and say which rows are left to calibrate."""
-        rows = np.ones(calibration.n, dtype=np.bool_)
-        learning = [score for score in self._all_scores() if score.held_out]
-        if learning:
-            tuning = tuning_rows(calibration.n, seed)
-            for score in learning:
-                score.fit(calibration[tuning])
-            rows &= ~tuning
+    def _split(
+        self, calibration: Outputs, seed: int, tuning: Outputs | None
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Fit what needs held-out rows, and say which rows are left for the outlier gate, and for both gates."""
+        gate = np.ones(calibration.n, dtype=np.bool_)
+        both = gate.copy()
+        for score in self._all_scores():
+            if not score.held_out:
+                continue
+            if tuning is not None:
+                score.fit(tuning, rng=seed)
+                continue
+            chosen = tuning_rows(calibration.n, seed)
+            score.fit(calibration[chosen], rng=seed)
+            both &= ~chosen
+            gate &= ~chosen if score in self.scores_ else True
         if len(self.scores_) == 1:
             self.statistic_ = Statistic(self.scores_)
-            return rows
-        place = np.flatnonzero(rows)
+            return gate, both
+        place = np.flatnonzero(both)
         first = stream(seed, "combination rows").permutation(place)[: place.size // 2]
         references = tuple(np.sort(score.score(calibration[np.sort(first)])) for score in self.scores_)
         self.statistic_ = Statistic(self.scores_, references, self.combine)
-        rows[first] = False
-        return rows
+        both[first] = False
+        return both, both
 
-    def _outlier_gate(self) -> tuple[float, Promise]:
-        n = self.calibration_scores_.size
-        with warnings.catch_warnings():  # too few rows are said in the promise
-            warnings.simplefilter("ignore", CaveatWarning)
-            threshold = threshold_for(self.calibration_scores_, self.false_alarm, self.delta)
-        remedy = "" if math.isfinite(threshold) else (
-            f"It takes {least_n(self.false_alarm, self.delta)} calibration rows; there are {n}.")  # fmt: skip
-        return threshold, self._promise("false alarms", self.false_alarm, n, "order statistic, exact", remedy=remedy)
-
-    def _abstain_gate(self, held: Outputs) -> None:
+    def _abstain_gate(self, held: Outputs, risk: float) -> tuple[float, Promise]:
         """Calibrate on the labeled rows that pass the first gate and have a class that fits."""
-        assert self.risk is not None
         passed = self.statistic_.score(held) < self.threshold_
         if self.sets_ is not None:
             passed &= self.sets_.predict(held).sizes > 0
-        doubt = self.confidence_.score(held)
-        if passed.any():
-            gate = threshold_for_risk(score=doubt[passed], correct=held.correct[passed], risk=self.risk,
-                                      delta=self.delta)  # fmt: skip
-            promise = gate.promise
-            self.accept_below_ = gate.threshold  # -inf where nothing can be promised: nothing is accepted then
-        else:
-            promise = self._promise("errors among the accepted", self.risk, 0, "", remedy="No calibration row passes "
-                                    "the outlier gate.")  # fmt: skip
-            self.accept_below_ = -math.inf
-        self.promises_.insert(1, _dated(promise, self.calibrated_at_, self.splits_))
+        return abstain_gate(self.confidence_.score(held), held.correct, passed, risk=risk, delta=self.delta,
+                            assumption=_EXCHANGEABLE)  # fmt: skip
 
-    def _keep_for_watching(self, held: Outputs) -> None:
+    def _keep_for_watching(self, gate: Outputs, both: Outputs) -> None:
         # Functions of a row that do not depend on these rows, so that rows and stream stay exchangeable.
         self.watched_: dict[str, NDArray[np.float64]] = {"score": self.calibration_scores_}
-        if held.has("predictions"):
-            self.watched_["class"] = np.sort(held.predictions.astype(np.float64))
+        if gate.has("predictions"):
+            self.watched_["class"] = np.sort(gate.predictions.astype(np.float64))
         if self.risk is not None or not (
-            self.confidence_.fits_on or self.confidence_.missing(train=None, outputs=held)
+            self.confidence_.fits_on or self.confidence_.missing(train=None, outputs=both)
         ):
-            self.watched_["confidence"] = np.sort(self.confidence_.score(held))
-
-    def _promise(
-        self, what: Any, bound: float, n: int, method: str, *, confidence: float | None = math.nan, remedy: str = ""
-    ) -> Promise:
-        sure = 1 - self.delta if confidence is not None else None
-        promise = Promise(what=what, bound=bound, confidence=sure, n=n, method=method, assumption=_EXCHANGEABLE,
-                          remedy=remedy)  # fmt: skip
-        return _dated(promise, self.calibrated_at_, self.splits_)
+            self.watched_["confidence"] = np.sort(self.confidence_.score(both))
 
     # -- verdicts -----------------------------------------------------------------------------------------------------
 
@@ -499,6 +491,10 @@ def _made(value: str | Score, name: str) -> Score:
         return make(value)
     # A copy: another guard that fits the same object would change the scores under these thresholds.
     return copy.deepcopy(as_kind(value, Score, name, what="the name of a score or a Score"))
+
+
+def _on(outputs: Outputs, rows: NDArray[np.bool_]) -> Outputs:
+    return outputs if rows.all() else outputs[rows]
 
 
 def _dated(promise: Promise, date: str, splits: Mapping[str, Any]) -> Promise:

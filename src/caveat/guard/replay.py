@@ -16,13 +16,13 @@ from typing import Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from caveat._internal.checks import as_count, as_kind
 from caveat._internal.classes import in_order
 from caveat._internal.streams import stream
 from caveat.drift.risk_monitor import confidence_sequence
 from caveat.errors import InputError
+from caveat.evaluation.judge import LEVEL, MARKS, rate_is_high
 from caveat.guard.guard import Guard
 from caveat.guard.verdicts import KINDS, Verdicts
 from caveat.guard.watch import Watch
@@ -37,7 +37,7 @@ __all__ = ["Evidence", "LiveError", "Measured", "PHistogram", "Replay", "p_histo
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Verdict = Literal["", "as chance allows", "above", "below"]
-DELTA = 0.05  # allowed failure of each interval and verdict of a replay
+DELTA = 2 * LEVEL  # allowed failure of each interval and verdict of a replay, half on each side
 SMALL = 0.05  # a small p-value: about this share of a quiet stream has one
 BARS = 20  # of the p-value histogram; the first one is p <= 0.05
 _DRAWN = 300  # stretches of a stream of which a figure shows the peaks
@@ -70,6 +70,11 @@ class Measured:
     def sound(self) -> bool:
         """Whether it is as promised, or better."""
         return self.verdict != ("below" if self.what == "coverage" else "above")
+
+    @property
+    def mark(self) -> str:
+        """✓ as promised or better, ! worse than chance allows, – not judged, because nothing is promised."""
+        return MARKS["not judged"] if not self.verdict else "✓" if self.sound else "!"
 
 
 @final
@@ -303,8 +308,7 @@ def _rate(what: str, hits: NDArray[np.bool_], promise: Promise | None) -> Measur
     k, n = int(hits.sum()), hits.size
     verdict: Verdict = ""
     if promise is not None and promise.holds:
-        tail = float(betainc(k, n - k + 1, promise.bound)) if k else 1.0  # P(Bin(n, bound) >= k)
-        verdict = "above" if tail <= DELTA / 2 else "as chance allows"
+        verdict = "above" if rate_is_high(k, n, promise.bound) else "as chance allows"
     return Measured(what, proportion_interval(k, n, delta=DELTA), promise, verdict)
 
 

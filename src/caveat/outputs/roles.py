@@ -62,11 +62,16 @@ class SharedRows:
 
 
 def check_roles(
-    roles: Mapping[str, Outputs | None], outliers: Mapping[str, Outputs] | None = None, *, warn: bool = True
+    roles: Mapping[str, Outputs | None],
+    outliers: Mapping[str, Outputs] | None = None,
+    confirm: Mapping[str, Outputs] | None = None,
+    *,
+    warn: bool = True,
 ) -> None:
     """Raise InputError where two roles are the same rows or share more than half of them; warn where they share fewer.
 
-    Outlier sets are compared with the other roles, not with each other: they have one role.
+    Outlier sets are compared with the other roles, not with each other: they have one role. So have the sets of
+    ``confirm``; outliers that chose the score confirm nothing.
 
     Examples
     --------
@@ -78,8 +83,10 @@ def check_roles(
     """
     own = {name: outputs for name, outputs in roles.items() if outputs is not None and outputs.n}
     others = {f"outlier set '{name}'": outputs for name, outputs in (outliers or {}).items() if outputs.n}
-    pairs = [*itertools.combinations(own, 2), *itertools.product(own, others)]
-    sets, keys = own | others, KeptKeys()
+    confirming = {f"confirm set '{name}'": outputs for name, outputs in (confirm or {}).items() if outputs.n}
+    pairs = [*itertools.combinations(own, 2), *itertools.product(own, others | confirming),
+             *itertools.product(others, confirming)]  # fmt: skip
+    sets, keys = own | others | confirming, KeptKeys()
     for first, second in pairs:
         shared = shared_rows(sets[first], sets[second], keys)
         if not shared.count and not shared.same:

@@ -11,11 +11,32 @@ from caveat.report.chart import SLOTS, Axis, Chart, Panel, slot_of
 from caveat.report.view import View
 from caveat.report.words import number, percent, plain
 
-__all__ = ["difficulty_panels", "reliability_panels", "risk_panels", "roc_panels", "set_names", "size_panels"]
+__all__ = [
+    "difficulty_panels",
+    "drawn_first",
+    "reliability_panels",
+    "risk_panels",
+    "roc_panels",
+    "set_names",
+    "size_panels",
+]
 
 Floats = NDArray[np.float64]
 SIZE = (340, 260)
 SET_SIZE = (340, 240)
+
+
+def drawn_first(order: Sequence[str], used: Sequence[str]) -> tuple[str, ...]:
+    """An order of methods in which those of the decision are among the first six, which are drawn.
+
+    >>> drawn_first(["a", "b", "c", "d", "e", "f", "g", "h"], ["b", "h"])
+    ('a', 'b', 'c', 'd', 'e', 'h', 'f', 'g')
+    """
+    missing = [name for name in dict.fromkeys(used) if name not in order[:SLOTS]]
+    first = [name for name in order[:SLOTS] if name in used or name in order[: SLOTS - len(missing)]]
+    while len(first) + len(missing) > SLOTS:
+        first.remove([name for name in first if name not in used][-1])
+    return (*first, *missing, *(name for name in order if name not in {*first, *missing}))
 
 
 def roc_panels(view: View, offered: Sequence[str]) -> list[Panel]:

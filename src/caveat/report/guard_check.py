@@ -13,7 +13,7 @@ from caveat.report.chart import Axis, Chart, Panel, nice_ticks
 from caveat.report.first_screen import Card, DecisionBox, Line3
 from caveat.report.skeleton import Section, fill_page
 from caveat.report.tables import Cell, Column, Table, count_cell, latex_page, make_table, markdown_page, number_cell
-from caveat.report.words import count, level, listing, percent, plain, share
+from caveat.report.words import bound, count, level, listing, percent, plain, share
 
 __all__ = ["measured_text", "render_check"]
 
@@ -66,7 +66,7 @@ def _bound(measured: Measured) -> str:
     side = "at least" if measured.what == "coverage" else "at most"
     whose = " of inliers" if measured.what == "false alarms" else ""
     sure = "on average" if promise.confidence is None else f"{level(promise.confidence)} confidence"
-    return f"promised {side} {level(round(promise.bound, 4))}{whose}, {sure}, {count(promise.n, 'calibration row')}"
+    return f"promised {side} {bound(promise.bound)}{whose}, {sure}, {count(promise.n, 'calibration row')}"
 
 
 # -- first screen -----------------------------------------------------------------------------------------------------
@@ -110,11 +110,10 @@ def _box(replay: Replay) -> DecisionBox:
         basis = [_bound(measured)]
         if measured.what == "coverage" and replay.mean_set_size is not None:
             basis.append(f"mean size {replay.mean_set_size:.2f}")
-        holds = measured.sound and (measured.promise is None or measured.promise.holds)
-        lines.append(Line3(holds, f"{measured_text(measured)}.", " · ".join(part for part in basis if part)))
+        lines.append(Line3(measured.mark, f"{measured_text(measured)}.", " · ".join(part for part in basis if part)))
     counts = ", ".join(f"{n:,} {kind}" for kind, n in replay.counts.items())
     return DecisionBox("", "", f"{count(replay.n, 'row')}: {counts}.", tuple(lines), _NOT_PROMISED,
-                       replay.sentence(), ("in order", "look here"))  # fmt: skip
+                       replay.sentence(), {"✓": "in order", "!": "look here", "–": "not judged"})  # fmt: skip
 
 
 def _drift_line(replay: Replay) -> Line3:
@@ -123,7 +122,7 @@ def _drift_line(replay: Replay) -> Line3:
     highest = "; ".join(f"{STREAMS[name]} {plain(round(e.highest, 2))}" for name, e in replay.evidence.items())
     line = next(iter(replay.evidence.values())).line
     text = f"Drift: {listing([replay.when(name) for name in rung])}." if rung else f"No drift seen in {streams}."
-    return Line3(not rung, text, f"highest evidence, log10: {highest}; alarm at {line:.2f}")
+    return Line3("!" if rung else "✓", text, f"highest evidence, log10: {highest}; alarm at {line:.2f}")
 
 
 def _evidence_panel(replay: Replay) -> Panel:

@@ -37,7 +37,10 @@ def threshold_panel(view: View, unit: Unit, *, key: str = "threshold") -> Panel 
         text = f"rejected from {decision.threshold:.4g}".replace("-", "−")
         chart.text(x + (6 if right else -6), y + 4, text, anchor="start" if right else "end", cls="strong")
     about = f"Histogram of {decision.method} on inliers{' and on all outliers' if outside else ''}; "
-    return chart.panel("Score and threshold", f"{about}the threshold is {decision.threshold:.6g}.")
+    limit = (
+        f"the threshold is {decision.threshold:.6g}." if np.isfinite(decision.threshold) else "there is no threshold."
+    )
+    return chart.panel("Score and threshold", about + limit)
 
 
 def ridge_panel(view: View, unit: Unit, name: str, *, key: str, threshold: float = np.nan) -> Panel | None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from caveat.evaluation.records import ClassFacts, Collapse, Left, Proximity, Tuning
+from caveat.evaluation.records import ClassFacts, Collapse, File, Left, Note, Proximity, Tuning
 from caveat.report import words
 from caveat.report.tables import Cell, Column, Group, Table, count_cell, make_table, number_cell
 from caveat.report.verdicts import letters_of
 from caveat.report.view import View, mean_of, regime_place
-from caveat.results import Estimate, Promise
+from caveat.results import Estimate
 
 __all__ = [
     "caught_table", "class_table", "collapse_table", "data_table", "decision_table", "failure_table",
-    "fingerprint_table", "left_out_table", "model_rank_table", "model_table", "outlier_set_table", "proximity_table",
-    "reliability_table", "set_table", "tuning_table",
+    "file_table", "fingerprint_table", "left_out_table", "model_rank_table", "model_table", "note_table",
+    "outlier_set_table",
+    "proximity_table", "reliability_table", "set_table", "tuning_table",
 ]  # fmt: skip
 
 _QUESTIONS = {
@@ -38,10 +41,13 @@ def decision_table(view: View) -> Table | None:
         if d is None:
             continue
         shares = [c.share.value for c in d.caught]
+        marks = {promise.what: judgment.mark for promise, judgment in zip(d.promises, d.judgments, strict=True)}
         lines.append((
-            view.unit_name(unit) or unit[0], str(d.method), Cell(f"{d.threshold:.4g}", d.threshold),
-            _mark(d.false_alarms), number_cell(d.measured_false_alarms, "percent"),
-            _mark(d.errors), number_cell(d.measured_errors, "percent"),
+            view.unit_name(unit) or unit[0], str(d.method),
+            Cell("none", math.inf) if math.isinf(d.threshold) else Cell(f"{d.threshold:.4g}", d.threshold),
+            marks["false alarms"], number_cell(d.measured_false_alarms, "percent"),
+            marks.get("errors among the accepted", "–"),
+            "none accepted" if d.ungated_errors is not None else number_cell(d.measured_errors, "percent"),
             "–" if d.sets is None else number_cell(d.sets.coverage, "percent"),
             "–" if not shares else Cell(
                 words.percent(float(np.mean(shares))), float(np.mean(shares)),
@@ -54,12 +60,25 @@ def decision_table(view: View) -> Table | None:
         Column("False alarms", "measured"), Column(f"≤ {words.level(f.risk)}", "errors among accepted", number=False),
         Column("Errors", "measured"), Column("Coverage", "measured"), Column("Caught", "mean and range of the sets"),
     )  # fmt: skip
-    caption = f"✓: promised with {words.level(1 - f.delta)} confidence. !: too few calibration samples to promise."
+    caption = (
+        f"✓: promised with {words.level(1 - f.delta)} confidence, and the test rows agree as chance allows. ✗: "
+        "promised, but contradicted by the test rows. –: not judged. !: the calibration samples cannot carry a promise."
+    )
     return make_table("decisions", "Decision of every model", caption, columns, lines)
 
 
-def _mark(promise: Promise | None) -> str:
-    return "–" if promise is None else "✓" if promise.holds else "!"
+def note_table(view: View) -> Table | None:
+    """Warnings that were given while it was measured."""
+    lines = [(view.unit_name((n.block.model, n.block.seed)) or "evaluation", n.text) for n in view.findings.of(Note)]
+    return make_table("notes", "Notes", "", ("Where", "Note"), lines)
+
+
+def file_table(view: View) -> Table | None:
+    """The files that were read."""
+    lines = [(f"{f.role} {f.block.outlier}".strip() if f.role != "inlier" else "test", f.path, count_cell(f.n),
+              f.sha256[:12] or "not computed") for f in view.findings.of(File)]  # fmt: skip
+    return make_table("files", "Files", "Rows that were read, and the first 12 digits of the SHA-256 of the file.",
+                      ("Role", "File", Column("Rows"), "SHA-256"), lines, name=1)  # fmt: skip
 
 
 def caught_table(view: View) -> Table | None:

@@ -24,7 +24,15 @@ _NOTES = {
     "Errors among the accepted": (
         "The score that warns best of the model's own errors decides when to abstain. Its threshold is the "
         "largest one for which the calibration samples prove, with {sure} confidence, that the error rate stays "
-        "below the bound."
+        "below the bound. A row is accepted if it is not rejected, its prediction set is not empty, and this score is "
+        "below its threshold. The guard of the evaluation does the same. Where no error rate can be promised, nothing "
+        "is accepted."
+    ),
+    "Promises and test rows": (
+        "✓: the test rows agree with the promise as chance allows. ✗: they contradict it. A rate is contradicted if so "
+        "many hits, at the promised rate itself, have a probability of 2.5 % or less; coverage, if it is below its "
+        "central 95 % region. A promise that holds is contradicted by at most 2.5 % of test files. Better than "
+        "promised contradicts nothing. –: not judged, because no test row counts or they are too few to contradict it."
     ),
     "Prediction sets": (
         "Split conformal sets hold the true class at the promised rate on average over calibration sets, for "
@@ -36,6 +44,10 @@ _NOTES = {
         "and relies on large samples. The guaranteed interval holds for any number of inliers: with {sure} confidence "
         "it contains this one number, the AUROC of these outliers against all inliers. It decides no rank. The band "
         "of a ROC curve is wider because it holds at all thresholds at once."
+    ),
+    "Near, mid and far": (
+        "Regimes of outlier sets: near ones resemble the training data, far ones do not. They are labels that were "
+        "given with the sets; caveat proximity measures them."
     ),
     "FPR@95": (
         "Two rates share this name. Inliers rejected: at the threshold that catches 95 % of the outliers. "
@@ -64,6 +76,8 @@ def notes_of(view: View, verdicts: dict[tuple[str, str, str], Verdict]) -> list[
         "Decision": decisions,
         "What is not promised": decisions,
         "Errors among the accepted": any(d.errors is not None for d in decisions),
+        "Promises and test rows": decisions,
+        "Near, mid and far": view.regime_names,
         "Prediction sets": any(d.coverage is not None for d in decisions),
         "Ranking": overall,
         "AUROC": overall,

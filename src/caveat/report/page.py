@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from caveat.evaluation.findings import Findings
-from caveat.evaluation.records import Certificate, Left
+from caveat.evaluation.records import Certificate, Left, Run
 from caveat.report import certificates, curves, method_tables, model_tables
 from caveat.report.chart import SLOTS, Panel
 from caveat.report.first_screen import Verdicts, cards, subtitle
@@ -69,9 +69,9 @@ def render_report(findings: Findings | Replay) -> tuple[str, str, str]:
     chosen = view.decision(view.units[0]) if view.single and view.units else None
     n_sets = len(set(view.regimes))
     offered = order[: max(SLOTS, CURVE_BYTES // (_ONE_CURVE * max(1, 2 * n_sets)))]
-    if chosen is not None and str(chosen.method) not in order[:SLOTS]:  # the chosen score is always drawn
-        offered = [*order[: SLOTS - 1], str(chosen.method), *(n for n in offered if n not in order[: SLOTS - 1]
-                                                             and n != str(chosen.method))]  # fmt: skip
+    if chosen is not None:  # the scores of both rules are always drawn
+        used = [str(method) for method in (chosen.method, chosen.confidence) if method is not None]
+        offered = list(curves.drawn_first(order, used))[: max(len(offered), SLOTS)]
     page = fill_page(
         title=findings.title,
         about=findings.about,
@@ -106,6 +106,7 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
     chosen = str(decision.method) if decision else ""
     tables = {
         "decisions": model_tables.decision_table(view),
+        "notes": model_tables.note_table(view),
         "model_ranks": model_tables.model_rank_table(view),
         "caught": model_tables.caught_table(view),
         "ranking": method_tables.ranking_table(view, overall, chosen=chosen),
@@ -124,6 +125,7 @@ def _tables(view: View, verdicts: Verdicts, order: Sequence[str]) -> dict[str, T
         "proximity": model_tables.proximity_table(view),
         "collapse": model_tables.collapse_table(view),
         "data": model_tables.data_table(view),
+        "files": model_tables.file_table(view),
         "tuning": model_tables.tuning_table(view),
         "left_out": model_tables.left_out_table(view),
         "scores": method_tables.score_table(view),
@@ -165,7 +167,7 @@ def _sections(view: View, verdicts: Verdicts, offered: Sequence[str], tables: di
         "" if view.single else "decisions", "caught", "ranking", "regimes", "numbers", "errors", "tuning",
         "left_out", "scores",
     )))  # fmt: skip
-    sections.append(Section("data", "Data and roles", tables=of("data"), open=view.single))
+    sections.append(Section("data", "Data and roles", tables=of("files", "data"), open=view.single))
     sections.append(Section("geometry", "Features and distances", tables=of("proximity", "collapse")))
     return [s for s in sections if s.panels or s.folded or s.tables]
 
@@ -235,6 +237,8 @@ def _repeat(view: View) -> list[str]:
     if f.plan:
         key = hashlib.sha256("".join(sorted(cell.key for cell in f.cells)).encode()).hexdigest()[:16]
         lines += [f"Study key {key}. Run: caveat study plan.toml, then caveat report on its folder."]
+    elif runs := f.of(Run):
+        lines += [f"Measured on {run.date} by: {run.command}" for run in runs]
     elif view.methods:
         lines += ["Run: caveat evaluate on the same files, or caveat.evaluate on the same outputs."]
     reasons = {f"left out ({left.reason})." for left in f.of(Left)}

@@ -68,9 +68,11 @@ def forest_panel(view: View, verdict: Verdict, *, key: str = "forest", chosen: s
         look = "best" if best else "rest"
         (_, py), right = chart.at(low, y), WIDTH - 36
         chart.text(left - 10, py + 4, label, anchor="end", cls=f"name{' strong' if name == chosen else ''}")
-        if thin is not None:
-            chart.rule(thin.lower, y, thin.upper, y, cls="thin")
         chart.rule(thick.lower, y, thick.upper, y, cls=f"thick {look}")
+        if thin is not None:  # on top, with end marks: it may lie within the thick one
+            chart.rule(thin.lower, y, thin.upper, y, cls="thin")
+            for end in (thin.lower, thin.upper):
+                chart.rule(end, y - 0.26, end, y + 0.26, cls="thin")
         tip = f"{name}: {number(thick.value)} {interval(thick)}"
         if thin is not None:
             tip += f", {'guaranteed' if verdict.paired else 'range'} {interval(thin)}"

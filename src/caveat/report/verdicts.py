@@ -18,10 +18,11 @@ from caveat.report.words import count, listing, number, shorten
 from caveat.results import Comparison
 from caveat.stats import compare
 
-__all__ = ["ERRORS", "GROUP_METRICS", "METRICS", "Metric", "Verdict", "judge", "judge_all", "letters_of"]
+__all__ = ["ERRORS", "GROUP_METRICS", "METRICS", "Metric", "Verdict", "group_mark", "judge", "judge_all", "letters_of"]
 
 ERRORS = "errors"  # the regime without outliers: does the score warn of wrong answers?
 GROUP_METRICS = ("augrc", "aurc", "auroc")  # of the groups of a matrix; the paper has the first two
+LETTERS = 26
 FEW = 6  # blocks: with fewer, a rank test sees only large differences
 
 
@@ -171,9 +172,14 @@ def _paired(view: View, metric: str, regime: str, model: str, places: Sequence[P
     return Verdict(metric, model, regime, comparison, tuple(places), left_out)
 
 
+def group_mark(comparison: Comparison) -> str:
+    """What tied methods share in a report: a letter, or a number where there are more groups than letters."""
+    return "letter" if len(comparison.cliques) <= LETTERS else "number"
+
+
 def letters_of(comparison: Comparison) -> dict[str, str]:
     """Method -> the letters of its cliques; a range of numbers where there are more cliques than letters."""
-    if len(comparison.cliques) <= 26:
+    if group_mark(comparison) == "letter":
         return {name: letters for _, name, letters in comparison.lines()}
     member: dict[str, list[int]] = {}
     for i, clique in enumerate(comparison.cliques, start=1):

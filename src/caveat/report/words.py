@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import final
 
 from caveat.results import Estimate
+from caveat.results.promise import percent_below
 
 __all__ = [
-    "STYLES", "Notes", "count", "interval", "level", "listing", "number", "percent", "plain", "scaled", "share",
-    "shorten",
+    "STYLES", "Notes", "bound", "count", "interval", "level", "listing", "number", "percent", "plain", "scaled",
+    "share", "shorten",
 ]  # fmt: skip
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -49,7 +50,16 @@ def level(value: float) -> str:
     >>> level(0.95), level(1 - 0.001)
     ('95\\xa0%', '99.9\\xa0%')
     """
-    return f"{100 * value:g}\xa0%"
+    return f"{percent_below(value, 6)}\xa0%"
+
+
+def bound(value: float) -> str:
+    """A promised share, to four digits, but never rounded up to 100 %.
+
+    >>> bound(0.90012), bound(1 - 1e-6)
+    ('90.01\\xa0%', '99.9999\\xa0%')
+    """
+    return f"{percent_below(value)}\xa0%"
 
 
 def scaled(value: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
-__all__ = ["Promise"]
+__all__ = ["Promise", "percent_below"]
 
 _SENTENCES = {
     "false alarms": "At most {bound} of in-distribution inputs are rejected",
@@ -74,13 +74,24 @@ class Promise:
         return vars(self) | {"splits": dict(self.splits)} | {"holds": self.holds, "sentence": str(self)}
 
     def __str__(self) -> str:
-        share = f"{self.bound:.4g}" if self.what == "expected loss" else f"{100 * self.bound:.4g} %"
+        share = f"{self.bound:.4g}" if self.what == "expected loss" else f"{percent_below(self.bound)} %"
         if self.remedy:
             return f"Nothing can be promised about {self.what} at {share}. {self.remedy}"
         how = (
             "on average over calibration sets"
             if self.confidence is None
-            else f"with {100 * self.confidence:.4g} % confidence"
+            else f"with {percent_below(self.confidence)} % confidence"
         )
         rows = f"n = {self.n} calibration rows" + (f", {self.calibrated_at}" if self.calibrated_at else "")
         return f"{_SENTENCES[self.what].format(bound=share)}, {how} ({rows})."
+
+
+def percent_below(value: float, digits: int = 4) -> str:
+    """A share in percent with as many digits as it takes not to round it up to 100.
+
+    >>> percent_below(0.9), percent_below(0.90012), percent_below(1 - 1e-6), percent_below(1.0)
+    ('90', '90.01', '99.9999', '100')
+    """
+    while float(text := f"{100 * value:.{digits}g}") >= 100 and value < 1:
+        digits += 1
+    return text

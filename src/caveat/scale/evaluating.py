@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from caveat._internal.checks import as_count, as_level
 from caveat._internal.classes import agreed_names
+from caveat._internal.notes import kept_warnings
 from caveat.errors import InputError
 from caveat.evaluation import Evaluation
-from caveat.evaluation.evaluation import check_regime, choose_scores, evaluate_fitted
+from caveat.evaluation.evaluation import check_regime, choose_scores, evaluate_fitted, with_notes
 from caveat.evaluation.measure import Settings, fit
 from caveat.evaluation.parts import Parts, named_sets
 from caveat.evaluation.records import Block, Data, Method
@@ -117,36 +118,40 @@ def evaluate(
     ('energy', 'msp')
     """
     started = time.perf_counter()
-    settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
-    false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
-    check_regime(regime, regimes)
-    tell = progress or (lambda what, done, total: None)
-    with running(client) as runner:
+    with kept_warnings() as notes:
+        settings = Settings(as_level(alpha, "alpha"), as_level(delta, "delta"), as_count(seed, "seed", least=0))
+        false_alarm, risk = as_level(false_alarm, "false_alarm"), as_level(risk, "risk")
+        check_regime(regime, regimes)
+        tell = progress or (lambda what, done, total: None)
+        with running(client) as runner:
 
-        def job(source: Rows | None) -> Any:
-            if source is None:
-                return None
-            return Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
+            def job(source: Rows | None) -> Any:
+                if source is None:
+                    return None
+                return Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
 
-        far, confirming = ({k: job(v) for k, v in named_sets(sets, name, "outlier").items()}
-                   for name, sets in (("outliers", outliers), ("confirm", confirm)))  # fmt: skip
-        jobs: Any = Parts(job(train), job(calibration), job(inlier), far, confirming)
-        names = agreed_names(_mapped(jobs, lambda job: job.rows(None)).roles())
-        jobs = _mapped(jobs, lambda job: job.in_order(names, name="a part", of="another"))
-        able, left = _fitted(jobs, scores, seed)
-        here = {method: score for method, score in able.items() if score.held_out}  # fitted on calibration rows
-        there = {method: score for method, score in able.items() if method not in here}
-        slim = _mapped(jobs, lambda one: _with_scores(one, there))
-    slim = replace(slim, train=None)
-    slim.check()
-    parts = slim.with_calibration(seed)
-    fit(here.values(), parts, seed)
-    computed: dict[Method, Score] = {method: here.get(method) or Computed(str(method)) for method in able}
-    result = evaluate_fitted(
-        parts, computed, left, settings, false_alarm=false_alarm, risk=risk, regimes=regimes, regime=regime,
-        title=title, tell=tell, started=started,
-    )  # fmt: skip
-    return replace(result, records=(*_data(jobs, result), *(r for r in result.records if not isinstance(r, Data))))
+            far, confirming = ({k: job(v) for k, v in named_sets(sets, name, "outlier").items()}
+                               for name, sets in (("outliers", outliers), ("confirm", confirm)))  # fmt: skip
+            jobs: Any = Parts(job(train), job(calibration), job(inlier), far, confirming)
+            names = agreed_names(_mapped(jobs, lambda job: job.rows(None)).roles())
+            jobs = _mapped(jobs, lambda job: job.in_order(names, name="a part", of="another"))
+            able, left = _fitted(jobs, scores, seed)
+            here = {method: score for method, score in able.items() if score.held_out}  # fitted on calibration rows
+            there = {method: score for method, score in able.items() if method not in here}
+            slim = _mapped(jobs, lambda one: _with_scores(one, there))
+        slim = replace(slim, train=None)
+        slim.check()
+        parts = slim.with_calibration(seed)
+        fit(here.values(), parts, seed)
+        computed: dict[Method, Score] = {method: here.get(method) or Computed(str(method)) for method in able}
+        result = evaluate_fitted(
+            parts, computed, left, settings, false_alarm=false_alarm, risk=risk, regimes=regimes, regime=regime,
+            title=title, tell=tell, started=started,
+        )  # fmt: skip
+        result = replace(
+            result, records=(*_data(jobs, result), *(r for r in result.records if not isinstance(r, Data)))
+        )
+    return with_notes(result, notes)
 
 
 def _fitted(
