@@ -33,6 +33,7 @@ def test_built_in_tasks_read_their_source(score_study, tmp_path):
     for cell in expand(Plan.read(score_study / "plan.toml"))[0]:
         kinds.setdefault(cell.task, set()).update(type(record).__name__ for record in compute(cell, store))
     assert kinds == {
-        "model": {"Data", "ModelFacts", "SetFacts", "ClassFacts", "Curve", "Answers"}, "collapse": {"Collapse"},
+        "model": {"Data", "ModelFacts", "SetFacts", "ClassFacts", "Curve", "Answers", "EmptySets"},
+        "collapse": {"Collapse"},
         "proximity": {"Proximity"}, "score": {"Detection", "Selective", "Curve", "Histogram", "Scores"},
     }  # fmt: skip

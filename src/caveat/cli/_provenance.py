@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from caveat._internal.files import is_folder, path_errors
-
 if TYPE_CHECKING:
     from caveat.evaluation import Evaluation
     from caveat.evaluation.records import Role
@@ -54,6 +52,8 @@ def _paths(roles: Mapping[str, Path | Mapping[str, Path] | None]) -> Iterator[tu
 
 def digest_of(path: Path) -> str:
     """SHA-256 of a file's bytes; of a folder, of the names and bytes of its files."""
+    from caveat._internal.files import is_folder
+
     if not is_folder(path):
         return _digest(path)
     files: Sequence[Path] = sorted(file for file in path.rglob("*") if file.is_file())
@@ -62,5 +62,7 @@ def digest_of(path: Path) -> str:
 
 
 def _digest(path: Path) -> str:
+    from caveat._internal.files import path_errors
+
     with path_errors(path), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

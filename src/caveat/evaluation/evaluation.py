@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -230,7 +231,9 @@ class Evaluation:
         decision, ranking = self.decision, self.ranking
         rows = [] if self.accuracy is None else [("accuracy", share_text(self.accuracy))]
         if decision is not None:
-            rows.append(("rule", decision.rule))
+            finite = math.isfinite(decision.threshold)
+            limit = f"{decision.method} is {decision.threshold:.6g} or more"
+            rows.append(("reject when", limit) if finite else ("rule", decision.rule))
             rows += [(promise.what, f"{judgment.mark} {promise} {judgment.reason}".rstrip())
                      for promise, judgment in zip(decision.promises, decision.judgments, strict=True)]  # fmt: skip
             rows += [(f"{'confirmed' if c.confirmed else 'caught'}: {c.outlier}", share_text(c.share))
