@@ -30,6 +30,8 @@ CAPTIONS = {  # paper -> how many tables and how many figures it has
 
 TESTED = {  # how a reason starts that is no guess -> the file that shows it
     "bounds over the box, pair by pair": "tests/studies/test_certified.py",
+    "short training and the start from CEDA, tested together": "tests/studies/test_certified.py",
+    "not the training outliers: with photographs": "tests/studies/test_certified.py",
     "the paper publishes means over four outlier sets": "tests/studies/test_openood_corrections.py",
     "the paper takes the smaller of two boundaries": "tests/studies/test_openood_corrections.py",
     "the far column is a mean over three sets": "tests/studies/test_openood_corrections.py",

@@ -130,6 +130,8 @@ def test_the_bound_is_why_ccu_certifies_noise_here_and_not_in_the_paper(run):
     # On CIFAR-10 it is a part of the cause: the ball certifies something, pairs much more.
     (at,) = (row for row in table(run, "bounds_cifar10.csv") if row["epsilon"] == "0.01")
     assert 0 < float(at["ball"]) < float(at["box"]) < float(at["pairs"])
+    # In the published metric the ball certifies all or nothing, by the least eigenvalue: the metric alone is no cause.
+    assert (float(at["mahalanobis 0.0001"]), float(at["mahalanobis 0.01"])) == (100, 0)
     assert abs(float(at["pairs"]) / 100 - value(run, "CCU", "Uniform noise", "gauc", 0.01, "CIFAR-10")) < 0.02
 
 
