@@ -91,7 +91,9 @@ def test_classes_that_differ_are_an_error(calibration, message):
 def test_class_rows_by_hand():
     rows = Outputs(probs=[[0.9, 0.1], [0.6, 0.4], [0.7, 0.3]] * 20, labels=["cat", "dog", "cat"] * 20,
                    class_names=["cat", "dog"])  # fmt: skip
-    result = evaluate(inlier=rows, calibration=drawn(0, 50, 2, class_names=["cat", "dog"]), scores=["msp"])
+    held = drawn(0, 50, 2, class_names=["cat", "dog"])
+    held = Outputs(probs=held.probs, labels=held.labels, class_names=held.class_names)
+    result = evaluate(inlier=rows, calibration=held, scores=["msp"])
     (facts,) = result.of(ClassFacts)
     assert (facts.names, facts.n.tolist(), facts.right.tolist()) == (("cat", "dog"), [40.0, 20.0], [40.0, 0.0])
     shares = {(row["method"], row["metric"]): row["value"] for row in result.rows() if row["metric"][:5] == "class"}

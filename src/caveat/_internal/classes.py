@@ -240,7 +240,7 @@ def _plain_labels(value: ArrayLike, name: str) -> Array:
 
 
 def _is_one_hot(array: Array) -> bool:
-    return bool(((array == 0) | (array == 1)).all() and (array.sum(axis=1) == 1).all())
+    return len(array) > 1 and bool(((array == 0) | (array == 1)).all() and (array.sum(axis=1) == 1).all())
 
 
 def _is_nan(item: Any) -> bool:
