@@ -310,6 +310,8 @@ def _choose(
         if tied:
             name = _by_cost(tied, scores)[0]
             best = comparison.methods[0]
+            if len(comparison.methods) == 1:
+                return name, "It is the only score that was computed."
             if len(tied) == 1:
                 return name, f"It is the best of {len(comparison.methods)} scores {what}."
             lead = "It is" if name == best else f"It cannot be told apart from the best ({best}) and is"

@@ -26,7 +26,7 @@ __all__ = ["LEVEL", "MARKS", "Judgment", "judge_coverage", "judge_rate", "rate_i
 LEVEL = 0.025  # on the one side that contradicts a promise
 Outcome = Literal["agrees", "contradicted", "not judged", "not promised"]
 MARKS: dict[Outcome, str] = {"agrees": "✓", "contradicted": "✗", "not judged": "–", "not promised": "!"}
-_CONTRADICTED = "Contradicted by the test rows: calibration and test are not alike."
+_CONTRADICTED = "Contradicted by the test rows: calibration and test are not alike"
 
 
 @final
@@ -35,8 +35,8 @@ class Judgment:
     """What the test rows say about one promise, as a sentence too; an outcome that needs none has no sentence.
 
     >>> made = Promise("false alarms", 0.05, 0.95, 1000, "exact", "exchangeable rows")
-    >>> judge_rate(Estimate(0.08, 0.06, 0.1, 0.95, 1000, "Clopper-Pearson"), made)
-    Judgment(outcome='contradicted', reason='Contradicted by the test rows: calibration and test are not alike.')
+    >>> judge_rate(Estimate(0.08, 0.06, 0.1, 0.95, 1000, "Clopper-Pearson"), made).outcome
+    'contradicted'
     """
 
     outcome: Outcome
@@ -66,7 +66,9 @@ def judge_rate(measured: Estimate | None, promise: Promise) -> Judgment:
     if not rate_is_high(measured.n, measured.n, promise.bound):
         return _too_few(measured.n)
     if rate_is_high(round(measured.value * measured.n), measured.n, promise.bound):
-        return Judgment("contradicted", _CONTRADICTED)
+        failing = 0 if promise.confidence is None else 100 * (1 - promise.confidence)
+        chance = f", or this calibration is one of the {failing:.3g} % for which the promise fails" if failing else ""
+        return Judgment("contradicted", f"{_CONTRADICTED}{chance}.")
     return Judgment("agrees")
 
 
@@ -80,7 +82,7 @@ def judge_coverage(measured: Estimate | None, promise: Promise, *, alpha: float)
     judged = coverage_verdict(hits, measured.n, n_calibration=promise.n, alpha=alpha, delta=2 * LEVEL)
     if judged.least == 0:
         return _too_few(measured.n)
-    return Judgment("contradicted", _CONTRADICTED) if judged.verdict == "below" else Judgment("agrees")
+    return Judgment("contradicted", f"{_CONTRADICTED}.") if judged.verdict == "below" else Judgment("agrees")
 
 
 def _too_few(n: int) -> Judgment:
