@@ -92,7 +92,7 @@ def test_many_rows_are_scored_in_threads_to_the_same_result(score, monkeypatch):
 
 @pytest.mark.parametrize("name", ["mahalanobis", "pca_error", "knn", "vim"])
 def test_arrays_in_place_of_outputs_are_refused_with_the_remedy(name, train, inlier):
-    with pytest.raises(InputError, match=r"train must be caveat\.Outputs, got a ndarray\. Wrap arrays: Outputs\("):
+    with pytest.raises(InputError, match=r"train must be caveat\.Outputs, got an array of shape .* Wrap it: Outputs\("):
         make(name).fit(train.features)
     with pytest.raises(InputError, match=r"outputs must be caveat\.Outputs"):
         make(name).fit(train).score(inlier.features)

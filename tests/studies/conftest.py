@@ -26,6 +26,7 @@ FUNCTIONS = {  # any function or class that the file defines itself
     "fpr_fluctuation/paper_size": "disjoint",
     "grid/passes": "best",
     "grid/pretrained_vit": "network",
+    "grid/projected": "cliques",
     "ood_scores_as_nonconformity/networks": "network",
     "openood_tables/caps": "impossible",
     "regression/masked": "MaskedReconstruction",

@@ -318,3 +318,41 @@ def test_the_backbone_of_the_full_plan_names_what_is_missing(study, tmp_path):
     module = study("grid", "pretrained_vit")
     with pytest.raises(InputError, match="folder must hold a pretrained ViT"):
         module.network((3, 32, 32), 10, folder=str(tmp_path))
+
+
+def test_projections_bring_kernel_pca_to_the_top_of_the_small_vit_and_not_gradnorm(studies):
+    with (studies / "grid" / "projected.csv").open(encoding="utf-8") as stream:
+        found = list(csv.DictReader(stream))
+    assert len(found) == 12
+    counts = {
+        (name, how): sum(row[f"{name}: {how}"] == "True" for row in found)
+        for name in ("gradnorm", "kpca_error")
+        for how in ("in the top clique", "without projections")
+    }
+    assert counts == {
+        ("gradnorm", "in the top clique"): 1, ("gradnorm", "without projections"): 0,
+        ("kpca_error", "in the top clique"): 11, ("kpca_error", "without projections"): 8,
+    }  # fmt: skip
+    best = Counter(row["kpca_error: best form"] for row in found)
+    assert best["kpca_error class_pred"] > len(found) / 2
+
+
+def test_the_summary_of_the_projections_ranks_each_form_as_a_method(study):
+    module = study("grid", "projected")
+    rows = [
+        {"data": "letters", "regime": "near", "block": block, "method": method, "value": value + shift}
+        for block, shift in enumerate(np.linspace(0, 1, 12))
+        for method, value in {
+            "gradnorm": 9.0,
+            "gradnorm global": 5.0,
+            "kpca_error": 2.0,
+            "kpca_error class_pred": 1.0,
+        }.items()
+    ]
+    (row,) = module.cliques(rows)
+    assert (row["kpca_error: best form"], row["kpca_error: place"]) == ("kpca_error class_pred", 1)
+    assert (row["gradnorm: best form"], row["gradnorm: place"], row["gradnorm: in the top clique"]) == (
+        "gradnorm global",
+        3,
+        False,
+    )

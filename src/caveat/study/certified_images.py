@@ -11,6 +11,7 @@ import numpy as np
 
 from caveat._internal.files import read_json
 from caveat.data import KNOWN, Images, load, read
+from caveat.data.finding import splits_of
 from caveat.data.strange import MADE
 from caveat.errors import CaveatWarning
 from caveat.study.train_plan import Source, TrainPlan
@@ -26,7 +27,7 @@ def named_images(spec: str, split: str | None) -> Images:
         return load(spec, split if split in splits or (len(splits) > 1 and not usual) else None)
     if not Path(spec).exists():
         return load(spec, split)  # says which names there are
-    return read(spec, split)
+    return read(spec, split if splits_of(Path(spec)) else None)  # of a file without splits: all
 
 
 def held_out(model: Path, spec: str, images: Images) -> Images:
