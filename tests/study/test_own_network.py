@@ -163,3 +163,16 @@ def test_given_weights_of_ones_own_network_are_compared_with_the_plan(folder):
         train(folder, "narrow", model=model | {"width": 6}, training={})
     with pytest.raises(InputError, match="the file says backbone own.py:network.*the plan says backbone small_cnn"):
         train(folder, "other", model={"name": "small_cnn", "weights": "model"}, training={})
+
+
+def test_weights_of_one_network_do_not_count_as_several_seeds():
+    content = {
+        "matrix": {"backbone": [{"name": "small_cnn", "weights": "models/a"}], "seed": [0, 1]},
+        "data": {"digits": {"name": "digits", "test": 0.2}},
+    }
+    with pytest.raises(
+        InputError, match="'models/a' of digits/small_cnn.* are one network, and matrix.seed has 2 seeds"
+    ):
+        networks(content)
+    for change in ({"seed": [0]}, {"backbone": [{"name": "small_cnn", "weights": "models/a-{seed}"}]}):
+        assert networks(content | {"matrix": content["matrix"] | change})

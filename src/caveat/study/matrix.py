@@ -170,6 +170,11 @@ def networks(content: Mapping[str, Any]) -> tuple[tuple[Network, ...], tuple[int
     if not found:
         raise InputError("matrix.passes needs a network with dropout. Add dropout = [0.3], or passes = [0].")
     seeds = tuple(as_count(seed, "matrix.seed", least=0) for seed in _values(matrix.seed, "matrix.seed"))
+    for network in found.values():
+        given = network.training["model"].get("weights")
+        if given and len(set(seeds)) > 1 and "{seed}" not in given:
+            raise InputError(f"the weights '{given}' of {network.name} are one network, and matrix.seed has "
+                             f"{len(set(seeds))} seeds. Write {{seed}} into the path, or name one seed.")  # fmt: skip
     return tuple(found.values()), seeds
 
 
