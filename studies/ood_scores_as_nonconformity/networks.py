@@ -1,15 +1,18 @@
-"""Two networks that the study trains, because ODIN needs gradients and Gram needs inner layers.
+"""Networks that the study trains, because ODIN needs gradients and Gram needs inner layers.
 
-``fashion``: a small CNN on Fashion-MNIST, ten classes. ``characters``: the same network on 36 classes, the 26 EMNIST
-letters and the 10 MNIST digits, 800 images of each. It is the nearest set here to CIFAR-100, whose images are not here;
-many of its classes look alike (O and 0; I, L and 1). Both have 10,000 images to calibrate and test on, as CIFAR has.
-Training takes minutes of one core and resumes from a checkpoint in the cache folder.
+``images``: the ResNet-20 for CIFAR-10 of the adaptivity study, or the one in the folder that CAVEAT_CIFAR10_MODEL
+names. ``fashion``: a small CNN on Fashion-MNIST, ten classes. ``characters``: the same network on 36 classes, the 26
+EMNIST letters and the 10 MNIST digits, 800 images of each. It is the nearest set here to CIFAR-100, whose images are
+not here; many of its classes look alike (O and 0; I, L and 1). All have 10,000 images to calibrate and test on, as
+CIFAR has. Training takes two minutes of one core each, eleven for the ResNet-20, and resumes from a checkpoint in the
+cache folder.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from numpy.typing import NDArray
 
 from caveat import data
 from caveat._internal.cache import cache_folder
+from caveat.study.functions import find_function
 
 if TYPE_CHECKING:
     from caveat.nn.training import Trained
@@ -24,7 +28,9 @@ if TYPE_CHECKING:
 EACH = 800  # images of each of the 36 characters
 ASKED = 10_000  # of them to calibrate and test on
 EPOCHS = {"fashion": 15, "characters": 12}
-MAPS = ("1", "4")  # both convolutions, after ReLU: the layers that Gram reads
+MAPS = {  # the layers that Gram reads: both convolutions after ReLU, or the last block of each stage
+    "images": ("6", "9", "12"), "fashion": ("1", "4"), "characters": ("1", "4"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +58,13 @@ def characters() -> tuple[data.Images, data.Images]:
 
 @cache
 def network(name: str) -> Network:
-    """Train ``fashion`` or ``characters``, or read the finished training from the cache folder."""
+    """Train ``images``, ``fashion`` or ``characters``, or read the finished training from the cache folder."""
     from caveat.nn import architectures, fit_classifier
 
+    if name == "images":
+        other = Path(__file__).parents[1] / "adaptivity" / "cifar_network.py"
+        trained = find_function("cifar_network.py:network", str(other))()
+        return Network(trained, data.load("cifar10", "train"), data.load("cifar10", "test"))
     if name == "fashion":
         train, test = data.load("fashion_mnist", "train"), data.load("fashion_mnist", "test")
     else:

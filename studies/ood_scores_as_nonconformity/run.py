@@ -1,9 +1,10 @@
-"""OOD scores as nonconformity scores: mean set size with LAC, APS and RAPS, three levels, on three networks.
+"""OOD scores as nonconformity scores: mean set size with LAC, APS and RAPS, three levels, on four networks.
 
     CAVEAT_DATA=<folder> caveat reproduce nonconformity-scores
 
 ``cifar10`` is a ResNet-20 whose features are stored. ODIN and Gram need gradients and inner layers, and CIFAR-100 is
-not here: ``fashion`` (10 classes) and ``characters`` (36) are trained by ``networks.py``. One cell per score.
+not here: ``images`` (CIFAR-10), ``fashion`` (10 classes) and ``characters`` (36) are trained by ``networks.py``. One
+cell per score.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from caveat.scores import Gram, Score, make
 ALPHAS = (0.005, 0.01, 0.05)
 METHODS: dict[str, Any] = {"LAC": "lac", "APS": "aps", "RAPS": RAPS(penalty=0.01, k_reg=2)}
 CALIBRATION, SPLITS = 2000, 10
-NETWORKS = ("cifar10", "fashion", "characters")
+NETWORKS = ("cifar10", "fashion", "characters", "images")
 SOFTMAX, OF_MODEL = "CP (softmax)", ("ODIN", "Gram")
 
 
@@ -83,13 +84,13 @@ def class_scores(network: str, score: str) -> NDArray[Any]:
     """Class scores (n, C) of the test images; minus the logits for the softmax."""
     train, test = outputs_of(network)
     if score in OF_MODEL:
-        return of_model(networks.network(network), score)
+        return of_model(networks.network(network), score, networks.MAPS[network])
     source = sources()[score]
     return -test.logits if source is None else source.fit(train).class_scores(test)
 
 
-def of_model(net: networks.Network, score: str) -> NDArray[Any]:
-    """Class scores of ODIN (temperature 1000, noise 0.0014) or Gram (both convolutions, ten orders)."""
+def of_model(net: networks.Network, score: str, maps: tuple[str, ...]) -> NDArray[Any]:
+    """Class scores of ODIN (temperature 1000, noise 0.0014) or Gram (of inner layers, ten orders)."""
     import torch
 
     from caveat.nn import ODIN, stream
@@ -98,7 +99,7 @@ def of_model(net: networks.Network, score: str) -> NDArray[Any]:
     train, test = (torch.from_numpy(part.inputs()).split(500) for part in (net.train, net.test))
     if score == "ODIN":
         return ODIN(net.trained.model).class_scores(test)
-    seen, asked = (stream(net.trained.model, part, layers=networks.MAPS) for part in (train, test))
+    seen, asked = (stream(net.trained.model, part, layers=maps) for part in (train, test))
     return Gram().fit(seen).class_scores(asked)
 
 
