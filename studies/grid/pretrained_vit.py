@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from caveat import InputError
+from caveat.errors import MissingExtraError
 
 
 @final
@@ -38,14 +39,16 @@ def network(in_shape: tuple[int, int, int], classes: int, dropout: float = 0.0, 
 
     The transformer's own dropout layers have the same rate, so that dropout passes reach all blocks.
     """
-    from transformers import ViTConfig, ViTModel
-
     place = Path(os.path.expandvars(folder))
     if not (place / "config.json").is_file():
         raise InputError(f"folder must hold a pretrained ViT (config.json, model.safetensors), got '{place}'. Download "
                          "one, such as google/vit-base-patch16-224-in21k.")  # fmt: skip
     if in_shape[0] != 3:
         raise InputError(f"a pretrained ViT takes color images, got {in_shape[0]} channel(s). Set data.shape.")
+    try:
+        from transformers import ViTConfig, ViTModel
+    except ImportError:
+        raise MissingExtraError("a pretrained ViT", extra="transformers") from None
     config = ViTConfig.from_pretrained(
         place, hidden_dropout_prob=dropout, attention_probs_dropout_prob=0.0, local_files_only=True
     )
