@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import time
@@ -162,12 +163,18 @@ def test_an_array_that_is_fetched_many_times_is_one_array(tmp_path):
 
 def test_the_time_is_linear_in_the_file(tmp_path):
     def seconds(n):
+        """Least CPU time of seven: other processes, and collections of what else is in memory, do not count."""
         (tmp_path / "file").write_bytes(pickle.dumps({"labels": list(range(n)), "names": [str(i) for i in range(n)]}))
         times = []
-        for _ in range(3):
-            started = time.perf_counter()
-            assert len(read_inert(tmp_path / "file")["names"]) == n
-            times.append(time.perf_counter() - started)
+        for _ in range(7):
+            gc.collect()
+            gc.disable()
+            try:
+                started = time.process_time()
+                assert len(read_inert(tmp_path / "file")["names"]) == n
+                times.append(time.process_time() - started)
+            finally:
+                gc.enable()
         return min(times)
 
     assert seconds(16_000) < 20 * seconds(2_000)  # 8 if linear, 64 if quadratic
