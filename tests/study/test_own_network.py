@@ -20,6 +20,8 @@ def network(in_shape, classes, dropout=0.0, width=8):
                          nn.Linear(width, classes))
 def nothing(in_shape, classes):
     return classes
+def steady(in_shape, classes):
+    return network(in_shape, classes)
 """
 TRAIN = {
     "data": {"name": "digits", "limit": 600, "test": 0.25}, "model": {"name": "own.py:network", "width": 12},
@@ -63,6 +65,13 @@ def test_what_the_function_cannot_do_is_named(folder):
         train(folder, model={"name": "other.py:network"})
     with pytest.raises(InputError, match=r"model.name must be 'file.py:function'"):
         train(folder, model={"name": "own.py:"})
+
+
+def test_a_function_without_dropout_is_asked_for_none(folder):
+    pytest.importorskip("torch")
+    assert train(folder, model={"name": "own.py:steady", "dropout": 0.0}).trained.n_classes == 10
+    with pytest.raises(InputError, match="unknown option of own.py:steady 'dropout'"):
+        train(folder, "other", model={"name": "own.py:steady", "dropout": 0.3})
 
 
 def test_a_study_asks_networks_of_ones_own_and_computes_again_when_the_file_changes(folder):

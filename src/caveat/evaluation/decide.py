@@ -138,13 +138,13 @@ class Decision:
     @property
     def judgments(self) -> tuple[Judgment, ...]:
         """For each of ``promises`` whether the test rows agree with it: ``outcome`` and ``reason``."""
-        found = [judge_rate(self.measured_false_alarms, self.false_alarms)]
+        judgments = [judge_rate(self.measured_false_alarms, self.false_alarms)]
         if self.errors is not None:
-            found.append(judge_rate(self.measured_errors, self.errors))
+            judgments.append(judge_rate(self.measured_errors, self.errors))
         if self.coverage is not None:
             measured, alpha = (None, 0.0) if self.sets is None else (self.sets.coverage, self.sets.alpha)
-            found.append(judge_coverage(measured, self.coverage, alpha=alpha))
-        return tuple(found)
+            judgments.append(judge_coverage(measured, self.coverage, alpha=alpha))
+        return tuple(judgments)
 
     @property
     def contradicted(self) -> bool:
@@ -358,7 +358,7 @@ def _warnings(scores: ModelScores, ranking: Comparison | None, sets: SetFacts | 
     unlabeled = [what for role, what in (("calibration", "calibration"), ("inlier", "test"))
                  if role not in scores.correct]  # fmt: skip
     if unlabeled:
-        notes.append("Nothing is promised about errors and prediction sets, and there is no gate for them: the "
+        notes.append("Nothing is promised about errors and prediction sets, and only the outlier gate is set: the "
                      f"{' and '.join(unlabeled)} rows have no labels.")  # fmt: skip
     elif sets is None:
         notes.append("Nothing is promised about prediction sets: they need logits or probs.")

@@ -239,8 +239,8 @@ class Evaluation:
             rows += [(f"{'confirmed' if c.confirmed else 'caught'}: {c.outlier}", share_text(c.share))
                      for c in decision.caught]  # fmt: skip
         best = "" if ranking is None else f"Best scores (tied): {', '.join(ranking.layers[0])}. "
-        told = (*(decision.warnings if decision is not None else ()), *self.notes)
-        return small_table(self.title, rows, note=best + " ".join(told))
+        sentences = (*(decision.warnings if decision is not None else ()), *self.notes)
+        return small_table(self.title, rows, note=best + " ".join(sentences))
 
     def __repr__(self) -> str:
         data = ", ".join(f"{d.block.outlier or d.role} {d.n}" for d in self.of(Data))

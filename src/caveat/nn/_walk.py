@@ -265,7 +265,7 @@ def as_device(device: str | torch.device) -> torch.device:
         chosen = torch.device(device)
         if chosen.type == "meta":
             raise RuntimeError("it holds no numbers")
-        torch.empty(1, device=chosen)
+        torch.empty(1, device=chosen)  # each backend that is not here has an exception of its own
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(

@@ -210,8 +210,8 @@ def decision_box(decision: Decision, delta: float) -> DecisionBox:
 
 def _line(judgment: Judgment, promised: str, otherwise: str, *small: str) -> Line3:
     text = otherwise if judgment.outcome == "not promised" else promised
-    told = [*small, judgment.reason]
-    return Line3(judgment.mark, text, " · ".join(part.rstrip(".") for part in told if part))
+    details = [*small, judgment.reason]
+    return Line3(judgment.mark, text, " · ".join(part.rstrip(".") for part in details if part))
 
 
 def _threshold(value: float) -> str:

@@ -37,9 +37,7 @@ def threshold_panel(view: View, unit: Unit, *, key: str = "threshold") -> Panel 
         text = f"rejected from {decision.threshold:.4g}".replace("-", "−")
         chart.text(x + (6 if right else -6), y + 4, text, anchor="start" if right else "end", cls="strong")
     about = f"Histogram of {decision.method} on inliers{' and on all outliers' if outside else ''}; "
-    limit = (
-        f"the threshold is {decision.threshold:.6g}." if np.isfinite(decision.threshold) else "there is no threshold."
-    )
+    limit = f"the threshold is {decision.threshold:.6g}." if np.isfinite(decision.threshold) else "without a threshold."
     return chart.panel("Score and threshold", about + limit)
 
 

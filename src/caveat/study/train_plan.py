@@ -292,7 +292,7 @@ def check_source(value: Any, path: str) -> None:
 def check_set_names(names: Iterable[str], path: str, *, taken: Collection[str]) -> None:
     """Raise InputError where an outlier set has the name of another set, or one that no folder can have."""
     for name in names:
-        reason = "another set has this name" if name in taken else "it is no name of a folder"
+        reason = "another set has this name" if name in taken else "a folder cannot have this name"
         if name in taken or not name.strip(". ") or {"/", "\\"} & set(name):
             raise InputError(f"{path} cannot have a set called '{name}': {reason}. Rename it.")
 
@@ -341,7 +341,7 @@ def _train_source(images: _Data, path: str, folder: Path) -> Source:
 
 
 def _named_split(name: str, split: str | None, path: str, key: str) -> str:
-    """The split of a known set of images that a plan means; InputError where there is no such set or split."""
+    """The split of a known set of images that a plan means. An unknown set or split is an InputError."""
     known = KNOWN[check_known(name, KNOWN, f"data set in {path}")]
     if known.kind != "images":
         raise InputError(f"{path} must name images, but {name} holds {known.kind}. See caveat data list.")

@@ -90,12 +90,14 @@ def make(
 
 
 def check_architecture(name: str, options: Mapping[str, Any], *, build: Callable[..., nn.Module] | None = None) -> None:
-    """Raise InputError where there is no such network, or an option is not one of it or has a wrong value."""
+    """Raise InputError for an unknown network, an option that it does not have, or a wrong value of an option."""
     accepted = inspect.signature(
         ARCHITECTURES[check_known(name, ARCHITECTURES, "architecture")] if build is None else build
     ).parameters
     any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
     for option, value in options.items():
+        if build is not None and option == "dropout" and value == 0:
+            continue  # a function without dropout needs no such argument to do without it
         if not any_name:
             check_known(option, set(accepted) - {"in_shape", "classes"}, f"option of {name}")
         if option == "dropout":

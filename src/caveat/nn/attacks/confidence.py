@@ -193,7 +193,7 @@ def attack_confidence(
     budget = {"apgd": steps, "monotone": as_count(2 * steps if monotone_steps is None else monotone_steps,
                                                   "monotone_steps")}  # fmt: skip
     if not (starts and optimizers) and not transfer:
-        raise InputError("optimizers and starts must each name at least one, got none, and there is no transfer.")
+        raise InputError("optimizers and starts must each name at least one where transfer is empty, got none.")
 
     runner = _Runner(model, measure, sign, Ball(inputs, float(epsilon), clip), batch_size)
     reached, zero = dict[str, Tensor](), dict[str, float]()

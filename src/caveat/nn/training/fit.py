@@ -227,11 +227,11 @@ def _warn_of_collapse(
     chance = float(torch.bincount(labels).max()) / n
     margin = 2 * (chance * (1 - chance) / n) ** 0.5
     if accuracy <= min(chance + margin, 1 - 1e-9):  # one class, always right, is not a collapse
-        found = f"accuracy {accuracy:.3f} on {where} is not better than always predicting the most frequent class"
-        reason, remedy = f": {found} ({chance:.3f})", "Lower learning_rate"
+        measurement = f"accuracy {accuracy:.3f} on {where} is not better than always predicting the most frequent class"
+        reason, remedy = f": {measurement} ({chance:.3f})", "Lower learning_rate"
     elif confidence - uniform < (accuracy - uniform) / 20:  # after few steps on two classes it is a tenth
-        found = f"mean confidence {confidence:.3f} on {where} is close to uniform ({uniform:.3f})"
-        reason, remedy = f" towards uniform answers: {found}, accuracy is {accuracy:.3f}", "Train longer"
+        measurement = f"mean confidence {confidence:.3f} on {where} is close to uniform ({uniform:.3f})"
+        reason, remedy = f" towards uniform answers: {measurement}, accuracy is {accuracy:.3f}", "Train longer"
     else:
         return
     other = "lower the weight of the outliers' loss" if outliers else "check data and labels"
