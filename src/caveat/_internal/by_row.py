@@ -26,13 +26,23 @@ def row_max(matrix: NDArray[Any]) -> NDArray[Any]:
     return np.take_along_axis(matrix, place, axis=1)[:, 0]
 
 
-def row_lengths(rows: NDArray[Any]) -> NDArray[Any]:
-    """Euclidean length of each row, in the float type of the rows.
+def row_lengths(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Euclidean length of each row, in float64.
 
     >>> row_lengths(np.array([[3.0, 4.0]]))
     array([5.])
     """
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
+    wide = rows.astype(np.float64, copy=False)
+    return np.asarray(np.sqrt(np.vecdot(wide, wide)))
+
+
+def row_sums(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Sum of each row, in float64; no row depends on the others.
+
+    >>> row_sums(np.array([[3.0, 4.0]], dtype=np.float32))
+    array([7.])
+    """
+    return np.asarray(rows.astype(np.float64, copy=False).sum(axis=1))
 
 
 def top_and_rest(logits: NDArray[Any], temperature: float = 1.0) -> tuple[NDArray[Any], NDArray[np.float64]]:

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, final
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _lock = threading.Lock()
-_holder_threads = 0  # how many threads BLAS had before the call that holds it at one now; 0: BLAS is free
+_holders = 0  # calls that hold BLAS at one thread now
+_workers = 1  # how many threads BLAS had before
+_lowered: list[tuple[Any, int]] = []  # BLAS libraries and the number of threads to put back
 _this_thread = threading.local()  # has ``is_ours`` in the threads started here
 
 
@@ -50,7 +52,7 @@ def stream_in_threads(function: Callable[[T], R], parts: Callable[[int], Iterabl
     if getattr(_this_thread, "is_ours", False):
         yield from map(function, parts(1))
         return
-    with _one_blas_thread() as workers:
+    with OneBlasThread() as workers:
         if workers == 1:
             yield from map(function, parts(1))
             return
@@ -62,7 +64,7 @@ def stream_in_threads(function: Callable[[T], R], parts: Callable[[int], Iterabl
 def single_thread() -> Iterator[None]:
     """One thread and one BLAS thread: blocks, and with them the last bits of a result, depend on the data alone."""
     before = getattr(_this_thread, "is_ours", False)
-    with _one_blas_thread():
+    with OneBlasThread():
         _this_thread.is_ours = True
         try:
             yield
@@ -84,39 +86,47 @@ def _in_order(pool: ThreadPoolExecutor, function: Callable[[T], R], parts: Itera
             future.cancel()
 
 
-@contextmanager
-def _one_blas_thread() -> Iterator[int]:
-    """Hold BLAS at one thread where that can be done, and give the number of threads to use instead.
+@final
+class OneBlasThread:
+    """Hold BLAS at one thread where that can be done; ``with`` gives the number of threads to use instead.
 
-    The number of BLAS threads belongs to the process. The call that lowered it puts it back, from the same thread:
-    OpenBLAS ignores the wish of any but the main thread, in which case BLAS keeps its threads and we use none.
-    A call that comes while another one holds it joins in, and at worst finishes with more threads than cores.
+    The number of BLAS threads belongs to the process. The first call lowers it, and the last one that still holds it
+    puts it back, so that no product in between runs on several threads: its last bits can depend on how many. Where
+    BLAS does not listen (some builds listen to the main thread alone), it keeps its threads and we use none.
     """
-    global _holder_threads  # noqa: PLW0603
-    limit = None
-    with _lock:
-        workers = _holder_threads
-        if workers == 0:
-            blas = _blas_libraries(len(sys.modules))
-            workers = max((library["num_threads"] for library in blas.info()), default=1)
-            limit = blas.limit(limits=1)
-            if all(library["num_threads"] == 1 for library in blas.info()):
-                _holder_threads = workers
-            else:
-                limit.restore_original_limits()
-                limit, workers = None, 1
-    try:
-        yield workers
-    finally:
-        if limit is not None:
-            with _lock:
-                limit.restore_original_limits()
-                _holder_threads = 0
+
+    def __enter__(self) -> int:
+        global _holders, _workers, _lowered  # noqa: PLW0603
+        with _lock:
+            if _holders == 0:
+                before = [(library, library.num_threads) for library in _blas_libraries(len(sys.modules))]
+                _workers = max((threads for _, threads in before), default=1)
+                _lowered = [(library, threads) for library, threads in before if threads != 1]
+                for library, _ in _lowered:
+                    library.set_num_threads(1)
+                if any(library.num_threads != 1 for library, _ in _lowered):
+                    _put_back()
+                    _workers = 1
+            _holders += 1
+            return _workers
+
+    def __exit__(self, *error: object) -> None:
+        global _holders  # noqa: PLW0603
+        with _lock:
+            _holders -= 1
+            if _holders == 0:
+                _put_back()
+
+
+def _put_back() -> None:
+    for library, threads in _lowered:
+        library.set_num_threads(threads)
+    _lowered.clear()
 
 
 @lru_cache(maxsize=1)
-def _blas_libraries(modules: int) -> Any:
+def _blas_libraries(modules: int) -> tuple[Any, ...]:
     """The BLAS libraries of this process. Finding them takes a millisecond; new ones come with new modules."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController().select(user_api="blas")
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)

@@ -8,8 +8,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._internal.arrays import read_only, widened
+from caveat._internal.arrays import read_only
 from caveat._internal.checks import as_matrix, as_real_array, as_vector, check_finite, check_result, same_length
+from caveat._internal.products import row_products
 from caveat.errors import InputError
 
 __all__ = ["Head"]
@@ -66,6 +67,8 @@ class Head:
     def logits(self, features: Array) -> Array:
         """Logits (n, C) of features (n, D), in the wider of the two float types and in float32 at least.
 
+        The product is taken in float64: a row has the same logits alone and in any batch.
+
         Parameters
         ----------
         features
@@ -80,5 +83,6 @@ class Head:
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise InputError(f"features must have shape (n, {self.n_features}), got {rows.shape}.")
         with np.errstate(over="ignore", invalid="ignore"):
-            result = widened(rows) @ widened(self.weight).T + self.bias
+            result = row_products(rows, self.weight, transposed=True) + self.bias
+            result = result.astype(np.result_type(rows, self.weight, np.float32), copy=False)
         return check_result(result, "the logits of features and head")

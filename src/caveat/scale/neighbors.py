@@ -3,8 +3,8 @@ r"""The score ``knn`` against a bank of any size: every shard gives its k neares
 $$ s(x) = \lVert \bar h - \bar h_{(k)} \rVert_2, \qquad \bar h = h / \lVert h \rVert_2 $$
 
 The k nearest rows of the whole bank are among the k nearest of its shards, so the merge is exact. A shard searches by a
-product in the float type of the features, as ``caveat.scores.KNN`` does, and takes the distances of the rows that it
-keeps from the rows themselves, in float64. Equal distances are ordered by row number.
+product in float64, as ``caveat.scores.KNN`` does, and takes the distances of the rows that it keeps from the rows
+themselves. Equal distances are ordered by row number.
 
 Sun, Ming, Zhu and Li, "Out-of-Distribution Detection with Deep Nearest Neighbors", ICML 2022, arXiv:2204.06507.
 """
@@ -30,7 +30,7 @@ from caveat.scale.rows import pieces
 from caveat.scale.runner import running
 from caveat.scale.scoring import Column, new_column, read_column
 from caveat.scale.sources import Source, open_source
-from caveat.scores._nearest import CLOSE, k_nearest
+from caveat.scores._nearest import k_nearest
 from caveat.scores._statistics import unit_rows
 
 __all__ = ["Neighbors", "knn_scores"]
@@ -76,16 +76,11 @@ class Shard:
     k: int
 
     def __call__(self, start: int, stop: int) -> Neighbors:
-        queries = unit_rows(_features(self.source, self.first_query, *self.queries))
+        queries = unit_rows(_features(self.source, self.first_query, *self.queries).astype(np.float64))
         bank = _features(self.bank, self.first, start, stop)
         lengths = np.sqrt(np.einsum("ij,ij->i", bank, bank, dtype=np.float64))
         near = k_nearest(queries, bank, lengths, min(self.k, len(bank)))
         distances = _distances(queries, bank, near)
-        close = np.flatnonzero((distances < CLOSE).any(axis=1))
-        if queries.dtype != np.float64 and close.size:  # rounding decided which rows were taken
-            exact = unit_rows(_features(self.source, self.first_query, *self.queries)[close].astype(np.float64))
-            near[close] = k_nearest(exact, bank, lengths, near.shape[1])
-            distances[close] = _distances(exact, bank, near[close])
         nothing = Neighbors(np.empty((len(near), 0)), np.empty((len(near), 0), dtype=np.int64), self.k)
         return nothing + Neighbors(distances, near + start, self.k)
 
@@ -166,7 +161,7 @@ def _distances(queries: NDArray[Any], bank: NDArray[Any], near: NDArray[np.intp]
     distances = np.empty(near.shape)
     for block in row_blocks(len(near), row_bytes=24 * near.shape[1] * bank.shape[1]):
         rows = unit_rows(bank[near[block].ravel()].astype(np.float64)).reshape(*near[block].shape, -1)
-        rows -= unit_rows(queries[block].astype(np.float64))[:, None]
+        rows -= queries[block][:, None]
         distances[block] = np.sqrt(np.vecdot(rows, rows))
     return distances
 

@@ -20,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from caveat._internal.arrays import in_type, widened
+from caveat._internal.arrays import widened
 from caveat._internal.blocks import by_row_blocks, row_blocks
 from caveat._internal.checks import check_result
 from caveat._internal.parallel import map_in_threads
+from caveat._internal.products import row_products
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import ClassMoments, unit_rows
@@ -50,12 +51,11 @@ def nearest_mean(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]
     """Squared Euclidean distance of each row to the nearest mean, shape (n,).
 
     The product says which mean is nearest; the distance comes from the difference. Where classes lie far apart, as near
-    neural collapse, the product has no digits left for it in float32.
+    neural collapse, the product has few digits left for it.
     """
-    kept = in_type(means, rows.dtype)
 
     def nearest(part: NDArray[Any]) -> NDArray[Any]:
-        gap = kept[np.argmin(_beyond(part, means), axis=1)]
+        gap = means[np.argmin(_beyond(part, means), axis=1)]
         gap -= part
         return _lengths(gap)
 
@@ -72,11 +72,12 @@ def _lengths(rows: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(np.vecdot(wide, wide))
 
 
-def _beyond(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[Any]:
+def _beyond(rows: NDArray[Any], means: NDArray[np.float64]) -> NDArray[np.float64]:
     """|row - mean|^2 - |row|^2, shape (n, C)."""
-    product = rows @ (-2 * in_type(means, rows.dtype)).T
-    product += np.einsum("ij,ij->i", means, means).astype(rows.dtype)
-    return np.asarray(product)
+    product = row_products(rows, means, transposed=True)
+    product *= -2
+    product += np.einsum("ij,ij->i", means, means)
+    return product
 
 
 class ClassCovariances(NamedTuple):

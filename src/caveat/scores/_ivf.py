@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
+from caveat._internal.products import row_products
 from caveat.errors import InputError, MissingExtraError
 from caveat.scores._statistics import unit_rows
 
@@ -95,10 +96,10 @@ class InvertedFile:
 def _nearest_cells(rows: NDArray[np.float32], centroids: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     """The nearest centroids (n, count) of each row, nearest first."""
     wide = centroids.astype(np.float64)
-    fixed = np.einsum("ij,ij->i", wide, wide)
+    fixed = np.vecdot(wide, wide)
     nearest = np.empty((len(rows), count), dtype=np.int64)
     for part in row_blocks(len(rows), row_bytes=16 * len(centroids) + 8 * rows.shape[1]):
-        distance = fixed - 2 * (rows[part].astype(np.float64) @ wide.T)
+        distance = fixed - 2 * row_products(rows[part], wide, transposed=True)
         some = np.argpartition(distance, count - 1, axis=1)[:, :count] if count < len(wide) else None
         order = np.argsort(
             distance if some is None else np.take_along_axis(distance, some, axis=1), axis=1, kind="stable"

@@ -1,7 +1,7 @@
 """Logits of the head, sums of exponentials, and class probabilities that are precise at both ends.
 
-What comes from features and head stays in the float type of the features, where the logits have no more digits anyway;
-sums over the classes are taken in float64. Probabilities are float64: neither 1 - p of a sure row nor log p of a
+What comes from features and head is rounded to the float type of the features, which has no more digits anyway; sums
+over the classes are taken in float64. Probabilities are float64: neither 1 - p of a sure row nor log p of a
 hopeless class rounds to nothing, so the rows of a saturated network do not tie.
 """
 
@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.by_row import top_and_rest
+from caveat._internal.products import row_products
 from caveat.outputs import Outputs
 
 
 def head_logits(rows: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any]) -> NDArray[Any]:
-    """``rows @ weight.T + bias``, shape (n, C), in the float type of the rows."""
-    product: NDArray[Any] = rows @ weight.astype(rows.dtype, copy=False).T
-    product += bias.astype(rows.dtype, copy=False)
-    return product
+    """``rows @ weight.T + bias``, shape (n, C), in the float type of the rows; no row depends on the others."""
+    product = row_products(rows, weight, transposed=True)
+    product += bias
+    return product.astype(rows.dtype, copy=False)
 
 
 def largest_probability(block: Outputs, temperature: float = 1.0) -> NDArray[np.float64]:
@@ -30,11 +31,6 @@ def largest_probability(block: Outputs, temperature: float = 1.0) -> NDArray[np.
     if temperature == 1:
         return np.asarray(block.probs.max(axis=1) / block.probs.sum(axis=1, dtype=np.float64))
     return np.asarray(np.exp(log_probabilities(block, temperature).max(axis=1)))
-
-
-def lengths(rows: NDArray[Any]) -> NDArray[np.float64]:
-    """Euclidean length of each row, shape (n,)."""
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)), dtype=np.float64)
 
 
 _TINY = np.finfo(np.float64).tiny  # log(0) would make every class of a hard 0/1 row infinitely strange

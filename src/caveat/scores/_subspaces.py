@@ -17,6 +17,7 @@ from caveat._internal.arrays import widened
 from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import check_result
 from caveat._internal.parallel import map_in_threads
+from caveat._internal.products import row_products
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._statistics import ClassMoments, demand_every_class
@@ -143,7 +144,7 @@ def within(
     """Each row projected onto the subspace that ``which`` names: P P^T (h - mu) + mu. One product per subspace."""
     if len(means) == 1:
         return _onto(rows, means[0], axes)
-    projected = np.empty_like(rows)
+    projected = np.empty(rows.shape)
     order = np.argsort(which, kind="stable")
     present, first = np.unique(which[order], return_index=True)
     for c, members in zip(present, np.split(order, first[1:]), strict=True):
@@ -152,9 +153,8 @@ def within(
 
 
 def _onto(rows: NDArray[Any], mean: NDArray[np.float64], axes: NDArray[Any]) -> NDArray[Any]:
-    narrow, basis = mean.astype(rows.dtype), axes.astype(rows.dtype, copy=False)
-    projected: NDArray[Any] = (rows - narrow) @ basis.T @ basis
-    projected += narrow
+    projected = row_products(row_products(rows - mean, axes, transposed=True), axes)
+    projected += mean
     return projected
 
 
@@ -165,7 +165,7 @@ def squared_coordinates(rows: NDArray[Any], axes: NDArray[Any], starts: NDArray[
     c = 0
     while c < starts.size - 1:
         end = max(c + 1, int(np.searchsorted(starts, starts[c] + room, side="right")) - 1)
-        tile = rows @ axes[starts[c] : starts[end]].astype(rows.dtype, copy=False).T
+        tile = row_products(rows, axes[starts[c] : starts[end]], transposed=True)
         tile *= tile
         for each in range(c, end):
             part = tile[:, starts[each] - starts[c] : starts[each + 1] - starts[c]]
@@ -179,10 +179,10 @@ def nearest_subspace(
 ) -> NDArray[np.intp]:
     """The subspace that each row is nearest to: argmin over c of ||(I - P_c P_c^T)(h - mu_c)||, shape (n,)."""
     center = means.mean(axis=0)
-    centered, offsets = rows - center.astype(rows.dtype), means - center
+    centered, offsets = rows - center, means - center
     coordinates = [axes[starts[c] : starts[c + 1]] @ offsets[c] for c in range(starts.size - 1)]
     # ||h - mu||^2 - ||P^T (h - mu)||^2 without ||h||^2, which is the same for every c.
     pulls = np.stack([offsets[c] - axes[starts[c] : starts[c + 1]].T @ coordinates[c] for c in range(starts.size - 1)])
     fixed = np.array([offset @ pull for offset, pull in zip(offsets, pulls, strict=True)])
-    distance = fixed - 2 * (centered @ pulls.T.astype(rows.dtype)) - squared_coordinates(centered, axes, starts)
+    distance = fixed - 2 * row_products(centered, pulls, transposed=True) - squared_coordinates(centered, axes, starts)
     return np.asarray(distance.argmin(axis=1))

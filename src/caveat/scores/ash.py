@@ -21,7 +21,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.by_row import log_sum_exp
+from caveat._internal.by_row import log_sum_exp, row_sums
 from caveat._internal.params import choice, percent
 from caveat.outputs import Head, Outputs
 from caveat.scores._base import Score
@@ -70,7 +70,7 @@ class ASH(Score):
         k = how_many(rows.shape[1], _PERCENTILES[self.variant] if self.percentile is None else self.percentile)
         shares = kept_shares(rows, k)
         if self.variant == "b":
-            return _scaled_energy(shares, rows.sum(axis=1) / k, block.head)
+            return _scaled_energy(shares, row_sums(rows) / k, block.head)
         pruned = shares * rows
         factor = np.exp(sum_ratio(rows, pruned, k)) if self.variant == "s" else np.ones(block.n)
         return _scaled_energy(pruned, factor, block.head)
@@ -155,7 +155,6 @@ def sum_ratio(rows: NDArray[Any], kept: NDArray[Any], k: int) -> NDArray[np.floa
     division by zero, so the ratio is held to that range; a zero row gives 1. It is also held below 500, so that its
     exponential stays finite when almost everything is pruned.
     """
-    before = rows.sum(axis=1).astype(np.float64)
-    after = kept.sum(axis=1).astype(np.float64)
+    before, after = row_sums(rows), row_sums(kept)
     ratio = np.divide(before, after, out=np.ones_like(before), where=after != 0)
     return np.asarray(np.clip(ratio, 1.0, min(rows.shape[1] / k, 500.0)))

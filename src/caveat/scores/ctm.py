@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.blocks import by_row_blocks
+from caveat._internal.by_row import row_lengths
 from caveat._internal.params import choice
+from caveat._internal.products import row_products
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import (
@@ -100,9 +102,8 @@ def _nearest(rows: NDArray[Any], prototypes: NDArray[Any]) -> NDArray[Any]:
 
 def _cosines(rows: NDArray[Any], prototypes: NDArray[Any]) -> NDArray[Any]:
     """Cosine (n, C) of each row with each unit prototype. Dividing the product is cheaper than dividing the rows."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    cosines: NDArray[Any] = rows @ prototypes.astype(rows.dtype).T / np.where(lengths > 0, lengths, 1)
-    return cosines
+    lengths = row_lengths(rows)[:, None]
+    return row_products(rows, prototypes, transposed=True) / np.where(lengths > 0, lengths, 1)
 
 
 @final
@@ -158,9 +159,9 @@ class SHE(Score):
         if self.metric == "euclidean":
             return self._distances(rows, predicted)
         patterns = self.patterns_ if self.metric == "inner" else unit_rows(self.patterns_)
-        products = np.einsum("ij,ij->i", rows, patterns.astype(rows.dtype)[predicted], dtype=np.float64)
+        products = np.vecdot(rows.astype(np.float64, copy=False), patterns[predicted])
         if self.metric == "cosine":
-            lengths = np.linalg.norm(rows, axis=1).astype(np.float64)
+            lengths = row_lengths(rows)
             products /= np.where(lengths > 0, lengths, 1)
         return np.asarray(-products)
 

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import Rng, as_matrix, as_rng, check_result
 from caveat._internal.params import check_params, count, moved_seed, number, positive, shown
+from caveat._internal.products import row_products
 from caveat.errors import NotFittedError
 
 __all__ = ["DAGMM"]
@@ -215,7 +216,7 @@ def _autoencode(layers: list[tuple[Array, Array]], rows: Array) -> list[Array]:
     """The input of every layer and, last, the reconstruction; the code is state 4."""
     states = [rows]
     for i, (matrix, bias) in enumerate(layers[:8]):
-        value = states[-1] @ matrix
+        value = row_products(states[-1], matrix)
         value += bias
         states.append(value if i in (3, 7) else np.tanh(value, out=value))
     return states

@@ -20,10 +20,11 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.by_row import row_lengths, row_sums
 from caveat._internal.params import choice, number
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
-from caveat.scores._probabilities import head_logits, lengths
+from caveat.scores._probabilities import head_logits
 from caveat.scores._statistics import FeatureMean, Gathered, Statistic
 
 __all__ = ["FDBD", "NCI"]
@@ -69,9 +70,8 @@ class FDBD(Score):
         logits = head_logits(rows, self.head_weight_, self.head_bias_)
         predicted = logits.argmax(axis=1)
         gaps = logits[np.arange(block.n), predicted][:, None] - logits
-        near = self.reciprocal_.astype(rows.dtype, copy=False)[predicted]
-        boundary = np.einsum("ij,ij->i", gaps, near).astype(np.float64) / max(1, logits.shape[1] - 1)
-        spread = lengths(rows - self.mean_.astype(rows.dtype) if self.by == "mean" else rows)
+        boundary = np.vecdot(gaps.astype(np.float64), self.reciprocal_[predicted]) / max(1, logits.shape[1] - 1)
+        spread = row_lengths(rows - self.mean_ if self.by == "mean" else rows)
         # A row that equals the mean would divide by zero; it is as inlying as rounding can tell.
         floor = np.finfo(np.float64).eps * max(float(np.linalg.norm(self.mean_)), np.finfo(np.float64).tiny)
         return np.asarray(-boundary / np.maximum(spread, floor))
@@ -134,6 +134,6 @@ class NCI(Score):
         predicted = logits.argmax(axis=1)
         # <w, h - mu> is the logit less what the head gives at mu: no second product with the features.
         along = logits[np.arange(block.n), predicted].astype(np.float64) - self.at_mean_[predicted]
-        length = lengths(rows - self.mean_.astype(rows.dtype))
+        length = row_lengths(rows - self.mean_)
         aligned = np.divide(along, length, out=np.zeros_like(along), where=length > 0)
-        return np.asarray(-(aligned + self.strength * np.abs(rows).sum(axis=1).astype(np.float64)))
+        return np.asarray(-(aligned + self.strength * row_sums(np.abs(rows))))

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.by_row import row_sums
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 
@@ -39,12 +40,13 @@ class GradNorm(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         if not block.gives_probs:
-            logits = block.logits
-            mass = np.exp(logits - logits.max(axis=1, keepdims=True))  # p up to a factor, which divides out below
+            mass = block.logits.astype(np.float64)
+            mass -= mass.max(axis=1, keepdims=True)
+            np.exp(mass, out=mass)  # p up to a factor, which divides out below
         else:
-            mass = np.array(block.probs)
+            mass = np.array(block.probs, dtype=np.float64)
         classes = mass.shape[1]
-        total = mass.sum(axis=1, dtype=np.float64)
-        mass -= (total / classes).astype(mass.dtype)[:, None]
-        gap = np.abs(mass, out=mass).sum(axis=1, dtype=np.float64) / total
-        return np.asarray(-classes * gap * np.abs(block.features).sum(axis=1).astype(np.float64))
+        total = mass.sum(axis=1)
+        mass -= (total / classes)[:, None]
+        gap = np.abs(mass, out=mass).sum(axis=1) / total
+        return np.asarray(-classes * gap * row_sums(np.abs(block.features)))

@@ -176,8 +176,7 @@ class Gram(Score):
         low, high = self.lowest_[row], self.highest_[row]
         below = np.maximum(low - values, 0) / np.maximum(np.abs(low), self.floor_)
         above = np.maximum(values - high, 0) / np.maximum(np.abs(high), self.floor_)
-        deviation: NDArray[np.float64] = (below + above) @ self.weights_
-        return deviation
+        return np.asarray(np.vecdot(below + above, self.weights_))
 
 
 def correlations(layer: NDArray[Any], orders: int) -> NDArray[np.float64]:

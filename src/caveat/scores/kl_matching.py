@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.blocks import row_blocks
+from caveat._internal.products import row_products
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import log_probabilities, logits_of
@@ -66,23 +67,19 @@ class KLMatching(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         # With z taken from the largest logit, w = exp z and r the sum of the other w, p = w / (1 + r), and the nearest
-        # posterior is that of the largest w . log d_k. The largest logit has w = 1 and is then added apart, in float64:
-        # the others may be as exact as the logits are, float32 for float32, and a network that is almost sure still
-        # gives different numbers.
+        # posterior is that of the largest w . log d_k. The largest logit has w = 1 and is then added apart, so that a
+        # network that is almost sure still gives different numbers.
         logits = logits_of(block) if block.gives_probs else block.logits
-        kind = np.float32 if logits.dtype == np.float32 else np.float64
-        log_typical: NDArray[Any] = self.log_typical_.astype(kind)
-        ones = np.ones(log_typical.shape[1], dtype=kind)
         surplus = np.empty(block.n)
-        for rows in row_blocks(block.n, row_bytes=8 * sum(log_typical.shape), block_bytes=_IN_CACHE):
-            part: NDArray[Any] = logits[rows].astype(kind, copy=False)
-            largest, line = np.argmax(part, axis=1), np.arange(part.shape[0])
-            z = part - part[line, largest, None]
+        for rows in row_blocks(block.n, row_bytes=8 * sum(self.log_typical_.shape), block_bytes=_IN_CACHE):
+            z = logits[rows].astype(np.float64)
+            largest, line = np.argmax(z, axis=1), np.arange(len(z))
+            z -= z[line, largest, None]
             weights = np.exp(z)
-            nearest = np.argmax(weights @ log_typical.T, axis=1)
+            nearest = np.argmax(row_products(weights, self.log_typical_, transposed=True), axis=1)
             weights[line, largest] = 0
-            rest = (weights @ ones).astype(np.float64)
-            z -= log_typical[nearest]
+            rest = weights.sum(axis=1)
+            z -= self.log_typical_[nearest]
             apart = np.vecdot(weights, z) - self.log_typical_[nearest, largest]
             surplus[rows] = apart / (1 + rest) - np.log1p(rest)
         return np.maximum(surplus, 0, out=surplus)

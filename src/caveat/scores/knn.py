@@ -16,7 +16,7 @@ ICCV 2023, arXiv:2309.14888.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 from weakref import WeakKeyDictionary
@@ -24,15 +24,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.blocks import row_blocks
+from caveat._internal.blocks import by_row_blocks, row_blocks
 from caveat._internal.by_row import log_sum_exp
 from caveat._internal.checks import as_count, check_known
 from caveat._internal.params import count, flag, moved_seed, share, shown
+from caveat._internal.products import row_products
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._ivf import InvertedFile, centroids_and_cells, default_cells
-from caveat.scores._nearest import CLOSE, k_nearest, kth_nearest, nearest_by_group
+from caveat.scores._nearest import k_nearest, kth_nearest, nearest_by_group
 from caveat.scores._probabilities import head_logits
 from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, total, unit_rows
 
@@ -183,34 +184,28 @@ class KNN(Score):
         return index[1]
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        if not self.normalize:
-            rows = block.features.astype(np.float64)
-            return self._gap(rows, kth_nearest(rows, self.bank_, self.lengths_, self.k, raw=True))
-        return _close_ones_again(self._kth, block.features)
+        rows = block.features.astype(np.float64)
+        queries = unit_rows(rows) if self.normalize else rows
+        if self.index == "ivf":
+            neighbor = self._inverted_file().nearest(queries, self.k, self.nprobe)[:, -1]
+        else:
+            neighbor = kth_nearest(queries, self.bank_, self.lengths_, self.k, raw=not self.normalize)
+        # The distance from the product loses all digits near zero, so it is taken from the rows.
+        return self._gap(rows, neighbor)
 
     def _class_scores(self, block: Outputs) -> NDArray[Any]:
         if self.predicted_ is None:
             raise InputError("class scores of KNN need the predictions of the training outputs, which had none. "
                              "Fit on outputs with logits, or with features and head.")  # fmt: skip
-        if not self.normalize:
-            return self._raw_by_class(block.features.astype(np.float64))
-        return _close_ones_again(self._by_class, block.features)
+        rows = block.features.astype(np.float64)
+        return self._by_class(rows) if self.normalize else self._raw_by_class(rows)
 
-    def _kth(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        queries = unit_rows(rows)
-        if self.index == "ivf":
-            neighbor = self._inverted_file().nearest(queries, self.k, self.nprobe)[:, -1]
-        else:
-            neighbor = kth_nearest(queries, self.bank_, self.lengths_, self.k)
-        # The distance from the product loses all digits near zero, so it is taken from the rows.
-        return self._gap(rows, neighbor)
-
-    def _by_class(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def _by_class(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         queries = unit_rows(rows)
         assert self.predicted_ is not None
         assert self.n_classes_ is not None
         closeness, where = nearest_by_group(queries, self.bank_, self.lengths_, self.predicted_, self.n_classes_)
-        squared = queries.any(axis=1, keepdims=True) + 1 - 2 * closeness.astype(np.float64)
+        squared = queries.any(axis=1, keepdims=True) + 1 - 2 * closeness
         distances: NDArray[np.float64] = np.sqrt(np.clip(squared, 0, _FARTHEST**2))  # 2 from a class without rows
         lines, classes = np.nonzero(squared < _NEAR)
         for part in row_blocks(lines.size, row_bytes=8 * queries.shape[1]):
@@ -227,24 +222,14 @@ class KNN(Score):
             distances[:, c] = self._gap(rows, where[:, c])
         return np.where(np.isneginf(closeness), distances.max(axis=1, keepdims=True), distances)
 
-    def _gap(self, rows: NDArray[Any], neighbor: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _gap(self, rows: NDArray[np.float64], neighbor: NDArray[np.intp]) -> NDArray[np.float64]:
         """Distance of each row to its neighbor in the bank, both scaled to length one or both raw."""
         distances = np.empty(len(neighbor))
         scaled = unit_rows if self.normalize else np.asarray
         for part in row_blocks(len(neighbor), row_bytes=48 * rows.shape[1]):  # six float64 copies of a row at once
-            gap = scaled(rows[part].astype(np.float64)) - scaled(self.bank_[neighbor[part]].astype(np.float64))
+            gap = scaled(rows[part]) - scaled(self.bank_[neighbor[part]].astype(np.float64))
             distances[part] = np.linalg.norm(gap, axis=1)
         return distances
-
-
-def _close_ones_again(search: Callable[[NDArray[Any]], NDArray[np.float64]], rows: NDArray[Any]) -> NDArray[np.float64]:
-    """``search(rows)``, and once more in float64 for those rows that are close to what they were compared with."""
-    distances = search(rows)
-    if rows.dtype != np.float64:
-        close = np.flatnonzero((distances.reshape(len(rows), -1) < CLOSE).any(axis=1))
-        if close.size:
-            distances[close] = search(rows[close].astype(np.float64))
-    return distances
 
 
 @final
@@ -316,15 +301,15 @@ class NNGuide(Score):
         self.bank_ = np.concatenate([unit_rows(p) * self._evidence(p)[:, None].astype(p.dtype) for p in parts])
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        queries = unit_rows(block.features)
-        bank = self.bank_.astype(queries.dtype, copy=False)
-        best = np.empty((block.n, 0), dtype=queries.dtype)
-        for tile in row_blocks(bank.shape[0], row_bytes=queries.shape[0] * queries.itemsize, block_bytes=_TILE_BYTES):
-            terms = np.hstack([best, queries @ bank[tile].T])
-            best = np.partition(terms, -self.k, axis=1)[:, -self.k :] if terms.shape[1] > self.k else terms
-        guidance = best.mean(axis=1, dtype=np.float64)
+        terms = by_row_blocks(self._guidance_terms, block.features, row_bytes=16 * self.bank_.shape[0])
+        guidance = np.sort(terms, axis=1).mean(axis=1)  # in one order, whatever the partition left
         evidence = self._evidence(block.features)
         return np.asarray(-evidence * np.where(evidence < 0, np.abs(guidance), guidance))
+
+    def _guidance_terms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """The k largest terms of each row, in no order."""
+        terms = row_products(unit_rows(rows.astype(np.float64)), self.bank_, transposed=True)
+        return np.partition(terms, -self.k, axis=1)[:, -self.k :] if terms.shape[1] > self.k else terms
 
     def _evidence(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         return log_sum_exp(head_logits(rows, self.head_weight_, self.head_bias_)) - self.shift_

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from caveat._internal.arrays import in_type
 from caveat._internal.blocks import by_row_blocks, row_blocks
 from caveat._internal.params import check_params, choice, count, level, moved_seed, positive, shown
+from caveat._internal.products import row_products
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
@@ -143,7 +143,7 @@ class KernelPCAError(Score):
 
     def _error(self, rows: NDArray[Any]) -> NDArray[Any]:
         mapped = self._map(rows)
-        left = mapped[:, self.inside_ :] - self.centre_[self.inside_ :].astype(mapped.dtype)
+        left = mapped[:, self.inside_ :] - self.centre_[self.inside_ :]
         lengths = np.linalg.norm(mapped, axis=1)
         return np.asarray(np.linalg.norm(left, axis=1) / np.maximum(lengths, np.finfo(lengths.dtype).tiny))
 
@@ -157,18 +157,18 @@ class KernelPCAError(Score):
     def _row_bytes(self) -> int:
         return 16 * int(self.turn_.shape[0])
 
-    def _map(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _map(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """psi of each row, in the coordinates of ``turn_``."""
-        mapped: NDArray[Any] = self._raw(unit_rows(rows)) @ in_type(self.turn_, rows.dtype)
-        return mapped
+        return row_products(self._raw(unit_rows(rows.astype(np.float64))), self.turn_)
 
-    def _raw(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _raw(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Kernel values of unit rows with the landmarks, or their Fourier features, shape (n, M)."""
-        product = rows @ in_type(self.anchors_, rows.dtype).T
+        product = row_products(rows, self.anchors_, transposed=True)
         if self.features == "nystrom":
-            return np.asarray(np.exp((product - 1) / rows.dtype.type(self.width_**2)))
-        waves = np.hstack([np.cos(product), np.sin(product)])
-        return np.asarray(waves * rows.dtype.type(np.sqrt(1 / self.anchors_.shape[0])))
+            product -= 1
+            product /= self.width_**2
+            return np.asarray(np.exp(product, out=product))
+        return np.hstack([np.cos(product), np.sin(product)]) * np.sqrt(1 / self.anchors_.shape[0])
 
 
 @final

@@ -28,8 +28,8 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.arrays import in_type
 from caveat._internal.params import count, flag, moved_seed, positive, shown
+from caveat._internal.products import row_products
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._covariance import class_covariances, nearest_mean, squared_distances, whitener
@@ -138,15 +138,14 @@ class Mahalanobis(Score):
         if self.class_axes_ is None or self.class_variances_ is None or self.class_rest_ is None:
             return np.asarray(np.sqrt(squared))
         for c, axes in enumerate(self.class_axes_):
-            along = np.square(white @ axes.astype(white.dtype) - self.means_[c] @ axes)
+            along = np.square(row_products(white, axes) - self.means_[c] @ axes)
             rest = np.maximum(squared[:, c] - along.sum(axis=1), 0) if axes.shape[1] < axes.shape[0] else 0
-            squared[:, c] = along @ (1 / self.class_variances_[c]) + rest / self.class_rest_[c]
+            squared[:, c] = np.vecdot(along, 1 / self.class_variances_[c]) + rest / self.class_rest_[c]
         return np.asarray(np.sqrt(squared))
 
-    def _whiten(self, block: Outputs) -> NDArray[Any]:
-        rows = unit_rows(block.features) if self.normalize else block.features
-        white: NDArray[Any] = (rows - self.centre_.astype(rows.dtype)) @ in_type(self.whitener_, rows.dtype)
-        return white
+    def _whiten(self, block: Outputs) -> NDArray[np.float64]:
+        rows = unit_rows(block.features.astype(np.float64)) if self.normalize else block.features
+        return row_products(rows - self.centre_, self.whitener_)
 
 
 @final
@@ -184,8 +183,6 @@ class RelativeMahalanobis(Score):
         self.means_ = (moments.means - self.centre_) @ self.whitener_
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        rows = block.features - self.centre_.astype(block.features.dtype)
-        white = rows @ in_type(self.background_, rows.dtype)
-        background = np.einsum("ij,ij->i", white, white, dtype=np.float64)
-        nearest = nearest_mean(rows @ in_type(self.whitener_, rows.dtype), self.means_)
-        return np.asarray(nearest - background)
+        rows = block.features - self.centre_
+        white = row_products(rows, self.background_)
+        return np.asarray(nearest_mean(row_products(rows, self.whitener_), self.means_) - np.vecdot(white, white))

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.params import positive
+from caveat._internal.products import row_products
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._covariance import nearest_mean, whitener
@@ -141,7 +142,7 @@ class MDSEnsemble(Score):
             span = slice(starts[i], starts[i + 1])
             square = self.whiteners_[corners[i] : corners[i + 1]].reshape(self.channels_[i], self.channels_[i])
             rows = channel_means(layer)
-            white = (rows - self.centres_[span].astype(rows.dtype)) @ square.astype(rows.dtype)
+            white = row_products(rows - self.centres_[span], square)
             columns.append(nearest_mean(white, self.means_[:, span]))
         return np.stack(columns, axis=1).astype(np.float64)
 
@@ -151,7 +152,7 @@ class MDSEnsemble(Score):
         return np.asarray((np.concatenate(parts) - self.shift_) / self.spread_)
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        return np.asarray((self.layer_distances(block) - self.shift_) / self.spread_ @ self.weights_)
+        return np.asarray(np.vecdot((self.layer_distances(block) - self.shift_) / self.spread_, self.weights_))
 
 
 @final

@@ -20,9 +20,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.arrays import in_type
+from caveat._internal.by_row import row_lengths
 from caveat._internal.checks import as_count
 from caveat._internal.params import check_params, count, flag, level
+from caveat._internal.products import row_products
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic
@@ -67,9 +68,9 @@ class PCAError(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = block.features
-        left = (rows - self.centre_.astype(rows.dtype)) @ in_type(self.outside_, rows.dtype)
-        lengths = np.linalg.norm(rows, axis=1)
-        return np.asarray(np.linalg.norm(left, axis=1) / np.where(lengths > 0, lengths, 1))
+        left = row_products(rows - self.centre_, self.outside_)
+        lengths = row_lengths(rows)
+        return np.asarray(row_lengths(left) / np.where(lengths > 0, lengths, 1))
 
 
 @final
@@ -123,8 +124,7 @@ class NECO(Score):
         self.inside_ = vectors[:, : self.dimension or components_for(values, self.variance)]
 
     def _score(self, block: Outputs) -> NDArray[Any]:
-        kind = block.features.dtype
-        rows = (block.features - self.centre_.astype(kind)) / self.spread_.astype(kind)
-        lengths = np.linalg.norm(rows, axis=1)
-        share = np.linalg.norm(rows @ self.inside_.astype(kind), axis=1) / np.where(lengths > 0, lengths, 1)
+        rows = (block.features - self.centre_) / self.spread_
+        lengths = row_lengths(rows)
+        share = row_lengths(row_products(rows, self.inside_)) / np.where(lengths > 0, lengths, 1)
         return np.asarray(-share * block.logits.max(axis=1) if self.times_max_logit else -share)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from caveat._internal.params import flag
+from caveat._internal.products import row_products
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import head_logits, log_softmax
@@ -87,9 +88,9 @@ class PNML(Score):
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rows = augmented_rows(block.features)
-        energy = rows @ self.axes_
+        energy = row_products(rows, self.axes_)
         energy *= energy
-        parallel, across = (energy @ np.stack([self.inside_, self.outside_], axis=1)).T
+        parallel, across = np.vecdot(energy, self.inside_), np.vecdot(energy, self.outside_)
         g = np.maximum(across, parallel / (1 + parallel))
         features = rows[:, 1:] if self.unit_features else block.features
         log_p = log_softmax(head_logits(features, self.head_weight_, self.head_bias_).astype(np.float64))

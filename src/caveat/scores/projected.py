@@ -22,15 +22,16 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.arrays import in_type
 from caveat._internal.blocks import row_blocks
+from caveat._internal.by_row import row_lengths
 from caveat._internal.checks import check_known
 from caveat._internal.params import check_params, share
+from caveat._internal.products import row_products
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.scores import _subspaces
 from caveat.scores._base import Score
-from caveat.scores._probabilities import head_logits, lengths
+from caveat.scores._probabilities import head_logits
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic, gather
 from caveat.scores.mahalanobis import Mahalanobis
 
@@ -328,8 +329,7 @@ class Projected(Score):
     def _filter(self, rows: NDArray[Any], predicted: NDArray[np.intp] | None = None) -> NDArray[Any]:
         """Projected features; ``predicted`` where the rows are not what the head reads."""
         if self.projection == "class_avg":
-            filtered: NDArray[Any] = rows @ in_type(self.operator_, rows.dtype) + self.offset_.astype(rows.dtype)
-            return filtered
+            return row_products(rows, self.operator_) + self.offset_
         if self.projection == "global":
             which = np.zeros(rows.shape[0], dtype=np.intp)
         else:
@@ -351,8 +351,8 @@ class Projected(Score):
             which = _subspaces.nearest_subspace(rows, self.means_, self.axes_, self.starts_)
         elif self.projection == "class_pred":
             which = self._predicted(features)
-        error = lengths(rows - self._filter(rows, which))
-        length = lengths(rows)
+        error = row_lengths(rows - self._filter(rows, which))
+        length = row_lengths(rows)
         return np.asarray(error / np.where(length > 0, length, 1))  # a zero row has no length to compare with
 
     def _cosines(self, rows: NDArray[Any]) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.by_row import row_sums
 from caveat._internal.params import count
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -155,7 +156,7 @@ def l1_lengths(rows: NDArray[Any]) -> NDArray[np.float64]:
     >>> l1_lengths(np.array([[1.0, -2.0]]))
     array([3.])
     """
-    return np.asarray(np.abs(rows).sum(axis=1, dtype=np.float64))
+    return row_sums(np.abs(rows))
 
 
 def _combined(block: Outputs, signal: NDArray[np.float64], bend: float, slope: float) -> NDArray[np.float64]:
