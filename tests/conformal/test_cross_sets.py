@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from caveat import CaveatWarning, InputError, NotFittedError, Outputs
+from caveat._internal.rounding import to_digits
 from caveat.conformal import APS, CrossSets, SplitSets
 
 
@@ -15,11 +16,8 @@ def rows(n, classes=3, seed=0, models=4):
     labels = rng.integers(classes, size=n)
     logits = rng.normal(size=(models, n, classes)) + 2 * np.eye(classes)[labels]
     probs = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
-    return (
-        labels,
-        probs.round(2) + (1 - probs.round(2).sum(axis=2, keepdims=True)) / classes,
-        rng.permutation(n) % models,
-    )
+    probs = probs.round(2) + (1 - probs.round(2).sum(axis=2, keepdims=True)) / classes
+    return labels, to_digits(probs), rng.permutation(n) % models
 
 
 def calibrated(n=60, seed=0, test=15, groups=None, **settings):

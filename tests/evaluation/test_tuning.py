@@ -61,7 +61,7 @@ def test_rows_that_chose_set_no_threshold(evaluation, parts):
     assert {name: values.size for name, values in held.items()} == dict.fromkeys(held, 400)
     (record,) = [record for record in evaluation.of(Tuning) if record.method.score == "gen"]
     score = as_tuned(GEN(), record)
-    np.testing.assert_array_equal(held["gen"], score.score(parts["calibration"][~rows]))
+    np.testing.assert_array_equal(held["gen"], score.rounded(parts["calibration"][~rows]))
     again = tune(Tempered(GEN(), score.temperature), validation=parts["calibration"][rows])
     assert again.params["gamma"] == score.inner.gamma
 

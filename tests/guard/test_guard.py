@@ -17,9 +17,9 @@ from caveat.scores import KNN, make
 def test_the_gates_stop_in_their_order(calibration, stream):
     guard = Guard("energy", risk=0.1, delta=0.1).calibrate(calibration)
     verdicts = guard(stream)
-    energy, doubt = make("energy").score(stream), make("msp").score(stream)
+    energy, doubt = make("energy").rounded(stream), make("msp").rounded(stream)
     sizes = SplitSets("lac", alpha=0.1).calibrate(calibration).predict(stream).sizes
-    threshold = threshold_for(make("energy").score(calibration), 0.05, 0.1)
+    threshold = threshold_for(make("energy").rounded(calibration), 0.05, 0.1)
     out = energy >= threshold
     assert guard.threshold_ == threshold
     assert (verdicts.kind == "outlier").tolist() == out.tolist()
@@ -29,7 +29,7 @@ def test_the_gates_stop_in_their_order(calibration, stream):
 
 def test_p_values_are_those_of_the_library(calibration, stream):
     guard = Guard("energy").calibrate(calibration)
-    held, score = make("energy").score(calibration), make("energy").score(stream)
+    held, score = make("energy").rounded(calibration), make("energy").rounded(stream)
     verdicts = guard(stream)
     assert verdicts.p_values.tolist() == p_values(calibration=held, test=score).tolist()
     assert verdicts.conditional_p_values.tolist() == conditional_p_values(calibration=held, test=score).tolist()

@@ -45,6 +45,19 @@ def row_sums(rows: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(rows.astype(np.float64, copy=False).sum(axis=1))
 
 
+def softmax_rows(logits: NDArray[Any]) -> NDArray[Any]:
+    """Softmax of each row: computed in float64, given in the float type of the logits (of float16 in float32).
+
+    >>> softmax_rows(np.zeros((1, 2), dtype=np.float32))
+    array([[0.5, 0.5]], dtype=float32)
+    """
+    shifted = logits.astype(np.float64)
+    shifted -= shifted.max(axis=1, keepdims=True)
+    np.exp(shifted, out=shifted)
+    shifted /= shifted.sum(axis=1, keepdims=True)
+    return shifted.astype(np.result_type(logits, np.float32), copy=False)
+
+
 def top_and_rest(logits: NDArray[Any], temperature: float = 1.0) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """The largest logit of each row, and the sum of exp((z - largest) / T) over the others; both (n,).
 

@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.arrays import widened
 from caveat._internal.blocks import row_blocks
+from caveat._internal.by_row import softmax_rows
 from caveat._internal.checks import as_able
+from caveat._internal.rounding import to_digits
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
@@ -34,17 +35,8 @@ class ClassScores(Protocol):
     def class_scores(self, outputs: Outputs) -> NDArray[np.float64]: ...
 
 
-def softmax_rows(logits: Array) -> Array:
-    """Softmax of each row, in the float type of the logits (float16 in float32)."""
-    wide = widened(logits)
-    shifted = wide - wide.max(axis=1, keepdims=True)
-    np.exp(shifted, out=shifted)
-    shifted /= shifted.sum(axis=1, keepdims=True)
-    return np.asarray(shifted)
-
-
 def probability_blocks(outputs: Outputs, source: ClassScores | None = None) -> Iterator[tuple[slice, Array]]:
-    """Rows and their probabilities (rows, C), block by block."""
+    """Rows and their probabilities (rows, C), block by block; rounded until equal rows tie on every machine."""
     if source is not None:
         as_able(source, ("class_scores",), "source")
     demand(outputs, *(["probs"] if source is None else []), who="a prediction set")
@@ -61,5 +53,5 @@ def probability_blocks(outputs: Outputs, source: ClassScores | None = None) -> I
         for rows in row_blocks(outer.n, row_bytes=values.shape[1] * values.itemsize, block_bytes=_CACHE_BYTES):
             part = np.ascontiguousarray(values[rows])  # sums run in one order, whatever the layout of the array
             block = part if normalized else softmax_rows(part)
-            yield slice(start + rows.start, start + rows.stop), block
+            yield slice(start + rows.start, start + rows.stop), to_digits(block)
         start += outer.n

@@ -152,16 +152,16 @@ def measure_score(
 
     ``sorted_`` is filled with the scores in order and their placements, for a ranking of the methods.
     """
-    values = _checked(score.score(parts.held_out), "inlier")
-    outliers = {name: _checked(score.score(outputs), name) for name, outputs in parts.outliers.items()}
+    values = _checked(score.rounded(parts.held_out), "inlier")
+    outliers = {name: _checked(score.rounded(outputs), name) for name, outputs in parts.outliers.items()}
     yield Scores(block, method, "inlier", values)
     if parts.calibration is not None and not score.missing(train=_learns_from(score, parts), outputs=parts.calibration):
         held = parts.calibration
         looked_at = score.held_out and parts.tuning is None  # some of these rows fitted it
         rows = held[~tuning_rows(held.n, settings.seed)] if looked_at else held
-        yield Scores(block, method, "calibration", _checked(score.score(rows), "calibration"))
+        yield Scores(block, method, "calibration", _checked(score.rounded(rows), "calibration"))
     for name, outputs in parts.confirm.items():
-        yield Scores(replace(block, outlier=name), method, "confirm", _checked(score.score(outputs), name))
+        yield Scores(replace(block, outlier=name), method, "confirm", _checked(score.rounded(outputs), name))
     # Every set is sorted once; all that follows is read from the sorted scores.
     inside, outside = Ranked.of(values), {name: Ranked.of(scores) for name, scores in outliers.items()}
     if sorted_ is not None:

@@ -259,7 +259,7 @@ class Guard:
             return gate, both
         place = np.flatnonzero(both)
         first = stream(seed, "combination rows").permutation(place)[: place.size // 2]
-        references = tuple(np.sort(score.score(calibration[np.sort(first)])) for score in self.scores_)
+        references = tuple(np.sort(score.rounded(calibration[np.sort(first)])) for score in self.scores_)
         self.statistic_ = Statistic(self.scores_, references, self.combine)
         both[first] = False
         return both, both
@@ -269,7 +269,7 @@ class Guard:
         passed = self.statistic_.score(held) < self.threshold_
         if self.sets_ is not None:
             passed &= self.sets_.predict(held).sizes > 0
-        return abstain_gate(self.confidence_.score(held), held.correct, passed, risk=risk, delta=self.delta,
+        return abstain_gate(self.confidence_.rounded(held), held.correct, passed, risk=risk, delta=self.delta,
                             assumption=_EXCHANGEABLE)  # fmt: skip
 
     def _keep_for_watching(self, gate: Outputs, both: Outputs) -> None:
@@ -280,7 +280,7 @@ class Guard:
         if self.risk is not None or not (
             self.confidence_.fits_on or self.confidence_.missing(train=None, outputs=both)
         ):
-            self.watched_["confidence"] = np.sort(self.confidence_.score(both))
+            self.watched_["confidence"] = np.sort(self.confidence_.rounded(both))
 
     # -- verdicts -----------------------------------------------------------------------------------------------------
 
@@ -315,7 +315,7 @@ class Guard:
         outputs = in_order(outputs, self.class_names_, name="outputs", of="the guard")
         return self.decide(
             score=self.statistic_.score(outputs),
-            doubt=self.confidence_.score(outputs) if "confidence" in self.watched_ else None,
+            doubt=self.confidence_.rounded(outputs) if "confidence" in self.watched_ else None,
             sets=None if self.sets_ is None else self.sets_.predict(outputs), predictions=outputs.predictions, fdr=fdr,
             cut=cut,
         )  # fmt: skip

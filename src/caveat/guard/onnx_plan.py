@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from caveat._internal.checks import as_kind
+from caveat._internal.rounding import SPREAD
 from caveat.errors import InputError
 from caveat.guard.onnx_graph import BOOL, DOUBLE, FLOAT, INT64, Graph, Tensor, rank
-from caveat.guard.onnx_scores import FORMULAS, Fields, columns_of, combined
+from caveat.guard.onnx_scores import FORMULAS, Fields, column_of, combined
 from caveat.guard.verdicts import KINDS
 from caveat.outputs import Head, Outputs
 from caveat.scores import Tempered
@@ -85,7 +86,8 @@ class Plan:
         from onnx.numpy_helper import from_array
 
         graph = Graph(opset)
-        fields = Fields(graph, {name: Tensor(graph, name) for name in self.shapes}, self.head)
+        inputs = {name: Tensor(graph, name) for name in self.shapes}
+        fields = Fields(graph, inputs, self.head, narrow=kinds.get("features") != DOUBLE)
         results = self._results(fields, kinds)
         nodes = [*graph.nodes, *(make_node("Identity", [tensor.name], [name], name=f"caveat/{name}")
                                  for name, (tensor, _) in results.items())]  # fmt: skip
@@ -112,14 +114,14 @@ class Plan:
     def _results(self, fields: Fields, kinds: Mapping[str, int]) -> dict[str, tuple[Tensor, int]]:
         """Name -> tensor and its type, of every output."""
         guard, graph = self.guard, fields.graph
-        columns = columns_of(guard.statistic_, fields)
+        columns = [column_of(score, fields) for score in guard.scores_]
         score = combined(guard.statistic_, columns) + fields.not_finite()
         results = ranked(guard, score) | {"score": (score, DOUBLE)}
         if len(columns) > 1:
             results["scores"] = graph.op("Concat", *columns, axis=1), DOUBLE
         stops = []  # of the second gate
         if guard.accept_below_ is not None:
-            doubt = FORMULAS[guard.confidence_.name](guard.confidence_, fields).flat()
+            doubt = column_of(guard.confidence_, fields).flat()
             results["doubt"] = doubt, DOUBLE
             stops.append(graph.op("Not", doubt < guard.accept_below_))
         if guard.sets_ is not None:
@@ -144,9 +146,11 @@ class Plan:
         if "probs" in fields.inputs:
             p = fields.inputs["probs"].cast(kind)
         else:
-            logits = fields.logits.cast(kind)
-            weights = (logits - logits.max()).exp()
-            p = weights / weights.sum()
+            weights = (fields.logits - fields.logits.max()).exp()
+            p = (weights / weights.sum()).cast(kind)
+        if kind == DOUBLE:  # to_digits
+            spread = p * SPREAD
+            p = spread - (spread - p)
         assert self.guard.sets_ is not None
         return fields.graph.op("Not", p.cast(DOUBLE) < -float(self.guard.sets_._cuts[0]))
 

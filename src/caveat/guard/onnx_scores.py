@@ -14,10 +14,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.rounding import Rounding
 from caveat.errors import InputError
-from caveat.guard.onnx_graph import DOUBLE, Graph, Tensor, log1p, rank
+from caveat.guard.onnx_graph import DOUBLE, FLOAT, Graph, Tensor, log1p, rank
 from caveat.guard.statistic import Statistic
 from caveat.outputs import Head
+from caveat.scores import Score
 from caveat.scores.ash import _PERCENTILES, how_many
 
 _TINY = float(np.finfo(np.float64).tiny)
@@ -32,6 +34,7 @@ class Fields:
     graph: Graph
     inputs: Mapping[str, Tensor]
     head: Head | None
+    narrow: bool  # features are in float32, to which logits from them are rounded
 
     @cached_property
     def features(self) -> Tensor:
@@ -42,7 +45,12 @@ class Fields:
         if "logits" in self.inputs:
             return self.inputs["logits"].cast(DOUBLE)
         assert self.head is not None
-        return through(self.features, self.head.weight) + self.head.bias
+        logits = through(self.features, self.head.weight) + self.head.bias
+        return self.as_features(logits) if self.head.weight.dtype != np.float64 else logits
+
+    def as_features(self, logits: Tensor) -> Tensor:
+        """Logits rounded to the float type of the features."""
+        return logits.cast(FLOAT).cast(DOUBLE) if self.narrow else logits
 
     @cached_property
     def probs(self) -> Tensor:
@@ -179,12 +187,12 @@ def _gen(score: Any, fields: Fields) -> Tensor:
 
 def _react(score: Any, fields: Fields) -> Tensor:
     clipped = fields.graph.op("Min", fields.features, score.threshold_)
-    row = Largest(through(clipped, score.head_weight_) + score.head_bias_)
+    row = Largest(fields.as_features(through(clipped, score.head_weight_) + score.head_bias_))
     return -row.log_sum_exp if score.base == "energy" else -(-log1p(row.rest)).exp()
 
 
 def _dice(score: Any, fields: Fields) -> Tensor:
-    return energy_of(through(fields.features, score.head_weight_) + score.head_bias_)
+    return energy_of(fields.as_features(through(fields.features, score.head_weight_) + score.head_bias_))
 
 
 def _sum_ratio(rows: Tensor, kept: Tensor, most: float) -> Tensor:
@@ -203,9 +211,9 @@ def _ash(score: Any, fields: Fields) -> Tensor:
     room = graph.constant(float(k)) - above.cast(DOUBLE).sum()
     shares = above.where(1.0, tied.where(room / tied.cast(DOUBLE).sum(), 0.0))
     if score.variant == "b":
-        return energy_of(through(shares, head.weight) * (rows.sum() / float(k)) + head.bias)
+        return energy_of(fields.as_features(through(shares, head.weight)) * (rows.sum() / float(k)) + head.bias)
     pruned = shares * rows
-    logits = through(pruned, head.weight)
+    logits = fields.as_features(through(pruned, head.weight))
     if score.variant == "s":
         logits = logits * _sum_ratio(rows, pruned, min(width / k, 500.0)).exp()
     return energy_of(logits + head.bias)
@@ -216,7 +224,7 @@ def _scale(score: Any, fields: Fields) -> Tensor:
     assert head is not None
     k = how_many(head.n_features, score.percentile)
     factor = _sum_ratio(rows, rows.largest(k)[0], min(head.n_features / k, 500.0)).exp()
-    return energy_of(through(rows, head.weight) * factor + head.bias)
+    return energy_of(fields.as_features(through(rows, head.weight)) * factor + head.bias)
 
 
 def _residual(score: Any, fields: Fields) -> Tensor:
@@ -261,9 +269,19 @@ FORMULAS: Mapping[str, Callable[[Any, Fields], Tensor]] = {
 # -- the statistic ---------------------------------------------------------------------------------------------------
 
 
-def columns_of(statistic: Statistic, fields: Fields) -> list[Tensor]:
-    """Each score of the guard as a column (n, 1)."""
-    return [FORMULAS[score.name](score, fields) for score in statistic.scores]
+def column_of(score: Score, fields: Fields) -> Tensor:
+    """A score as a column (n, 1), rounded as ``Score.rounded`` does it."""
+    return rounded(FORMULAS[score.name](score, fields), score.rounding)
+
+
+def rounded(column: Tensor, rounding: Rounding) -> Tensor:
+    graph, distance = column.graph, column - rounding.origin
+    result = distance.cast(FLOAT).cast(DOUBLE)
+    result = graph.op("IsInf", result).where(distance, result)
+    if rounding.unit:
+        steps = graph.op("Round", distance / rounding.step) * rounding.step
+        result = (graph.op("Abs", distance) < rounding.unit).where(steps, result)
+    return result + rounding.origin
 
 
 def combined(statistic: Statistic, columns: Sequence[Tensor]) -> Tensor:
@@ -277,8 +295,8 @@ def combined(statistic: Statistic, columns: Sequence[Tensor]) -> Tensor:
         table = column.graph.constant(np.log(np.arange(n + 1, 0, -1) / (n + 1)))
         logs.append(table.at(rank(reference, column.flat())))
     if statistic.combine == "min":
-        return -columns[0].graph.op("Min", *logs)
+        return rounded(-columns[0].graph.op("Min", *logs), Rounding())
     total = logs[0]
     for each in logs[1:]:
         total = total + each
-    return -(total / float(len(logs)))
+    return rounded(-(total / float(len(logs))), Rounding())

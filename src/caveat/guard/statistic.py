@@ -16,6 +16,7 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.rounding import Rounding
 from caveat.conformal import p_values
 from caveat.outputs import Outputs
 from caveat.scores import Score
@@ -45,10 +46,10 @@ class Statistic:
     combine: Combination = "fisher"
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
-        """One number per row, shape (n,). The larger, the stranger."""
+        """One number per row, shape (n,), rounded until equal rows tie. The larger, the stranger."""
         if not self.references:
-            return self.scores[0].score(outputs)
-        return combined([score.score(outputs) for score in self.scores], self.references, self.combine)
+            return self.scores[0].rounded(outputs)
+        return combined([score.rounded(outputs) for score in self.scores], self.references, self.combine)
 
 
 def combined(
@@ -62,4 +63,4 @@ def combined(
     logs = np.log(
         [p_values(calibration=reference, test=score) for reference, score in zip(references, values, strict=True)]
     )
-    return np.asarray(-logs.mean(axis=0) if how == "fisher" else -logs.min(axis=0))
+    return Rounding()(-logs.mean(axis=0) if how == "fisher" else -logs.min(axis=0))

@@ -14,10 +14,10 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 
 from caveat._internal.arrays import read_only, widened
 from caveat._internal.blocks import row_blocks
+from caveat._internal.by_row import softmax_rows
 from caveat._internal.checks import (
     are_probabilities,
     as_kind,
@@ -185,7 +185,7 @@ class Outputs:
         """Probabilities (n, C): as given, or the softmax of the logits."""
         if "probs" in self._arrays or not self.has("probs"):
             return self._arrays.get("probs")
-        return softmax(widened(self.logits), axis=1)
+        return softmax_rows(self.logits)
 
     features = _stored("features", "Features (n, D).")
     labels = _stored("labels", "True classes (n,).")
@@ -398,9 +398,13 @@ class Outputs:
         arrays, layers = self._sources(fields)
         head = self._head
         for block in row_blocks(self.n, row_bytes=self._row_bytes(fields) + beside, at_once=at_once):
-            part = {name: widened(a[block] if SAMPLE_AXIS[name] == 0 else a[:, block]) for name, a in arrays.items()}
-            yield _unchecked(part, {k: widened(v[block]) for k, v in layers.items()}, head, self._names,
-                             n=block.stop - block.start)  # fmt: skip
+            # In one layout: the sums of a row depend on it, and a row alone has both.
+            part = {
+                name: np.ascontiguousarray(widened(a[block] if SAMPLE_AXIS[name] == 0 else a[:, block]))
+                for name, a in arrays.items()
+            }
+            yield _unchecked(part, {k: np.ascontiguousarray(widened(v[block])) for k, v in layers.items()}, head,
+                             self._names, n=block.stop - block.start)  # fmt: skip
 
     def _row_bytes(self, fields: set[str] | None) -> int:
         arrays, layers = self._sources(fields)

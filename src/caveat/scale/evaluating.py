@@ -49,6 +49,10 @@ class Computed(Score):
     needs: ClassVar[tuple[str, ...]] = ("layers",)
     name: ClassVar[str] = "computed"
 
+    def rounded(self, outputs: Outputs) -> NDArray[np.float64]:
+        """As they stand: they were rounded before."""
+        return self.score(outputs)
+
     def _score(self, block: Outputs) -> NDArray[Any]:
         return block.layers[self.method][:, 0]
 
@@ -64,7 +68,7 @@ class ScoringAll:
 
     def __call__(self, start: int, stop: int) -> Filled:
         needs = {field for score in self.scores for field in score.needs}
-        parts = [np.stack([score.score(piece) for score in self.scores], axis=1)
+        parts = [np.stack([score.rounded(piece) for score in self.scores], axis=1)
                  for piece in pieces(self.source, self.first, start, stop, needs, check=True)]  # fmt: skip
         return Filled(stop - start, tuple(parts))
 

@@ -14,6 +14,7 @@ from caveat._internal.blocks import worth_threads
 from caveat._internal.checks import Rng, check_result
 from caveat._internal.parallel import map_parts_in_threads
 from caveat._internal.params import check_params
+from caveat._internal.rounding import Rounding
 from caveat._internal.streams import as_seed
 from caveat.errors import InputError, NotFittedError
 from caveat.outputs import Outputs
@@ -146,6 +147,23 @@ class Score(ABC):
         self._can_score(outputs)
         return self._by_blocks(self._score, outputs)
 
+    def rounded(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Score of each sample, shape (n,), rounded until equal inputs tie on every machine.
+
+        What thresholds, p-values and drift alarms compare: calibrated on one machine, a guard is served on another.
+
+        Parameters
+        ----------
+        outputs
+            As for ``score``.
+
+        Returns
+        -------
+        array of shape (n,)
+            The scores, with 24 binary digits. Their order is that of ``score``.
+        """
+        return self.rounding(self.score(outputs))
+
     def class_scores(self, outputs: Outputs) -> NDArray[np.float64]:
         """Score of each sample as a member of each class, shape (n, C), if the score has class scores.
 
@@ -186,6 +204,11 @@ class Score(ABC):
     def note(self) -> str:
         """What a reader must know about the fitted score, as a phrase: that it approximates, and how well. Or empty."""
         return ""
+
+    @property
+    def rounding(self) -> Rounding:
+        """How ``rounded`` rounds this score."""
+        return Rounding()
 
     def missing(self, *, train: Outputs | None, outputs: Outputs) -> str:
         """Why this score cannot be computed from these outputs, as a phrase; empty if it can.

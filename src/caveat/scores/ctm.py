@@ -23,6 +23,7 @@ from caveat._internal.blocks import by_row_blocks
 from caveat._internal.by_row import row_lengths
 from caveat._internal.params import choice
 from caveat._internal.products import row_products
+from caveat._internal.rounding import NEAR_MINUS_ONE, Rounding
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import (
@@ -57,6 +58,10 @@ class CTM(Score):
     name: ClassVar[str] = "ctm"
     needs: ClassVar[tuple[str, ...]] = ("features", "head")
 
+    @property
+    def rounding(self) -> Rounding:
+        return NEAR_MINUS_ONE
+
     def _score(self, block: Outputs) -> NDArray[Any]:
         return _nearest(block.features, unit_rows(block.head.weight))
 
@@ -86,6 +91,10 @@ class CTMMean(Score):
         moments = gathered[ClassMoments()]
         moments.demand_every_class("CTMMean")
         self.prototypes_ = unit_rows(moments.means)
+
+    @property
+    def rounding(self) -> Rounding:
+        return NEAR_MINUS_ONE
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return _nearest(block.features, self.prototypes_)

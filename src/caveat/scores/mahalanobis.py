@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from caveat._internal.params import count, flag, moved_seed, positive, shown
 from caveat._internal.products import row_products
+from caveat._internal.rounding import Rounding
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._covariance import class_covariances, nearest_mean, squared_distances, whitener
@@ -173,6 +174,11 @@ class RelativeMahalanobis(Score):
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "labels")
     learns: ClassVar[tuple[Statistic, ...]] = (ClassMoments(),)
+
+    @property
+    def rounding(self) -> Rounding:
+        """Both distances are about as large as the number of features, and so is their noise."""
+        return Rounding(unit=2.0 ** int(self.n_features_ or 1).bit_length())
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments()]

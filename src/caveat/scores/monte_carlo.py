@@ -20,6 +20,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.rounding import NEAR_MINUS_ONE, Rounding
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import log_mean_exp, log_softmax
@@ -41,6 +42,10 @@ class MCMSP(Score):
 
     name: ClassVar[str] = "mc_msp"
     needs: ClassVar[tuple[str, ...]] = ("mc_logits",)
+
+    @property
+    def rounding(self) -> Rounding:
+        return NEAR_MINUS_ONE
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return np.asarray(-np.exp(passes(block)).mean(axis=0).max(axis=1))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from caveat._internal.checks import as_positive, check_result
 from caveat._internal.params import positive
+from caveat._internal.rounding import NEAR_MINUS_ONE, Rounding
 from caveat.errors import CaveatWarning
 from caveat.outputs import Head, Outputs
 from caveat.outputs.outputs import demand
@@ -68,6 +69,10 @@ class MSP(Score):
     name: ClassVar[str] = "msp"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
 
+    @property
+    def rounding(self) -> Rounding:
+        return NEAR_MINUS_ONE
+
     def _score(self, block: Outputs) -> NDArray[Any]:
         return -largest_probability(block, self.temperature)
 
@@ -96,6 +101,10 @@ class TempScale(Score):
     needs: ClassVar[tuple[str, ...]] = ("probs",)
     fits_on: ClassVar[tuple[str, ...]] = ("probs", "labels")
     held_out: ClassVar[bool] = True
+
+    @property
+    def rounding(self) -> Rounding:
+        return NEAR_MINUS_ONE
 
     def all_rows(self) -> str:
         return "searches a temperature on all rows together"

@@ -24,6 +24,7 @@ from caveat._internal.by_row import row_lengths
 from caveat._internal.checks import as_count
 from caveat._internal.params import check_params, count, flag, level
 from caveat._internal.products import row_products
+from caveat._internal.rounding import NEAR_MINUS_ONE, Rounding
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._statistics import ClassMoments, Gathered, Statistic
@@ -111,6 +112,10 @@ class NECO(Score):
         check_params(self)
         if self.times_max_logit:
             self.needs = ("features", "logits")  # type: ignore[misc]  # this one reads more than its class does
+
+    @property
+    def rounding(self) -> Rounding:
+        return Rounding() if self.times_max_logit else NEAR_MINUS_ONE
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         moments = gathered[ClassMoments()]

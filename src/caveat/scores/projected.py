@@ -27,6 +27,7 @@ from caveat._internal.by_row import row_lengths
 from caveat._internal.checks import check_known
 from caveat._internal.params import check_params, share
 from caveat._internal.products import row_products
+from caveat._internal.rounding import Rounding
 from caveat.errors import InputError
 from caveat.outputs import Head, Outputs
 from caveat.scores import _subspaces
@@ -296,6 +297,10 @@ class Projected(Score):
             rows[block] = self._filter(train.features[block].astype(kind, copy=False))
         labels = train.labels if train.has("labels") else None
         return Outputs(features=rows, labels=labels, head=self._head(), check=False)
+
+    @property
+    def rounding(self) -> Rounding:
+        return self.inner_.rounding
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         if self._what == "reconstruction":

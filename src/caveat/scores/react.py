@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from caveat._internal.by_row import log_sum_exp
 from caveat._internal.params import choice, percent
+from caveat._internal.rounding import NEAR_MINUS_ONE, Rounding
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import head_logits, log_softmax
@@ -136,6 +137,10 @@ class ReAct(Score):
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
     learns: ClassVar[tuple[Statistic, ...]] = (ActivationQuantiles(),)
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"percentile": (80.0, 85.0, 90.0, 95.0, 99.0)}
+
+    @property
+    def rounding(self) -> Rounding:
+        return NEAR_MINUS_ONE if self.base == "msp" else Rounding()
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.threshold_ = gathered[ActivationQuantiles()].quantile(self.percentile / 100)

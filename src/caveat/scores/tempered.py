@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.params import check_params, positive
+from caveat._internal.rounding import Rounding
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -106,6 +107,10 @@ class Tempered(Score):
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.inner_ = replace(self.inner).fit(with_temperature(train, self.temperature), rng=gathered.seed)  # type: ignore[type-var]
+
+    @property
+    def rounding(self) -> Rounding:
+        return self._fitted.rounding
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         return self._fitted._score(with_temperature(block, self.temperature))
