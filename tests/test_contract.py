@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from caveat import InputError, NotFittedError, Outputs
-from caveat.scores import catalogue, load
+from caveat.scores import KNN, Mahalanobis, ReAct, Tempered, catalogue, load, make
 from caveat.scores._statistics import gather
+from caveat.scores.projected import Projected, projections_of
 from caveat.scores.together import fit_all
 
 ENTRIES = {entry.name: entry for entry in catalogue()}
@@ -37,21 +41,66 @@ def test_one_finite_number_per_sample_and_not_all_the_same(name, train, inlier):
     assert np.unique(values).size > 1
 
 
-@every_score
-def test_a_row_does_not_depend_on_its_batch(name, train, inlier):
-    score = fitted(name, train)
-    whole = score.score(inlier)
-    single = np.array([score.score(inlier[i])[0] for i in range(0, inlier.n, 17)])
-    np.testing.assert_allclose(single, whole[::17], rtol=1e-9, atol=1e-11)
-    order = np.random.default_rng(0).permutation(inlier.n)
-    np.testing.assert_allclose(score.score(inlier[order]), whole[order], rtol=1e-9, atol=1e-11)
+VARIANTS = {
+    "knn, raw": lambda: KNN(k=5, normalize=False),
+    "knn, ivf": lambda: KNN(k=5, index="ivf"),
+    "react, msp": lambda: ReAct(base="msp"),
+    "mahalanobis, unit": lambda: Mahalanobis(normalize=True),
+    "energy, tempered": lambda: Tempered(make("energy"), 2.0),
+    **{f"{name}, {projection}": partial(Projected, make(name), projection)
+       for name in ("kpca_error", "ctm", "mahalanobis", "energy") for projection in projections_of(name)},
+}  # fmt: skip
+
+
+def derived(outputs, order):
+    """The same rows without their logits, which then come from features and head, and in another layout."""
+    fields = arrays(outputs) | {"logits": None, "features": np.asarray(outputs.features, order=order)}
+    return Outputs(**fields)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [*ENTRIES, *VARIANTS])
+def test_a_row_has_one_score_alone_in_a_batch_and_on_any_number_of_threads(name, kind, make_outputs):
+    if name == "knn, ivf":
+        pytest.importorskip("faiss")
+    sizes = {"width": 70, "classes": 11, "dtype": kind}
+    train, rows = make_outputs(n=150, seed=1, **sizes), make_outputs(n=140, seed=2, **sizes)
+    for learned, asked in ((train, rows), (derived(train, "C"), derived(rows, "F"))):
+        score = (ENTRIES[name].score if name in ENTRIES else VARIANTS[name])().fit(learned)
+        calls = [score.score]
+        if ENTRIES[name.partition(",")[0]].class_scores:
+            calls.append(score.class_scores)
+        for call in calls:
+            with threadpool_limits(1, user_api="blas"):
+                whole = call(asked)
+            order = np.random.default_rng(0).permutation(asked.n)
+            for threads in (1, 2, 4):
+                with threadpool_limits(threads, user_api="blas"):
+                    single = np.concatenate([call(asked[i : i + 1]) for i in range(threads, asked.n, 20)])
+                    np.testing.assert_array_equal(single, whole[threads::20])
+                    sevens = np.concatenate([call(asked[i : i + 7]) for i in range(0, asked.n, 7)])
+                    np.testing.assert_array_equal(sevens, whole)
+                    np.testing.assert_array_equal(call(asked[order]), whole[order])
 
 
 @every_score
 def test_small_blocks_give_the_same_as_one(name, train, inlier, monkeypatch):
-    whole = fitted(name, train).score(inlier)
+    score = fitted(name, train)
+    whole = score.score(inlier)
     monkeypatch.setattr("caveat._internal.blocks.BLOCK_BYTES", 4096)
+    monkeypatch.setattr("caveat._internal.products._CHUNK_BYTES", 4096)
+    np.testing.assert_array_equal(score.score(inlier), whole)
     np.testing.assert_allclose(fitted(name, train).score(inlier), whole, rtol=1e-8, atol=1e-10)
+
+
+@every_score
+def test_rounding_keeps_the_order_and_seven_digits(name, train, inlier):
+    score = fitted(name, train)
+    exact, rounded = score.score(inlier), score.rounded(inlier)
+    np.testing.assert_allclose(
+        rounded, exact, rtol=6e-8, atol=6e-8 * max(abs(score.rounding.origin), score.rounding.unit)
+    )
+    assert (np.diff(rounded[np.argsort(exact)]) >= 0).all()
 
 
 @every_score

@@ -8,7 +8,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from caveat._internal.parallel import (
-    _one_blas_thread,
+    OneBlasThread,
     map_in_threads,
     map_parts_in_threads,
     single_thread,
@@ -38,8 +38,8 @@ def test_an_error_comes_through_and_leaves_no_limit_behind():
         assert blas_threads() == 2
 
 
-def test_a_call_that_outlives_the_one_it_joined_leaves_no_limit_behind():
-    """A plain save and restore would save the lowered number, and put that back last."""
+def test_blas_stays_at_one_thread_until_the_last_call_that_holds_it_ends():
+    """The last bits of a product can depend on the number of threads; and a plain restore would put back the 1."""
     inside, outside = threading.Event(), threading.Event()
 
     def stays(_):
@@ -50,10 +50,10 @@ def test_a_call_that_outlives_the_one_it_joined_leaves_no_limit_behind():
     other = threading.Thread(target=lambda: found.append(map_in_threads(stays, range(2))))
 
     with threadpool_limits(2, user_api="blas"):
-        with _one_blas_thread():
+        with OneBlasThread():
             other.start()
             assert inside.wait(20)
-        assert blas_threads() == 2  # we left first
+        assert blas_threads() == 1  # we left first
         outside.set()
         other.join(20)
         assert blas_threads() == 2
