@@ -92,18 +92,19 @@ class OneBlasThread:
 
     The number of BLAS threads belongs to the process. The first call lowers it, and the last one that still holds it
     puts it back, so that no product in between runs on several threads: its last bits can depend on how many. Where
-    BLAS does not listen (some builds listen to the main thread alone), it keeps its threads and we use none.
+    BLAS does not listen, it keeps its threads and we use none.
     """
 
     def __enter__(self) -> int:
-        global _holders, _workers, _lowered  # noqa: PLW0603
+        global _holders, _workers  # noqa: PLW0603
         with _lock:
             if _holders == 0:
-                before = [(library, library.num_threads) for library in _blas_libraries(len(sys.modules))]
+                libraries = _blas_libraries(len(sys.modules))
+                before = [(library, library.num_threads) for library in libraries]
                 _workers = max((threads for _, threads in before), default=1)
-                _lowered = [(library, threads) for library, threads in before if threads != 1]
+                _lowered.extend((library, threads) for library, threads in before if threads != 1)
                 for library, _ in _lowered:
-                    library.set_num_threads(1)
+                    _set_threads(library, 1)
                 if any(library.num_threads != 1 for library, _ in _lowered):
                     _put_back()
                     _workers = 1
@@ -120,8 +121,13 @@ class OneBlasThread:
 
 def _put_back() -> None:
     for library, threads in _lowered:
-        library.set_num_threads(threads)
+        _set_threads(library, threads)
     _lowered.clear()
+
+
+def _set_threads(library: Any, threads: int) -> None:
+    # From threadpoolctl 3.8 on, its public call does nothing in all threads but the one that set a number before.
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
 @lru_cache(maxsize=1)
