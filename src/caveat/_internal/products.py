@@ -87,7 +87,7 @@ def _sizes(width: int, columns: int) -> tuple[int, ...]:
     rows, matrix = rng.random((most, width)) - 0.5, rng.random((width, columns)) - 0.5
 
     def blockwise(size: int) -> Floats:
-        return np.matmul(rows.reshape(-1, size, width), matrix).reshape(most, columns)
+        return np.asarray(np.matmul(rows.reshape(-1, size, width), matrix).reshape(most, columns))
 
     least = blockwise(_LEAST)
     order = np.roll(np.arange(most), 3)  # every row in another place

@@ -32,6 +32,7 @@ from caveat._internal.checks import (
     check_result,
     check_same,
 )
+from caveat._internal.products import row_products
 from caveat.errors import CaveatWarning, InputError
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
@@ -181,9 +182,9 @@ def _shared_noise_ease(outputs: Outputs, sigma: float, rng: np.random.Generator,
         for rows in row_blocks(block.n, row_bytes=width, block_bytes=_CACHE_BYTES):
             squares = _evidence(widened(block.logits[rows]))
             np.square(squares, out=squares)
-            lengths = squares @ np.square(weights)
+            lengths = row_products(squares, np.square(weights))
             lengths *= squares.sum(axis=1)[:, None]
-            cosines = squares @ weights
+            cosines = row_products(squares, weights)
             cosines /= np.sqrt(lengths, out=lengths)
             parts.append(np.minimum(cosines, 1.0, out=cosines).mean(axis=1))
     return check_result(np.concatenate(parts), "the cosine")

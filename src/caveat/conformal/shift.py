@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import Rng, as_able, as_count, as_matrix, as_rng, check_known, check_result, check_same
+from caveat._internal.products import row_products
 from caveat.conformal.weighted import effective_n, shift_promise
 from caveat.errors import InputError
 from caveat.results import Promise
@@ -242,7 +243,7 @@ def _least_squares(source: Matrix, target: Matrix, rng: np.random.Generator) -> 
                 best, chosen = loss, (width, ridge)
     scale = 2 * chosen[0] ** 2 * typical
     weights = _solve(np.exp(-squares[0] / scale), np.exp(-squares[1] / scale), chosen[1])
-    return lambda rows: np.asarray(np.maximum(np.exp(-_squares(rows, centers) / scale) @ weights, 0))
+    return lambda rows: np.asarray(np.maximum(np.vecdot(np.exp(-_squares(rows, centers) / scale), weights), 0))
 
 
 def _solve(source: Matrix, target: Matrix, ridge: float) -> Vector:
@@ -254,4 +255,4 @@ def _solve(source: Matrix, target: Matrix, ridge: float) -> Vector:
 def _squares(rows: Matrix, centers: Matrix) -> Matrix:
     """Squared distances (n, k)."""
     lengths = np.square(rows).sum(axis=1)[:, None] + np.square(centers).sum(axis=1)
-    return np.asarray(np.maximum(lengths - 2 * rows @ centers.T, 0))
+    return np.asarray(np.maximum(lengths - 2 * row_products(rows, centers, transposed=True), 0))

@@ -168,7 +168,7 @@ class KernelPCAError(Score):
             product -= 1
             product /= self.width_**2
             return np.asarray(np.exp(product, out=product))
-        return np.hstack([np.cos(product), np.sin(product)]) * np.sqrt(1 / self.anchors_.shape[0])
+        return np.asarray(np.hstack([np.cos(product), np.sin(product)]) * np.sqrt(1 / self.anchors_.shape[0]))
 
 
 @final
