@@ -83,6 +83,25 @@ def test_a_row_has_one_score_alone_in_a_batch_and_on_any_number_of_threads(name,
                     np.testing.assert_array_equal(call(asked[order]), whole[order])
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [*(name for name, entry in ENTRIES.items() if entry.fits_on), *VARIANTS])
+def test_a_fit_has_the_same_bits_on_any_number_of_threads(name, kind, make_outputs, monkeypatch):
+    if name == "knn, ivf":
+        pytest.importorskip("faiss")
+    # Products of this size run on several threads, also in OpenBLAS; and the rows are more than one range.
+    sizes = {"width": 300, "classes": 11, "dtype": kind}
+    train, rows = make_outputs(n=700, seed=1, **sizes), make_outputs(n=30, seed=2, **sizes)
+    monkeypatch.setattr("caveat._internal.products._WORTH_THREADS", 2**20)
+    monkeypatch.setattr("caveat._internal.ranges._TASK_BYTES", train.room() // 2)
+    values = []
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads):
+            score = (ENTRIES[name].score if name in ENTRIES else VARIANTS[name])().fit(train)
+        values.append(score.score(rows))
+    np.testing.assert_array_equal(values[1], values[0])
+    np.testing.assert_array_equal(values[2], values[0])
+
+
 @every_score
 def test_small_blocks_give_the_same_as_one(name, train, inlier, monkeypatch):
     score = fitted(name, train)

@@ -53,9 +53,10 @@ def test_by_default_scores_that_need_all_rows_are_left_out_with_the_reason(parts
     assert {"mahalanobis", "tempscale", "gram", "mc_entropy"} <= measured
 
 
-def test_a_named_score_that_needs_all_rows_is_an_error(parts):
-    with pytest.raises(InputError, match="knn keeps the training rows as its bank"):
-        evaluate(**parts, scores=["knn"])
+def test_a_bank_is_read_if_it_is_named_and_left_out_else(parts):
+    results = (run(**parts, scores=["knn"]) for run in (evaluate, caveat.evaluate))
+    values = [{scores.role: scores.values for scores in result.of(Scores)} for result in results]
+    np.testing.assert_equal(values[0], values[1])
 
 
 def test_logits_are_made_from_features_and_head(parts):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from caveat import Outputs
 from caveat.errors import InputError
-from caveat.scale import fit, knn_scores
+from caveat.scale import knn_scores
 from caveat.scale.neighbors import Neighbors
 from caveat.scores import KNN
 
@@ -75,5 +75,3 @@ def test_wrong_calls_get_one_sentence():
         knn_scores(bank, Outputs(logits=np.zeros((2, 3))))
     with pytest.raises(InputError, match="number of features"):
         knn_scores(bank, rows(3, seed=8, width=5), k=1)
-    with pytest.raises(InputError, match="scale.knn_scores"):
-        fit("knn", bank)

@@ -12,7 +12,7 @@ import pytest
 from caveat import CaveatError, InputError, MissingExtraError, Outputs
 from caveat._internal.cluster import local_processes
 from caveat.scale import Runner, compute, fit, merge_in_tree, p_values, score, select_outliers
-from caveat.scores import Energy
+from caveat.scores import Energy, Mahalanobis
 
 ROWS = 125  # of 4,000: 32 ranges
 
@@ -51,9 +51,9 @@ def killing(workers, after):
 
 def check_killed(client, workers, large, learned, after):
     tell, killed = killing(workers, after)
-    there = fit(["mahalanobis", "ctm_mean"], large, rows_per_task=ROWS, client=client, progress=tell)
+    there = fit([Mahalanobis(), "ctm_mean", "knn"], large, rows_per_task=ROWS, client=client, progress=tell)
     assert killed == [after]
-    here = fit(["mahalanobis", "ctm_mean"], large, rows_per_task=ROWS)
+    here = fit([Mahalanobis(), "ctm_mean", "knn"], large, rows_per_task=ROWS)
     for one, other in zip(here, there, strict=True):
         for key, value in learned(one).items():
             np.testing.assert_array_equal(learned(other)[key], value)

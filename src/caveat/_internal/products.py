@@ -1,4 +1,4 @@
-"""Products of rows with a matrix that give a row the same bits alone, in a batch, and on any number of threads.
+"""Products whose bits depend on the data alone: of rows with a matrix, and of rows with themselves.
 
 A plain ``rows @ matrix`` picks other kernels for one row than for many, and splits many rows over threads: the last
 bits of a row then depend on the rows around it. Equal inputs get unequal scores, and promises about ties break. Here
@@ -25,6 +25,7 @@ _LEAST = 8  # rows of a block; 12 and 24 differ by place on SSE2 kernels, 4 diff
 _LARGER = (128, 64, 32, 16)
 _CHUNK_BYTES = 2**20  # of rows in float64: cast and multiplied while they are in the cache
 _WORTH_THREADS = 2**28  # multiplications
+_SLAB = 256  # columns of a self product that one thread computes
 _SMALL = 64 * 2**10  # bytes; a cast of less costs no more than looking it up
 _columns: dict[tuple[int, bool], tuple[weakref.ref[NDArray[Any]], Floats]] = {}
 
@@ -55,6 +56,35 @@ def row_products(rows: NDArray[Any], matrix: NDArray[Any], *, transposed: bool =
         else:
             for chunk in chunks:
                 fill(chunk)
+    return result
+
+
+def self_product(rows: NDArray[Any]) -> Floats:
+    """``rows.T @ rows`` in float64, shape (D, D), exactly symmetric; the same bits on any number of threads.
+
+    >>> self_product(np.array([[1.0, 2.0], [0.0, 1.0]], dtype=np.float32))
+    array([[1., 2.],
+           [2., 5.]])
+    """
+    wide = rows.astype(np.float64, copy=False)
+    width = wide.shape[1]
+    result = np.empty((width, width))
+
+    def fill(start: int) -> None:
+        stop = min(start + _SLAB, width)
+        own = wide[:, start:stop]
+        result[start:stop, start:stop] = own.T @ own
+        if start:
+            np.matmul(wide[:, :start].T, own, out=result[:start, start:stop])
+            result[start:stop, :start] = result[:start, start:stop].T
+
+    with OneBlasThread():
+        slabs = range(0, width, _SLAB)
+        if len(slabs) > 1 and rows.size * width >= _WORTH_THREADS:
+            map_in_threads(fill, reversed(slabs))  # the largest first
+        else:
+            for start in slabs:
+                fill(start)
     return result
 
 

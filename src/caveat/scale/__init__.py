@@ -1,12 +1,12 @@
 """Fit, score, test and evaluate on more rows than fit into memory, on one machine or many."""
 
+from caveat._internal.ranges import merge_in_tree
 from caveat.scale.bounds import DetectionBounds, detection, detection_bounds
 from caveat.scale.evaluating import evaluate
 from caveat.scale.fitting import fit, walks
 from caveat.scale.guarding import Predicted, predict
 from caveat.scale.neighbors import knn_scores
 from caveat.scale.parts import Parts, open_parts, score_parts
-from caveat.scale.ranges import merge_in_tree
 from caveat.scale.runner import Runner, compute
 from caveat.scale.scoring import PValues, p_values, score, select_outliers
 from caveat.scale.sources import Source, open_source, sample

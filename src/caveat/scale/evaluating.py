@@ -167,7 +167,9 @@ def _fitted(
     chosen, left = choose_scores(replace(shapes, calibration=held), scores)
     able = {method: score.without_class_scores() for method, score in chosen.items()}
     if scores is None:
-        reasons = {method: score.all_rows() for method, score in able.items() if not score.held_out}
+        reasons = {
+            method: score.all_rows() or score.walks_alone for method, score in able.items() if not score.held_out
+        }
         left |= {method: f"{reason}, and these rows are read by ranges" for method, reason in reasons.items() if reason}
         able = {method: score for method, score in able.items() if method not in left}
     if not able:

@@ -13,11 +13,11 @@ import numpy as np
 
 from caveat._internal.checks import Rng, as_kind, as_list
 from caveat._internal.classes import in_order
+from caveat._internal.ranges import Range, default_rows, row_ranges
 from caveat._internal.streams import as_seed
 from caveat.errors import InputError
 from caveat.guard import Guard
 from caveat.outputs import Outputs
-from caveat.scale.ranges import Range, default_rows, row_ranges
 from caveat.scale.rows import SourceRows, pieces
 from caveat.scale.runner import Runner, running
 from caveat.scale.sources import InOrder, Source, open_source
@@ -112,14 +112,15 @@ def fit(
 
     At most two walks over the rows, which all scores share. Every range gives the statistics of its rows; they are
     merged in a fixed binary tree. The result depends on the data and ``rows_per_task`` alone: any number of workers
-    gives the same bits, also after one of them died. With one range it is that of ``score.fit``, bit for bit; with
-    several, sums are added in another order (``docs/scale.md`` says by how much that differs).
+    gives the same bits, also after one of them died. With the default ``rows_per_task``, and with one range, they are
+    those of ``score.fit``; with other ranges, sums are added in another order (``docs/scale.md`` says what it changes).
 
     Parameters
     ----------
     score
         A score, a name of the catalogue, several of them, or a guard. Scores given by name and those of a guard are
-        spared what only their class scores need.
+        spared what only their class scores need, and so is ``Mahalanobis``, whose class scores need all rows at once. A
+        bank (``KNN``, ``NNGuide``) is read by the calling process, which must have room for it.
     source
         Path of a folder, Parquet or Zarr, or what ``open_source`` gave.
     client
@@ -136,7 +137,7 @@ def fit(
     Returns
     -------
     Score, Guard or list of Score
-        What was passed, fitted; of names, new scores.
+        What was passed, fitted; of names, and of a score that was spared its class scores, new scores.
 
     Examples
     --------
@@ -153,7 +154,8 @@ def fit(
         guard.confidence_ = guard.confidence_.without_class_scores()
         scores = guard.learners()
     else:
-        scores = [score] if isinstance(score, Score) else [_made(part) for part in as_list(score, "score")]  # type: ignore[arg-type]
+        parts: Any = [score] if isinstance(score, Score) else as_list(score, "score")  # type: ignore[arg-type]
+        scores = [_fittable(part) for part in parts]
     with running(client) as runner:
         job = Job.on(source, runner, rows_per_task=rows_per_task, progress=progress)
         fit_scores(scores, job, as_seed(rng))
@@ -171,10 +173,9 @@ def fit_scores(scores: Sequence[Score], job: Job, seed: int) -> None:
     for score in learners:
         score.can_fit(shapes)  # type: ignore[arg-type]  # it asks for fields, which shapes know
         if reason := score.all_rows():
-            other = "Score against all rows with scale.knn_scores, or fit" if score.name == "knn" else "Fit"
             raise InputError(
-                f"{score.name} {reason}, so it is not fitted by row ranges. {other} it on a sample that fits into "
-                "memory: score.fit(scale.sample(source, 100_000))."
+                f"{score.name} {reason}, so it is not fitted by row ranges. Fit it on a sample that fits into memory: "
+                "score.fit(scale.sample(source, 100_000))."
             )
     if not learners:
         return
@@ -183,7 +184,9 @@ def fit_scores(scores: Sequence[Score], job: Job, seed: int) -> None:
     first = _gathered(job, "fitting", wanted, train, check=True).with_seed(seed)
     further = [s for score in learners for s in score.prepare(train, first)]
     second = _gathered(job, "fitting, second walk", further, train, check=False)
-    for score in learners:
+    for done, score in enumerate(learners):
+        if score.walks_alone and job.progress is not None:
+            job.progress(f"fitting {score.name}, which {score.walks_alone}", done, len(learners))
         score.complete(train, first | second)
 
 
@@ -198,17 +201,20 @@ def walks(score: Score) -> str:
     Returns
     -------
     str
-        ``"none"``, ``"one walk"``, ``"two walks"``, or why all rows are needed at once.
+        ``"none"``, ``"one walk"``, ``"two walks"``, why the calling process reads rows itself, or why all rows are
+        needed at once.
 
     Examples
     --------
     >>> walks(make("msp")), walks(make("react")), walks(make("vim")), walks(make("knn"))
-    ('none', 'one walk', 'two walks', 'all rows: keeps the training rows as its bank')
+    ('none', 'one walk', 'two walks', 'here: keeps the training rows as its bank')
     """
     if not score.fits_on:
         return "none"
     if reason := score.all_rows():
         return f"all rows: {reason}"
+    if score.walks_alone:
+        return f"here: {score.walks_alone}"
     return "one walk" if type(score)._further is Score._further else "two walks"
 
 
@@ -275,7 +281,9 @@ def _fingerprints(job: Job) -> dict[str, Any]:
     return {"n": job.source.n, "rows_per_task": stop - start, "sha256": whole}
 
 
-def _made(score: str | Score) -> Score:
+def _fittable(score: str | Score) -> Score:
+    """The score; without what it learns for class scores if it was given by name, or would read all rows for them."""
     if isinstance(score, str):
         return make(score).without_class_scores()
-    return as_kind(score, Score, "score", what="the name of a score or a Score")
+    spared = as_kind(score, Score, "score", what="the name of a score or a Score").without_class_scores()
+    return spared if score.all_rows() and not spared.all_rows() else score

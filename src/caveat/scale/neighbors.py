@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from caveat._internal.arrays import widened
 from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import as_count, check_same
+from caveat._internal.ranges import Range, row_ranges
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 from caveat.scale.fitting import Job, Progress
-from caveat.scale.ranges import Range, row_ranges
 from caveat.scale.rows import pieces
 from caveat.scale.runner import running
 from caveat.scale.scoring import Column, new_column, read_column

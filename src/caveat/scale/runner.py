@@ -1,7 +1,7 @@
 """Who computes the ranges: threads here, processes here, or a Dask cluster. One verb, ``reduce``, is the whole seam.
 
 A runner of one's own (Ray, Spark; ``docs/scale.md`` has both) needs that verb alone: compute ``work(start, stop)`` for
-every range, anywhere, and merge the results in the tree of :class:`caveat.scale.ranges.Tree`.
+every range, anywhere, and merge the results in the tree of :class:`caveat._internal.ranges.Tree`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar, final, runtime_checkable
 from caveat._internal.checks import as_count
 from caveat._internal.cluster import check_workers, connected, dask_distributed, local_processes
 from caveat._internal.parallel import single_thread, stream_in_threads
+from caveat._internal.ranges import Range, Tree
 from caveat.errors import CaveatError, InputError
-from caveat.scale.ranges import Range, Tree
 
 __all__ = ["DaskRunner", "Runner", "Tell", "ThreadRunner", "compute", "running"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from caveat._internal.blocks import worth_threads
 from caveat._internal.checks import Rng, check_result
-from caveat._internal.parallel import map_parts_in_threads
+from caveat._internal.parallel import OneBlasThread, map_parts_in_threads
 from caveat._internal.params import check_params
 from caveat._internal.rounding import Rounding
 from caveat._internal.streams import as_seed
@@ -45,6 +45,7 @@ class Score(ABC):
     learns: ClassVar[tuple[Statistic, ...]] = ()  # training statistics that fit reads
     in_threads: ClassVar[bool] = True  # blocks may be scored in parallel; not where another library does the work
     held_out: ClassVar[bool] = False  # learns from held-out inliers, where there are some, rather than training data
+    walks_alone: ClassVar[str] = ""  # why fit reads rows beyond the shared walks, as a phrase
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}  # parameter -> values that tune tries, where papers tune it
 
     def __post_init__(self) -> None:
@@ -88,7 +89,8 @@ class Score(ABC):
         """
         self.n_classes_ = train.n_classes
         self.n_features_ = None if train.features is None else int(train.features.shape[1])
-        return self._further(train, gathered)
+        with OneBlasThread():
+            return self._further(train, gathered)
 
     def complete(self, train: Outputs, gathered: Gathered) -> Self:
         """Learn from the statistics of both walks.
@@ -100,7 +102,8 @@ class Score(ABC):
         gathered
             Statistics of both walks.
         """
-        self._fit(train, gathered)
+        with OneBlasThread():  # the bits of products and decompositions can depend on the number
+            self._fit(train, gathered)
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
                 # As a loaded copy has it: products of the same numbers in another layout may differ in the last digit.
@@ -128,7 +131,7 @@ class Score(ABC):
         return self
 
     def all_rows(self) -> str:
-        """What ``fit`` does with all training rows at once, as a phrase; empty if statistics of row ranges suffice."""
+        """What ``fit`` does with all training rows at once, as a phrase; empty if walks over row ranges suffice."""
         return ""
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:

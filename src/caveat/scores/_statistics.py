@@ -22,6 +22,9 @@ from scipy.sparse import csr_array
 
 from caveat._internal.arrays import widened
 from caveat._internal.checks import check_same
+from caveat._internal.parallel import OneBlasThread, stream_in_threads
+from caveat._internal.products import self_product
+from caveat._internal.ranges import Tree, default_rows, row_ranges
 from caveat.errors import InputError
 from caveat.outputs import Outputs
 
@@ -118,16 +121,53 @@ class Gathered:
 
 
 def gather(train: Outputs, wanted: Iterable[Statistic]) -> Gathered:
-    """Fill every wanted statistic in ONE walk over the row blocks of ``train``; equal recipes are filled once."""
-    filled = {statistic.recipe: replace(statistic) for statistic in wanted}
-    if not filled:
+    """Fill every wanted statistic in ONE walk over the row blocks of ``train``; equal recipes are filled once.
+
+    Rows in memory are cut into the ranges that ``caveat.scale`` sends to workers, and merged as it merges them: a fit
+    has the same bits wherever it is computed, on any number of threads.
+    """
+    recipes = {statistic.recipe: statistic for statistic in wanted}
+    if not recipes:
         return Gathered()
-    for statistic in filled.values():
-        statistic.begin(train)
-    for block in train.blocks({field for statistic in filled.values() for field in statistic.reads}):
-        for statistic in filled.values():
-            statistic.update(block)
-    return Gathered(filled.values())
+    fields = {field for statistic in recipes.values() for field in statistic.reads}
+
+    def fill(rows: Outputs) -> Gathered:
+        filled = [replace(statistic) for statistic in recipes.values()]
+        for statistic in filled:
+            statistic.begin(train)
+        for block in rows.blocks(fields):
+            for statistic in filled:
+                statistic.update(block)
+        return Gathered(filled)
+
+    with OneBlasThread():
+        ranges = (
+            row_ranges(train.n, default_rows(train.n, train.room() // max(1, train.n)))
+            if isinstance(train, Outputs)
+            else []
+        )
+        if len(ranges) < 2:
+            return fill(train)
+        tree = Tree[Gathered](operator.add)
+        for part in stream_in_threads(lambda some: fill(train[slice(*some)]), lambda _: ranges):
+            tree.add(part)
+        return tree.root()
+
+
+def rows_of(train: Outputs, field: str, chosen: NDArray[np.intp] | None = None) -> NDArray[Any]:
+    """An array of the training rows, or of chosen ones in rising order; that of a source is read block by block."""
+    array: NDArray[Any] = getattr(train, field)
+    if isinstance(train, Outputs):
+        return array if chosen is None else array[chosen]
+    size = train.n if chosen is None else chosen.size
+    rows, start, filled = np.empty((size, *array.shape[1:]), dtype=array.dtype), 0, 0
+    for block in train.blocks((field,)):
+        part = getattr(block, field)
+        if chosen is not None:
+            part = part[chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + block.n)] - start]
+        rows[filled : filled + len(part)] = part
+        start, filled = start + block.n, filled + len(part)
+    return rows
 
 
 @final
@@ -157,9 +197,8 @@ class ClassMoments(Statistic):
     """Count, mean and pooled within-class scatter of the features, by label.
 
     Rows are centered on the first row seen of their class before they are multiplied: the scatter then has no
-    cancellation however far the classes lie from the origin, and the block product may stay in float32. Not so with too
-    few rows to fill the space: a ridge then stands in for the variances that are zero, and the rounding of float32 is
-    nearly as large as the ridge. There the product is taken in float64, which costs little for so few rows.
+    cancellation however far the classes lie from the origin. All is computed in float64, on one BLAS thread: sums of
+    float32 products depend on the number of threads and on the order of the rows by as much as a score may tell.
 
     Outputs without labels count as one class. The global mean and the total scatter are the same either way, so a
     score that reads only these asks for this statistic too and shares it with those that need the classes.
@@ -193,29 +232,29 @@ class ClassMoments(Statistic):
         self.add_rows(block.features, block.labels if block.has("labels") else np.zeros(block.n, dtype=np.intp))
 
     def add_rows(self, rows: NDArray[Any], labels: NDArray[np.intp]) -> None:
-        if self.n + len(rows) <= sum(self._sums.shape):  # classes + features: so far the scatter must be singular
-            rows = rows.astype(np.float64, copy=False)
+        rows = rows.astype(np.float64, copy=False)
         if self.normalize:
             rows = unit_rows(rows)
         seen, first = np.unique(labels, return_index=True)
         new = self.counts[seen] == 0
         self._anchors[seen[new]] = rows[first[new]]
-        centered = self._anchors.astype(rows.dtype)[labels]
+        centered = self._anchors[labels]
         np.subtract(rows, centered, out=centered)  # in place: new memory takes longer than the difference
         self.counts += np.bincount(labels, minlength=self.counts.size)
         self._sums += class_sums(centered, labels, self.counts.size)
-        self._scatter += centered.T @ centered
+        self._scatter += self_product(centered)
 
     def __add__(self, other: Self) -> Self:
         check_same("shape to be added", one=self._sums.shape, other=other._sums.shape)
         both = replace(self)
         both.counts = self.counts + other.counts
-        size = np.maximum(both.counts, 1)
-        gap = self.means - other.means
-        mean = self.means - gap * (other.counts / size)[:, None]
-        weight = self.counts * other.counts / size
-        both._anchors, both._sums = mean, np.zeros_like(mean)
-        both._scatter = self.within_scatter + other.within_scatter + (gap * weight[:, None]).T @ gap
+        both._anchors = np.where((self.counts > 0)[:, None], self._anchors, other._anchors)
+        # The rows of ``other`` lie ``gap`` further from these anchors.
+        gap = np.where((other.counts > 0)[:, None], other._anchors - both._anchors, 0)
+        moved = gap * other.counts[:, None]
+        both._sums = self._sums + other._sums + moved
+        cross = gap.T @ (other._sums + moved / 2)
+        both._scatter = self._scatter + other._scatter + cross + cross.T
         return both
 
     @property
@@ -265,7 +304,7 @@ def demand_every_class(counts: NDArray[Any], who: str) -> None:
 def class_totals(rows: NDArray[Any], labels: NDArray[np.intp], n_classes: int) -> dict[str, NDArray[np.float64]]:
     """Number of rows of each class (C,) and their sum (C, D), in float64."""
     counts = np.bincount(labels, minlength=n_classes).astype(np.float64)
-    return {"counts": counts, "sums": class_sums(rows, labels, n_classes).astype(np.float64)}
+    return {"counts": counts, "sums": class_sums(rows.astype(np.float64, copy=False), labels, n_classes)}
 
 
 def class_sums(rows: NDArray[Any], labels: NDArray[np.intp], n_classes: int) -> NDArray[Any]:

@@ -35,7 +35,7 @@ from caveat.scores._base import Score
 from caveat.scores._ivf import InvertedFile, centroids_and_cells, default_cells
 from caveat.scores._nearest import k_nearest, kth_nearest, nearest_by_group
 from caveat.scores._probabilities import head_logits
-from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, total, unit_rows
+from caveat.scores._statistics import Accumulator, Gathered, Merge, Statistic, rows_of, total, unit_rows
 
 __all__ = ["KNN", "LowestEvidence", "NNGuide", "RowLengths", "RowPredictions"]
 
@@ -121,6 +121,7 @@ class KNN(Score):
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features",)
     learns: ClassVar[tuple[Statistic, ...]] = (RowLengths(), RowPredictions())
+    walks_alone: ClassVar[str] = "keeps the training rows as its bank"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"k": (1, 5, 10, 20, 50, 100, 200)}
 
     def __post_init__(self) -> None:
@@ -133,12 +134,9 @@ class KNN(Score):
     def least_rows(self) -> int:
         return self.k
 
-    def all_rows(self) -> str:
-        return "keeps the training rows as its bank"
-
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         as_count(self.k, "k", most=train.n)
-        self.bank_ = train.features
+        self.bank_ = rows_of(train, "features")
         self.lengths_ = np.concatenate(gathered[RowLengths()].parts)
         predictions = gathered[RowPredictions()].parts
         self.predicted_ = np.concatenate(predictions) if predictions else None
@@ -280,14 +278,12 @@ class NNGuide(Score):
     needs: ClassVar[tuple[str, ...]] = ("features",)
     fits_on: ClassVar[tuple[str, ...]] = ("features", "head")
     learns: ClassVar[tuple[Statistic, ...]] = (LowestEvidence(),)
+    walks_alone: ClassVar[str] = "draws training rows into its bank"
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"k": (1, 5, 10, 20, 50, 100)}
 
     @property
     def least_rows(self) -> int:
         return self.k
-
-    def all_rows(self) -> str:
-        return "draws single training rows into its bank"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         as_count(self.k, "k", most=train.n)
@@ -297,7 +293,7 @@ class NNGuide(Score):
         seed = gathered.seed if self.seed is None else self.seed
         drawn = np.sort(np.random.default_rng(seed).choice(train.n, size=size, replace=False))
         # Unit rows times their evidence: one product gives every guidance term.
-        parts = (block.features for block in train[drawn].blocks(("features",)))
+        parts = (block.features for block in Outputs(features=rows_of(train, "features", drawn), check=False).blocks())
         self.bank_ = np.concatenate([unit_rows(p) * self._evidence(p)[:, None].astype(p.dtype) for p in parts])
 
     def _score(self, block: Outputs) -> NDArray[Any]:

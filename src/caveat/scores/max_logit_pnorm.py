@@ -60,9 +60,7 @@ class MaxLogitPNorm(Score):
     needs: ClassVar[tuple[str, ...]] = ("logits",)
     fits_on: ClassVar[tuple[str, ...]] = ("logits", "labels")
     held_out: ClassVar[bool] = True
-
-    def all_rows(self) -> str:
-        return "tries exponents on all rows together" if self.p is None else ""
+    walks_alone: ClassVar[str] = "compares exponents"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.p_ = _best_exponent(train) if self.p is None else self.p

@@ -101,13 +101,11 @@ class TempScale(Score):
     needs: ClassVar[tuple[str, ...]] = ("probs",)
     fits_on: ClassVar[tuple[str, ...]] = ("probs", "labels")
     held_out: ClassVar[bool] = True
+    walks_alone: ClassVar[str] = "searches a temperature in about eight walks"
 
     @property
     def rounding(self) -> Rounding:
         return NEAR_MINUS_ONE
-
-    def all_rows(self) -> str:
-        return "searches a temperature on all rows together"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
         self.temperature_ = fit_temperature(train)

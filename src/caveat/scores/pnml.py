@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from caveat._internal.params import flag
-from caveat._internal.products import row_products
+from caveat._internal.products import row_products, self_product
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import head_logits, log_softmax
@@ -42,7 +42,7 @@ class AugmentedGram(Accumulator):
 
     def of_block(self, block: Outputs) -> dict[str, Any]:
         rows = augmented_rows(block.features)
-        return {"gram": rows.T @ rows, "resolution": float(np.finfo(block.features.dtype).eps)}
+        return {"gram": self_product(rows), "resolution": float(np.finfo(block.features.dtype).eps)}
 
 
 @final

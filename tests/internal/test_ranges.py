@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from caveat import InputError
-from caveat.scale.ranges import Tree, default_rows, merge_in_tree, row_ranges
+from caveat._internal.ranges import Tree, default_rows, merge_in_tree, row_ranges
 
 
 @given(n=st.integers(1, 500), step=st.integers(1, 600))
