@@ -17,7 +17,7 @@ def test_prints_the_threshold_and_its_promise_and_nothing_else(run, files):
     assert (code, err) == (0, "")
     rule, promise = out.splitlines()
     assert rule.startswith("outlier: energy >= ")
-    expected = threshold_for(make("energy").score(held), 0.1, 0.01)
+    expected = threshold_for(make("energy").rounded(held), 0.1, 0.01)
     assert float(rule.rsplit(" ", 1)[1]) == pytest.approx(expected, rel=1e-8)
     assert "10 % of in-distribution" in promise
     assert "99 % confidence" in promise

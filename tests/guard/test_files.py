@@ -1,4 +1,4 @@
-"""Saved guards: the same verdicts elsewhere, format 1 for ever, one sentence for whatever was done to the folder."""
+"""Saved guards: the same verdicts elsewhere, format 2 for ever, one sentence for whatever was done to the folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from caveat.scores._persistence import page_checksum
 
 pytestmark = pytest.mark.filterwarnings("ignore:Nothing can be promised")  # small calibration sets keep the tests quick
 
-FORMAT_1 = Path(__file__).parent / "format1"
+FORMAT_2 = Path(__file__).parent / "format2"
 
 
 @pytest.fixture
@@ -81,9 +81,9 @@ def test_another_process_gives_the_same_verdicts(parts, tmp_path):
         assert out["c"].tobytes() == verdicts.conditional_p_values.tobytes()
 
 
-def test_a_guard_of_format_1_still_loads():
-    guard = Guard.load(FORMAT_1)
-    expected = json.loads((FORMAT_1 / "expected.json").read_text())
+def test_a_guard_of_format_2_loads_for_ever():
+    guard = Guard.load(FORMAT_2)
+    expected = json.loads((FORMAT_2 / "expected.json").read_text())
     verdicts = guard(Outputs(logits=expected["logits"], features=expected["features"]))
     assert verdicts.kind.tolist() == expected["kind"]
     assert verdicts.p_values.tolist() == expected["p_values"]
@@ -195,7 +195,7 @@ def test_links_truncated_and_changed_files_are_refused(saved):
 def test_pages_that_are_no_page(saved):
     folder, text = saved
     for wrong in ("", "[]", "{", "null", "{}", text[: len(text) // 2], text.replace("caveat-guard", "caveat-score"),
-                  text.replace('"version": 1', '"version": 2')):  # fmt: skip
+                  text.replace('"version": 2', '"version": 3')):  # fmt: skip
         (folder / "guard.json").write_text(wrong)
         with pytest.raises(InputError):
             Guard.load(folder)

@@ -11,7 +11,7 @@ from caveat.guard import Guard, Watch
 
 @pytest.fixture
 def guard(calibration):
-    return Guard("energy", risk=0.15).calibrate(calibration, date="2026-01-01")
+    return Guard("energy", risk=0.15).calibrate(calibration, date="2026-01-02")
 
 
 def test_a_quiet_stream_is_quiet_and_drift_is_named(guard, draw):

@@ -38,7 +38,7 @@ def test_sure_rows_stay_apart():
     p = np.array([1 - 1e-9, 1 - 2e-9, 0.3])
     assert np.unique(NEAR_MINUS_ONE(-p)).size == 3
     assert np.unique(Rounding()(-p)).size == 2  # not so by their distance from 0
-    assert np.unique(Rounding()(np.array([1e-9, 1e-20, 1.1e-20]))).size == 3
+    assert np.unique(Rounding()(np.array([1e-9, 1e-20, 1e-90, 1.1e-90]))).size == 4
 
 
 def test_probabilities_keep_thirty_digits():

@@ -60,3 +60,19 @@ def test_negative_logits_get_a_caveat(train):
     logs = train.logits - train.logits.max() - 1
     with pytest.warns(CaveatWarning, match="the residual of ViM counts backwards"):
         ViM().fit(Outputs(features=train.features, logits=logs, head=train.head))
+
+
+@pytest.mark.parametrize("rounding", [1e-17, 1e-15, 1e-12])
+def test_rounding_in_a_head_without_full_rank_moves_nothing(rounding, train, inlier):
+    """Weights that sum to zero over the classes, up to the rounding of a solver: ridge regression leaves such."""
+    weight = np.array(train.head.weight, dtype=np.float64)
+    weight -= weight.mean(axis=0)
+    noise = np.random.default_rng(0).normal(size=weight.shape)
+
+    def scores(head):
+        learned = Outputs(features=train.features, logits=train.logits, head=head)
+        return ViM().fit(learned).score(inlier)
+
+    exact = scores(Head(weight, np.arange(len(weight), dtype=float)))
+    moved = scores(Head(weight * (1 + rounding * noise), np.arange(len(weight), dtype=float)))
+    np.testing.assert_allclose(moved, exact, rtol=1e-5)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from caveat._internal.blocks import row_blocks
 from caveat.errors import InputError
 
-_PROBS_SLACK = 1e-2  # how far a row of probabilities may be from summing to one (float16 needs this much)
+PROBS_SLACK = 1e-2  # how far a row of probabilities may be from summing to one (float16 needs this much)
 
 Rng = np.random.Generator | int  # what every function with a random step takes: a generator, or the seed of a new one
 
@@ -104,6 +104,16 @@ def check_probabilities(array: NDArray[Any], name: str) -> None:
                              f"{block.start + row}. Pass unnormalized values as logits.")  # fmt: skip
 
 
+def probability_rows(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows are made of probabilities with sum 1.
+
+    >>> probability_rows(np.array([[0.5, 0.5], [50.0, 50.0]]))
+    array([ True, False])
+    """
+    blocks = row_blocks(array.shape[0], row_bytes=array.shape[1] * 8)
+    return np.concatenate([~_probability_sums(array[block])[1] for block in blocks])
+
+
 def are_probabilities(array: NDArray[Any]) -> bool:
     """Whether every row is made of probabilities with sum 1. Logits fail in the first rows, which are looked at first.
 
@@ -127,7 +137,7 @@ def _probability_sums(rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[
     part = rows.astype(np.float64)
     with np.errstate(over="ignore"):
         total = np.where((part < 0).any(axis=1), np.nan, part.sum(axis=1))
-    return total, ~(np.abs(total - 1) <= _PROBS_SLACK)
+    return total, ~(np.abs(total - 1) <= PROBS_SLACK)
 
 
 def as_vector(value: ArrayLike, name: str, *, allow_infinite: bool = False) -> NDArray[np.float64]:

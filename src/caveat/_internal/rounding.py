@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NEAR_MINUS_ONE", "SPREAD", "Rounding", "to_digits"]
+__all__ = ["NEAR_MINUS_ONE", "NEAR_ONE", "SPREAD_24", "SPREAD_30", "Rounding", "to_digits"]
 
 _DIGITS = 24
-SPREAD = 2.0**23 + 1  # x - (x - p) with x = SPREAD p has the first 30 of the 53 digits of p (Veltkamp 1968)
+# y - (y - x) with y = (2^s + 1) x has the first 53 - s of the 53 binary digits of x (Veltkamp 1968).
+SPREAD_24, SPREAD_30 = 2.0**29 + 1, 2.0**23 + 1
 
 
 class Rounding(NamedTuple):
@@ -39,15 +40,17 @@ class Rounding(NamedTuple):
 
     def __call__(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         distance = scores - self.origin if self.origin else scores
-        with np.errstate(over="ignore"):
-            rounded = distance.astype(np.float32).astype(np.float64)
-        rounded = np.where(np.isinf(rounded), distance, rounded)  # too large for float32
-        if self.unit:
-            rounded = np.where(np.abs(distance) < self.unit, np.rint(distance / self.step) * self.step, rounded)
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = distance * SPREAD_24
+            rounded = spread - (spread - distance)
+            rounded = np.where(np.isnan(rounded), distance, rounded)  # too large to be spread
+            if self.unit:
+                rounded = np.where(np.abs(distance) < self.unit, np.rint(distance / self.step) * self.step, rounded)
         return np.asarray(rounded + self.origin)
 
 
 NEAR_MINUS_ONE = Rounding(origin=-1.0, unit=2.0**-9)  # of minus a probability or a cosine, which crowd at -1
+NEAR_ONE = Rounding(origin=1.0, unit=2.0**-9)
 
 
 def to_digits(probs: NDArray[Any]) -> NDArray[Any]:
@@ -58,5 +61,5 @@ def to_digits(probs: NDArray[Any]) -> NDArray[Any]:
     """
     if probs.dtype != np.float64:
         return probs
-    spread = probs * SPREAD
+    spread = probs * SPREAD_30
     return np.asarray(spread - (spread - probs))

@@ -54,6 +54,10 @@ def fit(
     combine: Annotated[
         str, typer.Option(help="How several scores become one: fisher (mean of -log p) or min (smallest p).")
     ] = "fisher",
+    outside: Annotated[
+        str,
+        typer.Option(help="Rows that calibration cannot have seen, such as a confidence in percent: error or outlier."),
+    ] = "error",
     key: Keys = None,
     rows: Rows = None,
     class_names: ClassNames = None,
@@ -76,6 +80,7 @@ def fit(
         reading=Reading.of(key, rows, ["calibration", *(["train"] if train else [])], class_names),
         place=Workplace.of(scheduler, workers, [train]), sets=None if sets == "none" else sets,
         false_alarm=false_alarm, risk=risk, alpha=alpha, delta=delta, confidence=confidence, combine=combine,
+        outside=outside,
     )  # fmt: skip
     if not force and _is_another(out, made):
         raise InputError(f"{out} holds another guard. Choose another folder, or add --force to replace it.")
@@ -105,6 +110,10 @@ def info(
     for role, marks in facts["splits"].items():
         digests = ", ".join(f"{name} {digest[:12]}" for name, digest in marks["sha256"].items())
         say(f"{role}: {marks['n']:,} rows ({digests})")
+    domain = facts["domain"]
+    units = [f"{name} {width:,} columns" for name, width in domain["columns"].items()]
+    units += [f"{name} between 0 and 1" for name in domain["shares"]]
+    say(f"reads: {', '.join(units)}; other rows: {made.outside}")
     say(f"watched for drift: {', '.join(facts['watched'])}")
     say(f"fingerprint: {facts['fingerprint']}")
 

@@ -26,7 +26,7 @@ from caveat.errors import CaveatWarning, InputError
 __all__ = ["least_n", "required_n", "safe_rank", "step_above", "threshold_for"]
 
 
-def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0.01) -> float:
+def threshold_for(inlier: ArrayLike, false_alarm: float = 0.05, delta: float = 0.05) -> float:
     """The smallest threshold whose true false-alarm rate is at most ``false_alarm`` with probability 1 - delta.
 
     Flag scores at or above it. ``inf``, with a warning, if n is too small for the promise: nothing is flagged then.

@@ -29,6 +29,7 @@ def guard_facts(guard: Guard) -> dict[str, Any]:
         "promises": [promise.to_dict() for promise in guard.promises],
         "splits": guard.splits_,
         "watched": list(guard.watched_),
+        "domain": guard.domain_.to_dict(),
         "class_names": None if guard.class_names_ is None else list(guard.class_names_),
     }
 

@@ -23,19 +23,20 @@ from caveat._internal.folders import PAGE_KEY, ArrayFolder
 from caveat.conformal import SplitSets
 from caveat.errors import InputError
 from caveat.evaluation.findings import versions
+from caveat.guard.domain import Domain
 from caveat.guard.guard import Guard
 from caveat.guard.statistic import Statistic
 from caveat.results import Promise
 from caveat.scores._persistence import Reader, encode, page_checksum
 
 FOLDER = ArrayFolder(
-    page="guard.json", format="caveat-guard", version=1, what="a saved guard", owned=lambda _, __: False
+    page="guard.json", format="caveat-guard", version=2, what="a saved guard", owned=lambda _, __: False
 )
 _DAMAGED = "Save the guard again."
-_SETTINGS = ("sets", "false_alarm", "risk", "alpha", "delta", "combine")
+_SETTINGS = ("sets", "false_alarm", "risk", "alpha", "delta", "combine", "outside")
 _KEYS = {"format", "version", "settings", "scores", "confidence", "references", "calibration_scores", "watched", "sets",
          "threshold", "accept_below", "promises", "splits", "calibrated_at", "fingerprint", "versions", "sha256",
-         "class_names", "crc32", PAGE_KEY}  # fmt: skip
+         "class_names", "domain", "crc32", PAGE_KEY}  # fmt: skip
 
 
 def save(guard: Guard, folder: str | os.PathLike[str]) -> None:
@@ -53,6 +54,7 @@ def save(guard: Guard, folder: str | os.PathLike[str]) -> None:
             "confidence": put(guard.confidence_, "confidence"),
             "references": [put(array, f"reference{i}") for i, array in enumerate(guard.statistic_.references)],
             "calibration_scores": put(guard.calibration_scores_, "calibration_scores"),
+            "domain": guard.domain_.to_dict(),
             "watched": {name: put(array, f"watched-{name}") for name, array in guard.watched_.items()},
             "sets": None if guard.sets_ is None else {
                 "scores": put(guard.sets_.grouped_.scores, "set_scores"), "n_classes": guard.sets_.n_classes_},
@@ -85,6 +87,11 @@ def load(folder: str | os.PathLike[str]) -> Guard:
 
 
 def _read(path: Path, page: Mapping[str, Any], files: Mapping[str, Path]) -> Guard:
+    if page.get("version") == 1:
+        raise InputError(
+            f"{path} has thresholds of an earlier Caveat, whose scores were not rounded until equal inputs "
+            "tie. Calibrate the guard again."
+        )
     unknown = sorted(set(page) - _KEYS)
     if unknown:
         raise InputError(f"{path} has the unknown key {unknown[0]!r}. It may come from a newer Caveat.")
@@ -120,6 +127,10 @@ def _made(page: Mapping[str, Any], reader: Reader) -> Guard:
         guard.class_names_ = as_class_names([as_kind(name, str, "a class name") for name in page["class_names"]]).names
     guard.keep_calibration(_vector(reader, page["calibration_scores"]))
     guard.watched_ = {str(name): _vector(reader, entry) for name, entry in page["watched"].items()}
+    domain = page["domain"]
+    guard.domain_ = Domain(
+        {str(name): int(width) for name, width in domain["columns"].items()}, tuple(domain["shares"])
+    )
     guard.sets_ = None
     if sets is not None and guard.sets is not None:
         kept = SplitSets(guard.sets, alpha=guard.alpha)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from caveat._internal.checks import Rng, as_kind, check_known
 from caveat._internal.classes import agreed_names, in_order
-from caveat._internal.params import check_params, level
+from caveat._internal.params import check_params, choice, level
 from caveat._internal.streams import stream
 from caveat.conformal import FPRBand, SplitSets, select_outliers
 from caveat.conformal.grouped import GroupedScores
@@ -37,6 +37,7 @@ from caveat.conformal.nonconformity import NONCONFORMITY
 from caveat.errors import CaveatWarning, InputError, NotFittedError
 from caveat.evaluation.gates import abstain_gate, outlier_gate
 from caveat.evaluation.parts import tuning_rows
+from caveat.guard.domain import OUTSIDE, Domain
 from caveat.guard.statistic import Combination, Statistic
 from caveat.guard.verdicts import Verdicts
 from caveat.outputs import Head, Outputs
@@ -77,6 +78,9 @@ class Guard:
         Allowed chance that the calibration rows mislead, for each promise by itself.
     confidence
         Score of the abstain gate.
+    outside
+        What becomes of a row that calibration cannot have seen, such as a confidence in percent where all were between
+        0 and 1: ``"error"``, or ``"outlier"``.
     combine
         How several scores become one: ``"fisher"`` (mean of -log p) or ``"min"`` (smallest p).
 
@@ -101,6 +105,7 @@ class Guard:
     delta: float = level(0.05)
     confidence: str | Score = "msp"
     combine: Combination = "fisher"
+    outside: Literal["error", "outlier"] = choice("error", ("error", "outlier"), "value of outside")
 
     def __post_init__(self) -> None:
         check_params(self)
@@ -193,6 +198,7 @@ class Guard:
         if tuning is not None:
             tuning = in_order(tuning, self.class_names_, name="tuning", of="calibration")
         self._check_roles(calibration, tuning)
+        self.domain_ = Domain.of(calibration, self._reads(calibration))
         gate, both = (_on(calibration, rows) for rows in self._split(calibration, seed, tuning))
         self.calibrated_at_ = date or datetime.date.today().isoformat()
         self.keep_calibration(np.sort(self.statistic_.score(gate)))
@@ -313,8 +319,12 @@ class Guard:
         self._demand_calibrated()
         demand(outputs, who="Guard")
         outputs = in_order(outputs, self.class_names_, name="outputs", of="the guard")
+        self.domain_.check(outputs, columns_alone=self.outside == "outlier")
+        score = self.statistic_.score(outputs)
+        if self.outside == "outlier":
+            score[self.domain_.outside(outputs)] = OUTSIDE
         return self.decide(
-            score=self.statistic_.score(outputs),
+            score=score,
             doubt=self.confidence_.rounded(outputs) if "confidence" in self.watched_ else None,
             sets=None if self.sets_ is None else self.sets_.predict(outputs), predictions=outputs.predictions, fdr=fdr,
             cut=cut,
@@ -351,6 +361,7 @@ class Guard:
             outlier = score >= self.threshold_
         else:
             outlier = select_outliers(p_values, fdr) if cut is None else p_values <= cut
+        outlier |= score == OUTSIDE  # also where the calibration rows carry no threshold
         kind = np.where(outlier, "outlier", "accept").astype("<U7")
         abstain = np.zeros(score.size, dtype=np.bool_)
         if self.accept_below_ is not None and doubt is not None:
@@ -390,7 +401,7 @@ class Guard:
         """Identifies the calibrated guard: SHA-256 of its settings, data and calibration scores."""
         self._demand_calibrated()
         names = [] if self.class_names_ is None else [list(self.class_names_)]
-        parts = [self.settings(), self.splits_, self.calibrated_at_, *names]
+        parts = [self.settings(), self.splits_, self.domain_.to_dict(), self.calibrated_at_, *names]
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode())
         digest.update(self.calibration_scores_.tobytes())
         return digest.hexdigest()
@@ -406,6 +417,7 @@ class Guard:
             "delta": self.delta,
             "confidence": repr(self.confidence_),
             "combine": self.combine,
+            "outside": self.outside,
         }
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -472,6 +484,12 @@ class Guard:
 
         self._demand_calibrated()
         return export_onnx(self, path, model=model, outputs=outputs, head=head, dtype=dtype)
+
+    def _reads(self, outputs: Outputs) -> set[str]:
+        """Fields of these outputs that verdicts are computed from."""
+        able = self.risk is not None or not self.confidence_.missing(train=None, outputs=outputs)
+        scores = (*self.scores_, self.confidence_) if able else self.scores_
+        return {field for score in scores for field in score.needs} | ({"probs"} if self.sets is not None else set())
 
     def _all_scores(self) -> tuple[Score, ...]:
         return (*self.scores_, self.confidence_) if self.risk is not None else self.scores_

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from caveat._internal.checks import as_kind
-from caveat._internal.rounding import SPREAD
+from caveat._internal.rounding import SPREAD_30
 from caveat.errors import InputError
+from caveat.guard.domain import OUTSIDE
 from caveat.guard.onnx_graph import BOOL, DOUBLE, FLOAT, INT64, Graph, Tensor, rank
 from caveat.guard.onnx_scores import FORMULAS, Fields, column_of, combined
 from caveat.guard.verdicts import KINDS
@@ -67,7 +68,7 @@ class Plan:
             widths = [score.n_features_ for score in used if "features" in score.needs and score.fits_on]
             shapes["features"] = head.n_features if head is not None else widths[0]
         classes = next((s.n_classes_ for s in used if s.fits_on and _CLASS_FIELDS & set(s.needs)), None)
-        classes = classes if guard.sets_ is None else guard.sets_.n_classes_
+        classes = guard.domain_.columns.get("classes", classes)
         derived = "features" in stored and "head_weight" in stored  # logits, which scores prefer to probabilities
         if "probs" in stored and not derived and needs & _CLASS_FIELDS:
             shapes["probs"] = classes
@@ -116,6 +117,9 @@ class Plan:
         guard, graph = self.guard, fields.graph
         columns = [column_of(score, fields) for score in guard.scores_]
         score = combined(guard.statistic_, columns) + fields.not_finite()
+        outside = fields.not_probabilities()
+        if outside is not None:
+            score = outside.where(OUTSIDE, score)
         results = ranked(guard, score) | {"score": (score, DOUBLE)}
         if len(columns) > 1:
             results["scores"] = graph.op("Concat", *columns, axis=1), DOUBLE
@@ -131,7 +135,8 @@ class Plan:
         kind = graph.integers(0)
         for stop in stops:
             kind = stop.where(graph.integers(1), kind)
-        outlier = graph.op("Not", score < guard.threshold_)  # not >=, so that NaN is an outlier
+        limit = min(guard.threshold_, OUTSIDE)  # a row outside is an outlier also where there is no threshold
+        outlier = graph.op("Not", score < limit)  # not >=, so that NaN is an outlier
         results["kind"] = outlier.where(graph.integers(2), kind), INT64
         if self.has_classes:
             results["prediction"] = graph.op("ArgMax", fields.classes, axis=1, keepdims=0), INT64
@@ -149,7 +154,7 @@ class Plan:
             weights = (fields.logits - fields.logits.max()).exp()
             p = (weights / weights.sum()).cast(kind)
         if kind == DOUBLE:  # to_digits
-            spread = p * SPREAD
+            spread = p * SPREAD_30
             p = spread - (spread - p)
         assert self.guard.sets_ is not None
         return fields.graph.op("Not", p.cast(DOUBLE) < -float(self.guard.sets_._cuts[0]))

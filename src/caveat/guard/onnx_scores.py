@@ -14,7 +14,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.rounding import Rounding
+from caveat._internal.checks import PROBS_SLACK
+from caveat._internal.rounding import SPREAD_24, Rounding
 from caveat.errors import InputError
 from caveat.guard.onnx_graph import DOUBLE, FLOAT, Graph, Tensor, log1p, rank
 from caveat.guard.statistic import Statistic
@@ -74,6 +75,14 @@ class Fields:
         for part in parts[1:]:
             total = total + part
         return total.flat()
+
+    def not_probabilities(self) -> Tensor | None:
+        """Which rows do not sum to 1 or have a negative value, shape (n,); None where no probabilities are read."""
+        if "probs" not in self.inputs:
+            return None
+        op = self.graph.op
+        gap = op("Abs", self.probs.sum().flat() - 1.0)
+        return op("Or", op("Not", gap < PROBS_SLACK), self.graph.constant(0.0) < (-self.probs).max().flat())
 
 
 # -- parts of formulas ------------------------------------------------------------------------------------------------
@@ -276,8 +285,9 @@ def column_of(score: Score, fields: Fields) -> Tensor:
 
 def rounded(column: Tensor, rounding: Rounding) -> Tensor:
     graph, distance = column.graph, column - rounding.origin
-    result = distance.cast(FLOAT).cast(DOUBLE)
-    result = graph.op("IsInf", result).where(distance, result)
+    spread = distance * SPREAD_24
+    result = spread - (spread - distance)
+    result = graph.op("IsNaN", result).where(distance, result)
     if rounding.unit:
         steps = graph.op("Round", distance / rounding.step) * rounding.step
         result = (graph.op("Abs", distance) < rounding.unit).where(steps, result)

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from caveat._internal.frames import to_frame
 from caveat._internal.html import small_table
+from caveat.guard.domain import OUTSIDE
 from caveat.results import PredictionSets
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ class Verdicts:
 
     def _sentence(self, kind: str, score: float, p_value: float, doubt: float | None, labels: list[int] | None) -> str:
         if kind == "outlier":
+            if score == OUTSIDE:
+                return "Not like any calibration row: a value is in another unit, or is not a probability."
             if self.selected_at is not None:
                 return (f"Selected as an outlier of this batch at a false discovery rate of {self.selected_at:g} "
                         f"(p = {p_value:.3g}).")  # fmt: skip

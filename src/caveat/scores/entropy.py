@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.params import count, level
+from caveat._internal.rounding import NEAR_ONE, Rounding
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
 from caveat.scores._probabilities import below_largest, log_probabilities, logits_of, with_complement
@@ -181,6 +182,10 @@ class Guessing(Score):
 
     name: ClassVar[str] = "guessing"
     needs: ClassVar[tuple[str, ...]] = ("probs",)
+
+    @property
+    def rounding(self) -> Rounding:
+        return NEAR_ONE
 
     def _score(self, block: Outputs) -> NDArray[Any]:
         rising = np.sort(np.exp(log_probabilities(block)), axis=1)

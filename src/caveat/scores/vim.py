@@ -97,8 +97,8 @@ def outside_principal_space(
     inside = principal_dimension(width) if dimension is None else dimension
     as_count(inside, "dimension", least=0, most=width - 1)
     # Weights that sum to zero over the classes, as training tends to leave them, have a singular value that is zero up
-    # to the rounding of their own float type: it must not be inverted.
-    rounding = max(head.weight.shape) * float(np.finfo(head.weight.dtype).eps)
+    # to rounding: it must not be inverted. How much rounding there is in float64 depends on the solver that found them.
+    rounding = max(head.weight.shape) * float(np.finfo(np.float32).eps)
     origin = -np.linalg.pinv(head.weight.astype(np.float64), rcond=rounding) @ head.bias.astype(np.float64)
     shift = moments.global_mean - origin
     about_origin = moments.total_scatter + moments.n * np.outer(shift, shift)
