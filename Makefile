@@ -9,6 +9,9 @@ NO_TORCH_EXTRAS := test,stats,plots,outlier,knn,scale,serve,postgres,safetensors
 # These need no extra; a test of them that uses one skips itself.
 CORE_TESTS := tests/scores tests/conformal tests/metrics tests/stats tests/drift tests/guard tests/evaluation tests/results \
 	tests/test_contract.py tests/test_layers.py tests/test_rng.py tests/test_errors.py
+NUMERICAL_TESTS := tests/scores tests/conformal tests/metrics tests/guard tests/drift tests/studies tests/docs/test_pages.py \
+	tests/internal tests/scale/test_fitting.py tests/test_contract.py
+KERNELS ?= Haswell Nehalem
 LATER_PYTHONS := 3.12 3.13
 PYTHON312 ?= python3.12
 PYTHON313 ?= python3.13
@@ -16,13 +19,14 @@ PYTHON313 ?= python3.13
 # One thread per test worker: the workers are the parallelism.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo serve test test-all test-oldest test-python test-core test-wheel coverage lint types format docs bench bench-all clean
+.PHONY: help demo serve test test-all test-kernels test-oldest test-python test-core test-wheel coverage lint types format docs bench bench-all clean
 
 help:
 	@echo "make demo         install the core into $(VENV) and run the demonstration"
 	@echo "make serve        install the extra serve and show a live page with quiet, then drifting traffic"
 	@echo "make test         install test and torch extras, then lint, types and the test suite"
 	@echo "make test-all     the same with the long Monte-Carlo promises and the studies' checks"
+	@echo "make test-kernels numerical tests with the BLAS kernels of other processors: $(KERNELS)"
 	@echo "make test-oldest  the test suite with the oldest versions that pyproject.toml allows, in $(VENV)-oldest"
 	@echo "make test-python  the test suite without torch in each later Python that is found: $(LATER_PYTHONS)"
 	@echo "make test-core    what works without any extra, in $(VENV)-core"
@@ -53,6 +57,13 @@ test: $(VENV)/.test lint types
 test-all: $(VENV)/.test lint types
 	@echo "== tests, the long ones too"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow"
+
+# Nothing may depend on the last bit of a BLAS kernel. OpenBLAS takes the kernels that the variable names.
+test-kernels: $(VENV)/.test
+	@for kernel in $(KERNELS); do \
+		echo "== numerical tests with $$kernel kernels"; \
+		OPENBLAS_CORETYPE=$$kernel $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(NUMERICAL_TESTS) || exit 1; \
+	done
 
 test-oldest: $(VENV)-oldest/.test
 	@echo "== tests with the oldest versions"

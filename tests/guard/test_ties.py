@@ -80,8 +80,8 @@ def test_noise_in_the_last_bits_of_every_product_changes_no_verdict(score, monke
     world = World(4, derived=True)
     multiply, place = products._multiply, [0]
 
-    def noisy(rows, matrix, result, sizes):
-        multiply(rows, matrix, result, sizes)
+    def noisy(rows, columns, result, sizes):
+        multiply(rows, columns, result, sizes)
         place[0] += 1
         draws = np.random.default_rng(place[0]).integers(-2, 3, size=result.shape)
         result *= 1 + 2.0**-52 * draws

@@ -71,9 +71,9 @@ def test_a_large_matrix_is_cast_once_and_forgotten_with_it():
     matrix = np.ones((300, 300), dtype=np.float32)
     row_products(np.ones((2, 300)), matrix)
     key = (id(matrix), False)
-    kept = products._columns[key][1]
+    kept = products._kept[key][1]
     row_products(np.ones((2, 300)), matrix)
-    assert products._columns[key][1] is kept
+    assert products._kept[key][1] is kept
     assert not matrix.flags.writeable
     del matrix
-    assert key not in products._columns
+    assert key not in products._kept

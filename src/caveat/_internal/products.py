@@ -2,9 +2,9 @@
 
 A plain ``rows @ matrix`` picks other kernels for one row than for many, and splits many rows over threads: the last
 bits of a row then depend on the rows around it. Equal inputs get unequal scores, and promises about ties break. Here
-rows go through BLAS in float64, on one BLAS thread, in blocks of 8 rows, the last one filled up with zeros. Larger
-blocks are quicker. Which sizes give the same bits depends on the kernels of this machine, so each size is tried once
-for each shape of the matrix before it is used.
+rows go through BLAS in float64, on one BLAS thread, in small blocks, the last one filled up with zeros. Larger blocks
+are quicker. Which sizes give the same bits depends on the kernels of this machine, so all are tried once for each shape
+of the matrix.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from caveat._internal.parallel import OneBlasThread, map_in_threads
 
 Floats = NDArray[np.float64]
 
-_LEAST = 8  # rows of a block; 12 and 24 differ by place on SSE2 kernels, 4 differs from the larger ones
-_LARGER = (128, 64, 32, 16)
+_SIZES = (4, 8, 16, 32, 64, 128)  # rows of a block
 _CHUNK_BYTES = 2**20  # of rows in float64: cast and multiplied while they are in the cache
 _WORTH_THREADS = 2**28  # multiplications
 _SLAB = 256  # columns of a self product that one thread computes
 _SMALL = 64 * 2**10  # bytes; a cast of less costs no more than looking it up
-_columns: dict[tuple[int, bool], tuple[weakref.ref[NDArray[Any]], Floats]] = {}
+_kept: dict[tuple[int, bool], tuple[weakref.ref[NDArray[Any]], Floats]] = {}
 
 
 def row_products(rows: NDArray[Any], matrix: NDArray[Any], *, transposed: bool = False) -> Floats:
@@ -38,14 +37,14 @@ def row_products(rows: NDArray[Any], matrix: NDArray[Any], *, transposed: bool =
     >>> row_products(np.array([[1.0, 2.0]], dtype=np.float32), np.eye(2))
     array([[1., 2.]])
     """
-    wide = _as_columns(matrix, transposed)
+    wide = _by_column(matrix, transposed)
     n, width = rows.shape
-    result = np.empty((n, wide.shape[1]))
+    result = np.empty((n, wide.shape[0]))
     if n == 0 or result.size == 0 or width == 0:
         result[:] = 0
         return result
     with OneBlasThread():
-        sizes = _sizes(*wide.shape)
+        sizes = _sizes(width, wide.shape[0])
 
         def fill(chunk: slice) -> None:
             _multiply(rows[chunk], wide, result[chunk], sizes)
@@ -94,50 +93,57 @@ def _chunks(n: int, width: int, size: int) -> list[slice]:
     return [slice(some.start * size, min(some.stop * size, n)) for some in blocks]
 
 
-def _multiply(rows: NDArray[Any], matrix: Floats, result: Floats, sizes: tuple[int, ...]) -> None:
+def _multiply(rows: NDArray[Any], columns: Floats, result: Floats, sizes: tuple[int, ...]) -> None:
     wide = np.ascontiguousarray(rows, dtype=np.float64)
     done, n, width = 0, *wide.shape
     for size in sizes:
         stop = done + (n - done) // size * size
         if stop > done:
             blocks = wide[done:stop].reshape(-1, size, width)
-            np.matmul(blocks, matrix, out=result[done:stop].reshape(len(blocks), size, -1))
+            np.matmul(blocks, columns.T, out=result[done:stop].reshape(len(blocks), size, -1))
             done = stop
     if done < n:
         last = np.zeros((sizes[-1], width))
         last[: n - done] = wide[done:]
-        result[done:] = np.matmul(last, matrix)[: n - done]
+        result[done:] = np.matmul(last, columns.T)[: n - done]
 
 
 @lru_cache(maxsize=1024)
 def _sizes(width: int, columns: int) -> tuple[int, ...]:
-    """Block sizes that give every row the same bits in every place, largest first; (1,) where no block does."""
-    rng = np.random.default_rng(0)
-    most = _LARGER[0]
-    rows, matrix = rng.random((most, width)) - 0.5, rng.random((width, columns)) - 0.5
+    """Block sizes that give every row the same bits in every place, largest first; (1,) where no two of them do.
 
-    def blockwise(size: int) -> Floats:
-        return np.asarray(np.matmul(rows.reshape(-1, size, width), matrix).reshape(most, columns))
-
-    least = blockwise(_LEAST)
+    Kernels for small products have bits of their own, so sizes fall into groups. The group of the smallest size is
+    taken: one row alone is what costs most.
+    """
+    rng, most = np.random.default_rng(0), max(_SIZES)
+    rows, matrix = rng.random((most, width)) - 0.5, rng.random((columns, width)) - 0.5
     order = np.roll(np.arange(most), 3)  # every row in another place
-    moved = np.matmul(rows[order].reshape(-1, _LEAST, width), matrix).reshape(most, columns)
-    if not np.array_equal(moved, least[order]):
-        return (1,)
-    return (*(size for size in _LARGER if np.array_equal(blockwise(size), least)), _LEAST)
+    groups: list[tuple[Floats, list[int]]] = []
+    for size in _SIZES:
+        product, moved = np.empty((2, most, columns))
+        _multiply(rows, matrix, product, (size,))
+        _multiply(rows[order], matrix, moved, (size,))
+        if np.array_equal(moved, product[order]):
+            alike = [sizes for other, sizes in groups if np.array_equal(other, product)]
+            if alike:
+                alike[0].append(size)
+            else:
+                groups.append((product, [size]))
+    return next((tuple(reversed(sizes)) for _, sizes in groups if len(sizes) > 1), (1,))
 
 
-def _as_columns(matrix: NDArray[Any], transposed: bool) -> Floats:
-    """The matrix, or its transpose, as a float64 array with contiguous rows."""
-    if not transposed and matrix.dtype == np.float64 and matrix.flags.c_contiguous:
-        return matrix
+def _by_column(matrix: NDArray[Any], transposed: bool) -> Floats:
+    """The columns of the matrix, or of its transpose, one after the other, in float64: kernels copy these quickest."""
+    columns = matrix if transposed else matrix.T
+    if matrix.dtype == np.float64 and columns.flags.c_contiguous:
+        return columns
     if matrix.nbytes <= _SMALL:
-        return np.ascontiguousarray(matrix.T if transposed else matrix, dtype=np.float64)
+        return np.ascontiguousarray(columns, dtype=np.float64)
     key = (id(matrix), transposed)
-    kept = _columns.get(key)
+    kept = _kept.get(key)
     if kept is not None and kept[0]() is matrix:
         return kept[1]
     matrix.flags.writeable = False
-    wide = np.ascontiguousarray(matrix.T if transposed else matrix, dtype=np.float64)
-    _columns[key] = (weakref.ref(matrix, lambda _: _columns.pop(key, None)), wide)
+    wide = np.ascontiguousarray(columns, dtype=np.float64)
+    _kept[key] = (weakref.ref(matrix, lambda _: _kept.pop(key, None)), wide)
     return wide

@@ -78,11 +78,11 @@ class Guard:
         Allowed chance that the calibration rows mislead, for each promise by itself.
     confidence
         Score of the abstain gate.
+    combine
+        How several scores become one: ``"fisher"`` (mean of -log p) or ``"min"`` (smallest p).
     outside
         What becomes of a row that calibration cannot have seen, such as a confidence in percent where all were between
         0 and 1: ``"error"``, or ``"outlier"``.
-    combine
-        How several scores become one: ``"fisher"`` (mean of -log p) or ``"min"`` (smallest p).
 
     Examples
     --------

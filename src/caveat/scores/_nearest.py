@@ -32,7 +32,7 @@ class _Tile(NamedTuple):
     """Rows of the bank from ``start`` on, as the queries are multiplied with them, and what is added then."""
 
     start: int
-    factors: Floats  # (D, m)
+    factors: Floats  # (m, D)
     shift: Floats | None  # (m,)
 
 
@@ -62,7 +62,7 @@ def k_nearest(queries: Floats, bank: NDArray[Any], lengths: NDArray[Any], k: int
 
 def _kth_of_all(queries: Floats, bank: _Tile, k: int) -> NDArray[np.intp]:
     """The k-th nearest row from all similarities at once: numpy selects a value faster than it finds its place."""
-    n, m = queries.shape[0], bank.factors.shape[1]
+    n, m = queries.shape[0], bank.factors.shape[0]
     nearest = np.empty(n, dtype=np.intp)
     for some in row_blocks(n, row_bytes=8 * m, block_bytes=_TILE_BYTES):
         tile = _closeness(queries[some], bank)
@@ -123,7 +123,7 @@ def _search(queries: Floats, tiles: Iterable[_Tile], k: int) -> tuple[Floats, ND
         worst[lines, 0] = kept.min(axis=1)
 
     for some in tiles:
-        width = some.factors.shape[1]
+        width = some.factors.shape[0]
         tile = _closeness(queries, some)
         hits = np.flatnonzero(tile > worst)
         lines, columns = np.divmod(hits, width)
@@ -155,18 +155,18 @@ def _closeness(queries: Floats, bank: _Tile) -> Floats:
     With bank rows scaled to length one (zero rows stay zero), the squared distance is |q|^2 + 1 - 2 closeness. Of raw
     rows the closeness is the product less half the squared length of the bank row.
     """
-    tile = row_products(queries, bank.factors)
+    tile = row_products(queries, bank.factors, transposed=True)
     if bank.shift is not None:
         tile += bank.shift
     return tile
 
 
 def _scaled(rows: NDArray[Any], lengths: NDArray[Any], raw: bool, start: int = 0) -> _Tile:
+    factors = np.array(rows, dtype=np.float64, order="C")
     if raw:
-        return _Tile(start, np.array(rows.T, dtype=np.float64, order="C"), -np.square(lengths) / 2)
+        return _Tile(start, factors, -np.square(lengths) / 2)
     empty = lengths <= np.finfo(np.float64).tiny  # one over it must not overflow
-    factors = np.array(rows.T, dtype=np.float64, order="C")
-    factors *= 1 / np.where(empty, 1, lengths)
+    factors *= (1 / np.where(empty, 1, lengths))[:, None]
     return _Tile(start, factors, empty / 2 if empty.any() else None)
 
 
