@@ -82,7 +82,7 @@ def test_fields_that_the_guard_does_not_read_have_no_domain(draw):
     held = draw(np.random.default_rng(4), 200)
     held = Outputs(logits=held.logits, labels=held.labels, confidence=np.full(200, 0.5))
     domain = Guard("energy", sets=None, confidence="msp").calibrate(held).domain_
-    assert domain == Domain({"classes": 3})
+    assert domain == Domain({"classes": 3}, floats={"logits": "float64"})
     assert len(Guard("energy").calibrate(held)(Outputs(logits=held.logits[:2], confidence=[5.0, 6.0]))) == 2
 
 
@@ -95,6 +95,17 @@ def test_the_domain_is_saved_and_counts_for_the_fingerprint(top1, tmp_path):
     marks = {loaded.fingerprint, guard_of(top1).fingerprint}
     guard.domain_ = Domain({}, ())
     assert len(marks | {guard.fingerprint}) == 3
+
+
+def test_rows_are_read_in_the_float_type_of_the_calibration_rows(draw):
+    held = draw(np.random.default_rng(6), 300, features=True)
+    held = Outputs(features=held.features.astype(np.float32), head=held.head, labels=held.labels)
+    guard = Guard("gradnorm", risk=0.5).calibrate(held)
+    short = [[float(str(value)) for value in row] for row in held.features[:50]]  # as a JSON body has them
+    verdicts, expected = guard(Outputs(features=short, head=held.head)), guard(held[:50])
+    np.testing.assert_array_equal(verdicts.score, expected.score)
+    np.testing.assert_array_equal(verdicts.doubt, expected.doubt)
+    assert guard(Outputs(features=held.features[:1].astype(np.float16), head=held.head)).score.size == 1
 
 
 def test_an_onnx_file_calls_rows_that_are_no_probabilities_outliers(draw, tmp_path):

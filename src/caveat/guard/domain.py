@@ -8,7 +8,7 @@ strange input: it is another unit or another file, and a score of it means nothi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from caveat._internal.checks import check_probabilities, probability_rows
 from caveat.errors import InputError
 from caveat.outputs import Outputs
-from caveat.outputs.outputs import LAYER, SAMPLE_AXIS
+from caveat.outputs.outputs import LAYER, SAMPLE_AXIS, in_float_types
 
 __all__ = ["OUTSIDE", "Domain"]
 
@@ -38,6 +38,9 @@ class Domain:
         Number of columns of the fields that the guard reads; ``classes`` for all that have a column per class.
     shares
         Fields whose values lay within [0, 1] in every calibration row.
+    floats
+        Float types of the fields. Later rows are read in these: the float64 that a JSON body makes of a number is not
+        the float32 that was calibrated.
 
     Examples
     --------
@@ -50,6 +53,7 @@ class Domain:
 
     columns: Mapping[str, int]
     shares: tuple[str, ...] = ()
+    floats: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, calibration: Outputs, reads: Iterable[str]) -> Domain:
@@ -78,7 +82,12 @@ class Domain:
             if name in fields or (name.startswith(LAYER) and "layers" in fields)
         }
         inside = "confidence" in fields and bool(_is_share(calibration.confidence).all())
-        return cls(columns, ("confidence",) if inside else ())
+        floats = {
+            key: kind.name
+            for key, (_, kind) in calibration.stored().items()
+            if kind.kind == "f" and (key in columns or (key in _CLASS_COLUMNS and "classes" in columns))
+        }
+        return cls(columns, ("confidence",) if inside else (), floats)
 
     def check(self, outputs: Outputs, *, columns_alone: bool = False) -> None:
         """Raise an InputError that names the field and the first row outside.
@@ -112,6 +121,21 @@ class Domain:
         if "classes" in self.columns and "probs" in outputs.stored():
             check_probabilities(outputs.probs, "probs")
 
+    def read(self, outputs: Outputs) -> Outputs:
+        """The rows in the float types of the calibration rows.
+
+        Parameters
+        ----------
+        outputs
+            Rows to judge.
+
+        Returns
+        -------
+        Outputs
+            The same rows; arrays that are not wider are shared.
+        """
+        return in_float_types(outputs, self.floats)
+
     def outside(self, outputs: Outputs) -> NDArray[np.bool_]:
         """Which rows are outside, shape (n,).
 
@@ -135,7 +159,7 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """The domain as plain values, for files and pages."""
-        return {"columns": dict(self.columns), "shares": list(self.shares)}
+        return {"columns": dict(self.columns), "shares": list(self.shares), "floats": dict(self.floats)}
 
 
 def _columns(outputs: Outputs) -> dict[str, int]:

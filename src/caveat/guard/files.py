@@ -129,7 +129,9 @@ def _made(page: Mapping[str, Any], reader: Reader) -> Guard:
     guard.watched_ = {str(name): _vector(reader, entry) for name, entry in page["watched"].items()}
     domain = page["domain"]
     guard.domain_ = Domain(
-        {str(name): int(width) for name, width in domain["columns"].items()}, tuple(domain["shares"])
+        {str(name): int(width) for name, width in domain["columns"].items()},
+        tuple(domain["shares"]),
+        {str(key): np.dtype(kind).name for key, kind in domain["floats"].items()},
     )
     guard.sets_ = None
     if sets is not None and guard.sets is not None:

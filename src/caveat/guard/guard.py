@@ -320,6 +320,7 @@ class Guard:
         demand(outputs, who="Guard")
         outputs = in_order(outputs, self.class_names_, name="outputs", of="the guard")
         self.domain_.check(outputs, columns_alone=self.outside == "outlier")
+        outputs = self.domain_.read(outputs)
         score = self.statistic_.score(outputs)
         if self.outside == "outlier":
             score[self.domain_.outside(outputs)] = OUTSIDE
