@@ -126,7 +126,8 @@ ROW = {"name": "logits", "shape": [1, 3], "datatype": "FP32", "data": [4, 1, 0]}
 
 
 @pytest.mark.parametrize("body", [
-    {}, {"inputs": []}, {"inputs": [ROW, ROW]}, {"inputs": [ROW | {"name": "other"}]}, {"inputs": [ROW | {"shape": []}]},
+    {}, {"inputs": []}, {"inputs": [ROW, ROW]}, {"inputs": [ROW | {"name": "other"}]},
+    {"inputs": [ROW | {"shape": []}]},
     {"inputs": [ROW | {"shape": [1, 4]}]}, {"inputs": [ROW | {"shape": [3]}]}, {"inputs": [ROW | {"shape": [0, 3]}]},
     {"inputs": [ROW | {"datatype": "BYTES"}]}, {"inputs": [ROW | {"data": ["a", 1, 0]}]},
     {"inputs": [{key: ROW[key] for key in ("name", "shape", "datatype")}]},

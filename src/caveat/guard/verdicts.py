@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from caveat._internal.frames import to_frame
 from caveat._internal.html import small_table
+from caveat.errors import InputError
 from caveat.results import PredictionSets
 
 if TYPE_CHECKING:
@@ -163,7 +164,8 @@ class Verdicts:
 
     def label_lists(self) -> list[list[int]]:
         """The classes of each prediction set; needs ``sets``."""
-        assert self.sets is not None
+        if self.sets is None:
+            raise InputError("these verdicts have no prediction sets. Calibrate a Guard with sets and with labels.")
         member = self.sets.member
         classes = (member.indices if isinstance(member, csr_array) else member.nonzero()[1]).tolist()
         ends = itertools.accumulate(self.sets.sizes.tolist(), initial=0)
