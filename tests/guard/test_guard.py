@@ -268,3 +268,14 @@ def test_verdicts_without_sets_have_no_lists_of_labels():
     guard = Guard("energy", sets=None).calibrate(Outputs(logits=np.random.default_rng(0).normal(size=(300, 3))))
     with pytest.raises(InputError, match="no prediction sets"):
         guard(Outputs(logits=np.zeros((2, 3)))).label_lists()
+
+
+def test_the_reasons_of_all_rows_are_those_of_each():
+    rng = np.random.default_rng(1)
+    labels = rng.integers(3, size=900)
+    outputs = Outputs(logits=3 * np.eye(3)[labels] + rng.normal(size=(900, 3)), labels=labels, class_names=list("abc"))
+    for sets in ("lac", None):
+        guard = Guard("energy", sets=sets, risk=0.1).calibrate(outputs[:600])
+        verdicts = guard(outputs[600:])
+        assert set(verdicts.kind.tolist()) == {"accept", "abstain", "outlier"}
+        assert [row["reason"] for row in verdicts.rows()] == [verdicts.reason(i) for i in range(len(verdicts))]

@@ -311,7 +311,7 @@ class Guard:
         self._demand_calibrated()
         demand(outputs, who="Guard")
         outputs = in_order(outputs, self.class_names_, name="outputs", of="the guard")
-        return self.decide(
+        return self._decided(
             score=self.statistic_.score(outputs),
             doubt=self.confidence_.rounded(outputs) if "confidence" in self.watched_ else None,
             sets=None if self.sets_ is None else self.sets_.predict(outputs), predictions=outputs.predictions, fdr=fdr,
@@ -345,8 +345,16 @@ class Guard:
         """
         self._demand_calibrated()
         score = as_vector(score, "score", allow_infinite=True)
-        doubt = None if doubt is None else as_vector(doubt, "doubt", allow_infinite=True)
-        same_length(score=score, **{} if doubt is None else {"doubt": doubt})
+        if doubt is not None:
+            doubt = as_vector(doubt, "doubt", allow_infinite=True)
+            same_length(score=score, doubt=doubt)
+        return self._decided(score=score, doubt=doubt, sets=sets, predictions=predictions, fdr=fdr, cut=cut)
+
+    def _decided(
+        self, *, score: NDArray[np.float64], doubt: NDArray[np.float64] | None, sets: PredictionSets | None,
+        predictions: NDArray[np.intp] | None, fdr: float | None, cut: float | None,
+    ) -> Verdicts:  # fmt: skip
+        """``decide`` for values that were checked before."""
         p_values = self._ranks.p_values(score)
         if fdr is None:
             outlier = score >= self.threshold_

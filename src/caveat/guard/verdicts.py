@@ -193,6 +193,16 @@ class Verdicts:
             with class names also ``prediction_name`` and ``set_names``.
         """
         none: list[None] = [None] * len(self)
+        texts: dict[tuple[int, ...] | None, str] = {}  # of accepted rows, whose set alone says why
+
+        def reason(kind: str, score: float, p_value: float, doubt: float | None, labels: list[int] | None) -> str:
+            if kind != "accept":
+                return self._sentence(kind, score, p_value, doubt, labels)
+            key = None if labels is None else tuple(labels)
+            if key not in texts:
+                texts[key] = self._sentence(kind, score, p_value, doubt, labels)
+            return texts[key]
+
         columns = zip(
             none if ids is None else ids, self.kind.tolist(),
             none if self.predictions is None else self.predictions.tolist(), self.score.tolist(),
@@ -209,7 +219,7 @@ class Verdicts:
                 "p_value": p_value,
                 "conditional_p_value": conditional,
                 "set": labels,
-                "reason": self._sentence(kind, score, p_value, doubt, labels),
+                "reason": reason(kind, score, p_value, doubt, labels),
             }
             for key, kind, prediction, score, p_value, conditional, doubt, labels in columns
         ]

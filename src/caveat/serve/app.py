@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
+from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
@@ -18,7 +19,7 @@ from caveat.guard.facts import guard_facts
 from caveat.serve import openapi
 from caveat.serve.bodies import JSON, json_object, read_arrays
 from caveat.serve.engine import Engine
-from caveat.serve.gate import FAILED, OPEN, Application, Body, Gate
+from caveat.serve.gate import FAILED, OPEN, Application, Body, Gate, Message, Receive, Send
 from caveat.serve.inference import add_inference_routes
 from caveat.serve.keys import Keys, Pace
 from caveat.serve.metrics import Metrics, Requests
@@ -177,7 +178,28 @@ def create_app(
     async def failed(_: Request, error: Exception) -> Response:
         return _problem(FAILED)  # the gate logs the error
 
-    return Gate(app, requests=requests, keys=keys or Keys(), pace=Pace(limits.rate), local_only=local_only)
+    direct = {
+        ("POST", "/v1/verdicts"): _direct(app, "/v1/verdicts", {}),
+        ("POST", f"/v2/models/{engine.name}/infer"): _direct(app, "/v2/models/{name}/infer", {"name": engine.name}),
+    }
+    return Gate(
+        app, requests=requests, keys=keys or Keys(), pace=Pace(limits.rate), direct=direct, local_only=local_only
+    )
+
+
+def _direct(app: FastAPI, path: str, params: Mapping[str, str]) -> Application:
+    """A route as an application of its own: the framework's search takes twice as long as what the route does."""
+    route: Any = next(route for route in app.routes if getattr(route, "path", None) == path)
+
+    async def answer(scope: Message, receive: Receive, send: Send) -> None:
+        scope.update(route=route, path_params=params)
+        try:
+            response = await route.endpoint(Request(scope, receive))
+        except Problem as problem:
+            response = _problem(problem)
+        await response(scope, receive, send)
+
+    return answer
 
 
 async def _page(content: bytes, media_type: str) -> Response:

@@ -10,7 +10,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, final
 
 from caveat.serve.keys import Keys, Pace
@@ -67,15 +67,18 @@ class Gate:
         How often each key may ask.
     requests
         Counts of requests by path and status.
+    direct
+        Applications of single addresses, by method and path, for which ``app`` is not asked.
     local_only
         Refuse requests whose ``Host`` is not this machine. A page of another site can give its own name the address
         127.0.0.1 (DNS rebinding) and would then be allowed to ask; its requests still carry its name.
     """
 
     def __init__(
-        self, app: Application, *, requests: Requests, keys: Keys, pace: Pace | None = None, local_only: bool = False
-    ) -> None:
-        self.app, self.requests, self.keys = app, requests, keys
+        self, app: Application, *, requests: Requests, keys: Keys, pace: Pace | None = None,
+        direct: Mapping[tuple[str, str], Application] | None = None, local_only: bool = False,
+    ) -> None:  # fmt: skip
+        self.app, self.requests, self.keys, self.direct = app, requests, keys, direct or {}
         self._pace, self._local_only = pace or Pace(None), local_only
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -98,7 +101,7 @@ class Gate:
 
         try:
             if problem is None:
-                await self.app(scope, receive, answered)
+                await self.direct.get((method, scope["path"]), self.app)(scope, receive, answered)
             else:
                 await send_problem(answered, problem)
         except asyncio.CancelledError:  # the time for an orderly end is over
