@@ -132,6 +132,18 @@ def test_a_folder_that_grew_row_by_row_has_digests_too(tmp_path):
         Outputs.load(tmp_path / "a")
 
 
+def test_a_number_of_a_torch_file_that_changed_is_an_error(tmp_path):
+    torch = pytest.importorskip("torch")
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    torch.save({"logits": torch.from_numpy(values)}, tmp_path / "a.pt")
+    assert Outputs.load(tmp_path / "a.pt").logits.tolist() == values.tolist()
+    content = bytearray((tmp_path / "a.pt").read_bytes())
+    content[content.index(values.tobytes()) + 20] ^= 0x40
+    (tmp_path / "a.pt").write_bytes(content)
+    with pytest.raises(InputError, match="checksum"):
+        Outputs.load(tmp_path / "a.pt")
+
+
 def parquet(path: Path, **settings: bool) -> None:
     columns = {f"logits_{i}": OUTPUTS.logits[:, i] for i in range(3)} | {"labels": OUTPUTS.labels}
     pq.write_table(pa.table(columns), path, **settings)

@@ -351,3 +351,30 @@ def test_the_service_calls_nobody(keyed):
             fields = line.split()
             if f"socket:[{fields[9]}]" in own:
                 assert int(fields[1].rpartition(":")[2], 16) == port, line
+
+
+def test_the_command_takes_a_key_for_each_kind_and_a_rate(guards, tmp_path):
+    kinds = {"": "a" * 16, "labels-": "l" * 16, "admin-": "z" * 16}
+    options = ["--rate", "0.001"]  # one request at once, and the next after a quarter of an hour
+    for kind, key in kinds.items():
+        file = tmp_path / f"{kind}key"
+        file.write_text(key)
+        file.chmod(0o600)
+        options += [f"--{kind}key-file", str(file)]
+    with serving(guards["logits"], tmp_path / "audit.sqlite", *options) as service:
+
+        def status(kind, method, path, **sent):
+            headers = {"Authorization": f"Bearer {kinds[kind]}"}
+            answer = service.client.request(method, path, headers=headers, **sent)
+            return answer.status_code, answer.headers.get("retry-after")
+
+        for kind, path in (("", "/v1/live"), ("", "/v1/labels"), ("labels-", "/v1/guard"), ("labels-", "/metrics")):
+            assert status(kind, "GET", path) == (403, None), (kind, path)
+        assert status("labels-", "POST", "/v1/labels", json={"labels": []})[0] == 422
+        assert status("", "POST", "/v1/verdicts", json={"logits": [[4, 1, 0]]})[0] == 200
+        assert status("admin-", "GET", "/metrics")[0] == 200
+        for kind, path in (("", "/v1/guard"), ("labels-", "/v1/labels"), ("admin-", "/v1/live")):
+            refused, seconds = status(kind, "GET", path)
+            assert refused == 429
+            assert 900 < int(seconds) <= 1000
+        assert service.client.get("/healthz").status_code == 200
