@@ -89,7 +89,7 @@ else:
     from caveat.serve.metrics import Requests
     from caveat.serve.run import run
     from caveat.serve.settings import Limits
-    app, bodies, pool = FastAPI(), Body(Limits()), ThreadPoolExecutor(1)
+    app, bodies, pool = FastAPI(), Body(Limits(json_bytes=2**25)), ThreadPoolExecutor(1)
     async def same(request: Request) -> Response:
         body = await bodies.read(request.headers, request.receive)
         try:

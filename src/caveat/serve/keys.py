@@ -60,7 +60,18 @@ class Keys:
         return bool(self.ask)
 
     def sent(self, authorization: bytes) -> bytes | None:
-        """The key in a header ``Authorization``; None where it is none of these. It takes the same time for each."""
+        """The key in a header; the comparison takes the same time for each of the keys.
+
+        Parameters
+        ----------
+        authorization
+            Value of the header ``Authorization``.
+
+        Returns
+        -------
+        bytes or None
+            None where it is none of these keys.
+        """
         scheme, _, text = authorization.partition(b" ")
         text, match = text.strip(), None
         for known in (*self.ask, *self.labels, *self.admin):
@@ -69,7 +80,20 @@ class Keys:
         return match if scheme.lower() == b"bearer" else None
 
     def opens(self, key: bytes, path: str) -> bool:
-        """Whether a key opens an address."""
+        """Whether a key opens an address.
+
+        Parameters
+        ----------
+        key
+            What ``sent`` returned.
+        path
+            The address, from its first slash on.
+
+        Returns
+        -------
+        bool
+            False for an address that has keys of another kind.
+        """
         own = self.labels if path in _LABELS else self.admin if path in _ADMIN else ()
         return key.decode() in (*(own or self.ask), *self.admin)
 
