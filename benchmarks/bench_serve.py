@@ -1,13 +1,15 @@
-"""Load on the service: latency and rows a second, against a FastAPI application that only parses and multiplies.
+"""Load on the service: latency and rows a second, beside applications that only parse, multiply and answer.
 
     python benchmarks/bench_serve.py
+    python benchmarks/bench_serve.py --guard small --rows 64 --bodies json,npz
     python benchmarks/bench_serve.py --soak 300
 
-D = 512 Mahalanobis guard with 10,000 calibration rows; bodies of 256 rows as npy and of one row as JSON; audit on. Two
-floors do the bare product of the rows with a D x D matrix in place of verdict, drift and audit: *same* is the same
-application (limits, headers, log, metrics, a thread for the product), *bare* is FastAPI alone, in one thread. One
-client process with several connections on loopback; service and floors take turns. ``--soak`` asks for a
-number of seconds without pause and prints errors and the growth of memory.
+Two guards: *wide* is Mahalanobis on 512 features; *small* is Mahalanobis on 32 features, with logits, prediction sets
+and a promise about errors. Bodies of 1, 64 and 1,024 rows as JSON, npz and Open Inference (JSON, FP32); audit on. Two
+floors do one product of the rows with a square matrix in float64, as scores do, in place of verdict, p-values, sets,
+drift and audit, and answer with as many rows: *bare* is uvicorn, orjson and numpy in one thread; *same* has the limits,
+headers, log, metrics and thread of the service. One client process with several connections on loopback; service and
+floors take turns. ``--soak`` asks for a number of seconds without pause and prints errors and the growth of memory.
 """
 
 from __future__ import annotations
@@ -32,62 +34,92 @@ import numpy as np
 
 from caveat import Guard, Outputs
 
-FEATURES, CLASSES = 512, 10
+CLASSES = 10
+WIDTHS = {"wide": 512, "small": 32}
 CONNECTIONS = 8
 TURNS = 5
 FLOOR = """
-import asyncio, sys
+import asyncio, io, sys
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np, orjson, uvicorn
-from fastapi import FastAPI, Request, Response
 from threadpoolctl import threadpool_limits
-from caveat.serve.bodies import read_arrays
-from caveat.serve.gate import Body, Gate
-from caveat.serve.metrics import Requests
-from caveat.serve.run import run
-from caveat.serve.settings import Limits
-app, bodies, pool = FastAPI(), Body(Limits()), ThreadPoolExecutor(1)
-square = np.random.default_rng(0).normal(size=(512, 512))
-matrix = {square.dtype: square, np.dtype(np.float32): square.astype(np.float32)}
-def product(body, media_type):
-    rows = read_arrays(body, media_type, field="features", most=2**25)["features"]
-    return orjson.dumps({"n": len(rows @ matrix[rows.dtype])})
-async def bare(request: Request) -> Response:
-    return Response(product(await request.body(), request.headers["content-type"]), media_type="application/json")
-async def same(request: Request) -> Response:
-    body = await bodies.read(request.headers, request.receive)
-    try:
-        loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(pool, product, body, request.headers.get("content-type", ""))
-        return Response(answer, media_type="application/json")
-    finally:
-        bodies.release(len(body))
 threadpool_limits(1)
-if sys.argv[1] == "same":
-    app.post("/v1/verdicts")(same)
-    run(Gate(app, key=None, requests=Requests(), local_only=True), port=0,
-        ready=lambda address: print(f"Serving: {address}", flush=True))
-else:
-    app.post("/v1/verdicts")(bare)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, http="h11", loop="asyncio"))
+square = np.random.default_rng(0).normal(size=(int(sys.argv[2]),) * 2)
+
+def arrays(body, media_type):
+    if media_type == "application/x-npz":
+        return dict(np.load(io.BytesIO(body)))
+    content = orjson.loads(body)
+    if "inputs" in content:
+        return {x["name"]: np.array(x["data"], dtype=np.float32).reshape(x["shape"]) for x in content["inputs"]}
+    return {name: np.array(rows) for name, rows in content.items()}
+
+def answer(body, media_type):
+    given = arrays(body, media_type)
+    product = given["features"].astype(np.float64) @ square
+    scores = (product * product).sum(axis=1).tolist()
+    classes = given["logits"].argmax(axis=1).tolist() if "logits" in given else [None] * len(scores)
+    return orjson.dumps({"verdicts": [
+        {"id": i, "kind": "accept", "prediction": c, "score": s, "set": None if c is None else [c]}
+        for i, (s, c) in enumerate(zip(scores, classes))
+    ]})
+
+async def bare(scope, receive, send):
+    body = b""
+    while (message := await receive()).get("more_body"):
+        body += message["body"]
+    content = answer(body + message["body"], dict(scope["headers"])[b"content-type"].decode())
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+if sys.argv[1] == "bare":
+    server = uvicorn.Server(uvicorn.Config(bare, port=0, log_config=None, access_log=False, http="h11",
+                                           loop="asyncio", lifespan="off"))
     start = server.startup
     async def startup(sockets=None):
         await start(sockets)
         print("Serving: http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1], flush=True)
     server.startup = startup
     server.run()
+else:
+    from fastapi import FastAPI, Request, Response
+    from caveat.serve.gate import Body, Gate
+    from caveat.serve.keys import Keys
+    from caveat.serve.metrics import Requests
+    from caveat.serve.run import run
+    from caveat.serve.settings import Limits
+    app, bodies, pool = FastAPI(), Body(Limits(json_bytes=2**25)), ThreadPoolExecutor(1)
+    async def same(request: Request) -> Response:
+        body = await bodies.read(request.headers, request.receive)
+        try:
+            loop, media_type = asyncio.get_running_loop(), request.headers.get("content-type", "")
+            return Response(await loop.run_in_executor(pool, answer, body, media_type), media_type="application/json")
+        finally:
+            bodies.release(len(body))
+    app.post("/v1/verdicts")(same)
+    app.post("/v2/models/guard/infer")(same)
+    run(Gate(app, keys=Keys(), requests=Requests(), local_only=True), port=0,
+        ready=lambda address: print(f"Serving: {address}", flush=True))
 """
 
 
-def guard_folder(folder: Path) -> np.ndarray:
+def guard_folder(folder: Path, kind: str) -> dict[str, np.ndarray]:
     """Save a guard, and give rows to ask about."""
-    rng = np.random.default_rng(0)
-    means = 0.2 * rng.normal(size=(CLASSES, FEATURES))
-    labels = rng.integers(CLASSES, size=15_256)
-    rows = (means[labels] + rng.normal(size=(labels.size, FEATURES))).astype(np.float32)
-    train = Outputs(features=rows[:5000], labels=labels[:5000])
-    Guard("mahalanobis", sets=None).fit(train).calibrate(Outputs(features=rows[5000:15_000])).save(folder)
-    return rows[15_000:]
+    rng, width = np.random.default_rng(0), WIDTHS[kind]
+    means = 4.5 / np.sqrt(width) * rng.normal(size=(CLASSES, width))
+    labels = rng.integers(CLASSES, size=16_024)
+    features = (means[labels] + rng.normal(size=(labels.size, width))).astype(np.float32)
+    if kind == "wide":
+        whole, guard = Outputs(features=features, labels=labels), Guard("mahalanobis", sets=None)
+        asked = {"features": features[15_000:]}
+    else:
+        logits = (features @ means.T).astype(np.float32)
+        whole, guard = Outputs(features=features, logits=logits, labels=labels), Guard("mahalanobis", risk=0.2)
+        asked = {"features": features[15_000:], "logits": logits[15_000:]}
+    held = whole[5000:15_000] if kind == "small" else Outputs(features=features[5000:15_000])
+    guard.fit(whole[:5000]).calibrate(held).save(folder)
+    return asked
 
 
 @contextmanager
@@ -104,10 +136,24 @@ def started(command: list[str]) -> Iterator[tuple[int, int]]:
         process.wait(30)
 
 
-def request(body: bytes, media_type: str) -> bytes:
-    lines = ("POST /v1/verdicts HTTP/1.1", "Host: localhost", f"Content-Type: {media_type}",
-             f"Content-Length: {len(body)}", "", "")  # fmt: skip
+def request(body: bytes, media_type: str, path: str = "/v1/verdicts") -> bytes:
+    lines = (f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Type: {media_type}", f"Content-Length: {len(body)}",
+             "", "")  # fmt: skip
     return "\r\n".join(lines).encode() + body
+
+
+def messages(rows: dict[str, np.ndarray]) -> dict[str, bytes]:
+    """One request with these rows in each form."""
+    stream = io.BytesIO()
+    np.savez(stream, **rows)
+    inputs = [{"name": name, "shape": array.shape, "datatype": "FP32", "data": array.ravel().tolist()}
+              for name, array in rows.items()]  # fmt: skip
+    plain = {name: array.tolist() for name, array in rows.items()}
+    return {
+        "json": request(json.dumps(plain).encode(), "application/json"),
+        "npz": request(stream.getvalue(), "application/x-npz"),
+        "inference": request(json.dumps({"inputs": inputs}).encode(), "application/json", "/v2/models/guard/infer"),
+    }
 
 
 async def ask(port: int, message: bytes, seconds: float, connections: int) -> tuple[list[float], int, float]:
@@ -146,43 +192,49 @@ def processor_time(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def npy(rows: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, rows)
-    return stream.getvalue()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=3.0, help="Length of one turn.")
+    parser.add_argument("--seconds", type=float, default=2.0, help="Length of one turn.")
+    parser.add_argument("--turns", type=int, default=TURNS, help="Turns of each server.")
     parser.add_argument("--soak", type=float, default=0.0, help="Seconds without pause, with the growth of memory.")
     parser.add_argument("--connections", type=int, default=CONNECTIONS)
+    parser.add_argument("--guard", choices=list(WIDTHS), action="append", help="Default: both.")
+    parser.add_argument("--rows", default="1,64,1024", help="Numbers of rows of a request.")
+    parser.add_argument("--bodies", default="json,npz,inference", help="Forms of a request.")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        rows = guard_folder(folder / "guard")
-        bodies = {
-            (256, "npy"): request(npy(rows[:256]), "application/x-npy"),
-            (1, "JSON"): request(json.dumps({"features": rows[:1].tolist()}).encode(), "application/json"),
-        }
-        serve = [sys.executable, "-m", "caveat", "serve", str(folder / "guard"), "--port", "0", "--audit",
-                 str(folder / "audit.sqlite"), "--queue", "64"]  # fmt: skip
-        floors = {name: [sys.executable, "-c", FLOOR, name] for name in ("same", "bare")}
-        with started(serve) as service, started(floors["same"]) as same, started(floors["bare"]) as bare:
-            if options.soak:
-                soak(*service, bodies, options.soak, options.connections)
-            else:
-                compare({"service": service, "same": same, "bare": bare}, bodies, options.seconds, options.connections)
+    for kind in options.guard or WIDTHS:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            asked = guard_folder(folder / "guard", kind)
+            bodies = {
+                (n, form): message for n in map(int, options.rows.split(","))
+                for form, message in messages({key: array[:n] for key, array in asked.items()}).items()
+                if form in options.bodies.split(",")
+            }  # fmt: skip
+            serve = [sys.executable, "-m", "caveat", "serve", str(folder / "guard"), "--port", "0", "--audit",
+                     str(folder / "audit.sqlite"), "--queue", "64", "--json-mb", "32"]  # fmt: skip
+            floors = {name: [sys.executable, "-c", FLOOR, name, str(WIDTHS[kind])] for name in ("same", "bare")}
+            with started(serve) as service, started(floors["same"]) as same, started(floors["bare"]) as bare:
+                if options.soak:
+                    soak(*service, bodies, options.soak, options.connections)
+                else:
+                    print(f"-- guard: {kind}, {WIDTHS[kind]} features", flush=True)
+                    servers = {"service": service, "same": same, "bare": bare}
+                    compare(servers, bodies, options.seconds, options.connections, options.turns)
 
 
 def compare(
-    servers: dict[str, tuple[int, int]], bodies: dict[tuple[int, str], bytes], seconds: float, connections: int
+    servers: dict[str, tuple[int, int]],
+    bodies: dict[tuple[int, str], bytes],
+    seconds: float,
+    connections: int,
+    turns: int,
 ) -> None:
     for (n, kind), message in bodies.items():
         rates: dict[str, list[float]] = {name: [] for name in servers}
         costs: dict[str, list[float]] = {name: [] for name in servers}
         times: dict[str, list[float]] = {name: [] for name in servers}
-        for turn in range(TURNS + 1):
+        for turn in range(turns + 1):
             for name, (port, process) in servers.items():
                 before = processor_time(process)
                 latencies, errors, elapsed = asyncio.run(ask(port, message, seconds if turn else 0.5, connections))
@@ -194,13 +246,13 @@ def compare(
         for name in servers:
             p50, p99 = np.quantile(times[name], [0.5, 0.99])
             rate, cost = statistics.median(rates[name]), 1e3 * statistics.median(costs[name])
-            print(f"{n:>3} rows, {kind:<4} {name:<7} {rate:>9,.0f} rows/s, p50 {1e3 * p50:.1f}, "
+            print(f"{n:>4} rows, {kind:<9} {name:<7} {rate:>9,.0f} rows/s, p50 {1e3 * p50:.1f}, "
                   f"p99 {1e3 * p99:.1f} ms; {cost:.2f} ms of processor time a request")  # fmt: skip
         for floor in ("same", "bare"):
             shares = [a / b for a, b in zip(rates["service"], rates[floor], strict=True)]
             dear = [a / b for a, b in zip(costs[floor], costs["service"], strict=True)]
-            print(f"{n:>3} rows, {kind:<4} {100 * statistics.median(shares):.0f} % of the throughput of {floor}, "
-                  f"{100 * statistics.median(dear):.0f} % by processor time")  # fmt: skip
+            print(f"{n:>4} rows, {kind:<9} {100 * statistics.median(shares):.0f} % of the throughput of {floor}, "
+                  f"{100 * statistics.median(dear):.0f} % by processor time", flush=True)  # fmt: skip
 
 
 def soak(port: int, process: int, bodies: dict[tuple[int, str], bytes], seconds: float, connections: int) -> None:

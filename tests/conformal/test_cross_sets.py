@@ -205,3 +205,10 @@ def test_clear_errors():
         CrossSets(3)
     with pytest.raises(InputError, match="labels"):
         CrossSets().calibrate(Outputs(probs=own), fold)
+
+
+@pytest.mark.parametrize("rng", [None, 0])
+def test_p_values_before_calibration_say_what_to_call(rng):
+    outputs = Outputs(logits=np.zeros((2, 3)))
+    with pytest.raises(NotFittedError, match="calibrate"):
+        CrossSets().p_values([outputs], rng)

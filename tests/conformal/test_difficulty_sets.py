@@ -87,3 +87,8 @@ def test_clear_errors():
         DifficultySets().predict(cal, ease=easy)
     with pytest.raises(InputError, match="unknown nonconformity score"):
         DifficultySets("nope")
+
+
+def test_p_values_before_calibration_say_what_to_call():
+    with pytest.raises(NotFittedError, match="Call calibrate"):
+        DifficultySets().p_values(Outputs(logits=np.zeros((2, 3))))

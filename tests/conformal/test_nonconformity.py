@@ -149,3 +149,42 @@ def test_every_name_is_known_and_bad_settings_are_named():
         SAPS(weight=float("nan"))
     with pytest.raises(InputError, match="k_reg must be a whole number"):
         RAPS(k_reg=1.5)
+
+
+SURE = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
+
+
+@pytest.mark.parametrize("name", NONCONFORMITY)
+@pytest.mark.parametrize(("probs", "u", "words"), [
+    ([0.7, 0.3], [1.0], "probs must be a non-empty matrix"),
+    ([["a", "b"]], [1.0], "probs must hold real numbers"),
+    ([[0.7, np.nan, 0.3]], [1.0], "probs has NaN"),
+    ([[3.0, 1.0, 0.0]], [1.0], "probs"),
+    (SURE, [1.0], "2 and 1|probs and u|length"),
+    (SURE, [0.5, 1.5], "u must lie between 0 and 1"),
+    (SURE, [[1.0, 1.0]], "u must be a vector"),
+])  # fmt: skip
+def test_what_are_no_probabilities_or_no_randomization_is_named(name, probs, u, words):
+    rule = NONCONFORMITY[name]()
+    for call in (
+        lambda: rule.of_all(probs, u),
+        lambda: rule.of_labels(probs, [0, 1], u),
+        lambda: rule.within(probs, u, [1.0, 1.0]),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()
+
+
+@pytest.mark.parametrize("name", NONCONFORMITY)
+def test_labels_and_thresholds_are_checked_and_lists_will_do(name):
+    rule, u = NONCONFORMITY[name](), np.ones(2)
+    for labels in ([0], [0, 3], [0.5, 1.0], ["a", "b"], [[0, 1]]):
+        with pytest.raises(InputError, match="labels"):
+            rule.of_labels(SURE, labels, u)
+    for threshold in ([0.5], [np.nan, 0.5], 0.5, ["a", "b"]):
+        with pytest.raises(InputError, match="threshold"):
+            rule.within(SURE, u, threshold)
+    scores = rule.of_all(SURE.tolist(), [1, 1])
+    assert np.array_equal(scores, rule.of_all(SURE, u))
+    assert rule.of_labels(SURE.tolist(), [0, 1], u).tolist() == scores[[0, 1], [0, 1]].tolist()
+    assert rule.within(SURE, u, [np.inf, -np.inf]).tolist() == [[True] * 3, [False] * 3]

@@ -88,3 +88,20 @@ def test_errors():
         first.largest_p(0.1, "by")
     with pytest.raises(InputError, match="q must be"):
         first.largest_p(0)
+
+
+@pytest.mark.parametrize(("counts", "words"), [
+    (np.ones((2, 3, 4)), "non-empty vector"), ([], "non-empty vector"), ([3], "an entry more"),
+    ([1, -1], "whole numbers from 0 on"), ([0.5, 1], "whole numbers from 0 on"), ([np.nan, 1], "NaN"),
+    (["a", "b"], "real numbers"),
+])  # fmt: skip
+def test_counts_that_are_none_are_refused(counts, words):
+    with pytest.raises(InputError, match=words):
+        RankHistogram(counts, "fingerprint")
+
+
+def test_counts_stay_whole_numbers():
+    assert RankHistogram([1, 2.0], "x").counts.dtype == np.int64
+    assert RankHistogram(np.array([0, 2**60 + 1]), "x").m == 2**60 + 1
+    with pytest.raises(InputError, match="calibration must be"):
+        RankHistogram([1, 2], 3)

@@ -162,3 +162,9 @@ def test_errors():
         required_n(0.6, 0.5, 0.1)
     with pytest.raises(InputError, match="margin must be strictly between 0 and 1"):
         required_n(0.6, 0.0, 0.1)
+
+
+def test_a_margin_that_no_calibration_set_can_keep_is_refused():
+    for simultaneous in (True, False):
+        with pytest.raises(InputError, match="margin must be larger"):
+            required_n(0.3, 1e-12, simultaneous=simultaneous)

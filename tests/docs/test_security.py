@@ -12,6 +12,7 @@ pytest.importorskip("fastapi")
 
 from caveat.cli.serve import serve
 from caveat.serve.gate import OPEN, SECURITY_HEADERS
+from caveat.serve.keys import ADMIN_VARIABLE, KEY_VARIABLE, LABELS_VARIABLE
 from caveat.serve.protocol import _SPARE
 from caveat.serve.settings import Limits
 
@@ -35,6 +36,14 @@ def test_the_defaults_of_the_command_are_those_of_the_library():
         assert defaults[name] == getattr(limits, name)
     for option, name in (("body_mb", "body_bytes"), ("json_mb", "json_bytes"), ("bodies_mb", "reading_bytes")):
         assert defaults[option] * 2**20 == getattr(limits, name)
+
+
+def test_every_kind_of_key_is_on_the_page_with_its_option_and_variable():
+    options = inspect.signature(serve).parameters
+    kinds = {"key_file": KEY_VARIABLE, "labels_key_file": LABELS_VARIABLE, "admin_key_file": ADMIN_VARIABLE}
+    for name, variable in kinds.items():
+        assert name in options
+        assert f"| `--{name.replace('_', '-')}` | `{variable}` |" in PAGE
 
 
 def test_every_security_header_is_on_the_page():

@@ -77,3 +77,22 @@ def test_constraints_are_declared():
         with pytest.raises(InputError):
             make()
     assert {type(bettor) for bettor in default_bettors()} == set(KINDS)
+
+
+@pytest.mark.parametrize("bettor", [SimpleJumper, PowerMixture, PlugInHistogram])
+@pytest.mark.parametrize("p_values", [[1, 2, 1], [-0.1], [np.nan], [[0.5]], 0.5, ["a"], [0.5 + 1j], [[1], [1, 2]]])
+def test_what_are_no_p_values_are_refused_and_bet_nothing(bettor, p_values):
+    made = bettor()
+    before = made.state()
+    with pytest.raises(InputError, match="p_values"):
+        made.update(p_values)
+    assert np.array_equal(np.array(made.state(), dtype=object), np.array(before, dtype=object))
+
+
+def test_p_values_of_0_and_1_leave_a_capital():
+    for p_values in ([0.0], [1.0], [0.0, 1.0, 0.5], [1, 0, 0]):
+        assert np.isfinite(PowerMixture().update(p_values)).all()
+    # inside, nothing is moved: a literal mean over the powers of both sides
+    for p in (2.0**-52, 0.3, 1 - 2.0**-53):
+        mean = np.mean([[e * p ** (e - 1), e * (1 - p) ** (e - 1)] for e in (np.arange(10) + 0.5) / 10])
+        assert PowerMixture().update(np.array([p]))[0] == pytest.approx(math.log(mean))

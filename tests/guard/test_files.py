@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from caveat import InputError, NotFittedError, Outputs
+from caveat._internal.folders import page_checksum
 from caveat.guard import Guard
 from caveat.scores import KNN, MSP, Projected
-from caveat.scores._persistence import page_checksum
 
 pytestmark = pytest.mark.filterwarnings("ignore:Nothing can be promised")  # small calibration sets keep the tests quick
 

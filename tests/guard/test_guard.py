@@ -245,3 +245,37 @@ def test_a_score_object_keeps_its_parameters_in_the_decision(draw):
     result = evaluate(inlier=inlier, train=train, scores=[KNN(k=3), KNN(k=30)], risk=0.2)
     assert {str(record.method) for record in result.of(Scores)} == {"knn(k=3)", "knn(k=30)"}
     assert result.guard(train, draw(rng, 300, features=True)).scores_[0].k in (3, 30)
+
+
+def test_verdicts_from_scores_take_what_an_array_is_made_of():
+    guard = Guard("energy", sets=None).calibrate(Outputs(logits=np.random.default_rng(0).normal(size=(300, 3))))
+    whole = guard.decide(score=np.array([-5.0, 3.0, np.inf]))
+    assert guard.decide(score=[-5.0, 3.0, float("inf")]).kind.tolist() == whole.kind.tolist()
+    for score, words in (([], "non-empty vector"), ([[1.0]], "vector"), ([np.nan], "NaN"), (["a"], "real numbers")):
+        with pytest.raises(InputError, match=f"score.*{words}"):
+            guard.decide(score=score)
+    with pytest.raises(InputError, match="score.*doubt|doubt.*score"):
+        guard.decide(score=[1.0, 2.0], doubt=[0.5])
+
+
+@pytest.mark.parametrize("score", [None, 3, []])
+def test_a_guard_without_a_score_is_refused(score):
+    with pytest.raises(InputError, match="score must be a list with at least one entry"):
+        Guard(score)
+
+
+def test_verdicts_without_sets_have_no_lists_of_labels():
+    guard = Guard("energy", sets=None).calibrate(Outputs(logits=np.random.default_rng(0).normal(size=(300, 3))))
+    with pytest.raises(InputError, match="no prediction sets"):
+        guard(Outputs(logits=np.zeros((2, 3)))).label_lists()
+
+
+def test_the_reasons_of_all_rows_are_those_of_each():
+    rng = np.random.default_rng(1)
+    labels = rng.integers(3, size=900)
+    outputs = Outputs(logits=3 * np.eye(3)[labels] + rng.normal(size=(900, 3)), labels=labels, class_names=list("abc"))
+    for sets in ("lac", None):
+        guard = Guard("energy", sets=sets, risk=0.1).calibrate(outputs[:600])
+        verdicts = guard(outputs[600:])
+        assert set(verdicts.kind.tolist()) == {"accept", "abstain", "outlier"}
+        assert [row["reason"] for row in verdicts.rows()] == [verdicts.reason(i) for i in range(len(verdicts))]

@@ -84,3 +84,9 @@ def _some():
     rng = np.random.default_rng(11)
     labels = rng.integers(3, size=300)
     return Outputs(logits=3 * np.eye(3)[labels] + rng.normal(size=(300, 3)), labels=labels)
+
+
+@pytest.mark.parametrize("guard", [np.zeros(3), None, "energy"])
+def test_what_is_no_guard_is_not_watched(guard):
+    with pytest.raises(InputError, match="guard must be a calibrated Guard"):
+        Watch(guard)

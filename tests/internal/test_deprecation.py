@@ -21,10 +21,10 @@ from caveat._internal.deprecation import (
     renamed_arguments,
     warn_deprecated,
 )
+from caveat._internal.folders import page_checksum
 from caveat.conformal import CrossIntervals, DifficultyIntervals, SplitIntervals
 from caveat.errors import CaveatDeprecationWarning
 from caveat.scores import KernelPCAError, Mahalanobis, NNGuide, OutlierDetector, load, make
-from caveat.scores._persistence import page_checksum
 from caveat.scores.dagmm import DAGMM
 from caveat.study import Plan
 from caveat.study.matrix import networks

@@ -406,6 +406,22 @@ def test_leftovers_of_a_killed_process_are_removed_and_those_of_a_live_one_are_n
     assert (theirs / "logits.npy").exists()
 
 
+def test_leftover_files_of_a_killed_process_are_removed_and_those_of_a_live_one_are_not(tmp_path, saved):
+    dead, young = (saved / files.temporary_name(".json") for _ in range(2))
+    theirs = [saved / name for name in (".caveat-0123.json", "notes.json", "x.caveat-0123456789abcdef.json")]
+    for file in (dead, young, *theirs):
+        file.write_text("half")
+    with files.replacing_file(saved / "mine.json") as live:
+        for file in (dead, live, *theirs):
+            os.utime(file, (time.time() - 100,) * 2)
+        Outputs(logits=np.zeros((2, 3))).save(saved)
+        assert live.exists()
+    assert not dead.exists()
+    assert young.exists()
+    assert all(file.exists() for file in theirs)
+    assert (saved / "mine.json").exists()
+
+
 def test_of_two_first_saves_at_once_the_later_one_wins_and_leaves_nothing(tmp_path):
     target = tmp_path / "x"
     with FOLDER.saving(target) as staged:

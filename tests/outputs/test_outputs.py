@@ -217,7 +217,7 @@ def test_a_newer_folder_and_a_foreign_manifest_are_refused(tmp_path, inlier):
     inlier.save(tmp_path / "said")
     manifest = tmp_path / "said" / "caveat.json"
     manifest.write_text('{"format": "caveat-outputs", "version": 99}')
-    with pytest.raises(InputError, match="has version 99; this Caveat reads up to 2. Upgrade Caveat"):
+    with pytest.raises(InputError, match="has version 99; this Caveat reads up to 3. Upgrade Caveat"):
         Outputs.load(tmp_path / "said")
     manifest.write_text('{"format": "recipes"}')
     with pytest.raises(InputError, match="does not describe Caveat outputs"):

@@ -64,3 +64,12 @@ def test_a_temperature_is_learned_from_held_out_data_where_there_is_some(train, 
     unlabeled = Outputs(logits=validation.logits)
     found = scores.score_all(train, inlier, names=["tempscale"], validation=unlabeled)
     np.testing.assert_array_equal(found["tempscale"], scores.TempScale().fit(train).score(inlier))
+
+
+@pytest.mark.parametrize("change", [{"validation": 10}, {"train": np.zeros((3, 2))}, {"outputs": None}])
+def test_what_are_no_outputs_is_named(change):
+    outputs = Outputs(logits=np.eye(4)[[0, 1, 2, 3] * 5], labels=[0, 1, 2, 3] * 5)
+    parts = {"train": outputs, "outputs": outputs, "validation": outputs} | change
+    (name,) = change
+    with pytest.raises(InputError, match=f"{name} must be Outputs"):
+        scores.score_all(parts["train"], parts["outputs"], validation=parts["validation"])

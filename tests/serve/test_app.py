@@ -127,3 +127,34 @@ def test_nothing_is_answered_that_cannot_be_recorded(logit_guard, tmp_path):
     assert answer.status_code == ready.status_code == 503
     assert "disk is full" in answer.json()["error"]
     assert "disk is full" in ready.json()["error"]
+
+
+def test_the_short_way_to_a_verdict_answers_as_the_framework_would(logit_guard, tmp_path):
+    """Bytes, status and headers of every kind of answer, with the table of direct addresses and without it."""
+    rows = draw(3, seed=9).logits.tolist()
+    inference = {"inputs": [{"name": "logits", "shape": [3, 3], "datatype": "FP32", "data": rows}]}
+    asked = [(path, body) for path in ("/v1/verdicts", "/v2/models/a guard/infer", "/v2/models/other/infer")
+             for body in ({"logits": rows}, {"logits": [[1, 2]]}, inference, [], {})]  # fmt: skip
+
+    async def ask(app):
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            answers = [await client.post(path, json=body) for path, body in asked]
+            answers += [await client.get("/v1/verdicts"), await client.post("/v1/verdicts", content=b"x")]
+        return [(answer.status_code, dict(answer.headers), answer.content) for answer in answers]
+
+    def answers(name, short):
+        requests = []
+        engine = Engine(logit_guard, open_store(str(tmp_path / name)), name="a guard")
+        engine.trail.chain = "0bcdffcc"
+        try:
+            app = create_app(engine)
+            assert len(app.direct) == 2
+            if not short:
+                app.direct = {}
+            requests = asyncio.run(ask(app))
+        finally:
+            engine.close()
+        return requests, sorted((path, status) for path, status in app.requests.counts)
+
+    assert answers("a.sqlite", short=True) == answers("b.sqlite", short=False)

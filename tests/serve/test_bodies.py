@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 from tests.serve.conftest import npy, npz
 from tests.serve.test_arrow import stream
 
-from caveat.serve.bodies import ARROW, JSON, MEDIA_TYPES, NPY, NPZ, numbers, read_arrays
+from caveat.serve.bodies import ARROW, JSON, MEDIA_TYPES, NPY, NPZ, has_booleans, numbers, read_arrays
 from caveat.serve.problems import Problem
 
 MOST = 1 << 20
@@ -249,6 +249,39 @@ def test_text_that_is_not_json_is_malformed(body):
 @pytest.mark.parametrize("body", [b"[]", b"1", b"null", b'"x"', b"true"])
 def test_json_must_be_an_object(body):
     refused(422, body, JSON, "JSON object")
+
+
+numbers_in_json = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**53) + 1, 2**53 - 1), st.integers(),
+    st.sampled_from([True, False, None, "1", [1.0], {"a": 1.0}, 0, -0.0, 5e-324, 1.7e308]),
+)  # fmt: skip
+
+
+@given(
+    st.lists(st.lists(numbers_in_json, min_size=1, max_size=3), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_the_short_way_of_a_matrix_gives_what_a_look_at_each_number_gives(rows, same_length):
+    if same_length:
+        rows = [row[:1] for row in rows]
+
+    def read(booleans):
+        try:
+            array = numbers(rows, "x", booleans=booleans)
+        except Problem as problem:
+            return problem.status, str(problem)
+        return array.dtype, array.shape, array.tobytes()
+
+    if not any(isinstance(value, bool) for row in rows for value in row):
+        assert read(False) == read(True)
+
+
+@given(st.lists(st.sampled_from([b"true", b"false", b"tru", b"alse", b"u", b"l", b"1.5", b",", b"[", b'"'])), st.data())
+def test_booleans_are_found_as_a_literal_search_finds_them(parts, data):
+    text = b"".join(parts)
+    assert has_booleans(text) == (b"true" in text or b"false" in text)
+    many = b"u" * data.draw(st.integers(90, 110)) + text
+    assert has_booleans(many) == (b"true" in many or b"false" in many)
 
 
 def test_a_name_comes_once():

@@ -19,7 +19,7 @@ from tests.serve.fuzz_bodies import BROKEN, VALID
 
 KEY = "fuzz-fuzz-fuzz-fuzz"
 ROOT = Path(__file__).parents[2]
-STATUSES = {200, 400, 401, 404, 405, 408, 409, 413, 414, 415, 421, 422, 429, 431, 501, 503}
+STATUSES = {200, 400, 401, 403, 404, 405, 408, 409, 413, 414, 415, 421, 422, 429, 431, 501, 503}
 _EACH = settings(max_examples=150, deadline=None, derandomize=True, database=None,
                  suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])  # fmt: skip
 _MANY = settings(_EACH, max_examples=5000)

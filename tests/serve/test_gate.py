@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from tests.serve.conftest import parsed, request, serving, talk
 
 from caveat.serve.gate import OPEN, SECURITY_HEADERS, Body, Gate
+from caveat.serve.keys import Keys, Pace
 from caveat.serve.metrics import Requests
 from caveat.serve.problems import Problem
 from caveat.serve.settings import Limits
 
 KEY = "correct-horse-battery-staple"
+KEYS = Keys(ask=(KEY,))
 
 
 class Route:
@@ -43,14 +45,14 @@ def ask(app, *, method="GET", path="/v1/things/a", headers=(), state=None, query
 
     scope = {"type": "http", "method": method, "path": path, "query_string": query, "headers": list(headers),
              "state": state or {}}  # fmt: skip
-    gate = Gate(app, requests=options.pop("requests", Requests()), **{"key": None} | options)
+    gate = Gate(app, requests=options.pop("requests", Requests()), **{"keys": Keys()} | options)
     asyncio.run(gate(scope, None, send))
     start, body = messages
     return start["status"], dict(start["headers"]), body["body"]
 
 
 def with_key(value):
-    return ask(hello, key=KEY, headers=[(b"host", b"x"), (b"authorization", value)])[0]
+    return ask(hello, keys=KEYS, headers=[(b"host", b"x"), (b"authorization", value)])[0]
 
 
 # -- the key ----------------------------------------------------------------------------------------------------------
@@ -75,7 +77,7 @@ def test_no_made_up_header_opens_the_gate(value):
 
 
 def test_a_refusal_says_what_to_send_and_not_what_is_right():
-    status, headers, body = ask(hello, key=KEY)
+    status, headers, body = ask(hello, keys=KEYS)
     assert (status, headers[b"www-authenticate"], headers[b"connection"]) == (401, b"Bearer", b"close")
     assert KEY not in json.loads(body)["error"]
 
@@ -83,16 +85,65 @@ def test_a_refusal_says_what_to_send_and_not_what_is_right():
 def test_only_health_and_the_page_are_open():
     assert {path for path in OPEN if not path.startswith("/v2")} == {
         "/", "/live.css", "/live.js", "/show.js", "/draw.js", "/favicon.svg", "/healthz", "/readyz"}  # fmt: skip
-    assert all(ask(hello, key=KEY, path=path)[0] == 200 for path in OPEN)
+    assert all(ask(hello, keys=KEYS, path=path)[0] == 200 for path in OPEN)
     for path in ("/v1/live", "/metrics", "/openapi.json", "/v1/guard", "//", "/healthz/", "/HEALTHZ", "/v2/models/x"):
-        assert ask(hello, key=KEY, path=path)[0] == 401
+        assert ask(hello, keys=KEYS, path=path)[0] == 401
+
+
+def test_each_kind_of_key_opens_what_it_is_for():
+    keys = Keys(ask=("a" * 16, "b" * 16), labels=("l" * 16,), admin=("z" * 16,))
+
+    def statuses(key):
+        headers = [(b"authorization", f"Bearer {key}".encode())]
+        paths = ("/v1/verdicts", "/v2/models/g/infer", "/v1/guard", "/v1/labels", "/v1/live", "/metrics")
+        return [ask(hello, keys=keys, headers=headers, path=path)[0] for path in paths]
+
+    assert statuses("a" * 16) == statuses("b" * 16) == [200, 200, 200, 403, 403, 403]
+    assert statuses("l" * 16) == [403, 403, 403, 200, 403, 403]
+    assert statuses("z" * 16) == [200] * 6
+    assert statuses("x" * 16) == [401] * 6
+
+
+def test_one_key_opens_everything_that_has_none_of_its_own():
+    for path in ("/v1/verdicts", "/v1/labels", "/v1/live", "/metrics"):
+        assert ask(hello, keys=KEYS, headers=[(b"authorization", f"Bearer {KEY}".encode())], path=path)[0] == 200
+
+
+def test_a_key_that_asks_too_often_waits_and_no_other_does():
+    now = [100.0]
+    keys, pace = Keys(ask=("a" * 16, "b" * 16)), Pace(2, clock=lambda: now[0])
+
+    def answer(key, path="/v1/verdicts"):
+        return ask(hello, keys=keys, pace=pace, headers=[(b"authorization", f"Bearer {key}".encode())], path=path)
+
+    assert [answer("a" * 16)[0] for _ in range(3)] == [200, 200, 429]
+    status, headers, body = answer("a" * 16)
+    assert (status, headers[b"retry-after"], headers[b"connection"]) == (429, b"1", b"close")
+    assert "one key" in json.loads(body)["error"]
+    assert answer("b" * 16)[0] == 200
+    assert answer("", path="/healthz")[0] == 200
+    assert answer("x" * 16)[0] == 401
+    now[0] += 0.5
+    assert [answer("a" * 16)[0] for _ in range(2)] == [200, 429]
 
 
 # -- the host ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "host", [b"evil.example", b"evil.example:8080", b"localhost.evil.example", b"127.0.0.1.nip.io"]
+    "host",
+    [
+        b"evil.example",
+        b"evil.example:8080",
+        b"localhost.evil.example",
+        b"127.0.0.1.nip.io",
+        b"localhost:8080@evil.example",
+        b"localhost:",
+        b"[::1]evil",
+        b"127.0.0.1:80:80",
+        b"[::1]:80]",
+        b"localhost:80\n",
+    ],
 )
 def test_a_service_without_a_key_answers_no_name_of_another_site(host):
     assert ask(hello, local_only=True, headers=[(b"host", host)])[0] == 421
@@ -105,6 +156,18 @@ def test_names_of_this_machine_are_answered(host):
     assert ask(hello, local_only=True, headers=[(b"host", host)])[0] == 200
 
 
+# -- two lengths ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/v1/verdicts", "/healthz"])
+def test_a_request_with_two_lengths_is_refused(path):
+    headers = [(b"content-length", b"5"), (b"transfer-encoding", b"chunked")]
+    status, answered, body = ask(hello, method="POST", path=path, headers=headers)
+    assert (status, answered[b"connection"]) == (400, b"close")
+    assert "Content-Length" in json.loads(body)["error"]
+    assert all(ask(hello, headers=[header])[0] == 200 for header in headers)
+
+
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
@@ -112,7 +175,7 @@ def test_every_answer_has_the_security_headers():
     async def fails(scope, receive, send):
         raise RuntimeError
 
-    answers = [ask(hello), ask(hello, key=KEY), ask(fails), ask(hello, query=b"q" * 9000),
+    answers = [ask(hello), ask(hello, keys=KEYS), ask(fails), ask(hello, query=b"q" * 9000),
                ask(hello, state={"full": True}), ask(hello, local_only=True, headers=[(b"host", b"x")])]  # fmt: skip
     assert [status for status, *_ in answers] == [200, 401, 500, 414, 503, 421]
     assert all(set(SECURITY_HEADERS) <= set(headers.items()) for _, headers, _ in answers)
@@ -147,7 +210,7 @@ def test_requests_are_counted_by_pattern():
     requests = Requests()
     for i in range(100):
         ask(hello, path=f"/v1/things/{i}", requests=requests)
-        ask(hello, path=f"/v1/{i}", key=KEY, requests=requests)
+        ask(hello, path=f"/v1/{i}", keys=KEYS, requests=requests)
     assert requests.counts == {("/v1/things/{name}", 200): 100, ("other", 401): 100}
 
 
@@ -288,3 +351,30 @@ def test_the_service_calls_nobody(keyed):
             fields = line.split()
             if f"socket:[{fields[9]}]" in own:
                 assert int(fields[1].rpartition(":")[2], 16) == port, line
+
+
+def test_the_command_takes_a_key_for_each_kind_and_a_rate(guards, tmp_path):
+    kinds = {"": "a" * 16, "labels-": "l" * 16, "admin-": "z" * 16}
+    options = ["--rate", "0.001"]  # one request at once, and the next after a quarter of an hour
+    for kind, key in kinds.items():
+        file = tmp_path / f"{kind}key"
+        file.write_text(key)
+        file.chmod(0o600)
+        options += [f"--{kind}key-file", str(file)]
+    with serving(guards["logits"], tmp_path / "audit.sqlite", *options) as service:
+
+        def status(kind, method, path, **sent):
+            headers = {"Authorization": f"Bearer {kinds[kind]}"}
+            answer = service.client.request(method, path, headers=headers, **sent)
+            return answer.status_code, answer.headers.get("retry-after")
+
+        for kind, path in (("", "/v1/live"), ("", "/v1/labels"), ("labels-", "/v1/guard"), ("labels-", "/metrics")):
+            assert status(kind, "GET", path) == (403, None), (kind, path)
+        assert status("labels-", "POST", "/v1/labels", json={"labels": []})[0] == 422
+        assert status("", "POST", "/v1/verdicts", json={"logits": [[4, 1, 0]]})[0] == 200
+        assert status("admin-", "GET", "/metrics")[0] == 200
+        for kind, path in (("", "/v1/guard"), ("labels-", "/v1/labels"), ("admin-", "/v1/live")):
+            refused, seconds = status(kind, "GET", path)
+            assert refused == 429
+            assert 900 < int(seconds) <= 1000
+        assert service.client.get("/healthz").status_code == 200

@@ -27,6 +27,7 @@ from caveat.errors import CaveatError, InputError
 _TEMPORARY = re.compile(r"\.caveat-[0-9a-f]{16}(\..+)?")
 _DEEPEST = 100  # tables within tables of a JSON or TOML file
 _HEADER = 16_384  # bytes; numpy writes headers of at most 10,000
+_ZIP_END = 22 + 2**16  # bytes: the end of an archive with the longest comment
 _MISPLACED = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP}
 
 
@@ -104,13 +105,33 @@ def replacing_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary = target.with_name(temporary_name(target.suffix))
         temporary.touch(exist_ok=False)
     try:
-        with path_errors(target):
+        with path_errors(target), locked(temporary, wait=False):  # shows that somebody still writes
             yield temporary
             sync(temporary)
             temporary.replace(target)
         sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold the lock of a file or folder where the system has such locks; gives whether it is held."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield False
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            held = True
+        except OSError:  # somebody else holds it, or the file system has none
+            held = False
+        yield held
+    finally:
+        os.close(handle)
 
 
 def sync(path: Path) -> None:
@@ -246,11 +267,25 @@ def _reason(error: Exception) -> str:
 def _opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_directory(path, archive)
             yield archive
     except InputError:
         raise
     except Exception as error:  # damage makes numpy and zipfile raise errors of a dozen kinds, TokenError among them
         raise _unreadable(path, error) from None
+
+
+def _check_directory(path: Path, archive: zipfile.ZipFile) -> None:
+    """Raise ValueError where damage of the directory would leave out an array."""
+    for member in archive.infolist():
+        archive.open(member).close()  # compares the name with the one that stands before the content
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - _ZIP_END))
+        end = stream.read()
+    start = end.rfind(b"PK\5\6") + 10
+    count = int.from_bytes(end[start : start + 2], "little")
+    if count not in (0xFFFF, len(archive.infolist())):  # 0xFFFF: it stands elsewhere
+        raise ValueError(f"it lists {len(archive.infolist())} of {count} members")
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -268,7 +303,10 @@ def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[tuple[in
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(member) as stream:
-        return np.lib.format.read_array(stream, allow_pickle=False)
+        array = np.lib.format.read_array(stream, allow_pickle=False)
+        if stream.read(1):  # the checksum is compared at the end of the stream alone
+            raise ValueError("an array has fewer numbers than were stored")
+    return array
 
 
 def check_room(needed: int, path: Path, remedy: str) -> None:

@@ -17,12 +17,14 @@ open the old page and the new arrays.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import secrets
 import shutil
 import stat
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,6 +35,7 @@ from caveat._internal.files import (
     from_json,
     is_folder,
     is_temporary,
+    locked,
     path_errors,
     read_bytes,
     read_json,
@@ -48,7 +51,7 @@ Page = dict[str, Any]
 PAGE_KEY = "folder"  # what a page says of its folder: generation and files
 _GENERATION = re.compile(r".+\.caveat-[0-9a-f]{16}\.npy")
 _LONGEST = 255  # bytes of a file name
-_YOUNG = 60.0  # seconds in which a new staging folder may not have its lock yet
+_YOUNG = 60.0  # seconds in which a new temporary file or folder may not have its lock yet
 _PATIENCE = 30.0  # seconds for which a reader tries to overtake writers
 
 
@@ -129,7 +132,7 @@ class ArrayFolder:
             else:
                 sync(target.parent)
                 return
-        with _locked(target, wait=True) as alone:
+        with locked(target, wait=True) as alone:
             self._check_ours(target)  # again: it may have changed since
             former = self._owned(target)
             files = {name: _with_generation(name, generation) for name in names}
@@ -220,49 +223,72 @@ def plain_files(folder: Path) -> dict[str, Path]:
     return {file.name: file for file in sorted(folder.glob("*.npy")) if not _GENERATION.fullmatch(file.name)}
 
 
+# -- digests ----------------------------------------------------------------------------------------------------------
+
+
+def page_checksum(page: Mapping[str, Any]) -> int:
+    """CRC-32 of what a page says, however its JSON is laid out."""
+    content = {key: value for key, value in page.items() if key not in ("crc32", PAGE_KEY)}
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
+def sealed(page: Page, staged: Path) -> Page:
+    """The page with the SHA-256 of every array in the staging folder, and a checksum of its own."""
+    page = page | {"sha256": {file.name: _digest(file) for file in sorted(staged.glob("*.npy"))}}
+    return page | {"crc32": page_checksum(page)}
+
+
+def check_page_seal(path: Path, page: Page, files: Mapping[str, Path], remedy: str) -> dict[str, str]:
+    """The digests that a page lists, one for each of its files; a page that was changed is an InputError."""
+    if page.get("crc32") != page_checksum(page):
+        raise InputError(f"{path} is damaged (its checksum is not that of its content). {remedy}")
+    digests = page.get("sha256")
+    if not isinstance(digests, dict) or set(digests) != set(files):
+        raise InputError(f"{path} is damaged (it does not list the digests of its files). {remedy}")
+    return digests
+
+
+def check_digest(file: Path, digest: str, remedy: str) -> None:
+    """Raise InputError unless the file has this SHA-256."""
+    if _digest(file) != digest:
+        raise InputError(f"{file} is damaged (its SHA-256 is not the one that was recorded). {remedy}")
+
+
+def _digest(file: Path) -> str:
+    with path_errors(file, "read"), file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+# -- staging ----------------------------------------------------------------------------------------------------------
+
+
 @contextmanager
 def staging(parent: Path) -> Iterator[Path]:
-    """A new folder in ``parent`` for what is not finished, removed at the end; those of killed processes go first."""
+    """A new folder in ``parent`` for what is not finished, removed at the end; what killed processes left goes too."""
     parent.mkdir(parents=True, exist_ok=True)
     for child in parent.iterdir():
-        if is_temporary(child.name) and not child.is_symlink() and child.is_dir():
+        if is_temporary(child.name):
             _remove_if_dead(child)
     folder = parent / temporary_name()
     folder.mkdir()
-    with _locked(folder, wait=False):
+    with locked(folder, wait=False):
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_if_dead(folder: Path) -> None:
-    """Remove a staging folder whose process is gone: its lock is free, and it is not new."""
+def _remove_if_dead(path: Path) -> None:
+    """Remove a temporary file or folder whose process is gone: its lock is free, and it is not new."""
     with suppress(OSError):
-        if time.time() - folder.lstat().st_mtime > _YOUNG:
-            with _locked(folder, wait=False) as dead:
-                if dead:
-                    shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path, *, wait: bool) -> Iterator[bool]:
-    """Hold the lock of a folder where the system has such locks; gives whether it is held."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield False
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            held = True
-        except OSError:  # somebody else holds it, or the file system has none
-            held = False
-        yield held
-    finally:
-        os.close(handle)
+        facts = path.lstat()
+        if time.time() - facts.st_mtime <= _YOUNG or not (stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)):
+            return
+        with locked(path, wait=False) as dead:
+            if dead and stat.S_ISDIR(facts.st_mode):
+                shutil.rmtree(path, ignore_errors=True)
+            elif dead:
+                path.unlink()
 
 
 def _remove_file(path: Path) -> None:

@@ -39,7 +39,18 @@ def serve(
     model_output: ModelOutput = None,
     key_file: Annotated[
         Path | None,
-        typer.Option(help="File with the key that clients must send. Default: CAVEAT_SERVE_KEY; without it, no key."),
+        typer.Option(help="File with the keys of clients, one a line. Default: CAVEAT_SERVE_KEY; without it, no key."),
+    ] = None,
+    labels_key_file: Annotated[
+        Path | None,
+        typer.Option(help="File with the key for labels alone. Default: CAVEAT_SERVE_LABELS_KEY; else those above."),
+    ] = None,
+    admin_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the key for live page and metrics, and all else. Default: CAVEAT_SERVE_ADMIN_KEY; else "
+            "those above."
+        ),
     ] = None,
     alpha: Annotated[float, typer.Option(help="Allowed chance that a quiet stream ever raises a drift alarm.")] = 0.01,
     name: Annotated[str | None, typer.Option(help="Name on the page. Default: that of the folder.")] = None,
@@ -67,6 +78,10 @@ def serve(
     connections: Annotated[
         int, typer.Option(min=1, help="Most open connections; beyond it only health is answered.")
     ] = 1000,
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Most requests a second of a key; more get status 429. Default: no limit."),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every request, never its content.")] = False,
     log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as one JSON object a line.")] = False,
 ) -> None:
@@ -75,19 +90,24 @@ def serve(
     Open the printed address in a browser. Stop with Ctrl-C or SIGTERM: requests that are being answered are finished.
     """
     from caveat.guard import Guard
-    from caveat.serve import Engine, Limits, create_app, open_store, run
+    from caveat.serve import Engine, Keys, Limits, create_app, open_store, run
     from caveat.serve.fields import check_head
+    from caveat.serve.keys import ADMIN_VARIABLE, LABELS_VARIABLE, read_keys
     from caveat.serve.logs import set_up_logs
     from caveat.serve.run import listen
-    from caveat.serve.settings import read_key
 
     set_up_logs(verbose=verbose, as_json=log_json)
-    made, key = Guard.load(folder), read_key(key_file)
+    made = Guard.load(folder)
+    keys = Keys(
+        ask=read_keys(key_file),
+        labels=read_keys(labels_key_file, LABELS_VARIABLE),
+        admin=read_keys(admin_key_file, ADMIN_VARIABLE),
+    )
     layer = head_of(head, head_key)
     limits = Limits(
         body_bytes=round(body_mb * 2**20), json_bytes=round(json_mb * 2**20), reading_bytes=round(bodies_mb * 2**20),
         rows=rows, connections=connections, body_seconds=body_seconds, header_seconds=header_seconds,
-        answer_seconds=answer_seconds,
+        answer_seconds=answer_seconds, rate=rate,
     )  # fmt: skip
     listening = listen(host, port)  # before the audit trail is opened: a port in use leaves no trace in it
     check_head(made, layer)  # before the audit trail is opened, too
@@ -103,12 +123,12 @@ def serve(
     def ready(address: str) -> None:
         for promise in made.promises:
             say(f"{'✓' if promise.holds else '!'} {promise}")
-        if key is None and not local:
+        if not keys and not local:
             say("! Anybody who reaches this address may ask: set a key with --key-file.")
         say(f"Audit:   {audit.rpartition('@')[2]}")  # no password on the screen
         say(f"Serving: {address}")
 
-    app = create_app(engine, limits=limits, key=key, local_only=local and key is None)
+    app = create_app(engine, limits=limits, keys=keys, local_only=local and not keys)
     run(app, listening=listening, limits=limits, ready=ready)
 
 

@@ -105,7 +105,7 @@ class CrossSets:
         for rows, probs in probability_blocks(outputs):
             self.n_classes_ = probs.shape[1]
             labels[rows] = as_labels(outputs.labels[rows], "labels", n_classes=self.n_classes_)
-            scores[rows] = rule.of_labels(probs, labels[rows], u[rows])
+            scores[rows] = rule._of_labels(probs, labels[rows], u[rows])
         if isinstance(self.by, str):
             self._names, self._group = np.arange(self.n_classes_), labels
         elif self.by is None:
@@ -177,6 +177,7 @@ class CrossSets:
         array of shape (m, C)
             The p-values.
         """
+        self._demand_calibrated()
         draws = None if rng is None else draws_for(rng, "predict")
         by_model = self._checked(outputs, randomized=self.randomized_ and draws is not None)
         above, at_least, group = self._counts(by_model, draws if self.randomized_ else None, groups)
@@ -232,7 +233,7 @@ class CrossSets:
         above, at_least = (np.zeros((n, self.n_classes_), dtype=np.intp) for _ in range(2))
         for k, outputs in enumerate(by_model):
             for rows, probs in probability_blocks(outputs):
-                scores = rule.of_all(probs, u[rows])
+                scores = rule._of_all(probs, u[rows])
                 for g, cells in _cells_by_group(group if len(group) == 1 else group[rows]):
                     calibration = self._cells.of_group(k * width + g)
                     above[rows][cells] += count_above(calibration, scores[cells])

@@ -150,7 +150,8 @@ class DifficultySets:
         array of shape (n, C)
             The p-values.
         """
-        return self.sets_.p_values(outputs, rng, groups=self._bin(outputs, ease))
+        groups = self._bin(outputs, ease)
+        return self.sets_.p_values(outputs, rng, groups=groups)
 
     def _sets(self) -> SplitSets:
         # A bin that calibration left empty promises nothing, so that every label stays possible there.

@@ -27,8 +27,16 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from caveat._internal.checks import (
+    as_labels,
+    as_matrix,
+    as_shares,
+    as_vector,
+    check_probabilities,
+    same_length,
+)
 from caveat._internal.params import check_params, count, number
 from caveat.conformal._ranked import label_ranks, mass_below_top, prefix_members, ranked_of_all, ranked_of_labels
 
@@ -39,7 +47,7 @@ Floats = NDArray[np.float64]
 
 
 class Nonconformity(ABC):
-    """Maps probabilities (n, C) to the nonconformity of labels.
+    """Maps probabilities (n, C) to the nonconformity of labels. A subclass is its formula, ``_of_all``.
 
     ``u``, shape (n,), is the randomization of each object; a score that uses none ignores it.
 
@@ -47,7 +55,7 @@ class Nonconformity(ABC):
     --------
     >>> class Square(Nonconformity):
     ...     name = "square"
-    ...     def of_all(self, probs, u):
+    ...     def _of_all(self, probs, u):
     ...         return (1 - probs) ** 2
     >>> Square().of_labels(np.array([[0.7, 0.2, 0.1]]), np.array([1]), u=np.ones(1)).round(3)
     array([0.64])
@@ -67,8 +75,7 @@ class Nonconformity(ABC):
         object.__setattr__(rule, "less", 1.0)
         return rule
 
-    @abstractmethod
-    def of_all(self, probs: Array, u: Floats) -> Floats:
+    def of_all(self, probs: ArrayLike, u: ArrayLike) -> Floats:
         """Nonconformity of every label, shape (n, C).
 
         Parameters
@@ -76,15 +83,16 @@ class Nonconformity(ABC):
         probs
             Probabilities, shape (n, C).
         u
-            Randomization of each object, shape (n,).
+            Randomization of each object, shape (n,), between 0 and 1.
 
         Returns
         -------
         array of shape (n, C)
             The larger, the stranger.
         """
+        return self._of_all(*_checked(probs, u))
 
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
+    def of_labels(self, probs: ArrayLike, labels: ArrayLike, u: ArrayLike) -> Floats:
         """Nonconformity of one label per row, shape (n,).
 
         Parameters
@@ -94,16 +102,19 @@ class Nonconformity(ABC):
         labels
             One label per row, shape (n,).
         u
-            Randomization of each object, shape (n,).
+            Randomization of each object, shape (n,), between 0 and 1.
 
         Returns
         -------
         array of shape (n,)
             The larger, the stranger.
         """
-        return np.take_along_axis(self.of_all(probs, u), labels[:, None], axis=1)[:, 0]
+        probs, u = _checked(probs, u)
+        numbers = as_labels(labels, "labels", n_classes=probs.shape[1])
+        same_length(probs=probs, labels=numbers)
+        return self._of_labels(probs, numbers, u)
 
-    def within(self, probs: Array, u: Floats, threshold: Floats) -> NDArray[np.bool_]:
+    def within(self, probs: ArrayLike, u: ArrayLike, threshold: ArrayLike) -> NDArray[np.bool_]:
         """Which labels are at or below a threshold: ``of_all(probs, u) <= threshold[:, None]``, by the shortest way.
 
         Parameters
@@ -111,7 +122,7 @@ class Nonconformity(ABC):
         probs
             Probabilities, shape (n, C).
         u
-            Randomization of each object, shape (n,).
+            Randomization of each object, shape (n,), between 0 and 1.
         threshold
             Largest nonconformity in the set of each object, shape (n,).
 
@@ -120,7 +131,28 @@ class Nonconformity(ABC):
         boolean array of shape (n, C)
             The prediction sets.
         """
-        return np.asarray(self.of_all(probs, u) <= threshold[:, None])
+        probs, u = _checked(probs, u)
+        ends = as_vector(threshold, "threshold", allow_infinite=True)
+        same_length(probs=probs, threshold=ends)
+        return self._within(probs, u, ends)
+
+    # The formulas, for values that were checked before.
+
+    @abstractmethod
+    def _of_all(self, probs: Array, u: Floats) -> Floats: ...
+
+    def _of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
+        return np.take_along_axis(self._of_all(probs, u), labels[:, None], axis=1)[:, 0]
+
+    def _within(self, probs: Array, u: Floats, threshold: Floats) -> NDArray[np.bool_]:
+        return np.asarray(self._of_all(probs, u) <= threshold[:, None])
+
+
+def _checked(probs: ArrayLike, u: ArrayLike) -> tuple[Array, Floats]:
+    matrix, shares = as_matrix(probs, "probs"), as_shares(u, "u")
+    check_probabilities(matrix, "probs")
+    same_length(probs=matrix, u=shares)
+    return matrix, shares
 
 
 @final
@@ -145,14 +177,14 @@ class LAC(Nonconformity):
     name: ClassVar[str] = "lac"
     near_one: ClassVar[bool] = True
 
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
+    def _of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
         own = np.take_along_axis(probs, labels[:, None], axis=1)[:, 0]
         return np.asarray(np.subtract(1 - self.less, own, dtype=np.float64))
 
-    def of_all(self, probs: Array, u: Floats) -> Floats:
+    def _of_all(self, probs: Array, u: Floats) -> Floats:
         return np.subtract(1 - self.less, probs, dtype=np.float64)
 
-    def within(self, probs: Array, u: Floats, threshold: Floats) -> NDArray[np.bool_]:
+    def _within(self, probs: Array, u: Floats, threshold: Floats) -> NDArray[np.bool_]:
         if (threshold == threshold[0]).all():
             return np.asarray(probs >= self._cut(float(threshold[0]), probs.dtype))
         levels, where = np.unique(threshold, return_inverse=True)
@@ -192,7 +224,7 @@ class Margin(Nonconformity):
 
     name: ClassVar[str] = "margin"
 
-    def of_all(self, probs: Array, u: Floats) -> Floats:
+    def _of_all(self, probs: Array, u: Floats) -> Floats:
         if probs.shape[1] == 1:
             return np.asarray(-probs.astype(np.float64))  # no other label: nothing is ahead
         best_two = np.partition(probs, -2, axis=1)[:, -2:].astype(np.float64)
@@ -205,13 +237,13 @@ class Margin(Nonconformity):
 class Ranked(Nonconformity):
     """A score of the rank of a label and of the probabilities around it. A subclass is its formula (``_ranked``)."""
 
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
+    def _of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
         return ranked_of_labels(self._ranked, probs, labels, self._rows(probs, u))
 
-    def of_all(self, probs: Array, u: Floats) -> Floats:
+    def _of_all(self, probs: Array, u: Floats) -> Floats:
         return ranked_of_all(self._ranked, probs, self._rows(probs, u))
 
-    def within(self, probs: Array, u: Floats, threshold: Floats) -> NDArray[np.bool_]:
+    def _within(self, probs: Array, u: Floats, threshold: Floats) -> NDArray[np.bool_]:
         return prefix_members(self._ranked, probs, self._rows(probs, u), threshold)
 
     def _rows(self, probs: Array, u: Floats) -> Floats:
@@ -235,7 +267,7 @@ class TopK(Ranked):
 
     name: ClassVar[str] = "topk"
 
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
+    def _of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
         return label_ranks(probs, labels).astype(np.float64)
 
     def _ranked(self, p: Array, below: Array, rank: Array, row: Array) -> Array:
@@ -334,7 +366,7 @@ class SAPS(Ranked):
     def __post_init__(self) -> None:
         check_params(self)
 
-    def of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
+    def _of_labels(self, probs: Array, labels: NDArray[np.intp], u: Floats) -> Floats:
         ranks = label_ranks(probs, labels)
         return self._ranked(probs, probs, ranks, self._rows(probs, u))  # the label's own probability does not count
 

@@ -19,7 +19,7 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._internal.checks import as_comparable, as_level, as_vector, check_known
+from caveat._internal.checks import as_comparable, as_kind, as_level, as_vector, check_each, check_known
 from caveat.conformal.boundary import boundary
 from caveat.conformal.selection import inliers_among, last_passing
 from caveat.errors import InputError
@@ -55,6 +55,14 @@ class RankHistogram:
 
     counts: NDArray[np.int64]
     calibration: str
+
+    def __post_init__(self) -> None:
+        counts = np.asarray(as_vector(self.counts, "counts"))
+        check_each(counts, (counts >= 0) & (counts % 1 == 0), "counts", "be whole numbers from 0 on")
+        if counts.size < 2:
+            raise InputError(f"counts must have an entry more than there are calibration scores, got {counts.size}.")
+        object.__setattr__(self, "counts", np.asarray(self.counts).astype(np.int64))
+        as_kind(self.calibration, str, "calibration", what="the fingerprint that RankHistogram.of gives")
 
     @classmethod
     def of(cls, *, calibration: ArrayLike, test: ArrayLike) -> RankHistogram:

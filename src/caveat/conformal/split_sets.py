@@ -256,16 +256,16 @@ class SplitSets:
             per_row = self._weighted.thresholds(own, self.alpha)
         for rows, probs in probability_blocks(outputs, self._source):
             if self._ranked is not None:
-                ranks = TopK().of_all(probs, u[rows]).astype(np.intp)
-                member = rule.of_all(probs, u[rows]) <= self._cuts[np.arange(self.n_classes_), ranks - 1]
+                ranks = TopK()._of_all(probs, u[rows]).astype(np.intp)
+                member = rule._of_all(probs, u[rows]) <= self._cuts[np.arange(self.n_classes_), ranks - 1]
             elif self._column_group is not None:
-                member = rule.of_all(probs, u[rows]) <= self._cuts[self._column_group]
+                member = rule._of_all(probs, u[rows]) <= self._cuts[self._column_group]
             elif per_row is None:
-                member = rule.within(probs, u[rows], np.full(probs.shape[0], self._cuts[0]))
+                member = rule._within(probs, u[rows], np.full(probs.shape[0], self._cuts[0]))
             elif per_row.shape[1:] in ((), (1,)):
-                member = rule.within(probs, u[rows], per_row[rows].ravel())
+                member = rule._within(probs, u[rows], per_row[rows].ravel())
             else:
-                member = rule.of_all(probs, u[rows]) <= per_row[rows]
+                member = rule._of_all(probs, u[rows]) <= per_row[rows]
             if self.nonempty:
                 empty = np.flatnonzero(~member.any(axis=1))
                 member[empty, np.argmax(probs[empty], axis=1)] = True
@@ -308,9 +308,9 @@ class SplitSets:
             raise InputError("smoothed p-values need rng, a numpy.random.Generator or a seed, which is None.")
         rule, p = self.nonconformity.fine, np.empty((outputs.n, self.n_classes_))
         for rows, probs in probability_blocks(outputs, self._source):
-            scores, here = rule.of_all(probs, u[rows]), None if tau is None else tau[rows]
+            scores, here = rule._of_all(probs, u[rows]), None if tau is None else tau[rows]
             if self._ranked is not None:
-                p[rows] = self._ranked.p_values(scores, TopK().of_all(probs, u[rows]).astype(np.intp), here)
+                p[rows] = self._ranked.p_values(scores, TopK()._of_all(probs, u[rows]).astype(np.intp), here)
             elif own is not None and self._weighted is not None:
                 p[rows] = self._weighted.p_values(scores, own[rows], here)
             elif self._column_group is not None:
@@ -342,7 +342,7 @@ class SplitSets:
         for rows, probs in probability_blocks(outputs, self._source):
             classes = probs.shape[1]
             labels[rows] = as_labels(outputs.labels[rows], "labels", n_classes=classes)
-            scores[rows] = rule.of_labels(probs, labels[rows], u[rows])
+            scores[rows] = rule._of_labels(probs, labels[rows], u[rows])
             if self._by == "label_rank":
                 ranks[rows] = label_ranks(probs, labels[rows])
         return scores, ranks, labels, classes

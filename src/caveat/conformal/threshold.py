@@ -140,6 +140,8 @@ def required_n(fpr: float, margin: float, delta: float = 0.05, *, simultaneous: 
         high = 1
         while excess(high, eta) > 0:
             high *= 2
+            if high > 2**53:
+                raise InputError(f"margin must be larger: {margin} at fpr {fpr} takes more than 2**53 inliers.")
         return bisect_left(range(high), True, lo=high // 2 + 1, key=lambda n: excess(n, eta) <= 0)
 
     if not simultaneous:

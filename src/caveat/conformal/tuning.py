@@ -265,9 +265,11 @@ def _judged(
     promise, table = Promise(alpha), dict.fromkeys((key for key, *_ in candidates), np.nan)
     for score in dict.fromkeys(score for _, score, _, _ in candidates):
         rule, its = SplitSets(score, alpha=alpha).nonconformity.fine, [c for c in candidates if c[1] == score]
-        calibration = rule.of_labels(first.probs, first.labels, u_fit)
-        own = rule.of_labels(second.probs, second.labels, u_new)
-        every = rule.of_all(second.probs, u_new) if len(its) > 1 else None  # all labels, scored once for its candidates
+        calibration = rule._of_labels(first.probs, first.labels, u_fit)
+        own = rule._of_labels(second.probs, second.labels, u_new)
+        every = (
+            rule._of_all(second.probs, u_new) if len(its) > 1 else None
+        )  # all labels, scored once for its candidates
         for key, _, own_ease, count in its:
             by, groups = None, np.zeros(second.n, dtype=np.intp)
             if own_ease is not None:
@@ -277,7 +279,7 @@ def _judged(
             grouped = GroupedScores.of(calibration, by)
             # A bin too small for alpha has threshold inf, which shows in the criterion; so has one that is empty.
             threshold = np.append(grouped.thresholds(promise.rank), np.inf)[grouped.find(groups)]
-            member = rule.within(second.probs, u_new, threshold) if every is None else every <= threshold[:, None]
+            member = rule._within(second.probs, u_new, threshold) if every is None else every <= threshold[:, None]
             sizes, covered = np.count_nonzero(member, axis=1), own <= threshold
             judge = own_ease if fixed is None else fixed
             if criterion == "sscv" or judge is None:

@@ -25,12 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from caveat._internal.checks import as_shares
 from caveat._internal.params import check_params, count, number, positive, share
 
 __all__ = ["Bettor", "PlugInHistogram", "PowerMixture", "SimpleJumper", "default_bettors"]
 
 Vector = NDArray[np.float64]
 _STRETCH = 256  # steps between two times that a capital is written as a logarithm
+_INSIDE = (np.finfo(np.float64).tiny, 1 - 2.0**-53)  # the smallest and the largest p-value between 0 and 1
 _DIGITS = 250  # decimal digits by which a capital may grow in between; a float has 308
 
 
@@ -97,7 +99,7 @@ class SimpleJumper(Bettor):
         self._low, self._flat, self._high, self._log, self._t = 1 / 3, 1 / 3, 1 / 3, 0.0, 0
 
     def update(self, p_values: Vector) -> Vector:
-        steps = p_values.tolist()  # plain floats: each step needs the one before
+        steps = as_shares(p_values, "p_values").tolist()  # plain floats: each step needs the one before
         return _in_stretches(steps, self._t, _STRETCH, self._stretch)
 
     def _stretch(self, steps: list[float], *, full: bool) -> Vector:
@@ -146,6 +148,7 @@ class PowerMixture(Bettor):
         self._t, self._log_p, self._log_rest = 0, 0.0, 0.0
 
     def update(self, p_values: Vector) -> Vector:
+        p_values = np.clip(as_shares(p_values, "p_values"), *_INSIDE)  # the logarithms of 0 would leave no capital
         t = self._t + np.arange(1, p_values.size + 1)
         log_p = _running_sum(self._log_p, np.log(p_values))
         log_rest = _running_sum(self._log_rest, np.log1p(-p_values))
@@ -196,7 +199,7 @@ class PlugInHistogram(Bettor):
         self._counts, self._reserve, self._bet, self._log, self._t = np.zeros(self.bins), 0.5, 0.5, 0.0, 0
 
     def update(self, p_values: Vector) -> Vector:
-        place = np.minimum((p_values * self.bins).astype(np.intp), self.bins - 1)
+        place = np.minimum((as_shares(p_values, "p_values") * self.bins).astype(np.intp), self.bins - 1)
         fade = math.exp(-1 / self.memory)
         hits = (place[:, None] == np.arange(self.bins)).astype(np.float64)
         counts = lfilter([1.0], [1.0, -fade], hits, axis=0, zi=fade * self._counts[None])[0]

@@ -7,7 +7,6 @@ digest that the page lists.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import fields
@@ -18,8 +17,8 @@ import numpy as np
 
 from caveat._internal.checks import as_kind
 from caveat._internal.classes import as_class_names
-from caveat._internal.files import is_folder, path_errors, write_json
-from caveat._internal.folders import PAGE_KEY, ArrayFolder
+from caveat._internal.files import is_folder, write_json
+from caveat._internal.folders import PAGE_KEY, ArrayFolder, check_digest, check_page_seal, sealed
 from caveat.conformal import SplitSets
 from caveat.errors import InputError
 from caveat.evaluation.findings import versions
@@ -27,7 +26,7 @@ from caveat.guard.domain import Domain
 from caveat.guard.guard import Guard
 from caveat.guard.statistic import Statistic
 from caveat.results import Promise
-from caveat.scores._persistence import Reader, encode, page_checksum
+from caveat.scores._persistence import Reader, encode
 
 FOLDER = ArrayFolder(
     page="guard.json", format="caveat-guard", version=2, what="a saved guard", owned=lambda _, __: False
@@ -69,8 +68,7 @@ def save(guard: Guard, folder: str | os.PathLike[str]) -> None:
         }  # fmt: skip
         if guard.class_names_ is not None:  # a guard without names stays readable by earlier versions
             page["class_names"] = list(guard.class_names_)
-        page["sha256"] = {file.name: _digest(file) for file in sorted(staged.glob("*.npy"))}
-        write_json(staged / FOLDER.page, page | {"crc32": page_checksum(page)})
+        write_json(staged / FOLDER.page, sealed(page, staged))
 
 
 def load(folder: str | os.PathLike[str]) -> Guard:
@@ -95,16 +93,11 @@ def _read(path: Path, page: Mapping[str, Any], files: Mapping[str, Path]) -> Gua
     unknown = sorted(set(page) - _KEYS)
     if unknown:
         raise InputError(f"{path} has the unknown key {unknown[0]!r}. It may come from a newer Caveat.")
-    if page.get("crc32") != page_checksum(page):
-        raise InputError(f"{path} is damaged (its checksum is not that of its content). {_DAMAGED}")
-    digests = page.get("sha256")
-    if not isinstance(digests, dict) or set(digests) != set(files):
-        raise InputError(f"{path} is damaged (it does not list the digests of its files). {_DAMAGED}")
+    digests = check_page_seal(path, dict(page), files, _DAMAGED)
     for name, file in files.items():
         if file.is_symlink() or not file.is_file():
             raise InputError(f"{file} is not a plain file. {_DAMAGED}")
-        if _digest(file) != digests[name]:
-            raise InputError(f"{file} is damaged (its SHA-256 is not that of {path.name}). {_DAMAGED}")
+        check_digest(file, digests[name], _DAMAGED)
     try:
         return _made(page, Reader(path, files, check=True))
     except InputError as error:
@@ -161,8 +154,3 @@ def _vector(reader: Reader, entry: Any) -> np.ndarray[Any, np.dtype[np.float64]]
 
 def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
-
-
-def _digest(file: Path) -> str:
-    with path_errors(file), file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.checks import Rng, as_kind, check_known
+from caveat._internal.checks import Rng, as_kind, as_list, as_vector, check_known, same_length
 from caveat._internal.classes import agreed_names, in_order
 from caveat._internal.params import check_params, choice, level
 from caveat._internal.streams import stream
@@ -112,9 +112,7 @@ class Guard:
         check_known(self.combine, ("fisher", "min"), "combination")
         if self.sets is not None:
             check_known(self.sets, NONCONFORMITY, "nonconformity score")
-        parts = [self.score] if isinstance(self.score, (str, Score)) else list(self.score)
-        if not parts:
-            raise InputError("score must name at least one score, got none.")
+        parts = [self.score] if isinstance(self.score, Score) else as_list(self.score, "score")
         self.scores_ = tuple(_made(part, "score") for part in parts)
         self.confidence_ = _made(self.confidence, "confidence")
         self.splits_: dict[str, dict[str, Any]] = {}
@@ -324,7 +322,7 @@ class Guard:
         score = self.statistic_.score(outputs)
         if self.outside == "outlier":
             score[self.domain_.outside(outputs)] = OUTSIDE
-        return self.decide(
+        return self._decided(
             score=score,
             doubt=self.confidence_.rounded(outputs) if "confidence" in self.watched_ else None,
             sets=None if self.sets_ is None else self.sets_.predict(outputs), predictions=outputs.predictions, fdr=fdr,
@@ -357,6 +355,17 @@ class Guard:
             One verdict per row.
         """
         self._demand_calibrated()
+        score = as_vector(score, "score", allow_infinite=True)
+        if doubt is not None:
+            doubt = as_vector(doubt, "doubt", allow_infinite=True)
+            same_length(score=score, doubt=doubt)
+        return self._decided(score=score, doubt=doubt, sets=sets, predictions=predictions, fdr=fdr, cut=cut)
+
+    def _decided(
+        self, *, score: NDArray[np.float64], doubt: NDArray[np.float64] | None, sets: PredictionSets | None,
+        predictions: NDArray[np.intp] | None, fdr: float | None, cut: float | None,
+    ) -> Verdicts:  # fmt: skip
+        """``decide`` for values that were checked before."""
         p_values = self._ranks.p_values(score)
         if fdr is None:
             outlier = score >= self.threshold_

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from caveat._internal.frames import to_frame
 from caveat._internal.html import small_table
+from caveat.errors import InputError
 from caveat.guard.domain import OUTSIDE
 from caveat.results import PredictionSets
 
@@ -166,7 +167,8 @@ class Verdicts:
 
     def label_lists(self) -> list[list[int]]:
         """The classes of each prediction set; needs ``sets``."""
-        assert self.sets is not None
+        if self.sets is None:
+            raise InputError("these verdicts have no prediction sets. Calibrate a Guard with sets and with labels.")
         member = self.sets.member
         classes = (member.indices if isinstance(member, csr_array) else member.nonzero()[1]).tolist()
         ends = itertools.accumulate(self.sets.sizes.tolist(), initial=0)
@@ -194,6 +196,16 @@ class Verdicts:
             with class names also ``prediction_name`` and ``set_names``.
         """
         none: list[None] = [None] * len(self)
+        texts: dict[tuple[int, ...] | None, str] = {}  # of accepted rows, whose set alone says why
+
+        def reason(kind: str, score: float, p_value: float, doubt: float | None, labels: list[int] | None) -> str:
+            if kind != "accept":
+                return self._sentence(kind, score, p_value, doubt, labels)
+            key = None if labels is None else tuple(labels)
+            if key not in texts:
+                texts[key] = self._sentence(kind, score, p_value, doubt, labels)
+            return texts[key]
+
         columns = zip(
             none if ids is None else ids, self.kind.tolist(),
             none if self.predictions is None else self.predictions.tolist(), self.score.tolist(),
@@ -210,7 +222,7 @@ class Verdicts:
                 "p_value": p_value,
                 "conditional_p_value": conditional,
                 "set": labels,
-                "reason": self._sentence(kind, score, p_value, doubt, labels),
+                "reason": reason(kind, score, p_value, doubt, labels),
             }
             for key, kind, prediction, score, p_value, conditional, doubt, labels in columns
         ]

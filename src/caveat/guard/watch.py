@@ -53,6 +53,9 @@ class Watch:
     """
 
     def __init__(self, guard: Guard, *, alpha: float = 0.01) -> None:
+        from caveat.guard.guard import Guard
+
+        guard = as_kind(guard, Guard, "guard", what="a calibrated Guard")
         self.fingerprint, self.alpha = guard.fingerprint, as_level(alpha, "alpha")
         seed = int(self.fingerprint[:12], 16)  # random numbers depend on guard and row alone: a replay is the same
         streams = guard.watched_

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.files import is_folder, npz_names, read_npy, read_npz, replacing_file, write_json
-from caveat._internal.folders import ArrayFolder, plain_files
+from caveat._internal.folders import ArrayFolder, check_digest, check_page_seal, plain_files, sealed
 from caveat.errors import InputError
 from caveat.outputs.keys import CLASS_NAMES, FIELDS, is_field
 from caveat.outputs.outputs import LAYER, Outputs
@@ -21,9 +21,11 @@ __all__ = ["FIELDS", "FOLDER", "layer_key", "save_outputs", "stored_arrays", "wr
 Array = NDArray[Any]
 
 FOLDER = ArrayFolder(
-    page="caveat.json", format="caveat-outputs", version=2, what="Caveat outputs",
+    page="caveat.json", format="caveat-outputs", version=3, what="Caveat outputs",
     owned=lambda _, name: is_field(unquote(name.removesuffix(".npy"))),
 )  # fmt: skip
+_SEALED = 3  # the first version whose page has digests
+_DAMAGED = "Save it again."
 
 
 def save_outputs(outputs: Outputs, target: Path) -> None:
@@ -54,12 +56,18 @@ def layer_key(name: str) -> str:
 
 
 def write_page(folder: Path, n: int) -> None:
-    """Mark a folder of ``.npy`` files as Outputs of n samples."""
-    write_json(folder / FOLDER.page, {"format": FOLDER.format, "version": FOLDER.version, "n": n})
+    """Mark a folder of ``.npy`` files as Outputs of n samples, with the SHA-256 of each file."""
+    page = {"format": FOLDER.format, "version": FOLDER.version, "n": n}
+    write_json(folder / FOLDER.page, sealed(page, folder))
 
 
-def stored_arrays(source: Path, wanted: Callable[[str], bool]) -> tuple[dict[str, Array], list[str]]:
-    """Wanted arrays of an ``.npz`` file or a folder by key, and the names of the others, which are not read."""
+def stored_arrays(
+    source: Path, wanted: Callable[[str], bool], *, check: bool = True
+) -> tuple[dict[str, Array], list[str]]:
+    """Wanted arrays of an ``.npz`` file or a folder by key, and the names of the others, which are not read.
+
+    ``check``: whether each wanted array of a folder is read once, to compare it with its recorded SHA-256.
+    """
     if not is_folder(source):
         keys = {unquote(name): name for name in npz_names(source)}
         stored = read_npz(source, [name for key, name in keys.items() if wanted(key)])
@@ -69,6 +77,11 @@ def stored_arrays(source: Path, wanted: Callable[[str], bool]) -> tuple[dict[str
 
     def read(page: dict[str, Any], paths: dict[str, Path]) -> tuple[dict[str, Array], list[str]]:
         keys = {unquote(name.removesuffix(".npy")): file for name, file in paths.items()}
+        if page.get("version", 0) >= _SEALED or "crc32" in page:
+            digests = check_page_seal(source / FOLDER.page, page, paths, _DAMAGED)
+            for name, file in paths.items():
+                if check and wanted(unquote(name.removesuffix(".npy"))):
+                    check_digest(file, digests[name], _DAMAGED)
         arrays = {key: read_npy(file) for key, file in keys.items() if wanted(key)}
         return arrays, sorted({key for key in keys if key not in arrays} | set(FOLDER.strangers(source, page)))
 

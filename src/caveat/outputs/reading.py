@@ -74,8 +74,8 @@ class ArrayFile:
 
     is_table = False
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, check: bool = True) -> None:
+        self.path, self._check = path, check
         self._tensors = None if (read := _TENSORS.get(_suffix(path))) is None else read(path)
 
     @cached_property
@@ -89,7 +89,9 @@ class ArrayFile:
         if self._tensors is not None:
             return {name: array.shape for name, array in self._tensors.items()}
         if is_folder(self.path):
-            return {name: array.shape for name, array in stored_arrays(self.path, lambda _: True)[0].items()}
+            return {
+                name: array.shape for name, array in stored_arrays(self.path, lambda _: True, check=False)[0].items()
+            }
         return {unquote(name): shape for name, shape in npz_shapes(self.path).items()}
 
     def fields(self, keys: Mapping[str, str] | None = None, optional: Collection[str] = ()) -> Fields:
@@ -102,7 +104,7 @@ class ArrayFile:
         names = {field: columns[0] for field, columns in fields.items()}
         stored = self._tensors
         if stored is None:
-            stored = stored_arrays(self.path, set(names.values()).__contains__)[0]
+            stored = stored_arrays(self.path, set(names.values()).__contains__, check=self._check)[0]
         for name in names.values():
             if name not in stored:  # another file of the folder
                 raise InputError(f"{self.path} has no array '{name}'. It has {_listed(sorted(stored)) or 'none'}.")
@@ -146,12 +148,12 @@ class TableFile:
         return _with_class_names(self.table.read(fields, wanted), self._classes), slice(None)
 
 
-def open_file(path: Path) -> StoredFile:
-    """Open a file or folder; its suffix says what it is."""
+def open_file(path: Path, *, check: bool = True) -> StoredFile:
+    """Open a file or folder; its suffix says what it is. ``check``: compare arrays that are read with their digests."""
     if _suffix(path) == ".npy" and path.is_file():
         raise InputError(f"{path} is one array, and its name does not say which field it is. Save it with a name: "
                          f"np.savez('{path.stem}.npz', logits=array).")  # fmt: skip
-    return ArrayFile(path) if is_folder(path) or _suffix(path) not in _TABLES else TableFile(path)
+    return ArrayFile(path, check=check) if is_folder(path) or _suffix(path) not in _TABLES else TableFile(path)
 
 
 def load_outputs(
@@ -170,7 +172,7 @@ def load_outputs(
     """
     chosen = as_slice(rows, "rows") if rows else slice(None)
     check_fields(keys or {}, "keys")
-    file = open_file(source)
+    file = open_file(source, check=check)
     fields = file.fields(keys, optional)
     if not fields:
         raise InputError(f"{source} holds none of the keys {', '.join(FIELDS)}; found "

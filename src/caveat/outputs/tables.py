@@ -6,6 +6,7 @@ blocks straight into its array, so that no value is in memory twice.
 
 from __future__ import annotations
 
+import base64
 import importlib
 import itertools
 from abc import ABC, abstractmethod
@@ -210,11 +211,12 @@ class ParquetTable(_ArrowColumns):
         parquet = _pyarrow("pyarrow.parquet")
         self.path = path
         with damage_errors(path, self.what):
-            self._file = parquet.ParquetFile(path, memory_map=True)
+            self._file = parquet.ParquetFile(path, memory_map=True, page_checksum_verification=True)
             self.schema = self._file.schema_arrow
             self._starts = np.cumsum([0, *(self._file.metadata.row_group(i).num_rows
                                            for i in range(self._file.metadata.num_row_groups))])  # fmt: skip
             self.names = different(self.schema.names, path)
+            _check_names(self.schema, self._file.metadata)
 
     @property
     def n(self) -> int:
@@ -230,6 +232,20 @@ class ParquetTable(_ArrowColumns):
                 done += batch.num_rows
             if done != stop:
                 raise ValueError(f"row group {group} has {stop - done} rows less than it says")
+
+
+def _check_names(schema: Any, metadata: Any) -> None:
+    """Raise ValueError where damage changed the name of a column, which no checksum of Parquet covers.
+
+    Arrow writes the names twice: as those of the columns, and in its own schema among the key-value pairs. The names in
+    each column chunk are not asked: pyarrow ends the process where such an entry is damaged.
+    """
+    written = (metadata.metadata or {}).get(b"ARROW:schema")
+    if written is not None:
+        pa = _pyarrow()
+        names = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written))).names
+        if odd := set(schema.names).symmetric_difference(names):
+            raise ValueError(f"the column {min(odd)!r} has two names")
 
 
 @final

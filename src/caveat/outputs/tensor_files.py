@@ -95,10 +95,12 @@ def read_torch(path: Path) -> dict[str, Array]:
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse an archive that unpacks to more than there is room for, before torch unpacks it."""
+    """Refuse an archive that is damaged or unpacks to more than there is room for, before torch unpacks it."""
     with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:  # older files are no archives
         unpacked = sum(member.file_size for member in archive.infolist())
         check_room(unpacked, path, "Store a folder of .npy files, which is read in parts.")
+        if damaged := archive.testzip():  # torch does not compare the checksums that it writes
+            raise ValueError(f"{damaged} is not what its checksum says")
 
 
 def _as_array(torch: Any, tensor: Any) -> Array:

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.files import read_npy
+from caveat._internal.files import damage_errors, read_npy
 from caveat.errors import InputError, MissingExtraError
 from caveat.outputs import Head, Outputs
 from caveat.outputs.files import FIELDS
@@ -79,9 +79,9 @@ class ParquetSource:
         wanted = (group, tuple(keys))
         if getattr(self._kept, "wanted", None) != wanted:
             self._kept.table = None  # the old one goes before the new one comes
-            self._kept.table = (
-                _pyarrow_parquet().ParquetFile(group.path).read_row_group(group.number, columns=keys, use_threads=False)
-            )
+            with damage_errors(Path(group.path), "a Parquet file"):
+                opened = _pyarrow_parquet().ParquetFile(group.path, page_checksum_verification=True)
+                self._kept.table = opened.read_row_group(group.number, columns=keys, use_threads=False)
             self._kept.wanted = wanted
         return self._kept.table
 

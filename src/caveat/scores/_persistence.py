@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from caveat._internal.blocks import row_blocks
 from caveat._internal.checks import check_known
 from caveat._internal.files import is_folder, read_npy, write_json
-from caveat._internal.folders import PAGE_KEY, ArrayFolder
+from caveat._internal.folders import ArrayFolder, page_checksum
 from caveat._internal.params import parameters
 from caveat.errors import InputError, NotFittedError
 from caveat.scores._base import Score
@@ -140,12 +140,6 @@ def _checksum(array: NDArray[Any]) -> int:
     for block in row_blocks(rows.shape[0], row_bytes=rows.shape[1] * array.itemsize):
         crc = zlib.crc32(np.ascontiguousarray(rows[block]).data, crc)
     return crc
-
-
-def page_checksum(page: Mapping[str, Any]) -> int:
-    """CRC-32 of what a page says, however its JSON is laid out."""
-    content = {key: value for key, value in page.items() if key not in ("crc32", PAGE_KEY)}
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
 class Reader:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.checks import Rng, as_list
+from caveat._internal.checks import Rng, as_kind, as_list
 from caveat._internal.streams import as_seed
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
@@ -114,6 +114,9 @@ def score_all(
     >>> {name: values.round(2).tolist() for name, values in score_all(None, outputs, ["msp", "energy"]).items()}
     {'msp': [-1.0, -0.5], 'energy': [-9.0, -0.69]}
     """
+    for name, rows in {"train": train, "outputs": outputs, "validation": validation}.items():
+        if rows is not None or name == "outputs":
+            as_kind(rows, Outputs, name, what="Outputs")
     chosen: Mapping[str, Score]
     chosen = applicable(train, outputs)[0] if names is None else {n: make(n) for n in as_list(names, "names")}
     chosen = {name: score.without_class_scores() for name, score in chosen.items()}

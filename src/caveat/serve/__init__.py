@@ -16,10 +16,12 @@ from caveat.serve.audit.export import export_trail
 from caveat.serve.audit.replay import replay_trail
 from caveat.serve.audit.verify import verify_trail
 from caveat.serve.engine import Engine
+from caveat.serve.keys import Keys
 from caveat.serve.model import Model
 from caveat.serve.run import run
 from caveat.serve.settings import Limits
 
 __all__ = [
-    "Engine", "Limits", "Model", "create_app", "export_trail", "open_store", "replay_trail", "run", "verify_trail",
+    "Engine", "Keys", "Limits", "Model", "create_app", "export_trail", "open_store", "replay_trail", "run",
+    "verify_trail",
 ]  # fmt: skip

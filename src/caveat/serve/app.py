@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
+from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
@@ -18,8 +19,9 @@ from caveat.guard.facts import guard_facts
 from caveat.serve import openapi
 from caveat.serve.bodies import JSON, json_object, read_arrays
 from caveat.serve.engine import Engine
-from caveat.serve.gate import FAILED, OPEN, Application, Body, Gate
+from caveat.serve.gate import FAILED, OPEN, Application, Body, Gate, Message, Receive, Send
 from caveat.serve.inference import add_inference_routes
+from caveat.serve.keys import Keys, Pace
 from caveat.serve.metrics import Metrics, Requests
 from caveat.serve.pages import PAGES
 from caveat.serve.problems import Problem
@@ -32,7 +34,7 @@ _MOST_LABELS = 100_000
 
 
 def create_app(
-    engine: Engine, *, limits: Limits | None = None, key: str | None = None, local_only: bool = False
+    engine: Engine, *, limits: Limits | None = None, keys: Keys | None = None, local_only: bool = False
 ) -> Application:
     """The service as an ASGI application; the engine is closed when it shuts down.
 
@@ -42,8 +44,8 @@ def create_app(
         Gives the verdicts.
     limits
         What clients may send.
-    key
-        Bearer key that clients must send; None: all may ask.
+    keys
+        Keys of which clients must send one; None: all may ask.
     local_only
         Answer only requests whose ``Host`` is this machine; see ``Gate``.
 
@@ -77,10 +79,10 @@ def create_app(
 
     app = FastAPI(title="Caveat", version=__version__, description=openapi.DESCRIPTION, lifespan=life,
                   docs_url=None, redoc_url=None, redirect_slashes=False)  # fmt: skip
-    if key is not None:
+    if keys:
         openapi.require_key(app, OPEN)
 
-    @app.post("/v1/verdicts", **openapi.verdicts(engine.inputs))
+    @app.post("/v1/verdicts", **openapi.verdicts(engine.inputs, limits.rows))
     async def verdicts(request: Request) -> Response:
         """Give a verdict on each row: accept, abstain or outlier. It is recorded before it is answered."""
         body = await bodies.read(request.headers, request.receive)
@@ -113,7 +115,7 @@ def create_app(
 
     classes = {name: number for number, name in enumerate(engine.guard.class_names_ or ())}
 
-    @app.post("/v1/labels", **openapi.labels(engine.trail.n_classes, tuple(classes)))
+    @app.post("/v1/labels", **openapi.labels(engine.trail.n_classes, tuple(classes), _MOST_LABELS))
     async def labels(request: Request) -> Response:
         """Record true classes that came later, by the ids of the verdicts."""
         body = await bodies.read(request.headers, request.receive)
@@ -176,7 +178,28 @@ def create_app(
     async def failed(_: Request, error: Exception) -> Response:
         return _problem(FAILED)  # the gate logs the error
 
-    return Gate(app, key=key, requests=requests, local_only=local_only)
+    direct = {
+        ("POST", "/v1/verdicts"): _direct(app, "/v1/verdicts", {}),
+        ("POST", f"/v2/models/{engine.name}/infer"): _direct(app, "/v2/models/{name}/infer", {"name": engine.name}),
+    }
+    return Gate(
+        app, requests=requests, keys=keys or Keys(), pace=Pace(limits.rate), direct=direct, local_only=local_only
+    )
+
+
+def _direct(app: FastAPI, path: str, params: Mapping[str, str]) -> Application:
+    """A route as an application of its own: the framework's search takes twice as long as what the route does."""
+    route: Any = next(route for route in app.routes if getattr(route, "path", None) == path)
+
+    async def answer(scope: Message, receive: Receive, send: Send) -> None:
+        scope.update(route=route, path_params=params)
+        try:
+            response = await route.endpoint(Request(scope, receive))
+        except Problem as problem:
+            response = _problem(problem)
+        await response(scope, receive, send)
+
+    return answer
 
 
 async def _page(content: bytes, media_type: str) -> Response:

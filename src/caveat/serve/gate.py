@@ -6,12 +6,14 @@ Plain ASGI: a wrapper in a framework's own style costs more than a one-row verdi
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
+import math
+import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, final
 
+from caveat.serve.keys import Keys, Pace
 from caveat.serve.metrics import Requests
 from caveat.serve.pages import PAGES
 from caveat.serve.problems import Problem
@@ -33,13 +35,15 @@ SECURITY_HEADERS = [
     (b"cache-control", b"no-store"),
 ]
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
-_LOCAL = (b"localhost", b"127.0.0.1", b"[::1]")
+_LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 _LONGEST_ADDRESS = 8192  # bytes of a path with its query
 _log = logging.getLogger("caveat.serve")
 
 _WRONG_KEY = Problem(
     401, "this service needs its key, as the header Authorization: Bearer KEY.", headers={"WWW-Authenticate": "Bearer"}
 )
+_OTHER_KEY = Problem(403, "this key is not for this address: asking, labels and administration have keys of their own.")
+_TWO_LENGTHS = Problem(400, "a request must not have both headers Content-Length and Transfer-Encoding.")
 _FULL = Problem(503, "too many connections are open. Try again in a second.", headers={"Retry-After": "1"})
 _STOPPING = Problem(503, "the service stops. Try again in a second.", headers={"Retry-After": "1"})
 FAILED = Problem(500, "the service failed; its log says how.")
@@ -57,25 +61,32 @@ class Gate:
     ----------
     app
         The application.
-    key
-        Bearer key that clients must send; None: all may ask.
+    keys
+        Keys of which clients must send one; none: all may ask.
+    pace
+        How often each key may ask.
     requests
         Counts of requests by path and status.
+    direct
+        Applications of single addresses, by method and path, for which ``app`` is not asked.
     local_only
         Refuse requests whose ``Host`` is not this machine. A page of another site can give its own name the address
         127.0.0.1 (DNS rebinding) and would then be allowed to ask; its requests still carry its name.
     """
 
-    def __init__(self, app: Application, *, key: str | None, requests: Requests, local_only: bool = False) -> None:
-        self.app, self.requests = app, requests
-        self._key = None if key is None else key.encode()
-        self._local_only = local_only
+    def __init__(
+        self, app: Application, *, requests: Requests, keys: Keys, pace: Pace | None = None,
+        direct: Mapping[tuple[str, str], Application] | None = None, local_only: bool = False,
+    ) -> None:  # fmt: skip
+        self.app, self.requests, self.keys, self.direct = app, requests, keys, direct or {}
+        self._pace, self._local_only = pace or Pace(None), local_only
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         start, status, method = time.perf_counter(), 0, scope["method"]
+        problem = self._refusal(scope)
         if method == "HEAD":  # the server leaves out the body
             scope = {**scope, "method": "GET"}
 
@@ -84,14 +95,13 @@ class Gate:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
-                if status >= 400 and _closes(status, scope):
+                if status >= 400 and (problem is not None or _closes(status, scope)):
                     message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:
-            problem = self._refusal(scope)
             if problem is None:
-                await self.app(scope, receive, answered)
+                await self.direct.get((method, scope["path"]), self.app)(scope, receive, answered)
             else:
                 await send_problem(answered, problem)
         except asyncio.CancelledError:  # the time for an orderly end is over
@@ -115,19 +125,25 @@ class Gate:
         path = scope["path"]
         if len(path) + len(scope["query_string"]) > _LONGEST_ADDRESS:
             return _LONG
-        if path not in OPEN:
-            if scope.get("state", {}).get("full"):  # health is answered all the same
-                return _FULL
-            if self._key is not None and not self._has_key(scope):
-                return _WRONG_KEY
+        if _header(scope, b"transfer-encoding") and _header(scope, b"content-length"):
+            return _TWO_LENGTHS  # a proxy in front may have believed the other one
         if self._local_only and not _is_local(_header(scope, b"host")):
             return _OTHER_HOST
+        if path in OPEN:
+            return None
+        if scope.get("state", {}).get("full"):  # health is answered all the same
+            return _FULL
+        key = None
+        if self.keys:
+            key = self.keys.sent(_header(scope, b"authorization"))
+            if key is None:
+                return _WRONG_KEY
+            if not self.keys.opens(key, path):
+                return _OTHER_KEY
+        if seconds := self._pace.wait(key):
+            return Problem(429, "there are more requests a second than one key may send. Try again later.",
+                           headers={"Retry-After": str(math.ceil(seconds))})  # fmt: skip
         return None
-
-    def _has_key(self, scope: Message) -> bool:
-        scheme, _, key = _header(scope, b"authorization").partition(b" ")
-        assert self._key is not None
-        return scheme.lower() == b"bearer" and hmac.compare_digest(key.strip(), self._key)
 
 
 def _header(scope: Message, name: bytes) -> bytes:
@@ -141,11 +157,10 @@ def _header(scope: Message, name: bytes) -> bytes:
 def _is_local(host: bytes) -> bool:
     """Whether a ``Host`` names this machine. A browser always sends the header; HTTP/1.0 may do without.
 
-    >>> [_is_local(host) for host in (b"", b"localhost:8080", b"[::1]:80", b"[::1]", b"127.0.0.1.evil.example")]
+    >>> [_is_local(host) for host in (b"", b"localhost:8080", b"[::1]:80", b"[::1]", b"localhost:80@evil.example")]
     [True, True, True, True, False]
     """
-    name = host if host.endswith(b"]") else host.rpartition(b":")[0] or host
-    return not host or name.lower() in _LOCAL
+    return not host or _LOCAL.fullmatch(host) is not None
 
 
 def _closes(status: int, scope: Message) -> bool:

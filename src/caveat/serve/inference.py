@@ -7,6 +7,8 @@ verdict. The version of the model is the beginning of the guard's fingerprint, s
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,10 +18,11 @@ from fastapi import FastAPI, Request, Response
 
 from caveat import __version__
 from caveat.guard import Verdicts
+from caveat.outputs.outputs import LAYER
 from caveat.serve.bodies import AXES, JSON, MEMBERS
 from caveat.serve.engine import Arrays, Engine
 from caveat.serve.gate import Body
-from caveat.serve.openapi import answered, problems
+from caveat.serve.openapi import answered, numbers, problems
 from caveat.serve.problems import Problem
 from caveat.serve.settings import Limits
 from caveat.serve.tensors import DATATYPES, InferenceRequest, Tensor, packed_answer, read_request
@@ -111,7 +114,7 @@ def add_inference_routes(app: FastAPI, engine: Engine, bodies: Body, limits: Lim
     for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         app.add_api_route(path, model_metadata, **_described(names, _METADATA, facts, "Inputs and outputs."))
         app.add_api_route(f"{path}/ready", model_ready, **_described(names, _READY, is_ready, "It gives verdicts."))
-        app.add_api_route(f"{path}/infer", infer, methods=["POST"], **_inference(names, engine, head))
+        app.add_api_route(f"{path}/infer", infer, methods=["POST"], **_inference(names, engine, head, limits.rows))
         names = names | {"version": version}
 
 
@@ -174,7 +177,7 @@ def _check_type(request: Request) -> None:
 
 # -- what /openapi.json says ------------------------------------------------------------------------------------------
 
-_TEXT, _OBJECT = {"type": "string"}, {"type": "object"}
+_TEXT = {"type": "string"}
 _TENSOR = {
     "type": "object",
     "properties": {"name": _TEXT, "datatype": _TEXT, "shape": {"type": "array", "items": {"type": "integer"}}},
@@ -187,7 +190,7 @@ _METADATA = {
     "required": ["name", "platform", "inputs", "outputs"],
 }  # fmt: skip
 _READY = {"type": "object", "properties": {"name": _TEXT, "ready": {"type": "boolean"}}, "required": ["name", "ready"]}
-_SIZES = {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1, "maxItems": AXES}
+_SIZE = {"type": "integer", "minimum": 1}
 _ANSWER = {
     "type": "object",
     "properties": {"model_name": _TEXT, "model_version": _TEXT, "id": _TEXT,
@@ -207,7 +210,7 @@ _SERVER: dict[str, Any] = {
 
 def _health(word: str, description: str) -> dict[str, Any]:
     schema = {"type": "object", "properties": {word: {"type": "boolean"}}, "required": [word]}
-    refusals = {status: entry for status, entry in problems(503).items() if status != 401}  # no key is needed
+    refusals = {status: entry for status, entry in problems(503).items() if status not in (401, 403, 429)}  # open
     return {"responses": answered(schema, {word: True}, description=description) | refusals}
 
 
@@ -223,27 +226,56 @@ def _path_parameters(names: dict[str, str]) -> list[dict[str, Any]]:
             for name, value in names.items()]  # fmt: skip
 
 
-def _request_schema(engine: Engine) -> dict[str, Any]:
-    item = {
-        "type": "object",
-        "properties": {"name": _TEXT, "datatype": {"enum": list(DATATYPES)}, "shape": _SIZES, "parameters": _OBJECT,
-                       "data": {"type": "array", "minItems": 1}},
-        "required": ["name", "datatype", "shape"],
-    }  # fmt: skip
-    wanted = {
-        "type": "object",
-        "properties": {"name": {"enum": [tensor.name for tensor in _outputs(engine)]}, "parameters": _OBJECT},
-        "required": ["name"],
-    }
+def _input_schema(name: dict[str, Any], shape: Sequence[int], most_rows: int) -> dict[str, Any]:
+    """An input in JSON: its numbers flat, or as nested lists."""
+    sizes: list[dict[str, Any]] = [{"const": size} if size > 0 else _SIZE for size in shape]
+    sizes[0] = _SIZE | {"maximum": most_rows}
     return {
         "type": "object",
-        "properties": {"id": _TEXT, "parameters": _OBJECT, "outputs": {"type": "array", "items": wanted},
-                       "inputs": {"type": "array", "items": item, "minItems": 1, "maxItems": MEMBERS}},
+        "properties": {
+            "name": name,
+            "datatype": {"enum": list(DATATYPES)},
+            "shape": {"type": "array", "prefixItems": sizes, "items": _SIZE, "minItems": len(sizes),
+                      "maxItems": len(sizes) if "const" in name else AXES},
+            "parameters": _parameters("binary_data_size", "shared_memory_region", "classification"),
+            "data": {"anyOf": [numbers((-1,)), numbers(shape, most_rows)]},
+        },
+        "required": ["name", "datatype", "shape", "data"],
+    }  # fmt: skip
+
+
+def _parameters(*refused: str) -> dict[str, Any]:
+    flags = {key: {"type": "boolean"} for key in ("binary_data", "binary_data_output")}
+    return {"type": ["object", "null"], "properties": flags | dict.fromkeys(refused, False)}
+
+
+def _request_schema(engine: Engine, most_rows: int) -> dict[str, Any]:
+    inputs = [_input_schema({"const": tensor.name}, tensor.shape, most_rows) for tensor in engine.inputs]
+    if engine.model is None and engine.reads("probs"):  # in place of logits
+        inputs.append(_input_schema({"const": "probs"}, (-1, -1), most_rows))
+    if has_layers := engine.reads(LAYER):
+        inputs.append(_input_schema({"type": "string", "pattern": f"^{re.escape(LAYER)}"}, (-1, -1), most_rows))
+    wanted = {
+        "type": "object",
+        "properties": {"name": {"enum": [tensor.name for tensor in _outputs(engine)]},
+                       "parameters": _parameters("shared_memory_region", "classification")},
+        "required": ["name"],
+    }  # fmt: skip
+    count = len(engine.inputs)
+    return {
+        "type": "object",
+        "properties": {
+            "id": {"type": ["string", "null"]},
+            "parameters": _parameters("shared_memory_region", "classification"),
+            "outputs": {"type": "array", "items": wanted, "maxItems": len(_outputs(engine))},
+            "inputs": {"type": "array", "items": {"anyOf": inputs}, "minItems": count + has_layers,
+                       "maxItems": MEMBERS if has_layers else count},
+        },
         "required": ["inputs"],
     }  # fmt: skip
 
 
-def _inference(names: dict[str, str], engine: Engine, head: dict[str, str]) -> dict[str, Any]:
+def _inference(names: dict[str, str], engine: Engine, head: dict[str, str], most_rows: int) -> dict[str, Any]:
     sizes = {tensor: [abs(size) for size in tensor.shape] for tensor in engine.inputs}  # one row
     inputs = [{"name": tensor.name, "shape": shape, "datatype": tensor.datatype, "data": [0] * math.prod(shape)}
               for tensor, shape in sizes.items()]  # fmt: skip
@@ -257,7 +289,7 @@ def _inference(names: dict[str, str], engine: Engine, head: dict[str, str]) -> d
     responses[200]["content"][BINARY] = binary
     length = {"name": _LENGTH, "in": "header", "required": False, "schema": {"type": "integer", "minimum": 0},
               "description": "Length of the JSON, where binary tensor data follow it."}  # fmt: skip
-    text: dict[str, Any] = {"schema": _request_schema(engine)}
+    text: dict[str, Any] = {"schema": _request_schema(engine, most_rows)}
     if sum(map(math.prod, sizes.values())) <= _EXAMPLE:
         text["example"] = asked
     return {

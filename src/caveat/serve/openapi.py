@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from fastapi import FastAPI
 
-from caveat.serve.bodies import ARROW, JSON, NPY, NPZ
+from caveat.serve.bodies import ARROW, AXES, EXACT, JSON, NPY, NPZ
 from caveat.serve.tensors import Tensor
 
-__all__ = ["DESCRIPTION", "GUARD", "HEALTH", "LIVE", "METRICS", "READY", "answered", "binary", "labels", "problems",
-           "require_key", "verdicts"]  # fmt: skip
+__all__ = ["DESCRIPTION", "GUARD", "HEALTH", "LIVE", "METRICS", "READY", "answered", "binary", "labels", "numbers",
+           "problems", "require_key", "verdicts"]  # fmt: skip
 
 Route = dict[str, Any]
 
@@ -23,6 +23,7 @@ _ID = "1f2e3d4c-0"
 _SENTENCES = {
     400: "The body is malformed or was cut.",
     401: "The key is missing or wrong.",
+    403: "The key is for something else.",
     404: "The verdict, the model or the address is unknown.",
     408: "The body came too slowly.",
     409: "The verdict has another label already.",
@@ -34,7 +35,7 @@ _SENTENCES = {
     429: "The service is busy; try again after Retry-After seconds.",
     503: "The service is stopping or has too many connections, or its audit trail cannot be written.",
 }
-_EVERYWHERE = (401, 414, 421, 503)
+_EVERYWHERE = (401, 403, 414, 421, 429, 503)
 _PROBLEM = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
 _NUMBER_OR_NULL = {"type": ["number", "null"]}
 _COUNT = {"type": "integer", "minimum": 0}
@@ -108,8 +109,8 @@ def _body(content: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def verdicts(inputs: Sequence[Tensor]) -> Route:
-    """``POST /v1/verdicts`` of a service that needs these arrays."""
+def verdicts(inputs: Sequence[Tensor], most_rows: int) -> Route:
+    """``POST /v1/verdicts`` of a service that needs these arrays, with so many rows at most."""
     shapes = {tensor.name: tensor.shape for tensor in inputs}
     rows = {name: np.zeros([1, *(size if size > 0 else 3 for size in shape[1:])], dtype=np.float32)
             for name, shape in shapes.items()}  # fmt: skip
@@ -117,9 +118,12 @@ def verdicts(inputs: Sequence[Tensor]) -> Route:
         JSON: {
             "schema": {
                 "type": "object",
-                "properties": {name: _numbers(shape) for name, shape in shapes.items()},
+                "properties": {name: numbers(shape, most_rows) for name, shape in shapes.items()},
                 "required": list(rows),
-                "additionalProperties": {"type": "array", "description": "Other arrays of numbers are left out."},
+                "additionalProperties": {
+                    "anyOf": [numbers([-1] * axes, most_rows) for axes in range(1, AXES + 1)],
+                    "description": "Other arrays of numbers are left out.",
+                },
             },
             "example": {name: array.tolist() for name, array in rows.items()},
         },
@@ -137,12 +141,17 @@ def verdicts(inputs: Sequence[Tensor]) -> Route:
     }
 
 
-def _numbers(shape: Sequence[int]) -> dict[str, Any]:
-    """An array of this shape as nested lists; an axis of size -1 has any size from 1 on."""
-    schema: dict[str, Any] = {"type": "number"}
-    for size in reversed(shape):
+def numbers(shape: Sequence[int], most_rows: int | None = None) -> dict[str, Any]:
+    """An array of this shape as nested lists; an axis of size -1 has any size from 1 on, all rows the same one."""
+    schema: dict[str, Any] = {"type": "number", "minimum": -EXACT, "maximum": EXACT}
+    for axis, size in reversed(list(enumerate(shape))):
         sizes = {"minItems": size, "maxItems": size} if size > 0 else {"minItems": 1}
-        schema = {"type": "array", "items": schema, **sizes}
+        schema = {
+            "type": "array",
+            "items": schema,
+            **sizes,
+            **({"maxItems": most_rows} if most_rows and axis == 0 else {}),
+        }
     return schema
 
 
@@ -165,8 +174,8 @@ def _arrow(rows: Mapping[str, Any]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def labels(n_classes: int | None, names: tuple[str, ...] = ()) -> Route:
-    """``POST /v1/labels`` of a guard with this many classes; None: not known. ``names``: of the classes, if any."""
+def labels(n_classes: int | None, names: tuple[str, ...], most: int) -> Route:
+    """``POST /v1/labels`` of a guard with this many classes (None: not known) and their names, with so many at most."""
     number: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": (n_classes or 2**31) - 1}
     label = {
         "type": "object",
@@ -178,7 +187,7 @@ def labels(n_classes: int | None, names: tuple[str, ...] = ()) -> Route:
     }
     schema = {
         "type": "object",
-        "properties": {"labels": {"type": "array", "minItems": 1, "items": label}},
+        "properties": {"labels": {"type": "array", "minItems": 1, "maxItems": most, "items": label}},
         "required": ["labels"],
     }
     counts = {
@@ -251,7 +260,7 @@ LIVE: Route = {
     | problems(),
 }
 _STATUS = {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}
-_HEALTH_PROBLEMS = {status: problem for status, problem in problems().items() if status != 401}
+_HEALTH_PROBLEMS = {status: problem for status, problem in problems().items() if status not in (401, 403, 429)}
 HEALTH: Route = {
     "responses": answered(_STATUS, {"status": "ok"}, description="The process answers.") | _HEALTH_PROBLEMS
 }

@@ -17,8 +17,8 @@ class Problem(CaveatError):
     Parameters
     ----------
     status
-        HTTP status: 400 malformed, 401 key, 404 unknown, 408 slow, 409 conflict, 413 large, 414 long address, 415 media
-        type, 421 other host, 422 content, 429 busy, 503 not ready.
+        HTTP status: 400 malformed, 401 key, 403 other key, 404 unknown, 408 slow, 409 conflict, 413 large, 414 long
+        address, 415 media type, 421 other host, 422 content, 429 busy, 503 not ready.
     sentence
         What must hold, what came, and the remedy.
     headers

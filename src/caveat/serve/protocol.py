@@ -48,7 +48,11 @@ class _Transport:
             self._transport.close()
             return
         self.lingers = True
-        self._transport.write_eof()
+        try:
+            self._transport.write_eof()
+        except OSError:  # the client has left
+            self._transport.abort()
+            return
         self._transport.resume_reading()
 
 

@@ -1,21 +1,13 @@
-"""Limits: how much a client may send, how long it may take, and the key that it must know."""
+"""Limits: how much a client may send, how often, and how long it may take."""
 
 from __future__ import annotations
 
-import os
-import stat
 from dataclasses import dataclass
-from pathlib import Path
 from typing import final
 
-from caveat._internal.files import path_errors
 from caveat._internal.params import check_params, count, positive
-from caveat.errors import InputError
 
-__all__ = ["KEY_VARIABLE", "Limits", "read_key"]
-
-KEY_VARIABLE = "CAVEAT_SERVE_KEY"
-_SHORTEST, _LONGEST = 16, 4096  # signs of a key
+__all__ = ["Limits"]
 
 
 @final
@@ -42,6 +34,9 @@ class Limits:
         Time for a client to take its answer; the connection of a slower client is closed.
     connections
         Open connections; beyond it only health is answered, everything else gets status 503.
+    rate
+        Requests a second of one key, or of all clients where there is no key; more are refused with status 429. None:
+        no limit.
 
     Examples
     --------
@@ -57,35 +52,7 @@ class Limits:
     header_seconds: float = positive(10.0)
     answer_seconds: float = positive(60.0)
     connections: int = count(1000)
+    rate: float | None = positive(None)
 
     def __post_init__(self) -> None:
         check_params(self)
-
-
-def read_key(file: str | os.PathLike[str] | None) -> str | None:
-    """The bearer key of the service: from a file that only its owner can read, else from the environment, else None."""
-    key = os.environ.get(KEY_VARIABLE) if file is None else _key_of(Path(file))
-    if key is None:
-        return None
-    if not _SHORTEST <= len(key) <= _LONGEST or not key.isascii() or not key.isprintable() or " " in key:
-        make = "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
-        raise InputError(f"the key must have {_SHORTEST} to {_LONGEST} printable ASCII signs and no space, got "
-                         f"{len(key)} signs. Make one: {make}.")  # fmt: skip
-    return key
-
-
-def _key_of(path: Path) -> str:
-    with path_errors(path, "read"):
-        # what is checked is what is read: the open file, not whatever has this name a moment later
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # without waiting for a pipe
-        with open(handle, "rb") as file:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                raise InputError(f"{path} must be a file.")
-            content = file.read(_LONGEST + 2)
-    mode = stat.S_IMODE(status.st_mode)
-    if mode & 0o077:
-        raise InputError(f"{path} can be read or changed by others (mode {mode:o}). Run: chmod 600 {path}.")
-    if status.st_uid not in (0, os.geteuid()):
-        raise InputError(f"{path} belongs to the user {status.st_uid}, who could change the key. Make it your own.")
-    return content.decode("utf-8", "replace").strip()

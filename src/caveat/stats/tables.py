@@ -127,7 +127,7 @@ def _read_file(path: Path) -> Columns:
             raise MissingExtraError("reading Parquet", extra="stats") from None
         try:
             with path_errors(path, "read"):
-                return read_columns(parquet.read_table(path))
+                return read_columns(parquet.read_table(path, page_checksum_verification=True))
         except ValueError as error:
             if isinstance(error, InputError):
                 raise

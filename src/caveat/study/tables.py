@@ -64,7 +64,7 @@ def write_parquet(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
     table = pa.table({name: column(name) for name in _columns(rows)})
     with replacing_file(path) as temporary:
-        pq.write_table(table, temporary)
+        pq.write_table(table, temporary, write_page_checksum=True)
 
 
 def plain_cell(value: Any) -> Any:

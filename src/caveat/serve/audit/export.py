@@ -122,7 +122,7 @@ def _parquet(path: Path) -> Iterator[Write]:
     types = {"id": pa.string(), "at": pa.timestamp("ms", tz="UTC"), "kind": pa.string(), "prediction": pa.int64(),
              "set": pa.list_(pa.int64()), "label": pa.int64()} | dict.fromkeys(_FLOATS, pa.float64())  # fmt: skip
     schema = pa.schema([(name, types[name]) for name in COLUMNS])
-    with pq.ParquetWriter(path, schema) as writer:
+    with pq.ParquetWriter(path, schema, write_page_checksum=True) as writer:
 
         def write(columns: Columns) -> None:
             text = pa.array([at.removesuffix("Z") for at in columns["at"]])

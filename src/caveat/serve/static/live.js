@@ -56,7 +56,7 @@ async function poll() {
   if (document.hidden || paused) return;
   const answer = await ask("v1/live");
   if (mine !== round) return; // a later round has begun
-  if (answer !== null && answer.status === 401) {
+  if (answer !== null && [401, 403].includes(answer.status)) {
     askForKey(); // nothing is asked again until there is a key
     return;
   }
@@ -174,7 +174,7 @@ async function send(body, type, what) {
     refuse("The service did not answer. Nothing is known about these rows; send them again.");
   } else if (!answer.ok) {
     refuse(problemOf(answer));
-    if (answer.status === 401) askForKey();
+    if ([401, 403].includes(answer.status)) askForKey();
   } else {
     const rows = answer.content.verdicts;
     const kinds = KINDS.map((kind) => `${count(rows.filter((row) => row.kind === kind).length)} ${kind}`).join(", ");
