@@ -40,7 +40,7 @@ def audit(tmp_path, monkeypatch):
 def test_a_sound_trail_is_verified_and_counted(run, audit):
     code, out, err = run("audit", "verify", audit[1])
     assert (code, err) == (0, "")
-    assert "Records:  3 (2026-11-17T12:00:00.000Z to 2026-11-18T12:00:00.000Z)" in out
+    assert "Records:  4 (2026-11-17T12:00:00.000Z to 2026-11-18T12:00:00.000Z)" in out
     assert "Verdicts: 10" in out
     head = out.split("Head:")[1].split()[0]
     assert run("audit", "verify", audit[1], "--head", head)[0] == 0

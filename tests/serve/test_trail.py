@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from tests.serve.conftest import draw
-from tests.serve.trails import change, feed, label
+from tests.serve.trails import change, feed, followed, label
 
 from caveat import Guard, Outputs
 from caveat.errors import InputError, StoreError
@@ -15,7 +15,9 @@ from caveat.serve import trail as trail_module
 from caveat.serve.audit.content import encode_verdicts
 from caveat.serve.audit.replay import replay_trail
 from caveat.serve.audit.sqlite import SqliteStore
+from caveat.serve.audit.store import Damaged
 from caveat.serve.audit.verify import verify_trail
+from caveat.serve.folding import Folding
 from caveat.serve.problems import Problem
 from caveat.serve.trail import Trail
 
@@ -40,7 +42,7 @@ def test_batches_folds_and_restarts_change_nothing(store, tmp_path, logit_guard,
             parts = Trail(logit_guard, other)  # as after a kill: nothing was said to the old one
     whole.fold()
     parts.fold()
-    assert whole.folding.facts() == parts.folding.facts()
+    assert followed(whole) == followed(parts)
     assert parts.verified_from > 1  # it went on from a snapshot
     for each in (store, other):
         replay = replay_trail(logit_guard, each)
@@ -50,14 +52,29 @@ def test_batches_folds_and_restarts_change_nothing(store, tmp_path, logit_guard,
     other.close()
 
 
-def test_a_damaged_snapshot_costs_time_only(store, logit_guard):
+def test_a_state_that_this_version_cannot_read_costs_time_only(store, logit_guard, monkeypatch):
     trail = Trail(logit_guard, store)
     feed(trail, logit_guard, [5, 5], seed=1)
     trail.snapshot()
-    change(store.path, "UPDATE snapshots SET state = substr(state, 1, 100)")
+    trail.fold()
+
+    def unreadable(folding, state):
+        raise Damaged("a kept state cannot be read (KeyError)")
+
+    monkeypatch.setattr(Folding, "restore", unreadable)
     again = Trail(logit_guard, store)
     assert again.verified_from == 1
     assert again.folding.facts() == trail.folding.facts()
+
+
+@pytest.mark.parametrize("state", ["substr(state, 1, 100)", "replace(state, '\"rows\": 10', '\"rows\": 12')"])
+def test_a_state_that_is_not_the_one_that_was_kept_is_refused_at_the_start(store, logit_guard, state):
+    trail = Trail(logit_guard, store)
+    feed(trail, logit_guard, [5, 5], seed=1)
+    trail.snapshot()
+    change(store.path, f"UPDATE snapshots SET state = CAST({state} AS BLOB)")
+    with pytest.raises(InputError, match="not the one that was kept"):
+        Trail(logit_guard, store)
 
 
 def test_a_chain_that_was_cut_at_its_end_is_refused(store, logit_guard):
@@ -130,7 +147,7 @@ def test_a_batch_of_100_000_rows_is_one_record(store, logit_guard):
     trail = Trail(logit_guard, store)
     ids = feed(trail, logit_guard, [100_000], seed=1)
     assert len(ids) == 100_000
-    assert trail.seq == 1
+    assert trail.seq == 2  # and that of the state
     assert store.snapshots() == [1]  # kept by the rows since the last one
     trail.append_labels({ids[-1]: 0, ids[0]: 1})
     assert Trail(logit_guard, store).rows == 100_000
@@ -145,6 +162,7 @@ def test_infinite_scores_are_recorded_and_replayed(store):
     trail.append_verdicts([(3, encode_verdicts(verdicts), None)])
     trail.fold()
     trail.snapshot()
+    trail.fold()
     assert replay_trail(guard, store).sound
     assert Trail(guard, store).folding.facts() == trail.folding.facts()
 

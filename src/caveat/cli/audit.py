@@ -1,11 +1,11 @@
-"""``caveat audit``: verify, replay, export and prune the audit trail of a service."""
+"""``caveat audit``: verify, prove, replay, export and prune the audit trail of a service."""
 
 from __future__ import annotations
 
 import datetime
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,31 +15,44 @@ from caveat.cli._required import demanding
 from caveat.cli._served import ModelFile, ModelOutput, served_model
 from caveat.errors import InputError
 
+if TYPE_CHECKING:
+    from caveat.serve.audit.heads import Head
+
 __all__ = ["audit"]
 
 Place = Annotated[str, typer.Argument(metavar="AUDIT", help="Audit trail: a file, or a postgresql:// address.")]
 Folder = Annotated[Path, typer.Argument(metavar="GUARD", help="Folder of the guard that the service uses.")]
 Chain = Annotated[str, typer.Option(help="Name of the chain in a database that several services share.")]
+PublicKey = Annotated[
+    Path | None, typer.Option("--key", help="File with the public key that must have signed the heads (extra sign).")
+]
 
 
 def verify(
     place: Place,
     head: Annotated[
-        str | None, typer.Option(help="Digest of an earlier last record, kept elsewhere: it must be in the chain.")
+        str | None,
+        typer.Option(help="What was kept elsewhere: a digest of an earlier last record, or a file of published heads."),
     ] = None,
+    key: PublicKey = None,
     chain: Chain = "main",
 ) -> None:
     """Check that every record follows from the one before it; a service may go on writing meanwhile.
+
+    Kept states, header and labels must be those that the records state. With --head, also that the past is the one
+    whose heads were published.
 
     Exit code 0: sound. 3: broken, with the first record that is wrong. 2: bad input.
     """
     from caveat.serve import open_store
     from caveat.serve.audit.verify import verify_trail
 
-    if head is not None and (len(head) != 64 or set(head.lower()) - set("0123456789abcdef")):
-        raise InputError(f"--head must be the 64 hexadecimal digits of a digest, got {head[:80]!r}.")
+    digest = head is not None and len(head) == 64 and not set(head.lower()) - set("0123456789abcdef")
+    if head is not None and not digest and not Path(head).is_file():
+        raise InputError(f"--head must be the 64 hexadecimal digits of a digest or a file of heads, got {head[:80]!r}.")
+    heads = [] if head is None or digest else _published(Path(head), key)
     with closing(open_store(place, read_only=True, chain=chain)) as store, progress_bar() as tell:
-        result = verify_trail(store, head=head, progress=tell)
+        result = verify_trail(store, head=head if digest else None, heads=heads, progress=tell)
     say(f"Records:  {result.records:,} ({result.first_at} to {result.last_at})" if result.records else "Records:  0")
     say(f"Verdicts: {result.verdicts:,}")
     say(f"Labels:   {result.labels:,}")
@@ -47,12 +60,90 @@ def verify(
         say(f"Inputs:   of {result.inputs:,} records; of {result.inputs_deleted:,} they were deleted")
     if result.pruned_records:
         say(f"Pruned:   {result.pruned_records:,} records with {result.pruned_verdicts:,} verdicts before these")
+    say(f"States:   {result.states:,} kept")
+    if heads:
+        signed = "signed" if key is not None else "signatures not looked at: --key"
+        say(f"Heads:    {result.heads:,} of {len(heads):,} published ({signed})")
     say(f"Head:     {result.head}")
     if not result.sound:
         where = "" if result.broken_at is None else f" at record {result.broken_at}"
         say_error("broken", f"the audit trail is damaged{where}: {result.reason}.")
         raise typer.Exit(3)
     say("✓ Every record follows from the one before it.")
+
+
+def key(
+    private: Annotated[Path, typer.Argument(metavar="PRIVATE", help="File for the private key: the service's alone.")],
+    public: Annotated[Path, typer.Argument(metavar="PUBLIC", help="File for the public key: give it to others.")],
+) -> None:
+    """Make a pair of keys (Ed25519), with which a service signs the heads of its trail (extra sign)."""
+    from caveat.serve.audit.heads import make_key
+
+    say(f"Public key: {make_key(private, public)}")
+
+
+def prove(
+    place: Place,
+    verdict: Annotated[str, typer.Argument(metavar="ID", help="Id of the verdict.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File for the proof, JSON.")],
+    head: Annotated[
+        Path | None, typer.Option(help="File of published heads: the proof leads to the first that has the record.")
+    ] = None,
+    sign_key: Annotated[
+        Path | None, typer.Option(help="Private key that signs the end of the trail, where no head was published.")
+    ] = None,
+    chain: Chain = "main",
+) -> None:
+    """Write a proof that a verdict is in the trail, for somebody who has a published head and not the trail.
+
+    The proof holds the whole record: verdicts that were answered together with this one are in it, too.
+    """
+    from caveat._internal.files import write_json
+    from caveat.serve import open_store
+    from caveat.serve.audit import prove as proofs
+    from caveat.serve.audit.heads import Signer, read_heads
+
+    heads = [] if head is None else read_heads(head)
+    signer = None if sign_key is None else Signer(sign_key)
+    with closing(open_store(place, read_only=True, chain=chain)) as store:
+        proof = proofs.prove(store, verdict, heads=heads, signer=signer)
+    write_json(out, proof)
+    say(f"Record {proof['record']['seq']:,} of {proof['head']['records']:,}, {len(proof['path'])} digests: {out}")
+
+
+def check_proof(
+    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="File that caveat audit prove wrote.")],
+    head: Annotated[Path | None, typer.Option(help="File of published heads: that of the proof must be there.")] = None,
+    key: PublicKey = None,
+) -> None:
+    """Check a proof without the trail: against published heads, the key that signs them, or both.
+
+    Exit code 0: the verdict is in the trail. 3: the proof does not hold. 2: bad input.
+    """
+    from caveat._internal.files import read_json
+    from caveat.serve.audit import prove as proofs
+    from caveat.serve.audit.heads import read_heads, read_public_key
+    from caveat.serve.audit.store import Damaged
+
+    heads = [] if head is None else read_heads(head)
+    public = None if key is None else read_public_key(key)
+    try:
+        proved = proofs.check_proof(read_json(proof), heads=heads, public=public)
+    except Damaged as damage:
+        say_error("broken", f"{damage.reason}.")
+        raise typer.Exit(3) from None
+    say(f"Verdict:  {proved.id} (record {proved.record:,}, {proved.at})")
+    for name, value in proved.verdict.items():
+        if value is not None:
+            say(f"          {name}: {value}")
+    say(f"Head:     {proved.head.digest} (after {proved.head.records:,} records, {proved.head.at})")
+    say("✓ The verdict is in the trail that has this head.")
+
+
+def _published(path: Path, key: Path | None) -> list[Head]:
+    from caveat.serve.audit.heads import read_heads, read_public_key
+
+    return read_heads(path, public=None if key is None else read_public_key(key))
 
 
 def replay(
@@ -167,6 +258,6 @@ def _moment(text: str, option: str) -> str:
                          f"{text[:50]!r}.") from None  # fmt: skip
 
 
-audit = typer.Typer(no_args_is_help=True, help="The audit trail of caveat serve: verify, replay, export, prune.")
-for _command in (verify, replay, export, prune):
+audit = typer.Typer(no_args_is_help=True, help="The audit trail of caveat serve: verify, prove, replay, export, prune.")
+for _command in (verify, key, prove, check_proof, replay, export, prune):
     audit.command(help=help_of(_command))(demanding(_command))

@@ -10,7 +10,8 @@ import typer
 
 from caveat.cli._console import say
 from caveat.cli._files import HeadKeys, head_of
-from caveat.cli._served import ModelFile, ModelOutput, served_model
+from caveat.cli._served import ModelFile, ModelOutput, published_heads, served_model
+from caveat.errors import InputError
 
 __all__ = ["serve"]
 
@@ -29,6 +30,23 @@ def serve(
     ] = False,
     keep_days: Annotated[
         float | None, typer.Option(min=0.001, help="Delete records older than this, daily. Default: keep everything.")
+    ] = None,
+    verify: Annotated[
+        str,
+        typer.Option(
+            help="background: verify the newest records before the first answer, the others meanwhile; full: "
+            "verify all first."
+        ),
+    ] = "background",
+    heads: Annotated[
+        str | None,
+        typer.Option(
+            help="Second place for heads of the trail: a file elsewhere, an http(s):// address, or - to print."
+        ),
+    ] = None,
+    heads_every: Annotated[int, typer.Option(min=1, help="Records from one head to the next.")] = 1000,
+    sign_key: Annotated[
+        Path | None, typer.Option(help="Private key that signs the heads: caveat audit key (extra sign).")
     ] = None,
     head: Annotated[
         Path | None,
@@ -81,6 +99,10 @@ def serve(
     from caveat.serve.run import listen
     from caveat.serve.settings import read_key
 
+    if verify not in ("background", "full"):
+        raise InputError(f"--verify must be background or full, got {verify[:40]!r}.")
+    published = published_heads(heads, heads_every, sign_key)
+
     set_up_logs(verbose=verbose, as_json=log_json)
     made, key = Guard.load(folder), read_key(key_file)
     layer = head_of(head, head_key)
@@ -96,6 +118,7 @@ def serve(
     engine = Engine(
         made, store, head=layer, model=network, alpha=alpha, name=name or folder.resolve().name, workers=workers,
         queue_limit=queue, keep_inputs=keep_inputs, rows_limit=limits.rows, keep_days=keep_days,
+        heads=published, verify="full" if verify == "full" else "background",
     )  # fmt: skip
 
     local = _is_local(host)

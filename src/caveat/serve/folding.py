@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from caveat.errors import CaveatError
 from caveat.guard import Guard
 from caveat.serve.audit.content import merged_verdicts
+from caveat.serve.audit.merkle import Tree
 from caveat.serve.audit.record import Record
 from caveat.serve.audit.store import Damaged
 from caveat.serve.live import LiveView
@@ -75,13 +76,15 @@ class Folding:
         self.guard, self.chain = guard, chain
         self.watch = guard.watch(alpha=alpha)
         self.live = LiveView(guard, self.watch, started_at=started_at, name=name)
-        self.rows = 0
+        self.rows, self.tree = 0, Tree()
         self.p_counts, self.p_sum = np.zeros(P_EDGES.size, dtype=np.int64), 0.0  # histogram of all p-values
 
     def take(self, records: Sequence[Record]) -> None:
         """Take in the next records; those of the service itself change nothing."""
         with readable(records):
             self._take(records)
+        for record in records:
+            self.tree.add(record.digest)
 
     def _take(self, records: Sequence[Record]) -> None:
         for kind, group in groupby(records, key=lambda record: record.entry.kind):
@@ -112,8 +115,9 @@ class Folding:
     def facts(self) -> dict[str, Any]:
         """What follows from the records bit for bit: everything but the times on the page."""
         live = self.live.state()
-        return {"rows": self.rows, "watch": _plain(self.watch.state()), "p_counts": self.p_counts.tolist(),
-                "p_sum": self.p_sum} | {name: live[name] for name in ("counts", "errors", "misses")}  # fmt: skip
+        facts = {"rows": self.rows, "watch": _plain(self.watch.state()), "p_counts": self.p_counts.tolist()}
+        facts |= {"p_sum": self.p_sum, "tree": self.tree.state()}
+        return facts | {name: live[name] for name in ("counts", "errors", "misses")}
 
     def state(self) -> bytes:
         """What follows from the records so far, as JSON."""
@@ -126,7 +130,7 @@ class Folding:
             self.watch.restore(content["watch"])
             self.live.restore(content["live"])
             self.p_counts, self.p_sum = np.array(content["p_counts"], dtype=np.int64), float(content["p_sum"])
-            self.rows = int(content["rows"])
+            self.rows, self.tree = int(content["rows"]), Tree().restore(content["tree"])
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise Damaged(f"a kept state cannot be read ({type(error).__name__})") from None
         return self

@@ -12,7 +12,7 @@ from caveat._internal.files import path_errors
 from caveat._internal.params import check_params, count, positive
 from caveat.errors import InputError
 
-__all__ = ["KEY_VARIABLE", "Limits", "read_key"]
+__all__ = ["KEY_VARIABLE", "Limits", "read_key", "secret_text"]
 
 KEY_VARIABLE = "CAVEAT_SERVE_KEY"
 _SHORTEST, _LONGEST = 16, 4096  # signs of a key
@@ -64,7 +64,7 @@ class Limits:
 
 def read_key(file: str | os.PathLike[str] | None) -> str | None:
     """The bearer key of the service: from a file that only its owner can read, else from the environment, else None."""
-    key = os.environ.get(KEY_VARIABLE) if file is None else _key_of(Path(file))
+    key = os.environ.get(KEY_VARIABLE) if file is None else secret_text(Path(file))
     if key is None:
         return None
     if not _SHORTEST <= len(key) <= _LONGEST or not key.isascii() or not key.isprintable() or " " in key:
@@ -74,7 +74,8 @@ def read_key(file: str | os.PathLike[str] | None) -> str | None:
     return key
 
 
-def _key_of(path: Path) -> str:
+def secret_text(path: Path) -> str:
+    """The text of a file that nobody but its owner can read."""
     with path_errors(path, "read"):
         # what is checked is what is read: the open file, not whatever has this name a moment later
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # without waiting for a pipe

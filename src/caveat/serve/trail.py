@@ -19,19 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat import __version__
-from caveat.errors import CaveatError, InputError
+from caveat.errors import CaveatError, InputError, StoreError
 from caveat.evaluation.findings import versions
 from caveat.guard import Guard, Watch
 from caveat.guard.facts import guard_facts
 from caveat.serve.audit.content import canonical, merged_verdicts, now
-from caveat.serve.audit.record import Entry, Record, chained
+from caveat.serve.audit.record import Entry, Kind, Record, chained, genesis
 from caveat.serve.audit.store import AuditStore, Cut, Damaged
-from caveat.serve.audit.verify import anchor, verified
+from caveat.serve.audit.verify import anchor, stated_digest, verified
 from caveat.serve.folding import P_EDGES, Folding, RowIds
 from caveat.serve.live import LiveView
 from caveat.serve.problems import Problem
 
-__all__ = ["P_EDGES", "RowIds", "Trail", "begun", "resumed"]
+__all__ = ["P_EDGES", "RowIds", "Trail", "begun", "resumed", "row_of"]
 
 _SNAPSHOT_ROWS = 100_000
 _READ = 500  # records at a time after a restart
@@ -62,7 +62,7 @@ class Trail:
         if float(begun(header, guard)["alpha"]) != alpha:
             raise InputError(f"the audit trail was begun with alpha = {header['alpha']}, got {alpha}. "
                              "Use that value, or begin a new audit trail.")  # fmt: skip
-        self.chain = header["chain"]
+        self.header, self.chain = dict(header), header["chain"]
         self.lock = threading.Lock()  # held while watch and page change or are read
         self._fold_lock = threading.Lock()  # records are taken in by one thread at a time, in order
         self._unfolded: list[Record] = []
@@ -82,12 +82,22 @@ class Trail:
 
         After a write that failed it is not known whether it was done: a lost connection can lose the answer alone.
         """
+        self._demand_newest()
         for record in verified(self.store, self.seq, self.digest, self.rows):
             self._advance(record)
             if len(self._unfolded) >= _READ:
                 self.fold(snapshot=False)  # not while records are being read
-        self.fold()
+        self.fold(snapshot=False)
         self.unsure = False
+        if self.wants_snapshot:
+            self.snapshot()
+
+    def _demand_newest(self) -> None:
+        """A database that was restored, or a replica that took over, may lack what was acknowledged."""
+        last = next(self.store.records(self.seq - 1), None) if self.seq > anchor(self.store)[0] else None
+        if self.seq and self.digest != (anchor(self.store)[1] if last is None else last.digest):
+            raise StoreError(f"the audit trail does not hold record {self.seq}, which was written: it is an older or "
+                             "another one.")  # fmt: skip
 
     def recover(self) -> None:
         """See whether the store can be written again after an error."""
@@ -144,16 +154,19 @@ class Trail:
     def prune(self, cut: Cut) -> None:
         """Delete the beginning of the chain, and record where and what followed from it."""
         facts = {"what": "records", "until": cut.until, "rows": cut.rows, "digest": cut.digest.hex(),
-                 "state_sha256": hashlib.sha256(cut.state).hexdigest()}  # fmt: skip
-        self._prune(facts, lambda record: self.store.prune(cut, record))
+                 "state_sha256": hashlib.sha256(cut.state).hexdigest(),
+                 "begun": genesis(self.store.header()).hex()}  # fmt: skip
+        self._state("prune", facts, lambda record: self.store.prune(cut, record))
 
     def forget_inputs(self, until: int) -> None:
         """Delete the inputs of records up to ``until``, and record it; the chain still verifies."""
-        self._prune({"what": "inputs", "until": until}, lambda record: self.store.forget_inputs(until, record))
+        facts = {"what": "inputs", "until": until}
+        self._state("prune", facts, lambda record: self.store.forget_inputs(until, record))
 
-    def _prune(self, facts: Mapping[str, Any], write: Callable[[Record], None]) -> None:
+    def _state(self, kind: Kind, facts: Mapping[str, Any], write: Callable[[Record], None]) -> None:
+        """Change what is not chained, and append the record that states it, in one transaction."""
         self._sure()
-        entry = Entry("prune", now(), self.rows, 0, canonical(facts))
+        entry = Entry(kind, now(), self.rows, 0, canonical(facts))
         record = chained(entry, seq=self.seq + 1, previous=self.digest)
         self._write(lambda: write(record))
         self._advance(record)
@@ -181,16 +194,18 @@ class Trail:
     def _advance(self, record: Record) -> None:
         self.seq, self.digest = record.seq, record.digest
         self.rows += record.entry.rows
-        if record.entry.kind in ("verdicts", "labels"):
-            self._unfolded.append(record)
+        self._unfolded.append(record)
 
     # -- labels -------------------------------------------------------------------------------------------------------
 
     def _row(self, key: str) -> int:
-        chain, _, row = key.rpartition("-")
-        if chain != self.chain or not row.isascii() or not row.isdigit() or len(row) > 18 or int(row) >= self.rows:
+        try:
+            row = row_of(self.chain, key)
+        except InputError:
+            row = self.rows
+        if row >= self.rows:
             raise Problem(404, f"{key[:60]!r} is not the id of a verdict of this service.")
-        return int(row)
+        return row
 
     def _judged(self, labels: Mapping[int, int]) -> dict[str, list[Any]]:
         """Of each labeled row: whether the answer was wrong (None where none was given), whether the set held it."""
@@ -278,9 +293,11 @@ class Trail:
 
     def snapshot(self) -> None:
         """Keep the state, so that a restart reads only the records after it."""
-        seq = self._unfolded[0].seq - 1 if self._unfolded else self.seq
-        self.store.save_snapshot(seq, self.folding.state())
-        self.snapshot_rows = self.folding.rows
+        with self._fold_lock:
+            seq, state, rows = self.folding.tree.size, self.folding.state(), self.folding.rows
+        facts = {"after": seq, "sha256": hashlib.sha256(state).hexdigest()}
+        self._state("state", facts, lambda record: self.store.save_snapshot(seq, state, record))
+        self.snapshot_rows = rows
 
 
 def begun(header: Mapping[str, str], guard: Guard) -> Mapping[str, str]:
@@ -293,6 +310,18 @@ def begun(header: Mapping[str, str], guard: Guard) -> Mapping[str, str]:
     return header
 
 
+def row_of(chain: str, key: str) -> int:
+    """The number of a verdict by its id.
+
+    >>> row_of("1f2e3d4c", "1f2e3d4c-41")
+    41
+    """
+    name, _, row = key.rpartition("-")
+    if name != chain or not row.isascii() or not row.isdigit() or len(row) > 18:
+        raise InputError(f"{key[:60]!r} is not the id of a verdict of the chain {chain}.")
+    return int(row)
+
+
 def resumed(store: AuditStore, folding: Callable[[], Folding]) -> tuple[Folding, int, bytes]:
     """The newest state of a trail that can be read, with number and digest of the record after which it was kept."""
     first, digest, rows = anchor(store)
@@ -301,8 +330,11 @@ def resumed(store: AuditStore, folding: Callable[[], Folding]) -> tuple[Folding,
     for seq in reversed(store.snapshots()):
         if seq > end:
             raise Damaged(f"records after {end} are missing: a state was kept that followed from them")
+        content = store.snapshot(seq)
+        if stated_digest(store, seq) != hashlib.sha256(content).hexdigest():
+            raise Damaged(f"the state after record {seq} is not the one that was kept")
         try:
-            state = folding().restore(store.snapshot(seq))
+            state = folding().restore(content)
         except CaveatError:  # an older state gives the same in more time
             continue
         record = next(store.records(seq - 1), None) if seq > first else None
