@@ -8,10 +8,10 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from tests.serve.trails import change, feed, forge, label
+from tests.serve.trails import change, feed, forge, label, new_key
 
 from caveat.errors import InputError, StoreError
-from caveat.serve.audit.heads import Head, Signer, head_of, make_key, publisher, read_heads, read_public_key
+from caveat.serve.audit.heads import Head, Signer, head_of, publisher, read_heads, read_public_key
 from caveat.serve.audit.prune import plan_cut
 from caveat.serve.audit.sqlite import SqliteStore
 from caveat.serve.audit.verify import verify_trail
@@ -97,15 +97,13 @@ def test_the_same_records_under_another_name_are_found(world):
 
 
 def test_a_signature_is_by_one_key_on_one_head(world, tmp_path):
-    pytest.importorskip("cryptography")
     head = world[2][0]
-    shown = make_key(tmp_path / "private.pem", tmp_path / "public.hex")
-    public, signer = read_public_key(tmp_path / "public.hex"), Signer(tmp_path / "private.pem")
-    assert public.hex() == shown == signer.public
+    private, shown = new_key(tmp_path / "key")
+    public, signer = read_public_key(shown), Signer(private)
+    assert public.hex() == signer.public
     signed = signer.sign(head)
     signed.demand_signature(public)
-    make_key(tmp_path / "other.pem", tmp_path / "other.hex")
-    other = Signer(tmp_path / "other.pem")
+    other = Signer(new_key(tmp_path / "other")[0])
     bad = [head, dataclasses.replace(signed, rows=4), dataclasses.replace(signed, at="2020"),
            dataclasses.replace(signed, root="0" * 64), dataclasses.replace(signed, signature="0" * 128),
            other.sign(head), dataclasses.replace(other.sign(head), key=signer.public)]  # fmt: skip
@@ -117,8 +115,7 @@ def test_a_signature_is_by_one_key_on_one_head(world, tmp_path):
 def test_a_signature_of_another_program_is_read(world, tmp_path):
     """The message is canonical JSON and the signature plain Ed25519: nobody needs Caveat to check a head."""
     ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
-    make_key(tmp_path / "private.pem", tmp_path / "public.hex")
-    line = Signer(tmp_path / "private.pem").sign(world[2][3]).to_json()
+    line = Signer(new_key(tmp_path / "key")[0]).sign(world[2][3]).to_json()
     content = json.loads(line)
     signature = bytes.fromhex(content.pop("signature"))
     message = json.dumps(content | {"signature": ""}, sort_keys=True, separators=(",", ":")).encode()
@@ -127,20 +124,15 @@ def test_a_signature_of_another_program_is_read(world, tmp_path):
 
 
 def test_keys_are_refused_in_one_sentence(tmp_path):
-    pytest.importorskip("cryptography")
-    make_key(tmp_path / "private.pem", tmp_path / "public.hex")
-    assert (tmp_path / "private.pem").stat().st_mode & 0o077 == 0
-    with pytest.raises(InputError):  # a key is not written over
-        make_key(tmp_path / "private.pem", tmp_path / "new.hex")
-    with pytest.raises(InputError, match="64 hexadecimal"):
-        read_public_key(tmp_path / "private.pem")
-    (tmp_path / "no.pem").write_text("no key")
-    (tmp_path / "no.pem").chmod(0o600)
-    with pytest.raises(InputError, match="not a private key"):
-        Signer(tmp_path / "no.pem")
-    (tmp_path / "private.pem").chmod(0o644)
+    private, public = new_key(tmp_path / "key")
+    with pytest.raises(InputError, match="Ed25519PublicKey"):
+        read_public_key(private)
+    public.chmod(0o600)
+    with pytest.raises(InputError, match="Ed25519PrivateKey"):
+        Signer(public)
+    private.chmod(0o644)
     with pytest.raises(InputError, match="by others"):
-        Signer(tmp_path / "private.pem")
+        Signer(private)
 
 
 def test_heads_are_written_line_by_line_and_read_again(world, tmp_path):

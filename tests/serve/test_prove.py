@@ -8,10 +8,10 @@ import dataclasses
 import json
 
 import pytest
-from tests.serve.trails import feed
+from tests.serve.trails import feed, new_key
 
 from caveat.errors import CaveatError, InputError
-from caveat.serve.audit.heads import Signer, head_of, make_key, read_public_key
+from caveat.serve.audit.heads import Signer, head_of, read_public_key
 from caveat.serve.audit.prove import check_proof, prove
 from caveat.serve.audit.prune import plan_cut
 from caveat.serve.audit.store import Damaged
@@ -57,7 +57,7 @@ def test_proofs_hold_after_the_beginning_was_pruned(world, logit_guard):
     assert check_proof(prove(store, ids[-1], heads=heads), heads=heads).id == ids[-1]
     assert check_proof(whole, heads=heads).id == ids[21]  # what was proved stays proved
     with pytest.raises(InputError, match="pruned"):
-        prove(store, ids[0])
+        prove(store, ids[0], heads=heads)
 
 
 def test_no_changed_proof_holds(world):
@@ -88,23 +88,22 @@ def test_no_changed_proof_holds(world):
         check_proof(proof)
 
 
-def test_a_proof_to_the_end_of_the_trail_is_signed(world, tmp_path):
-    pytest.importorskip("cryptography")
-    store, _, ids, _ = world
-    make_key(tmp_path / "private.pem", tmp_path / "public.hex")
-    public = read_public_key(tmp_path / "public.hex")
-    proof = prove(store, ids[-1], signer=Signer(tmp_path / "private.pem"))
+def test_a_signed_head_needs_no_list_of_heads(world, tmp_path):
+    store, _, ids, heads = world
+    private, shown = new_key(tmp_path / "key")
+    public = read_public_key(shown)
+    proof = prove(store, ids[-1], heads=[Signer(private).sign(heads[1])])
     assert check_proof(proof, public=public).id == ids[-1]
     with pytest.raises(InputError, match="not signed"):
-        check_proof(prove(store, ids[-1]), public=public)
+        check_proof(prove(store, ids[-1], heads=heads), public=public)
 
 
 def test_what_cannot_be_proved_is_said(world):
     store, _, ids, heads = world
     with pytest.raises(InputError, match="not the id"):
-        prove(store, "deadbeef-1")
+        prove(store, "deadbeef-1", heads=heads)
     with pytest.raises(InputError, match="holds no verdict"):
-        prove(store, ids[0].rpartition("-")[0] + "-99")
+        prove(store, ids[0].rpartition("-")[0] + "-99", heads=heads)
     with pytest.raises(InputError, match="Wait for the next"):
         prove(store, ids[20], heads=heads[:1])
     with pytest.raises(Damaged, match="not that of this trail"):

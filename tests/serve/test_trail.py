@@ -133,6 +133,42 @@ def test_wrong_and_covered_by_hand(store, logit_guard):
     assert judged["covered"] == [0 in labels for labels in verdicts.label_lists()]
 
 
+def test_labels_in_the_order_of_the_answers_follow_from_the_records(store, tmp_path, logit_guard, monkeypatch):
+    """Batches, folds and restarts change nothing; errors that are reported first do not ring."""
+    monkeypatch.setattr(trail_module, "_SNAPSHOT_ROWS", 50)
+    other = SqliteStore(tmp_path / "other.sqlite")
+    rng = np.random.default_rng(0)
+    whole, parts = (Trail(logit_guard, each, label_wait=40) for each in (store, other))
+    for seed in range(6):
+        truth = rng.integers(3, size=86)
+        for trail in (whole, parts):
+            ids = feed(trail, logit_guard, [1, 64, 3, 17, 1], seed=seed, fold=trail is parts)
+            row = int(ids[0].rpartition("-")[2])
+            verdicts = [body for record in trail.store.records() if record.entry.first_row >= row
+                        for body in [json.loads(record.entry.body)] if record.entry.kind == "verdicts"]  # fmt: skip
+            answers = [answer for body in verdicts for answer in body["prediction"]]
+            wrong = [i for i in range(86) if truth[i] != answers[i]]
+            trail.append_labels({ids[i]: int(truth[i]) for i in wrong[:40]})  # errors first, and nothing else
+        if seed % 2:
+            parts = Trail(logit_guard, other, label_wait=40)
+    whole.fold()
+    parts.fold()
+    assert followed(whole) == followed(parts)
+    risk = whole.watch.risk
+    assert risk.selective
+    assert 0 < risk.missing < risk.n
+    error = whole.live.to_dict(now=0.0)["live"]["error"]
+    assert (error["missing"], error["labels"]) == (risk.missing, risk.n - risk.missing)
+    assert "Holds whichever labels come" in error["assumption"]
+    assert [error["lower"], error["upper"]] == pytest.approx(risk.interval)
+    result = replay_trail(logit_guard, store)
+    assert result.sound, result.first_difference
+    assert (result.labels, result.errors) == (risk.n - risk.missing, risk.errors)
+    with pytest.raises(InputError, match="--label-wait 40"):
+        Trail(logit_guard, store)
+    other.close()
+
+
 def test_a_clock_that_goes_back_breaks_nothing(store, logit_guard, monkeypatch):
     trail = Trail(logit_guard, store)
     for at in ("2026-11-18T10:00:00.000Z", "2026-11-18T08:59:59.999Z", "2026-11-18T10:00:01.000Z"):

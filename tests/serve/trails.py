@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 import numpy as np
+import pytest
 from tests.serve.conftest import CLASSES, draw
 
 from caveat import Outputs
@@ -54,6 +55,19 @@ def forge(path, store, replace):
     for record in records:
         change(path, "UPDATE records SET body = ?, digest = ? WHERE seq = ?", record.entry.body, record.digest,
                record.seq)  # fmt: skip
+
+
+def new_key(path):
+    """Files of a new private and public key, as openssl writes them."""
+    serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    key = ed25519.Ed25519PrivateKey.generate()
+    private, public = path.with_suffix(".pem"), path.with_suffix(".pub")
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    private.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    private.chmod(0o600)
+    public.write_bytes(key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo))
+    return private, public
 
 
 def followed(trail):

@@ -72,26 +72,13 @@ def verify(
     say("✓ Every record follows from the one before it.")
 
 
-def key(
-    private: Annotated[Path, typer.Argument(metavar="PRIVATE", help="File for the private key: the service's alone.")],
-    public: Annotated[Path, typer.Argument(metavar="PUBLIC", help="File for the public key: give it to others.")],
-) -> None:
-    """Make a pair of keys (Ed25519), with which a service signs the heads of its trail (extra sign)."""
-    from caveat.serve.audit.heads import make_key
-
-    say(f"Public key: {make_key(private, public)}")
-
-
 def prove(
     place: Place,
     verdict: Annotated[str, typer.Argument(metavar="ID", help="Id of the verdict.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File for the proof, JSON.")],
     head: Annotated[
-        Path | None, typer.Option(help="File of published heads: the proof leads to the first that has the record.")
-    ] = None,
-    sign_key: Annotated[
-        Path | None, typer.Option(help="Private key that signs the end of the trail, where no head was published.")
-    ] = None,
+        Path, typer.Option(help="File of published heads: the proof leads to the first that has the record.")
+    ],
     chain: Chain = "main",
 ) -> None:
     """Write a proof that a verdict is in the trail, for somebody who has a published head and not the trail.
@@ -101,12 +88,10 @@ def prove(
     from caveat._internal.files import write_json
     from caveat.serve import open_store
     from caveat.serve.audit import prove as proofs
-    from caveat.serve.audit.heads import Signer, read_heads
+    from caveat.serve.audit.heads import read_heads
 
-    heads = [] if head is None else read_heads(head)
-    signer = None if sign_key is None else Signer(sign_key)
     with closing(open_store(place, read_only=True, chain=chain)) as store:
-        proof = proofs.prove(store, verdict, heads=heads, signer=signer)
+        proof = proofs.prove(store, verdict, heads=read_heads(head))
     write_json(out, proof)
     say(f"Record {proof['record']['seq']:,} of {proof['head']['records']:,}, {len(proof['path'])} digests: {out}")
 
@@ -185,7 +170,9 @@ def replay(
         say(f"Evidence: {name} {value!r} (log10){alarm}")
     if result.labels is not None:
         alarm = f", alarm at label {result.alarmed_at['risk']:,}" if "risk" in result.alarmed_at else ""
-        say(f"Labels:   {result.labels:,} of accepted rows, {result.errors:,} of them wrong{alarm}")
+        say(
+            f"Labels:   {result.labels:,} of accepted rows, {result.errors:,} of them wrong{alarm}. {result.assumption}"
+        )
     say(f"Head:     {result.head}")
     if result.first_difference is not None:
         say_error("differs", f"{result.differing:,} verdicts; the first difference: {result.first_difference}")
@@ -227,17 +214,17 @@ def prune(
     from caveat.guard import Guard
     from caveat.serve import open_store
     from caveat.serve.audit.prune import last_before, plan_cut
-    from caveat.serve.trail import Trail, begun
+    from caveat.serve.trail import Trail, begun, label_wait_of
 
     moment, guard = _moment(before, "--before"), Guard.load(folder)
     open_store(place, read_only=True, chain=chain).close()  # a wrong path is an error, not a new file
     with closing(open_store(place, chain=chain)) as store, progress_bar() as tell:
-        alpha = float(begun(store.header(), guard)["alpha"])
+        header = begun(store.header(), guard)
         cut = None if inputs_only else plan_cut(guard, store, moment, progress=tell)
         until = last_before(store, moment) if inputs_only else 0 if cut is None else cut.until
         if until:
             tell("deleting", 0, 1)
-            trail = Trail(guard, store, alpha=alpha)
+            trail = Trail(guard, store, alpha=float(header["alpha"]), label_wait=label_wait_of(header))
             trail.forget_inputs(until) if cut is None else trail.prune(cut)
     if not until:
         say(f"No record is older than {moment}.")
@@ -259,5 +246,5 @@ def _moment(text: str, option: str) -> str:
 
 
 audit = typer.Typer(no_args_is_help=True, help="The audit trail of caveat serve: verify, prove, replay, export, prune.")
-for _command in (verify, key, prove, check_proof, replay, export, prune):
+for _command in (verify, prove, check_proof, replay, export, prune):
     audit.command(help=help_of(_command))(demanding(_command))

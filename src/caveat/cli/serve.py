@@ -46,7 +46,7 @@ def serve(
     ] = None,
     heads_every: Annotated[int, typer.Option(min=1, help="Records from one head to the next.")] = 1000,
     sign_key: Annotated[
-        Path | None, typer.Option(help="Private key that signs the heads: caveat audit key (extra sign).")
+        Path | None, typer.Option(help="Private key (Ed25519, PEM) that signs the heads (extra sign).")
     ] = None,
     head: Annotated[
         Path | None,
@@ -60,6 +60,14 @@ def serve(
         typer.Option(help="File with the key that clients must send. Default: CAVEAT_SERVE_KEY; without it, no key."),
     ] = None,
     alpha: Annotated[float, typer.Option(help="Allowed chance that a quiet stream ever raises a drift alarm.")] = 0.01,
+    label_wait: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Count labels in the order of the answers, and one that is missing after so many "
+            "further accepted answers at its worst. Default: in the order in which they come.",
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name on the page. Default: that of the folder.")] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, max=64, help="Threads that give verdicts. Default: processors less one.")
@@ -119,6 +127,7 @@ def serve(
         made, store, head=layer, model=network, alpha=alpha, name=name or folder.resolve().name, workers=workers,
         queue_limit=queue, keep_inputs=keep_inputs, rows_limit=limits.rows, keep_days=keep_days,
         heads=published, verify="full" if verify == "full" else "background",
+        label_wait=label_wait,
     )  # fmt: skip
 
     local = _is_local(host)

@@ -124,6 +124,9 @@ class Engine:
     verify
         ``"background"``: answer once the newest records are verified, and verify the others meanwhile; ``"full"``:
         verify all of them first.
+    label_wait
+        Count labels in the order of the answers, and a label that has not come after so many further accepted answers
+        at its worst; None: count labels in the order in which they come.
 
     Examples
     --------
@@ -145,11 +148,12 @@ class Engine:
         alpha: float = 0.01, name: str = "guard", workers: int | None = None, queue_limit: int = 64,
         keep_inputs: bool = False, rows_limit: int = 100_000, keep_days: float | None = None,
         heads: Heads | None = None, verify: Literal["background", "full"] = "background",
+        label_wait: int | None = None,
     ) -> None:  # fmt: skip
         check_head(guard, head)
         self.guard, self.fields, self.name, self.model = guard, Fields(guard, head), name, model
         self.keep_inputs, self.queue_limit, self.rows_limit = keep_inputs, queue_limit, rows_limit
-        self.trail = Trail(guard, store, alpha=alpha, name=name)
+        self.trail = Trail(guard, store, alpha=alpha, name=name, label_wait=label_wait)
         self.witness = Witness(self.trail, heads)
         if verify == "full":
             self.witness.verify()

@@ -31,7 +31,7 @@ from caveat.serve.folding import P_EDGES, Folding, RowIds
 from caveat.serve.live import LiveView
 from caveat.serve.problems import Problem
 
-__all__ = ["P_EDGES", "RowIds", "Trail", "begun", "resumed", "row_of"]
+__all__ = ["P_EDGES", "RowIds", "Trail", "begun", "label_wait_of", "resumed", "row_of"]
 
 _SNAPSHOT_ROWS = 100_000
 _READ = 500  # records at a time after a restart
@@ -51,23 +51,34 @@ class Trail:
         Allowed chance that a quiet stream ever raises a drift alarm; fixed when the trail begins.
     name
         Name on the page.
+    label_wait
+        Further accepted answers after which a missing label counts at its worst; None: labels count in the order in
+        which they come. Fixed when the trail begins.
     """
 
-    def __init__(self, guard: Guard, store: AuditStore, *, alpha: float = 0.01, name: str = "guard") -> None:
+    def __init__(
+        self, guard: Guard, store: AuditStore, *, alpha: float = 0.01, name: str = "guard",
+        label_wait: int | None = None,
+    ) -> None:  # fmt: skip
         self.guard, self.store = guard, store
         header = store.header()
         if "chain" not in header:
-            header = {"chain": secrets.token_hex(4), "guard": guard.fingerprint, "alpha": repr(float(alpha))}
+            header = {"chain": secrets.token_hex(4), "guard": guard.fingerprint, "alpha": repr(float(alpha)),
+                      "labels": "arrival" if label_wait is None else str(label_wait)}  # fmt: skip
             store.set_header(header)
         if float(begun(header, guard)["alpha"]) != alpha:
             raise InputError(f"the audit trail was begun with alpha = {header['alpha']}, got {alpha}. "
+                             "Use that value, or begin a new audit trail.")  # fmt: skip
+        if label_wait_of(header) != label_wait:
+            raise InputError(f"the audit trail was begun with --label-wait {header['labels']}, got {label_wait}. "
                              "Use that value, or begin a new audit trail.")  # fmt: skip
         self.header, self.chain = dict(header), header["chain"]
         self.lock = threading.Lock()  # held while watch and page change or are read
         self._fold_lock = threading.Lock()  # records are taken in by one thread at a time, in order
         self._unfolded: list[Record] = []
         self.unsure = False  # whether the store may hold records that this trail does not have
-        self._new_folding = lambda: Folding(guard, chain=self.chain, alpha=alpha, started_at=time.time(), name=name)
+        self._new_folding = lambda: Folding(guard, chain=self.chain, alpha=alpha, started_at=time.time(), name=name,
+                                            label_wait=label_wait)  # fmt: skip
         self._resume()
 
     def _resume(self) -> None:
@@ -302,12 +313,17 @@ class Trail:
 
 def begun(header: Mapping[str, str], guard: Guard) -> Mapping[str, str]:
     """The header of a trail that has begun, if it is one of this guard."""
-    if not {"chain", "guard", "alpha"} <= set(header):
+    if not {"chain", "guard", "alpha", "labels"} <= set(header):
         raise InputError("the audit trail is empty: no service has written to it.")
     if header["guard"] != guard.fingerprint:
         raise InputError(f"the audit trail belongs to the guard {header['guard'][:12]}, this one is "
                          f"{guard.fingerprint[:12]}. Begin a new audit trail for a new guard.")  # fmt: skip
     return header
+
+
+def label_wait_of(header: Mapping[str, str]) -> int | None:
+    """Further accepted answers after which a missing label counts at its worst, as a trail was begun with it."""
+    return None if header["labels"] == "arrival" else int(header["labels"])
 
 
 def row_of(chain: str, key: str) -> int:

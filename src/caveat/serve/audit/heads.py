@@ -12,20 +12,18 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
-from caveat._internal.files import from_json, path_errors, read_bytes
+from caveat._internal.files import from_json, read_bytes
 from caveat.errors import InputError, MissingExtraError, StoreError
 from caveat.serve.audit.content import canonical, now
 from caveat.serve.audit.merkle import Tree
 from caveat.serve.audit.record import genesis
 from caveat.serve.settings import secret_text
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-__all__ = ["Head", "Signer", "head_of", "make_key", "publisher", "read_heads", "read_public_key"]
+__all__ = ["Head", "Signer", "head_of", "publisher", "read_heads", "read_public_key"]
 
 _FORMAT = "caveat-head-1"
 _HEX = {"begun": 64, "digest": 64, "root": 64, "key": 64, "signature": 128}
@@ -138,22 +136,16 @@ class Signer:
     Parameters
     ----------
     file
-        As ``make_key`` or ``openssl genpkey -algorithm ed25519`` writes it.
+        As ``openssl genpkey -algorithm ed25519`` writes it.
     """
 
     def __init__(self, file: str | os.PathLike[str]) -> None:
         ed25519, _ = _cryptography()
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-        try:
-            key: Any = load_pem_private_key(secret_text(Path(file)).encode(), password=None)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{file} is not a private key without a password ({error}). "
-                             "Make one: caveat audit key.") from None  # fmt: skip
-        if not isinstance(key, ed25519.Ed25519PrivateKey):
-            raise InputError(f"{file} must hold an Ed25519 key. Make one: caveat audit key.")
-        self._key: Ed25519PrivateKey = key
-        self.public: str = key.public_key().public_bytes_raw().hex()
+        content = secret_text(Path(file)).encode()
+        self._key = _key(file, partial(load_pem_private_key, password=None), content, ed25519.Ed25519PrivateKey)
+        self.public: str = self._key.public_key().public_bytes_raw().hex()
 
     def sign(self, head: Head) -> Head:
         """The same head with key and signature."""
@@ -161,28 +153,24 @@ class Signer:
         return dataclasses.replace(named, signature=self._key.sign(named.message()).hex())
 
 
-def make_key(private: Path, public: Path) -> str:
-    """Write a new pair of keys; the public one as hex."""
-    ed25519, _ = _cryptography()
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    key = ed25519.Ed25519PrivateKey.generate()
-    shown: str = key.public_key().public_bytes_raw().hex()
-    contents = {private: key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-                public: f"{shown}\n".encode()}  # fmt: skip
-    for path, content in contents.items():
-        with path_errors(path), open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-            stream.write(content)
-    return shown
-
-
 def read_public_key(path: str | os.PathLike[str]) -> bytes:
-    """A public key: 64 hexadecimal digits, as ``make_key`` writes them."""
-    text = read_bytes(Path(path)).decode("ascii", "replace").strip()
-    if not re.fullmatch("[0-9a-f]{64}", text):
-        raise InputError(f"{path} must hold the 64 hexadecimal digits of a public key. "
-                         "caveat audit key writes such a file.")  # fmt: skip
-    return bytes.fromhex(text)
+    """The public key in a PEM file, as ``openssl pkey -pubout`` writes it."""
+    ed25519, _ = _cryptography()
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    key = _key(path, load_pem_public_key, read_bytes(Path(path)), ed25519.Ed25519PublicKey)
+    return bytes(key.public_bytes_raw())
+
+
+def _key(path: str | os.PathLike[str], load: Callable[..., Any], content: bytes, kind: type[Any]) -> Any:
+    try:
+        key = load(content)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, kind):
+        raise InputError(f"{path} must hold an {kind.__name__} without a password, as PEM. "
+                         "Make one: openssl genpkey -algorithm ed25519.")  # fmt: skip
+    return key
 
 
 def publisher(place: str, say: Callable[[str], None]) -> Callable[[Head], None]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, final
 
 import orjson
 
 from caveat.errors import InputError
-from caveat.serve.audit.heads import Head, Signer, head_of
+from caveat.serve.audit.heads import Head
 from caveat.serve.audit.merkle import inclusion, root_of
 from caveat.serve.audit.record import Entry, Record
 from caveat.serve.audit.store import AuditStore, Damaged
@@ -48,7 +49,7 @@ class Proved:
     head: Head
 
 
-def prove(store: AuditStore, key: str, *, heads: Sequence[Head] = (), signer: Signer | None = None) -> dict[str, Any]:
+def prove(store: AuditStore, key: str, *, heads: Sequence[Head]) -> dict[str, Any]:
     """A proof that a verdict is in the trail, as plain values for JSON.
 
     Parameters
@@ -58,10 +59,7 @@ def prove(store: AuditStore, key: str, *, heads: Sequence[Head] = (), signer: Si
     key
         Id of the verdict.
     heads
-        Published heads: the proof leads to the first of them that has the record. Without them it leads to the end of
-        the trail, of which nobody else knows yet.
-    signer
-        Signs the end of the trail, where no head is given.
+        Published heads: the proof leads to the first of them that has the record.
 
     Returns
     -------
@@ -69,30 +67,20 @@ def prove(store: AuditStore, key: str, *, heads: Sequence[Head] = (), signer: Si
         The record, the path of digests and the head.
     """
     with store.reading():
-        header, (first, digest, rows), base = store.header(), anchor(store), base_tree(store)
-        row = row_of(header.get("chain", ""), key)
-        held = store.holding([row])
+        (first, digest, rows), base = anchor(store), base_tree(store)
+        held = store.holding([row_of(store.header().get("chain", ""), key)])
         if not held:
             raise InputError(f"the trail holds no verdict {key[:60]!r}. It may have been pruned.")
         record, digests, before = held[0], [], digest
-        usable = sorted(head.records for head in heads if head.records >= record.seq)
-        if heads and not usable:
+        head = min((head for head in heads if head.records >= record.seq), key=lambda head: head.records, default=None)
+        if head is None:
             raise InputError(f"no head was published after record {record.seq}. Wait for the next one.")
-        tree = base_tree(store)
-        for each in verified(store, first, digest, rows):
-            if each.seq == record.seq - 1:
-                before = each.digest
+        for each in islice(verified(store, first, digest, rows), head.records - first):
+            before = each.digest if each.seq == record.seq - 1 else before
             digests.append(each.digest)
-            tree.add(each.digest)
-            rows = each.entry.first_row + each.entry.rows
-            if usable and each.seq == usable[0]:
-                break
         path, root = inclusion(base, digests, record.seq - 1)
-    head = next((head for head in heads if usable and head.records == usable[0]), None) or head_of(header, tree, rows)
     if head.root != root.hex():
         raise Damaged(f"the head that was published at {head.at} is not that of this trail", seq=head.records)
-    if signer is not None and not heads:
-        head = signer.sign(head)
     entry = record.entry
     return {"format": _FORMAT, "id": key, "head": orjson.loads(head.to_json()), "path": [node.hex() for node in path],
             "record": {"seq": record.seq, "kind": entry.kind, "at": entry.at, "first_row": entry.first_row,
