@@ -68,8 +68,9 @@ def test_after_a_rename_nothing_is_acknowledged_and_the_renamed_file_holds_every
 
 def test_a_look_between_requests_finds_a_rename(trail, path):
     path.rename(path.with_suffix(".1"))
-    with pytest.raises(StoreError, match="not in its place"):
-        trail.store.look_after()
+    for _ in range(2):  # and the second look does not call it well
+        with pytest.raises(StoreError, match="not in its place"):
+            trail.store.look_after()
     assert rows_in(path.with_suffix(".1")) == 12
 
 
@@ -145,7 +146,7 @@ def test_a_log_beside_another_file_is_not_written_over_it(path, guards, logit_gu
     content = (tmp_path / "other.sqlite").read_bytes()
     os.replace(tmp_path / "other.sqlite", path)
     for read_only in (True, False):
-        with pytest.raises(InputError, match="whose file was replaced"):
+        with pytest.raises(InputError, match="the file was replaced"):
             SqliteStore(path, read_only=read_only)
     assert path.read_bytes() == content
     path.with_name("audit.sqlite-wal").unlink()

@@ -417,7 +417,7 @@ class Engine:
             if trail.wants_snapshot or (self.failure and now >= self._next):
                 with self._writing:
                     self._attempt(trail.recover if self.failure else trail.snapshot)
-            elif now >= self._next_look:
+            elif not self.failure and now >= self._next_look:
                 self._next_look = now + _STORE_SECONDS
                 with self._writing:
                     self._attempt(trail.store.look_after)

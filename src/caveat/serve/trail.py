@@ -105,8 +105,9 @@ class Trail:
 
     def _demand_newest(self) -> None:
         """A database that was restored, or a replica that took over, may lack what was acknowledged."""
-        last = next(self.store.records(self.seq - 1), None) if self.seq > anchor(self.store)[0] else None
-        if self.seq and self.digest != (anchor(self.store)[1] if last is None else last.digest):
+        last = next(self.store.records(self.seq - 1), None)  # first: this connects again where that was lost
+        first, digest, _ = anchor(self.store)
+        if self.digest != (digest if self.seq == first else b"" if last is None else last.digest):
             raise StoreError(f"the audit trail does not hold record {self.seq}, which was written: it is an older or "
                              "another one.")  # fmt: skip
 

@@ -101,20 +101,22 @@ class SqliteStore:
         log = self.path.with_name(self.path.name + LOG)
         if (self._place is None and written_here(self.path)) or not log.exists() or not log.stat().st_size:
             return
-        chains = []
-        for mode in ("ro&immutable=1", "ro"):  # without the log, and with it
-            connection = self._connected(mode)
-            try:
-                chains.append(dict(connection.execute("SELECT key, value FROM header")).get("chain"))
-            except sqlite3.OperationalError:  # just begun, or somebody else's: found elsewhere
-                return
-            except sqlite3.DatabaseError:  # pages of two files do not go together
-                chains.append("of another file")
-            finally:
-                connection.close()
-        if None not in chains and chains[0] != chains[1]:
-            raise Damaged(f"{self.path.name} holds the chain {chains[0]}, and {log.name} belongs to the chain "
-                          f"{chains[1]}, whose file was replaced")  # fmt: skip
+        alone, together = self._chain("ro&immutable=1"), self._chain("ro")
+        if alone and together and alone != together:
+            raise Damaged(f"{self.path.name} holds the chain {alone}, and {log.name} beside it does not belong to it: "
+                          "the file was replaced")  # fmt: skip
+
+    def _chain(self, mode: str) -> str:
+        """The name of the chain; empty where there is none, "?" where pages do not go together."""
+        connection = self._connected(mode)
+        try:
+            return str(dict(connection.execute("SELECT key, value FROM header")).get("chain", ""))
+        except sqlite3.OperationalError:  # just begun, or somebody else's: found elsewhere
+            return ""
+        except sqlite3.DatabaseError:  # without the log: a checkpoint that was not finished
+            return "" if "immutable" in mode else "?"
+        finally:
+            connection.close()
 
     @property
     def _connection(self) -> sqlite3.Connection:
@@ -179,7 +181,7 @@ class SqliteStore:
         self._checkpoint("TRUNCATE")
 
     def look_after(self) -> None:
-        if self._place is not None and self._open_connection is not None:
+        if self._place is not None:
             self._checkpoint("PASSIVE")
             self._demand_place()
 
