@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,9 +14,6 @@ from caveat.cli._files import HeadKeys, head_of
 from caveat.cli._required import demanding
 from caveat.cli._served import ModelFile, ModelOutput, served_model
 from caveat.errors import InputError
-
-if TYPE_CHECKING:
-    from caveat.serve.audit.heads import Head
 
 __all__ = ["audit"]
 
@@ -45,12 +42,13 @@ def verify(
     Exit code 0: sound. 3: broken, with the first record that is wrong. 2: bad input.
     """
     from caveat.serve import open_store
+    from caveat.serve.audit.heads import read_heads
     from caveat.serve.audit.verify import verify_trail
 
     digest = head is not None and len(head) == 64 and not set(head.lower()) - set("0123456789abcdef")
     if head is not None and not digest and not Path(head).is_file():
         raise InputError(f"--head must be the 64 hexadecimal digits of a digest or a file of heads, got {head[:80]!r}.")
-    heads = [] if head is None or digest else _published(Path(head), key)
+    heads = [] if head is None or digest else read_heads(head, key=key)
     with closing(open_store(place, read_only=True, chain=chain)) as store, progress_bar() as tell:
         result = verify_trail(store, head=head if digest else None, heads=heads, progress=tell)
     say(f"Records:  {result.records:,} ({result.first_at} to {result.last_at})" if result.records else "Records:  0")
@@ -76,9 +74,7 @@ def prove(
     place: Place,
     verdict: Annotated[str, typer.Argument(metavar="ID", help="Id of the verdict.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File for the proof, JSON.")],
-    head: Annotated[
-        Path, typer.Option(help="File of published heads: the proof leads to the first that has the record.")
-    ],
+    head: Annotated[Path, typer.Option(help="File of published heads: the first that has the record is used.")],
     chain: Chain = "main",
 ) -> None:
     """Write a proof that a verdict is in the trail, for somebody who has a published head and not the trail.
@@ -110,7 +106,7 @@ def check_proof(
     from caveat.serve.audit.heads import read_heads, read_public_key
     from caveat.serve.audit.store import Damaged
 
-    heads = [] if head is None else read_heads(head)
+    heads = [] if head is None else read_heads(head, key=key)
     public = None if key is None else read_public_key(key)
     try:
         proved = proofs.check_proof(read_json(proof), heads=heads, public=public)
@@ -118,17 +114,9 @@ def check_proof(
         say_error("broken", f"{damage.reason}.")
         raise typer.Exit(3) from None
     say(f"Verdict:  {proved.id} (record {proved.record:,}, {proved.at})")
-    for name, value in proved.verdict.items():
-        if value is not None:
-            say(f"          {name}: {value}")
+    say(", ".join(f"{name} {value}" for name, value in proved.verdict.items() if value is not None))
     say(f"Head:     {proved.head.digest} (after {proved.head.records:,} records, {proved.head.at})")
     say("✓ The verdict is in the trail that has this head.")
-
-
-def _published(path: Path, key: Path | None) -> list[Head]:
-    from caveat.serve.audit.heads import read_heads, read_public_key
-
-    return read_heads(path, public=None if key is None else read_public_key(key))
 
 
 def replay(
@@ -170,9 +158,8 @@ def replay(
         say(f"Evidence: {name} {value!r} (log10){alarm}")
     if result.labels is not None:
         alarm = f", alarm at label {result.alarmed_at['risk']:,}" if "risk" in result.alarmed_at else ""
-        say(
-            f"Labels:   {result.labels:,} of accepted rows, {result.errors:,} of them wrong{alarm}. {result.assumption}"
-        )
+        say(f"Labels:   {result.labels:,} of accepted rows, {result.errors:,} of them wrong{alarm}")
+        say(f"          {result.assumption}")
     say(f"Head:     {result.head}")
     if result.first_difference is not None:
         say_error("differs", f"{result.differing:,} verdicts; the first difference: {result.first_difference}")

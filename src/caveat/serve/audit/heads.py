@@ -26,7 +26,8 @@ from caveat.serve.settings import secret_text
 __all__ = ["Head", "Signer", "head_of", "publisher", "read_heads", "read_public_key"]
 
 _FORMAT = "caveat-head-1"
-_HEX = {"begun": 64, "digest": 64, "root": 64, "key": 64, "signature": 128}
+_SHA256 = "[0-9a-f]{64}"
+_HEX = {"begun": _SHA256, "digest": _SHA256, "root": _SHA256, "key": f"({_SHA256})?", "signature": "([0-9a-f]{128})?"}
 _SECONDS = 5  # for a place behind HTTP
 
 
@@ -75,15 +76,11 @@ class Head:
     def from_dict(cls, content: Mapping[str, Any], source: str) -> Head:
         """A head as it was published; ``source`` names it in an error."""
         fields = {field.name: str if field.type == "str" else int for field in dataclasses.fields(cls)}
-        named = {name: content.get(name) for name in fields}
-        if (
-            content.get("format") != _FORMAT
-            or any(type(value) is not fields[name] for name, value in named.items())
-            or any(not re.fullmatch(f"(?:[0-9a-f]{{{n}}}){'?' if name in ('key', 'signature') else ''}",
-                                    str(named[name])) for name, n in _HEX.items())
-        ):  # fmt: skip
+        named: dict[str, Any] = {name: content.get(name) for name in fields}
+        typed = content.get("format") == _FORMAT and all(type(named[name]) is kind for name, kind in fields.items())
+        if not typed or not all(re.fullmatch(form, named[name]) for name, form in _HEX.items()):
             raise InputError(f"{source} must hold a head that caveat serve --heads wrote, as JSON.")
-        return cls(**named)  # type: ignore[arg-type]
+        return cls(**named)
 
     def demand_signature(self, public: bytes) -> None:
         """Raise InputError unless this key has signed the head."""
@@ -103,15 +100,15 @@ def head_of(header: Mapping[str, str], tree: Tree, rows: int) -> Head:
                 digest=tree.last.hex(), root=tree.root().hex(), at=now())  # fmt: skip
 
 
-def read_heads(path: str | os.PathLike[str], *, public: bytes | None = None) -> list[Head]:
+def read_heads(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> list[Head]:
     """The heads of a file, one JSON object a line.
 
     Parameters
     ----------
     path
         File that ``caveat serve --heads`` wrote, or that collects what it sent.
-    public
-        The key that must have signed each of them; None: signatures are not looked at.
+    key
+        File with the public key that must have signed each of them; None: signatures are not looked at.
 
     Returns
     -------
@@ -123,7 +120,8 @@ def read_heads(path: str | os.PathLike[str], *, public: bytes | None = None) -> 
              for i, line in enumerate(lines, 1) if line.strip()]  # fmt: skip
     if not heads:
         raise InputError(f"{path} holds no head. Take the file that caveat serve --heads wrote.")
-    if public is not None:
+    if key is not None:
+        public = read_public_key(key)
         for head in heads:
             head.demand_signature(public)
     return heads

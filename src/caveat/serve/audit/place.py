@@ -19,14 +19,14 @@ from typing import final
 from caveat._internal.files import path_errors, replacing_file
 from caveat.errors import InputError, StoreError
 
-__all__ = ["LOG", "Place", "resolved"]
+__all__ = ["LOG", "WRITTEN", "Place", "identity", "resolved"]
 
 LOG = "-wal"
 _SIDES = (LOG, "-shm")
 _MAGIC = b"SQLite format 3\0"
 _LOCK_SECONDS = 1.0  # in which a service that is just being stopped lets go
 # Files that this process writes. To open and close one again would free the locks that SQLite has on it (POSIX).
-_WRITTEN: set[tuple[int, int]] = set()
+WRITTEN: set[tuple[int, int]] = set()
 
 Identity = tuple[int, int]
 
@@ -63,7 +63,7 @@ class Place:
             with path_errors(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._demand_file_of_log()
-                if identity(path) in _WRITTEN:
+                if identity(path) in WRITTEN:
                     raise self._taken()
                 self._lock("", os.O_CREAT)  # for its owner alone: verdicts are nobody else's business
                 start = os.pread(self._handles[""], len(_MAGIC), 0)
@@ -99,7 +99,7 @@ class Place:
         if not side:
             status = os.fstat(handle)
             self._names[side] = (status.st_dev, status.st_ino)
-            _WRITTEN.add(self._names[side])
+            WRITTEN.add(self._names[side])
             self.check()  # it may have been moved between the two
 
     def _taken(self) -> InputError:
@@ -151,7 +151,7 @@ class Place:
 
     def release(self) -> None:
         """Let go of the file."""
-        _WRITTEN.discard(self._names.get("", (0, 0)))
+        WRITTEN.discard(self._names.get("", (0, 0)))
         for side in tuple(self._handles):
             self._free(side)
 
@@ -174,8 +174,3 @@ def identity(path: Path) -> Identity | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def written_here(path: Path) -> bool:
-    """Whether this process writes the file."""
-    return identity(path) in _WRITTEN

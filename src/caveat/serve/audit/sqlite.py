@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, final
 
 from caveat.errors import InputError, StoreError
-from caveat.serve.audit.place import LOG, Place, resolved, written_here
+from caveat.serve.audit.place import LOG, WRITTEN, Place, identity, resolved
 from caveat.serve.audit.record import Entry, Record
 from caveat.serve.audit.store import FORMAT, Cut, Damaged, check_format, held_records
 
@@ -99,7 +99,7 @@ class SqliteStore:
     def _demand_own_log(self) -> None:
         """A log beside a file that replaced another one belongs to the other: SQLite would write it over this one."""
         log = self.path.with_name(self.path.name + LOG)
-        if (self._place is None and written_here(self.path)) or not log.exists() or not log.stat().st_size:
+        if (self._place is None and identity(self.path) in WRITTEN) or not log.exists() or not log.stat().st_size:
             return
         alone, together = self._chain("ro&immutable=1"), self._chain("ro")
         if alone and together and alone != together:
@@ -125,8 +125,12 @@ class SqliteStore:
             if self._place is None:
                 raise StoreError("the audit file is closed.")
             self._place.check()
-            with _named_errors():
-                self._open(read_only=False)
+            try:
+                with _named_errors():
+                    self._open(read_only=False)
+            except BaseException:
+                self._close_connection()
+                raise
         assert self._open_connection is not None
         return self._open_connection
 
@@ -199,16 +203,10 @@ class SqliteStore:
             self._place.check()
         except StoreError:
             if self._checkpoint("TRUNCATE"):  # where somebody still reads, the next attempt does it
-                self._let_go()
+                self._close_connection()
+                self._place.let_go_of_log()
                 self._place.rescue()
             raise
-
-    def _let_go(self) -> None:
-        assert self._open_connection is not None
-        self._open_connection.close()
-        self._open_connection = None
-        if self._place is not None:
-            self._place.let_go_of_log()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -261,12 +259,15 @@ class SqliteStore:
         return SqliteStore(self.path, read_only=True)
 
     def close(self) -> None:
-        if self._open_connection is not None:
-            self._open_connection.close()
-            self._open_connection = None
+        self._close_connection()
         if self._place is not None:
             self._place.release()
             self._place = None
+
+    def _close_connection(self) -> None:
+        if self._open_connection is not None:
+            self._open_connection.close()
+            self._open_connection = None
 
     def _run(self, statement: str, *values: Any) -> list[Any]:
         with _named_errors():

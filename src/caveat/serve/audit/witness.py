@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, final
 
 from caveat._internal.params import check_params, count
-from caveat.errors import CaveatError
+from caveat.errors import CaveatError, StoreError
 from caveat.serve.audit.heads import Head, Signer, head_of
 from caveat.serve.audit.store import Damaged
 from caveat.serve.audit.verify import verify_trail
@@ -112,21 +112,18 @@ class Witness:
 
     def _tell(self, what: str, done: int, steps: int) -> None:
         if self._stopping.is_set():
-            raise InterruptedError
+            raise StoreError("the service stops.")
 
     def _verify(self) -> None:
-        while True:
+        while self.verified != "all" and self.damage is None and not self._stopping.is_set():
             try:
-                return self.verify()
+                self.verify()
             except Damaged as damage:
                 self.damage = damage
-                return _log.error("audit: %s", damage)
-            except InterruptedError:
-                return None
+                _log.error("audit: %s", damage)
             except CaveatError as error:  # a connection that was lost: try again
                 _log.warning("audit: the earlier records are not verified yet: %s", error)
-            if self._stopping.wait(_RETRY_SECONDS):
-                return None
+                self._stopping.wait(_RETRY_SECONDS)
 
     def _publish(self) -> None:
         pause = 0.0
