@@ -13,6 +13,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import numpy as np
@@ -40,6 +41,7 @@ class Acknowledged:
 
     def __init__(self):
         self.rows, self.labels, self.heads = {}, {}, []
+        self.tried = {}  # labels that were sent: one that was not acknowledged may be recorded all the same
         self.refused = 0
 
     def take(self, answers):
@@ -209,11 +211,11 @@ class History:
         self.durable = bool(self.rng.random() < 0.5)
         self.faults = (*self.FAULTS, "full") if disk is not None else self.FAULTS
 
-    def run(self):
-        for _ in range(self.rng.integers(2, 4)):
+    def run(self, *, short=False):
+        for _ in range(2 if short else self.rng.integers(2, 4)):
             self.service = self.start(self.path, self.seen, self.durable)
             self.traffic()
-            for _ in range(self.rng.integers(1, 4)):
+            for _ in range(1 if short else self.rng.integers(1, 4)):
                 self.meet(str(self.rng.choice(self.faults)))
                 self.traffic()
             self.end(str(self.rng.choice(["stop", "kill", "power"] if self.disk is not None else ["stop", "kill"])))
@@ -221,7 +223,7 @@ class History:
 
     # -- a life --------------------------------------------------------------------------------------------------------
 
-    def traffic(self, *, groups=None, refused=False):
+    def traffic(self, *, groups=None, refused=False, labels=True):
         """Requests that come together, group after group, and some labels."""
         for _ in range(groups or self.rng.integers(1, 4)):
             sizes = self.rng.choice([1, 1, 3, 40], size=self.rng.integers(1, 6))
@@ -231,8 +233,9 @@ class History:
                 assert answers == [None] * len(answers), "acknowledged, though the file was not in its place"
             self.seen.take(answers)
         open_ids = [key for key in list(self.seen.rows)[-50:] if key not in self.seen.labels]
-        if open_ids and not refused and self.rng.random() < 0.5:
+        if open_ids and labels and not refused and self.rng.random() < 0.5:
             labels = {key: int(self.rng.integers(CLASSES)) for key in open_ids[:: self.rng.integers(1, 5)]}
+            labels = {key: self.seen.tried.setdefault(key, label) for key, label in labels.items()}
             if self.service.label(labels):
                 self.seen.labels |= labels
 
@@ -247,11 +250,11 @@ class History:
         if how == "stop":
             self.service.end()
         elif self.disk is None:
-            asking = threading.Thread(target=self.traffic, kwargs={"groups": 5})
-            asking.start()
-            time.sleep(float(self.rng.uniform(0, 0.05)))
-            self.service.kill()
-            asking.join(_PATIENCE)
+            with ThreadPoolExecutor(1) as pool:
+                asking = pool.submit(self.traffic, groups=5, labels=False)
+                time.sleep(float(self.rng.uniform(0, 0.05)))
+                self.service.kill()
+                asking.result(_PATIENCE)
         else:
             self.disk.left = int(self.rng.integers(0, 40))  # it dies within a write
             self.traffic(groups=3)

@@ -43,10 +43,10 @@ def test_many_histories_lose_nothing(seed, logit_guard, tmp_path, quick):
     in_process(seed, logit_guard, tmp_path, quick)
 
 
-def of_processes(seed, guard, folder, guards):
+def of_processes(seed, guard, folder, guards, *, short=False):
     history = History(seed, guard, folder, lambda path, seen, durable: Process(guards["logits"], path))
     try:
-        rows = history.run()
+        rows = history.run(short=short)
     except BaseException as error:
         error.add_note(f"history {seed}: {', '.join(history.story)}")
         raise
@@ -55,7 +55,7 @@ def of_processes(seed, guard, folder, guards):
 
 @pytest.mark.parametrize("seed", [1])
 def test_a_history_of_processes_loses_nothing(seed, logit_guard, tmp_path, guards):
-    of_processes(seed, logit_guard, tmp_path, guards)
+    of_processes(seed, logit_guard, tmp_path, guards, short=True)
 
 
 @pytest.mark.slow
