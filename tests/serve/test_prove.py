@@ -100,7 +100,7 @@ def test_a_signed_head_needs_no_list_of_heads(world, tmp_path):
 
 def test_what_cannot_be_proved_is_said(world):
     store, _, ids, heads = world
-    with pytest.raises(InputError, match="not the id"):
+    with pytest.raises(InputError, match="holds no verdict"):
         prove(store, "deadbeef-1", heads=heads)
     with pytest.raises(InputError, match="holds no verdict"):
         prove(store, ids[0].rpartition("-")[0] + "-99", heads=heads)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, final
@@ -102,11 +103,14 @@ def base_tree(store: AuditStore) -> Tree:
 
 def stated_digest(store: AuditStore, seq: int) -> str:
     """The digest of the state after record ``seq``, as the chain states it; empty where it does not."""
+    names = {"state": ("after", "sha256"), "prune": ("until", "state_sha256")}
     for record in store.records(seq):
-        if record.entry.kind in ("state", "prune"):
-            facts = json.loads(record.entry.body)
-            if facts.get("after" if record.entry.kind == "state" else "until") == seq and facts.get("what") != "inputs":
-                return str(facts["sha256" if record.entry.kind == "state" else "state_sha256"])
+        if record.entry.kind in names:
+            place, digest = names[record.entry.kind]
+            with suppress(ValueError, AttributeError):  # content that no service writes is found elsewhere
+                facts = json.loads(record.entry.body)
+                if facts.get(place) == seq and digest in facts:
+                    return str(facts[digest])
     return ""
 
 
