@@ -56,7 +56,7 @@ class Place:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._own = path, str(path)
         self._handles: dict[str, int] = {}
         self._names: dict[str, Identity] = {}  # what each name must lead to
         try:
@@ -98,8 +98,8 @@ class Place:
         self._handles[side] = handle
         if not side:
             status = os.fstat(handle)
-            self._names[side] = (status.st_dev, status.st_ino)
-            WRITTEN.add(self._names[side])
+            self._names[self._own] = (status.st_dev, status.st_ino)
+            WRITTEN.add(self._names[self._own])
             self.check()  # it may have been moved between the two
 
     def _taken(self) -> InputError:
@@ -109,18 +109,19 @@ class Place:
     def settle(self) -> None:
         """Watch the files that SQLite has made beside this one, too."""
         for side in _SIDES:
-            found = identity(self._side(side))
-            if found is not None and found != self._names.get(side):
+            name = str(self._side(side))
+            found = identity(name)
+            if found is not None and found != self._names.get(name):
                 if side == LOG:
                     self._free(side)
                     self._lock(side)
-                self._names[side] = found
+                self._names[name] = found
 
     def check(self) -> None:
         """Raise StoreError where a name no longer leads to the file that is written."""
-        for side, written in self._names.items():
-            if identity(self._side(side)) != written:
-                what = "its log" if side else "it"
+        for name, written in self._names.items():
+            if identity(name) != written:
+                what = "it" if name == self._own else "its log"
                 raise StoreError(f"the audit file is not in its place: {what} was renamed, removed or replaced. "
                                  "Put it back, or start the service with a new file.")  # fmt: skip
         if os.fstat(self._handles[""]).st_nlink > 1:
@@ -131,11 +132,11 @@ class Place:
 
         The lock on the file stays.
         """
-        for side in _SIDES:
-            if side in self._names and identity(self._side(side)) == self._names[side]:
-                self._side(side).unlink()
+        for name, written in self._names.items():
+            if name != self._own and identity(name) == written:
+                os.unlink(name)
         self._free(LOG)
-        self._names = {"": self._names[""]}
+        self._names = {self._own: self._names[self._own]}
 
     def rescue(self) -> None:
         """Write a removed file back under another name, beside where it was."""
@@ -151,7 +152,7 @@ class Place:
 
     def release(self) -> None:
         """Let go of the file."""
-        WRITTEN.discard(self._names.get("", (0, 0)))
+        WRITTEN.discard(self._names.get(self._own, (0, 0)))
         for side in tuple(self._handles):
             self._free(side)
 
@@ -163,7 +164,7 @@ class Place:
         return Path(f"{self.path}{side}")
 
 
-def identity(path: Path) -> Identity | None:
+def identity(path: str | Path) -> Identity | None:
     """Device and inode that a name leads to; None where there is no file.
 
     >>> identity(Path("/no such file")) is None
