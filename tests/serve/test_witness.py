@@ -167,12 +167,13 @@ def test_how_often_is_checked():
         Heads(print, "-", 0)
 
 
-def test_the_configuration_stands_in_the_chain(tmp_path, guards):
-    with serving(guards["logits"], tmp_path / "audit.sqlite", "--heads", "-", "--keep-days", "30") as service:
-        assert service.post({}, logits=draw(1, seed=1).logits).status_code == 200
+def test_the_configuration_stands_in_the_chain(tmp_path, logit_guard):
+    store = SqliteStore(tmp_path / "audit.sqlite", durable=True)
+    Engine(logit_guard, store, heads=Heads(print, "nowhere"), keep_days=30.0, keep_inputs=True).close()
     store = SqliteStore(tmp_path / "audit.sqlite", read_only=True)
-    start = json.loads(next(store.records()).entry.body)
+    configuration = json.loads(next(store.records()).entry.body)["configuration"]
     store.close()
-    configuration = start["configuration"]
-    assert (configuration["keep_days"], configuration["durable"], configuration["verify"]) == (30, False, "background")
-    assert configuration["heads"] == {"place": "-", "every": 1000, "key": None}
+    assert configuration == {
+        "durable": True, "head": False, "heads": {"every": 1000, "key": None, "place": "nowhere"}, "keep_days": 30.0,
+        "keep_inputs": True, "rows_limit": 100_000, "verify": "background",
+    }  # fmt: skip

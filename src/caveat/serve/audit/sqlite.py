@@ -78,7 +78,7 @@ class SqliteStore:
             self._open_connection.close()
             self._open_connection = self._connected("ro&immutable=1")
             tables = self._tables()
-        if not {"header", "records", "labels", "snapshots"} <= tables and (tables or read_only):
+        if tables != {"header", "records", "labels", "snapshots"} and (tables or read_only):
             raise InputError(f"{self.path} is not an audit file of Caveat. Choose another file.")
         if not read_only:  # nothing of a file of another program is changed before this line
             if not tables:
@@ -139,7 +139,8 @@ class SqliteStore:
         return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=_WAIT)
 
     def _tables(self) -> set[str]:
-        lines = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        # a trigger would change records while they are written, a view could stand in for them
+        lines = self._connection.execute("SELECT name FROM sqlite_master WHERE type != 'index'")
         return {name for (name,) in lines}
 
     # -- writing ------------------------------------------------------------------------------------------------------
