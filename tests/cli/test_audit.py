@@ -187,9 +187,9 @@ def test_heads_and_proofs_from_the_command_line(run, audit, tmp_path):
 
 def test_heads_without_a_place_and_other_options_are_refused(run, audit, tmp_path):
     private, _ = new_key(tmp_path / "key")
-    code, _, err = run("serve", audit[0], "--audit", tmp_path / "a.sqlite", "--sign-key", private)
+    code, _, err = run("serve", audit[0], "--port", "0", "--audit", tmp_path / "a.sqlite", "--sign-key", private)
     assert (code, "--heads" in err) == (2, True)
-    code, _, err = run("serve", audit[0], "--audit", tmp_path / "a.sqlite", "--verify", "never")
+    code, _, err = run("serve", audit[0], "--port", "0", "--audit", tmp_path / "a.sqlite", "--verify", "never")
     assert code == 2
     assert not (tmp_path / "a.sqlite").exists()
 
@@ -198,5 +198,5 @@ def test_the_order_of_labels_is_fixed_with_the_trail(run, audit):
     code, out, _ = run("audit", "replay", *audit)
     assert code == 0
     assert "does not depend on whether the answers were wrong" in out
-    code, _, err = run("serve", *audit[:1], "--audit", audit[1], "--label-wait", "10")
+    code, _, err = run("serve", audit[0], "--port", "0", "--audit", audit[1], "--label-wait", "10")
     assert (code, "--label-wait" in err) == (2, True)

@@ -55,6 +55,17 @@ def test_a_trail_whose_heads_were_all_pruned_away_is_not_sound(world, logit_guar
     assert "no published head can be compared" in result.reason
 
 
+def test_a_head_of_another_chain_is_found_also_where_nothing_can_be_compared(world, logit_guard):
+    store, trail, heads = world
+    trail.prune(plan_cut(logit_guard, store, "2999"))
+    feed(trail, logit_guard, [2], seed=20)
+    heads.append(head_of(trail.header, trail.folding.tree, trail.rows))
+    other = head_of({**trail.header, "chain": "deadbeef"}, trail.folding.tree, trail.rows)
+    result = verify_trail(store, heads=[*heads, dataclasses.replace(other, records=3)])
+    assert not result.sound
+    assert "belongs to the chain deadbeef" in result.reason
+
+
 @pytest.mark.parametrize("row", [0, 4, 8])
 def test_a_chain_that_was_computed_anew_is_found_by_the_heads_alone(world, row):
     store, _, heads = world
