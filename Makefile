@@ -4,8 +4,8 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-TEST_EXTRAS := dev,stats,plots,torch,transformers,outlier,knn,examples,scale,serve,postgres
-NO_TORCH_EXTRAS := test,stats,plots,outlier,knn,scale,serve,postgres,safetensors
+TEST_EXTRAS := dev,stats,plots,torch,transformers,outlier,knn,examples,scale,serve,postgres,sign
+NO_TORCH_EXTRAS := test,stats,plots,outlier,knn,scale,serve,postgres,sign,safetensors
 # These need no extra; a test of them that uses one skips itself.
 CORE_TESTS := tests/scores tests/conformal tests/metrics tests/stats tests/drift tests/guard tests/evaluation tests/results \
 	tests/test_contract.py tests/test_layers.py tests/test_rng.py tests/test_errors.py

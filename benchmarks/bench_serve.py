@@ -257,7 +257,7 @@ def compare(
 
 def soak(port: int, process: int, bodies: dict[tuple[int, str], bytes], seconds: float, connections: int) -> None:
     """Both bodies in turn; memory is compared from the end of the first tenth on."""
-    asked = errors = 0
+    asked, errors, times = 0, 0, []
     start, before = time.perf_counter(), None
     while (elapsed := time.perf_counter() - start) < seconds:
         if before is None and elapsed > seconds / 10:
@@ -265,10 +265,13 @@ def soak(port: int, process: int, bodies: dict[tuple[int, str], bytes], seconds:
         for message in bodies.values():
             latencies, wrong, _ = asyncio.run(ask(port, message, 2.0, connections))
             asked, errors = asked + len(latencies), errors + wrong
+            times += latencies
     after = memory(process)
     assert before is not None
-    print(f"{seconds:.0f} s: {asked:,} requests, {errors} errors; memory {before:.0f} MiB after a tenth of the time, "
-          f"{after:.0f} MiB at the end ({100 * (after / before - 1):+.1f} %)")  # fmt: skip
+    p50, p99 = 1e3 * np.quantile(times, [0.5, 0.99])
+    print(f"{seconds:.0f} s: {asked:,} requests, {errors} errors, p50 {p50:.1f}, p99 {p99:.1f} ms; "
+          f"memory {before:.0f} MiB after a tenth of the time, {after:.0f} MiB at the end "
+          f"({100 * (after / before - 1):+.1f} %)")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ Network.load("net.safetensors")
     "knn": "scores.KNN(k=2, index='ivf').fit(features).score(features)",
     "serve": "import caveat.serve",
     "postgres": "import psycopg",
+    "sign": "import cryptography",
     "scale": """
 import distributed, pyarrow, zarr
 if __name__ == "__main__":

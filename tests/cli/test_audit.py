@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from tests.serve.conftest import serving
+from tests.serve.trails import new_key
 
 from caveat import Guard, Outputs
 from caveat.serve import trail as trail_module
@@ -40,7 +42,7 @@ def audit(tmp_path, monkeypatch):
 def test_a_sound_trail_is_verified_and_counted(run, audit):
     code, out, err = run("audit", "verify", audit[1])
     assert (code, err) == (0, "")
-    assert "Records:  3 (2026-11-17T12:00:00.000Z to 2026-11-18T12:00:00.000Z)" in out
+    assert "Records:  4 (2026-11-17T12:00:00.000Z to 2026-11-18T12:00:00.000Z)" in out
     assert "Verdicts: 10" in out
     head = out.split("Head:")[1].split()[0]
     assert run("audit", "verify", audit[1], "--head", head)[0] == 0
@@ -150,3 +152,51 @@ def test_a_trail_that_is_being_written_cannot_be_pruned(run, audit):
     assert code == 2
     assert "another service" in err
     store.close()
+
+
+def test_heads_and_proofs_from_the_command_line(run, audit, tmp_path):
+    private, public = new_key(tmp_path / "key")
+    guard, place, heads, proof = audit[0], audit[1], tmp_path / "heads.jsonl", tmp_path / "proof.json"
+    assert run("audit", "verify", place, "--head", heads)[0] == 2  # no such file
+    with serving(guard, place, "--heads", str(heads), "--sign-key", str(private), "--heads-every", "1") as service:
+        answer = service.client.post("/v1/verdicts", json={"logits": [[9.0, 0.0, 0.0]]}).json()["verdicts"][0]
+    code, out, err = run("audit", "verify", place, "--head", heads, "--key", public)
+    assert (code, err) == (0, "")
+    assert "published (signed)" in out
+    assert "not looked at" in run("audit", "verify", place, "--head", heads)[1]
+    code, out, _ = run("audit", "prove", place, answer["id"], proof, "--head", heads)
+    assert code == 0
+    for options in (["--head", heads], ["--key", public], ["--head", heads, "--key", public]):
+        code, out, _ = run("audit", "check-proof", proof, *options)
+        assert code == 0
+        assert answer["id"] in out
+        assert f"score {answer['score']}" in out
+    assert run("audit", "check-proof", proof)[0] == 2
+    other = new_key(tmp_path / "other")[1]
+    assert run("audit", "check-proof", proof, "--key", other)[0] == 2
+    content = json.loads(proof.read_text())
+    proof.write_text(json.dumps(content | {"path": [*content["path"][::-1], "00" * 32]}))
+    code, _, err = run("audit", "check-proof", proof, "--head", heads)
+    assert code == 3
+    assert "does not lead" in err
+    lines = heads.read_text().splitlines()
+    heads.write_text("\n".join([*lines[:-1], lines[-1].replace('"records":', '"records":1')]))
+    assert run("audit", "verify", place, "--head", heads)[0] == 3  # a head of records that are not there
+    assert run("audit", "verify", place, "--head", heads, "--key", public)[0] == 2  # and it is not signed
+
+
+def test_heads_without_a_place_and_other_options_are_refused(run, audit, tmp_path):
+    private, _ = new_key(tmp_path / "key")
+    code, _, err = run("serve", audit[0], "--port", "0", "--audit", tmp_path / "a.sqlite", "--sign-key", private)
+    assert (code, "--heads" in err) == (2, True)
+    code, _, err = run("serve", audit[0], "--port", "0", "--audit", tmp_path / "a.sqlite", "--verify", "never")
+    assert code == 2
+    assert not (tmp_path / "a.sqlite").exists()
+
+
+def test_the_order_of_labels_is_fixed_with_the_trail(run, audit):
+    code, out, _ = run("audit", "replay", *audit)
+    assert code == 0
+    assert "does not depend on whether the answers were wrong" in out
+    code, _, err = run("serve", audit[0], "--port", "0", "--audit", audit[1], "--label-wait", "10")
+    assert (code, "--label-wait" in err) == (2, True)

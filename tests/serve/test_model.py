@@ -263,7 +263,7 @@ def test_a_service_with_a_model(guards, tmp_path, model_file, logit_guard):
     records = [record.entry for record in store.records()]
     store.close()
     assert json.loads(records[0].body)["model"] == {"file": "classifier.onnx", "sha256": digest}
-    assert [entry.kind for entry in records] == ["start", *["verdicts"] * 4, "stop"]
+    assert [entry.kind for entry in records] == ["start", *["verdicts"] * 4, "state", "stop"]
     assert len({entry.body for entry in records[1:5]}) == 1
 
 

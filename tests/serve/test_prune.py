@@ -55,6 +55,7 @@ def test_a_pruned_chain_verifies_and_replays_to_the_same_evidence(store, logit_g
         assert (result.labels, result.errors) == (before.labels, before.errors)
     assert [record.entry.kind for record in store.records()][-2:] == ["prune", "prune"]
     assert store.count_labels() == 8
+    trail.fold()
     again = Trail(logit_guard, store)  # a restart from the base state
     assert again.folding.facts() == trail.folding.facts()
     with pytest.raises(Problem, match="no longer kept") as gone:
@@ -75,6 +76,7 @@ def test_everything_can_be_pruned(store, logit_guard, days):
     trail, _ = days(store, [1, 2])
     trail.prune(plan_cut(logit_guard, store, "2027"))
     assert verify_trail(store).sound
+    trail.fold()
     assert Trail(logit_guard, store).folding.facts() == trail.folding.facts()
     feed(trail, logit_guard, [4], seed=9)
     assert verify_trail(store).sound

@@ -23,7 +23,7 @@ from caveat.serve.trail import Trail
 
 @pytest.fixture
 def store(tmp_path, logit_guard):
-    """Two requests with inputs (records 1, 2), two without (3, 4), labels (5), a state after them, one more (6)."""
+    """Two requests with inputs (records 1, 2), two without (3, 4), labels (5), a state after them (6), one more (7)."""
     opened = SqliteStore(tmp_path / "audit.sqlite")
     trail = Trail(logit_guard, opened)
     ids = feed(trail, logit_guard, [3, 64], seed=1, keep_inputs=True) + feed(trail, logit_guard, [1, 9], seed=2)

@@ -78,9 +78,9 @@ def test_requests_that_wait_are_answered_and_new_ones_refused(guards, tmp_path):
         assert service.process.wait(20) == 0
         assert time.monotonic() - start < GRACE
     assert [parsed(client.answer)[0] for client in clients] == [200] * 5
-    assert kinds(audit) == ["start", *["verdicts"] * (len(kinds(audit)) - 2), "stop"]
+    assert kinds(audit) == ["start", *["verdicts"] * (len(kinds(audit)) - 3), "state", "stop"]
     seq, state = snapshot(audit)
-    assert seq >= len(kinds(audit)) - 1  # only the record of the stop may come after it
+    assert seq >= len(kinds(audit)) - 2  # only its own record and that of the stop may come after it
     assert json.loads(state)["rows"] == 5
     assert (tmp_path / "log").read_text() == ""
 
@@ -100,7 +100,7 @@ def test_a_second_signal_waits_for_no_client_and_the_service_can_start_again_at_
             assert parsed(everything(slow))[0] == 503
         assert service.process.wait(20) == 0
         assert time.monotonic() - start < GRACE / 2
-    assert kinds(audit) == ["start", "verdicts", "stop"]
+    assert kinds(audit) == ["start", "verdicts", "state", "stop"]
     assert "Traceback" not in (tmp_path / "log").read_text()
 
     port = service.address.rpartition(":")[2]  # the same port at once

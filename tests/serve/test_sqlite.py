@@ -53,6 +53,25 @@ def test_other_bytes_are_refused_and_stay_as_they_are(tmp_path, content):
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON records BEGIN UPDATE records SET at = '2000' WHERE seq = new.seq; END",
+        "CREATE VIEW shown AS SELECT * FROM records",
+        "CREATE TABLE notes (text TEXT)",
+    ],
+)
+def test_what_could_change_records_while_they_are_written_is_refused(tmp_path, logit_guard, statement):
+    path = filled(tmp_path / "audit.sqlite", logit_guard, rows=40)
+    connection = sqlite3.connect(path)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    for read_only in (False, True):
+        with pytest.raises(InputError, match="not an audit file"):
+            SqliteStore(path, read_only=read_only)
+
+
 def test_paths_that_are_no_file_are_named(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         SqliteStore(tmp_path / "none.sqlite", read_only=True)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from tests.serve.conftest import draw
-from tests.serve.trails import change, feed, label
+from tests.serve.trails import change, feed, followed, label
 
 from caveat import Guard, Outputs
 from caveat.errors import InputError, StoreError
@@ -15,7 +15,9 @@ from caveat.serve import trail as trail_module
 from caveat.serve.audit.content import encode_verdicts
 from caveat.serve.audit.replay import replay_trail
 from caveat.serve.audit.sqlite import SqliteStore
+from caveat.serve.audit.store import Damaged
 from caveat.serve.audit.verify import verify_trail
+from caveat.serve.folding import Folding
 from caveat.serve.problems import Problem
 from caveat.serve.trail import Trail
 
@@ -40,7 +42,7 @@ def test_batches_folds_and_restarts_change_nothing(store, tmp_path, logit_guard,
             parts = Trail(logit_guard, other)  # as after a kill: nothing was said to the old one
     whole.fold()
     parts.fold()
-    assert whole.folding.facts() == parts.folding.facts()
+    assert followed(whole) == followed(parts)
     assert parts.verified_from > 1  # it went on from a snapshot
     for each in (store, other):
         replay = replay_trail(logit_guard, each)
@@ -50,14 +52,29 @@ def test_batches_folds_and_restarts_change_nothing(store, tmp_path, logit_guard,
     other.close()
 
 
-def test_a_damaged_snapshot_costs_time_only(store, logit_guard):
+def test_a_state_that_this_version_cannot_read_costs_time_only(store, logit_guard, monkeypatch):
     trail = Trail(logit_guard, store)
     feed(trail, logit_guard, [5, 5], seed=1)
     trail.snapshot()
-    change(store.path, "UPDATE snapshots SET state = substr(state, 1, 100)")
+    trail.fold()
+
+    def unreadable(folding, state):
+        raise Damaged("a kept state cannot be read (KeyError)")
+
+    monkeypatch.setattr(Folding, "restore", unreadable)
     again = Trail(logit_guard, store)
     assert again.verified_from == 1
     assert again.folding.facts() == trail.folding.facts()
+
+
+@pytest.mark.parametrize("state", ["substr(state, 1, 100)", "replace(state, '\"rows\": 10', '\"rows\": 12')"])
+def test_a_state_that_is_not_the_one_that_was_kept_is_refused_at_the_start(store, logit_guard, state):
+    trail = Trail(logit_guard, store)
+    feed(trail, logit_guard, [5, 5], seed=1)
+    trail.snapshot()
+    change(store.path, f"UPDATE snapshots SET state = CAST({state} AS BLOB)")
+    with pytest.raises(InputError, match="not the one that was kept"):
+        Trail(logit_guard, store)
 
 
 def test_a_chain_that_was_cut_at_its_end_is_refused(store, logit_guard):
@@ -116,6 +133,42 @@ def test_wrong_and_covered_by_hand(store, logit_guard):
     assert judged["covered"] == [0 in labels for labels in verdicts.label_lists()]
 
 
+def test_labels_in_the_order_of_the_answers_follow_from_the_records(store, tmp_path, logit_guard, monkeypatch):
+    """Batches, folds and restarts change nothing; errors that are reported first do not ring."""
+    monkeypatch.setattr(trail_module, "_SNAPSHOT_ROWS", 50)
+    other = SqliteStore(tmp_path / "other.sqlite")
+    rng = np.random.default_rng(0)
+    whole, parts = (Trail(logit_guard, each, label_wait=40) for each in (store, other))
+    for seed in range(6):
+        truth = rng.integers(3, size=86)
+        for trail in (whole, parts):
+            ids = feed(trail, logit_guard, [1, 64, 3, 17, 1], seed=seed, fold=trail is parts)
+            row = int(ids[0].rpartition("-")[2])
+            verdicts = [body for record in trail.store.records() if record.entry.first_row >= row
+                        for body in [json.loads(record.entry.body)] if record.entry.kind == "verdicts"]  # fmt: skip
+            answers = [answer for body in verdicts for answer in body["prediction"]]
+            wrong = [i for i in range(86) if truth[i] != answers[i]]
+            trail.append_labels({ids[i]: int(truth[i]) for i in wrong[:40]})  # errors first, and nothing else
+        if seed % 2:
+            parts = Trail(logit_guard, other, label_wait=40)
+    whole.fold()
+    parts.fold()
+    assert followed(whole) == followed(parts)
+    risk = whole.watch.risk
+    assert risk.selective
+    assert 0 < risk.missing < risk.n
+    error = whole.live.to_dict(now=0.0)["live"]["error"]
+    assert (error["missing"], error["labels"]) == (risk.missing, risk.n - risk.missing)
+    assert "Holds whichever labels come" in error["assumption"]
+    assert [error["lower"], error["upper"]] == pytest.approx(risk.interval)
+    result = replay_trail(logit_guard, store)
+    assert result.sound, result.first_difference
+    assert (result.labels, result.errors) == (risk.n - risk.missing, risk.errors)
+    with pytest.raises(InputError, match="--label-wait 40"):
+        Trail(logit_guard, store)
+    other.close()
+
+
 def test_a_clock_that_goes_back_breaks_nothing(store, logit_guard, monkeypatch):
     trail = Trail(logit_guard, store)
     for at in ("2026-11-18T10:00:00.000Z", "2026-11-18T08:59:59.999Z", "2026-11-18T10:00:01.000Z"):
@@ -130,7 +183,7 @@ def test_a_batch_of_100_000_rows_is_one_record(store, logit_guard):
     trail = Trail(logit_guard, store)
     ids = feed(trail, logit_guard, [100_000], seed=1)
     assert len(ids) == 100_000
-    assert trail.seq == 1
+    assert trail.seq == 2  # and that of the state
     assert store.snapshots() == [1]  # kept by the rows since the last one
     trail.append_labels({ids[-1]: 0, ids[0]: 1})
     assert Trail(logit_guard, store).rows == 100_000
@@ -145,6 +198,7 @@ def test_infinite_scores_are_recorded_and_replayed(store):
     trail.append_verdicts([(3, encode_verdicts(verdicts), None)])
     trail.fold()
     trail.snapshot()
+    trail.fold()
     assert replay_trail(guard, store).sound
     assert Trail(guard, store).folding.facts() == trail.folding.facts()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 
 import numpy as np
+import pytest
 from tests.serve.conftest import CLASSES, draw
 
 from caveat import Outputs
 from caveat.serve.audit.content import encode_verdicts
-from caveat.serve.audit.record import START, Record, chained
+from caveat.serve.audit.record import Record, chained, genesis
 from caveat.serve.engine import packed
 from caveat.serve.trail import RowIds
 
@@ -47,13 +48,31 @@ def change(path, statement, *values):
 
 def forge(path, store, replace):
     """Write the whole chain anew, each entry as ``replace`` gives it: what an attacker with the whole file can do."""
-    previous, records = START, []
+    previous, records = genesis(store.header()), []
     for record in store.records():
         records.append(chained(replace(record.entry), seq=record.seq, previous=previous))
         previous = records[-1].digest
     for record in records:
         change(path, "UPDATE records SET body = ?, digest = ? WHERE seq = ?", record.entry.body, record.digest,
                record.seq)  # fmt: skip
+
+
+def new_key(path):
+    """Files of a new private and public key, as openssl writes them."""
+    serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    key = ed25519.Ed25519PrivateKey.generate()
+    private, public = path.with_suffix(".pem"), path.with_suffix(".pub")
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    private.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    private.chmod(0o600)
+    public.write_bytes(key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo))
+    return private, public
+
+
+def followed(trail):
+    """What follows from verdicts and labels, however often a state was kept between them."""
+    return {name: fact for name, fact in trail.folding.facts().items() if name != "tree"}
 
 
 def last_digest(store) -> bytes:

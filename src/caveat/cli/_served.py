@@ -1,4 +1,4 @@
-"""The network in front of a served guard, as the options ``--model`` and ``--model-output`` name it."""
+"""What several options of ``caveat serve`` name together: the network in front of the guard, and heads of the trail."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from caveat.guard import Guard
     from caveat.outputs import Head
     from caveat.serve import Model
+    from caveat.serve.audit.witness import Heads
 
-__all__ = ["ModelFile", "ModelOutput", "served_model"]
+__all__ = ["ModelFile", "ModelOutput", "published_heads", "served_model"]
 
 ModelFile = Annotated[
     Path | None,
@@ -43,3 +44,18 @@ def served_model(path: Path | None, outputs: list[str] | None, guard: Guard, hea
             raise InputError(f"--model-output must be FIELD=TENSOR of --model, once for each field, got {item!r}.")
         tensors[field] = tensor
     return None if path is None else Model.load(path, guard, outputs=tensors, head=head)
+
+
+def published_heads(place: str | None, every: int, sign_key: Path | None) -> Heads | None:
+    """Where the heads of ``--heads`` go, signed by ``--sign-key``; None without both."""
+    from caveat.cli._console import say
+    from caveat.errors import InputError
+    from caveat.serve.audit.heads import Signer, publisher
+    from caveat.serve.audit.witness import Heads
+
+    if place is None:
+        if sign_key is not None:
+            raise InputError("--sign-key signs heads: say where they go with --heads.")
+        return None
+    shown = place.rpartition("@")[2]  # no password in the trail
+    return Heads(publisher(place, say), shown, every, None if sign_key is None else Signer(sign_key))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from caveat.cli._console import say
 from caveat.cli._files import HeadKeys, head_of
-from caveat.cli._served import ModelFile, ModelOutput, served_model
+from caveat.cli._served import ModelFile, ModelOutput, published_heads, served_model
 
 __all__ = ["serve"]
 
@@ -30,6 +30,14 @@ def serve(
     keep_days: Annotated[
         float | None, typer.Option(min=0.001, help="Delete records older than this, daily. Default: keep everything.")
     ] = None,
+    verify: Annotated[
+        Literal["background", "full"], typer.Option(help="Verify older records while answering, or before (full).")
+    ] = "background",
+    heads: Annotated[
+        str | None, typer.Option(help="Second place for heads: a file, http(s)://, or - to print.")
+    ] = None,
+    heads_every: Annotated[int, typer.Option(min=1, help="Records from one head to the next.")] = 1000,
+    sign_key: Annotated[Path | None, typer.Option(help="Ed25519 key (PEM) that signs heads (extra sign).")] = None,
     head: Annotated[
         Path | None,
         typer.Option(help="File with head_weight and head_bias: clients then send features alone."),
@@ -53,6 +61,9 @@ def serve(
         ),
     ] = None,
     alpha: Annotated[float, typer.Option(help="Allowed chance that a quiet stream ever raises a drift alarm.")] = 0.01,
+    label_wait: Annotated[
+        int | None, typer.Option(min=0, help="Count labels in row order; a missing one at its worst after so many.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name on the page. Default: that of the folder.")] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, max=64, help="Threads that give verdicts. Default: processors less one.")
@@ -112,10 +123,12 @@ def serve(
     listening = listen(host, port)  # before the audit trail is opened: a port in use leaves no trace in it
     check_head(made, layer)  # before the audit trail is opened, too
     network = served_model(model, model_output, made, layer)
+    published = published_heads(heads, heads_every, sign_key)
     store = open_store(audit, durable=durable, chain=chain)
     engine = Engine(
         made, store, head=layer, model=network, alpha=alpha, name=name or folder.resolve().name, workers=workers,
         queue_limit=queue, keep_inputs=keep_inputs, rows_limit=limits.rows, keep_days=keep_days,
+        heads=published, verify=verify, label_wait=label_wait,
     )  # fmt: skip
 
     local = _is_local(host)

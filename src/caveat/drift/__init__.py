@@ -2,7 +2,8 @@
 
 from caveat.drift.alarm import DriftAlarm
 from caveat.drift.bettors import PlugInHistogram, PowerMixture, SimpleJumper
+from caveat.drift.label_queue import LabelQueue
 from caveat.drift.rank_urn import RankUrn
 from caveat.drift.risk_monitor import RiskMonitor
 
-__all__ = ["DriftAlarm", "PlugInHistogram", "PowerMixture", "RankUrn", "RiskMonitor", "SimpleJumper"]
+__all__ = ["DriftAlarm", "LabelQueue", "PlugInHistogram", "PowerMixture", "RankUrn", "RiskMonitor", "SimpleJumper"]

@@ -10,6 +10,13 @@ that a change after a long good time is found soon. Their mean reaches 1 / alpha
 the promise holds, even if the error rate moves below r. The lower confidence sequence is the largest m with
 $M_t(m) \ge 1 / \alpha$; the upper one mirrors it. Robbins 1970; Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform,
 nonparametric, nonasymptotic confidence sequences", Annals of Statistics 2021, section 3.
+
+**The order of the labels.** Both bettors see labels one after the other, so the promise needs an order that does not
+depend on whether the answers were wrong. Where errors are reported first, an error rate far below r rings: count in the
+order of the answers then (``LabelQueue``). Where some labels never come, and it may depend on the answer which, use
+``selective=True``: an answer without a label counts as right for the alarm and the lower end of the interval, as wrong
+for the upper end. Evidence of the mixture grows with each wrong answer, so what is counted never exceeds what all
+labels would give, whatever was chosen; the second bettor could be led by the choice, and does not bet.
 """
 
 from __future__ import annotations
@@ -21,7 +28,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincc, betaln
 
-from caveat._internal.checks import as_count, as_level, as_mask
+from caveat._internal.checks import as_count, as_level, as_mask, same_length
+from caveat.errors import InputError
 
 __all__ = ["RiskMonitor", "confidence_sequence"]
 
@@ -40,6 +48,9 @@ class RiskMonitor:
         The promised error rate.
     alpha
         Allowed chance of an alarm while the promise holds, over any number of answers.
+    selective
+        Which labels come may depend on the answers: what is missing counts at its worst. Give the answers in the order
+        in which they were given, with ``known``.
 
     Examples
     --------
@@ -53,9 +64,9 @@ class RiskMonitor:
     True
     """
 
-    def __init__(self, *, risk: float = 0.05, alpha: float = 0.01) -> None:
-        self.risk, self.alpha = as_level(risk, "risk"), as_level(alpha, "alpha")
-        self.n = self.errors = 0
+    def __init__(self, *, risk: float = 0.05, alpha: float = 0.01, selective: bool = False) -> None:
+        self.risk, self.alpha, self.selective = as_level(risk, "risk"), as_level(alpha, "alpha"), selective
+        self.n = self.errors = self.missing = 0
         self._recent, self._log_recent = self.risk, 0.0  # recent error rate, log capital of the bets on it
         self.alarmed_at: int | None = None
 
@@ -73,7 +84,18 @@ class RiskMonitor:
     def log10_e(self) -> float:
         """Evidence, log10, that more than ``risk`` of the answers are wrong."""
         mixed = float(_log_capital(self.errors, self.n, self.risk))
-        return float(np.logaddexp(mixed, self._log_recent) - math.log(2)) / _NATS
+        return float(self._joined(mixed, self._log_recent)) / _NATS
+
+    def _joined(self, mixed: Any, recent: Any) -> Any:
+        return mixed if self.selective else np.logaddexp(mixed, recent) - math.log(2)
+
+    @property
+    def assumption(self) -> str:
+        """What the interval and the alarm assume about the labels, as a sentence."""
+        if self.selective:
+            return ("Holds whichever labels come: answers count in the order in which they were given, and one without "
+                    "a label counts as right for the alarm and the lower end, as wrong for the upper end.")  # fmt: skip
+        return "Holds if the order in which labels come does not depend on whether the answers were wrong."
 
     @property
     def error(self) -> float:
@@ -83,25 +105,35 @@ class RiskMonitor:
     @property
     def interval(self) -> tuple[float, float]:
         """Where the error rate lies with probability 1 - alpha, at all times at once if it does not change."""
-        lower, upper = confidence_sequence([self.errors], [self.n], alpha=self.alpha)
-        return float(lower[0]), float(upper[0])
+        ends = confidence_sequence([self.errors, self.errors + self.missing], [self.n, self.n], alpha=self.alpha)
+        return float(ends[0][0]), float(ends[1][1])
 
-    def update(self, wrong: ArrayLike) -> NDArray[np.float64]:
+    def update(self, wrong: ArrayLike, known: ArrayLike | None = None) -> NDArray[np.float64]:
         """Evidence (log10) after each of the next answers.
 
         Parameters
         ----------
         wrong
             Whether each answer was wrong, shape (m,).
+        known
+            Whether its label is known, shape (m,); a monitor that is ``selective`` takes answers without one.
 
         Returns
         -------
         array of shape (m,)
             The evidence.
         """
+        if not np.size(wrong):  # nothing has left the queue
+            return np.zeros(0)
         mask = as_mask(np.atleast_1d(np.asarray(wrong)), "wrong")
+        labeled = np.ones_like(mask) if known is None else as_mask(np.atleast_1d(np.asarray(known)), "known")
+        same_length(wrong=mask, known=labeled)
+        if not self.selective and not labeled.all():
+            raise InputError("only a selective monitor takes answers without a label. Make it with selective=True.")
+        mask = mask & labeled
+        self.missing += int((~labeled).sum())
         mixed = _log_capital(self.errors + np.cumsum(mask), self.n + np.arange(1, mask.size + 1), self.risk)
-        evidence = (np.logaddexp(mixed, self._bet(mask.tolist())) - math.log(2)) / _NATS
+        evidence = self._joined(mixed, self._bet(mask.tolist())) / _NATS
         over = evidence >= self.line
         if self.alarmed_at is None and over.any():
             self.alarmed_at = self.n + int(np.argmax(over)) + 1
@@ -123,6 +155,7 @@ class RiskMonitor:
         return {
             "n": self.n,
             "errors": self.errors,
+            "missing": self.missing,
             "alarmed_at": self.alarmed_at,
             "recent": [self._recent, self._log_recent],
         }
@@ -136,13 +169,15 @@ class RiskMonitor:
             What ``state`` returned.
         """
         self.n, self.errors = as_count(state["n"], "n", least=0), as_count(state["errors"], "errors", least=0)
+        self.missing = as_count(state.get("missing", 0), "missing", least=0)
         self.alarmed_at = state["alarmed_at"]
         self._recent, self._log_recent = state["recent"]
         return self
 
     def __repr__(self) -> str:
         low, high = self.interval
-        return f"RiskMonitor({self.errors} of {self.n} wrong, [{low:.3g}, {high:.3g}], alarmed={self.alarmed})"
+        return (f"RiskMonitor({self.errors} of {self.n} wrong, [{low:.3g}, {high:.3g}], alarmed={self.alarmed}). "
+                f"{self.assumption}")  # fmt: skip
 
 
 def confidence_sequence(

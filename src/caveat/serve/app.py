@@ -146,10 +146,10 @@ def create_app(
 
     @app.get("/readyz", **openapi.READY)
     async def readyz() -> Response:
-        """Say whether verdicts can be given and recorded."""
+        """Say whether verdicts can be given and recorded, and how much of the audit trail is verified."""
         if engine.failure:
             raise Problem(503, f"the audit trail cannot be written ({engine.failure}).")
-        return Response(b'{"status":"ready"}', media_type=JSON)
+        return Response(orjson.dumps({"status": "ready", "verified": engine.witness.verified}), media_type=JSON)
 
     @app.get("/metrics", **openapi.METRICS)
     async def prometheus() -> Response:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar, final
+from typing import Any, Literal, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from caveat.outputs import Head
 from caveat.serve.audit.content import encode_verdicts, written_at
 from caveat.serve.audit.prune import plan_cut
 from caveat.serve.audit.store import AuditStore
+from caveat.serve.audit.witness import Heads, Witness
 from caveat.serve.bodies import reason
 from caveat.serve.fields import Fields, check_head
 from caveat.serve.model import Model
@@ -51,6 +52,7 @@ _FOLD_SECONDS = 0.1  # between two times that the watch takes in what came since
 _FOLD_ROWS = 1024  # that it takes in at a time: page, metrics and waiting requests wait no longer than that
 _LATE = 0.5  # seconds after which it is done although the workers have not come to it
 _RETRY_SECONDS = 1.0  # after an error: readiness comes back without a request
+_STORE_SECONDS = 1.0  # between two looks at the store: what a power failure, or a removed log, may take
 _DAY = 24 * 3600.0
 _log = logging.getLogger("caveat.serve")
 
@@ -117,6 +119,14 @@ class Engine:
         Rows of one request; more are refused with status 413.
     keep_days
         Delete records that are older than this many days, at the start and then daily; None: keep everything.
+    heads
+        Where and how often the head of the trail is published; None: nowhere.
+    verify
+        ``"background"``: answer once the newest records are verified, and verify the others meanwhile; ``"full"``:
+        verify all of them first.
+    label_wait
+        Count labels in the order of the answers, and a label that has not come after so many further accepted answers
+        at its worst; None: count labels in the order in which they come.
 
     Examples
     --------
@@ -137,18 +147,27 @@ class Engine:
         self, guard: Guard, store: AuditStore, *, head: Head | None = None, model: Model | None = None,
         alpha: float = 0.01, name: str = "guard", workers: int | None = None, queue_limit: int = 64,
         keep_inputs: bool = False, rows_limit: int = 100_000, keep_days: float | None = None,
+        heads: Heads | None = None, verify: Literal["background", "full"] = "background",
+        label_wait: int | None = None,
     ) -> None:  # fmt: skip
         check_head(guard, head)
         self.guard, self.fields, self.name, self.model = guard, Fields(guard, head), name, model
         self.keep_inputs, self.queue_limit, self.rows_limit = keep_inputs, queue_limit, rows_limit
-        self.trail = Trail(guard, store, alpha=alpha, name=name)
-        self.trail.note("start", {"model": self.model_facts})
+        self.trail = Trail(guard, store, alpha=alpha, name=name, label_wait=label_wait)
+        self.witness = Witness(self.trail, heads)
+        if verify == "full":
+            self.witness.verify()
+        configuration = {"head": head is not None, "keep_inputs": keep_inputs, "rows_limit": rows_limit,
+                         "keep_days": keep_days, "verify": verify, "durable": getattr(store, "durable", True),
+                         "heads": self.witness.facts}  # fmt: skip
+        self.trail.note("start", {"model": self.model_facts, "configuration": configuration})
         self.depth = 0  # requests that were let in and not yet answered
         self.failure = ""  # why the audit cannot be written
         self._limits = threadpool_limits(1)
         self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._writing = threading.Lock()  # one thread at a time touches the store
         self._chores, self._next = threading.Lock(), 0.0  # held while somebody looks after the watch; not before
+        self._next_look = 0.0  # at the store
         self._closing = threading.Event()
         count = workers or max(1, (os.cpu_count() or 1) - 1)
         self._workers = [threading.Thread(target=self._work, name=f"verdicts-{i}", daemon=True) for i in range(count)]
@@ -157,6 +176,7 @@ class Engine:
             thread.start()
         if keep_days is not None:
             threading.Thread(target=self._retain, args=(keep_days,), name="retention", daemon=True).start()
+        self.witness.start()
 
     def close(self) -> None:
         """Answer what waits, keep the state, and let go of the store."""
@@ -300,7 +320,7 @@ class Engine:
             "fields": self.widths,
             "inputs": [tensor.to_dict() for tensor in self.inputs],
             "audit": {"kind": trail.store.kind, "records": trail.seq, "digest": trail.digest.hex(),
-                      "verified_from": trail.verified_from},
+                      "verified_from": trail.verified_from, **self.witness.view()},
             "queue": {"depth": self.depth, "limit": self.queue_limit},
         }  # fmt: skip
 
@@ -397,6 +417,10 @@ class Engine:
             if trail.wants_snapshot or (self.failure and now >= self._next):
                 with self._writing:
                     self._attempt(trail.recover if self.failure else trail.snapshot)
+            elif not self.failure and now >= self._next_look:
+                self._next_look = now + _STORE_SECONDS
+                with self._writing:
+                    self._attempt(trail.store.look_after)
             if not self.failure:
                 pause = 0.0 if trail.unfolded else _FOLD_SECONDS
         except Exception:  # verdicts are given and recorded all the same
@@ -413,8 +437,9 @@ class Engine:
                 while self._look_after() and not self._closing.is_set():
                     pass
         with self._writing:
-            for step in (self.trail.fold, self.trail.snapshot, lambda: self.trail.note("stop")):
+            for step in (self.trail.fold, self.trail.snapshot, lambda: self.trail.note("stop"), self.trail.fold):
                 self._attempt(step)
+            self.witness.stop()
             self.trail.store.close()
 
     def _retain(self, days: float) -> None:
@@ -439,6 +464,8 @@ class Engine:
     def _attempt(self, step: Callable[[], None]) -> Problem | None:
         """Do something with the store. What it cannot do (a full disk, a lost connection) is not answered as done."""
         try:
+            if self.witness.damage is not None:
+                raise self.witness.damage
             step()
         except Problem as problem:
             return problem

@@ -12,9 +12,11 @@ from typing import Any, Self, final, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat.drift import LabelQueue, RiskMonitor
 from caveat.errors import CaveatError
 from caveat.guard import Guard
 from caveat.serve.audit.content import merged_verdicts
+from caveat.serve.audit.merkle import Tree
 from caveat.serve.audit.record import Record
 from caveat.serve.audit.store import Damaged
 from caveat.serve.live import LiveView
@@ -67,21 +69,30 @@ class Folding:
         When the service started, in seconds since 1970.
     name
         Name on the page.
+    label_wait
+        Further accepted answers after which a missing label counts at its worst, where labels count in the order of
+        the answers; None: they count in the order in which they come.
     """
 
     def __init__(
-        self, guard: Guard, *, chain: str, alpha: float, started_at: float = 0.0, name: str = "guard"
+        self, guard: Guard, *, chain: str, alpha: float, started_at: float = 0.0, name: str = "guard",
+        label_wait: int | None = None,
     ) -> None:  # fmt: skip
         self.guard, self.chain = guard, chain
         self.watch = guard.watch(alpha=alpha)
+        self._queue = None if label_wait is None else LabelQueue(wait=label_wait)
+        if self._queue is not None and self.watch.risk is not None:
+            self.watch.risk = RiskMonitor(risk=self.watch.risk.risk, alpha=alpha, selective=True)
         self.live = LiveView(guard, self.watch, started_at=started_at, name=name)
-        self.rows = 0
+        self.rows, self.tree = 0, Tree()
         self.p_counts, self.p_sum = np.zeros(P_EDGES.size, dtype=np.int64), 0.0  # histogram of all p-values
 
     def take(self, records: Sequence[Record]) -> None:
         """Take in the next records; those of the service itself change nothing."""
         with readable(records):
             self._take(records)
+        for record in records:
+            self.tree.add(record.digest)
 
     def _take(self, records: Sequence[Record]) -> None:
         for kind, group in groupby(records, key=lambda record: record.entry.kind):
@@ -101,19 +112,33 @@ class Folding:
         first_row = records[0].entry.first_row
         self.live.add(at, first_row, RowIds(self.chain, first_row, len(verdicts)), verdicts, evidence)
         self.rows = first_row + len(verdicts)
+        if self._queue is not None and verdicts.predictions is not None:
+            self._queue.answered((first_row + np.flatnonzero(verdicts.kind == "accept")).tolist())
+            self._count(*self._queue.release())
 
     def _take_labels(self, judged: Mapping[str, Sequence[Any]]) -> None:
-        wrong = _mask(judged["wrong"])
+        wrong, covered = _mask(judged["wrong"]), _mask(judged["covered"])
+        known = np.ones_like(wrong)
+        if self._queue is not None:
+            labels = zip(judged["row"], judged["wrong"], strict=True)
+            self._queue.labeled({row: label for row, label in labels if label is not None})
+            wrong, known = self._queue.release()
+        self._count(wrong, known, covered if covered.size else None)
+
+    def _count(
+        self, wrong: NDArray[np.bool_], known: NDArray[np.bool_], covered: NDArray[np.bool_] | None = None
+    ) -> None:
         if self.watch.risk is not None and wrong.size:
-            self.watch.labels(wrong)
-        covered = _mask(judged["covered"])
-        self.live.add_labels(wrong, covered if covered.size else None)
+            self.watch.labels(wrong, known)
+        self.live.add_labels(wrong, covered, known)
 
     def facts(self) -> dict[str, Any]:
         """What follows from the records bit for bit: everything but the times on the page."""
         live = self.live.state()
-        return {"rows": self.rows, "watch": _plain(self.watch.state()), "p_counts": self.p_counts.tolist(),
-                "p_sum": self.p_sum} | {name: live[name] for name in ("counts", "errors", "misses")}  # fmt: skip
+        facts = {"rows": self.rows, "watch": _plain(self.watch.state()), "p_counts": self.p_counts.tolist()}
+        queue = None if self._queue is None else self._queue.state()
+        facts |= {"p_sum": self.p_sum, "tree": self.tree.state(), "queue": queue}
+        return facts | {name: live[name] for name in ("counts", "errors", "worst", "misses")}
 
     def state(self) -> bytes:
         """What follows from the records so far, as JSON."""
@@ -125,8 +150,10 @@ class Folding:
             content = json.loads(state)
             self.watch.restore(content["watch"])
             self.live.restore(content["live"])
+            if self._queue is not None:
+                self._queue.restore(content["queue"])
             self.p_counts, self.p_sum = np.array(content["p_counts"], dtype=np.int64), float(content["p_sum"])
-            self.rows = int(content["rows"])
+            self.rows, self.tree = int(content["rows"]), Tree().restore(content["tree"])
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise Damaged(f"a kept state cannot be read ({type(error).__name__})") from None
         return self

@@ -14,7 +14,7 @@ from typing import final
 from caveat._internal.files import path_errors
 from caveat.errors import InputError
 
-__all__ = ["ADMIN_VARIABLE", "KEY_VARIABLE", "LABELS_VARIABLE", "Keys", "Pace", "read_keys"]
+__all__ = ["ADMIN_VARIABLE", "KEY_VARIABLE", "LABELS_VARIABLE", "Keys", "Pace", "read_keys", "secret_text"]
 
 KEY_VARIABLE = "CAVEAT_SERVE_KEY"
 LABELS_VARIABLE = "CAVEAT_SERVE_LABELS_KEY"
@@ -135,7 +135,7 @@ class Pace:
 
 def read_keys(file: str | os.PathLike[str] | None, variable: str = KEY_VARIABLE) -> tuple[str, ...]:
     """The keys of one kind: a line each of a file that only its owner can read, else of an environment variable."""
-    text = os.environ.get(variable) if file is None else _content(Path(file))
+    text = os.environ.get(variable) if file is None else secret_text(Path(file))
     if text is None:
         return ()
     keys = text.strip().splitlines() or [""]
@@ -149,7 +149,8 @@ def read_keys(file: str | os.PathLike[str] | None, variable: str = KEY_VARIABLE)
     return tuple(dict.fromkeys(keys))
 
 
-def _content(path: Path) -> str:
+def secret_text(path: Path) -> str:
+    """The text of a file that nobody but its owner can read."""
     with path_errors(path, "read"):
         # what is checked is what is read: the open file, not whatever has this name a moment later
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # without waiting for a pipe

@@ -80,6 +80,7 @@ class LiveView:
         self._recent: dict[str, deque[float]] = {stream: deque(maxlen=RECENT) for stream in watch.alarms}
         # The level of the alarm: an interval that lies above the promise has raised it.
         self._errors, self._misses = SharePath(alpha=watch.alpha), SharePath(alpha=watch.alpha)
+        self._worst = SharePath(alpha=watch.alpha)  # errors, if all answers without a label were wrong
         self._batches: deque[tuple[list[float], list[str], Verdicts]] = deque(maxlen=SHOWN)
         self._restored: list[dict[str, Any]] = []  # last verdicts before a restart
 
@@ -129,7 +130,9 @@ class LiveView:
             counts = self._minutes[minute] = [0] * len(KINDS)
         return counts
 
-    def add_labels(self, wrong: NDArray[np.bool_], covered: NDArray[np.bool_] | None = None) -> None:
+    def add_labels(
+        self, wrong: NDArray[np.bool_], covered: NDArray[np.bool_] | None = None, known: NDArray[np.bool_] | None = None
+    ) -> None:
         """Take in labels that came later.
 
         Parameters
@@ -138,8 +141,11 @@ class LiveView:
             Of the accepted rows with a label: whether the answer was wrong. May be empty.
         covered
             Of all rows with a label: whether the prediction set holds it. None without sets.
+        known
+            Of the rows of ``wrong``: whether the label is known; None: of all.
         """
         self._errors.add(np.asarray(wrong, dtype=np.bool_))
+        self._worst.add(wrong if known is None else wrong | ~known)
         if covered is not None:
             self._misses.add(~np.asarray(covered, dtype=np.bool_))
 
@@ -203,9 +209,14 @@ class LiveView:
         if not self._errors.n:
             return None
         labels, errors, lower, upper = self._errors.points()
+        missing, risk = self._worst.hits - self._errors.hits, self.watch.risk
+        if missing:
+            upper = self._worst.points()[3]
         return {
-            "labels": labels[-1],
+            "labels": labels[-1] - missing,
             "errors": errors[-1],
+            "missing": missing,
+            "assumption": None if risk is None else risk.assumption,
             **self._share("errors among the accepted", labels, errors, lower, upper),
             "alarmed_at": alarmed_at,
         }
@@ -256,6 +267,7 @@ class LiveView:
             "recent": {name: [value if math.isfinite(value) else str(value) for value in values]
                        for name, values in self._recent.items()},
             "errors": self._errors.state(),
+            "worst": self._worst.state(),
             "misses": self._misses.state(),
             "last": self._last(),
         }  # fmt: skip
@@ -271,6 +283,7 @@ class LiveView:
                 path.restore(state["paths"][name])
                 self._recent[name] = deque(map(float, state["recent"][name]), maxlen=RECENT)
             self._errors.restore(state["errors"])
+            self._worst.restore(state["worst"])
             self._misses.restore(state["misses"])
             self._restored = list(state["last"])
         except (KeyError, TypeError, ValueError) as error:

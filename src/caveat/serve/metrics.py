@@ -76,7 +76,7 @@ class Metrics(Collector):
             alarmed = set(trail.watch.alarmed)
             p_counts, p_sum = trail.p_counts.copy(), trail.p_sum
             risk = trail.watch.risk
-            errors = None if risk is None else (risk.n, risk.errors)
+            errors = None if risk is None else (risk.n - risk.missing, risk.errors)
         verdicts = CounterMetricFamily("caveat_verdicts", "Verdicts given.", labels=["verdict"])
         for kind, count in counts.items():
             verdicts.add_metric([kind], count)

@@ -19,19 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat import __version__
-from caveat.errors import CaveatError, InputError
+from caveat.errors import CaveatError, InputError, StoreError
 from caveat.evaluation.findings import versions
 from caveat.guard import Guard, Watch
 from caveat.guard.facts import guard_facts
 from caveat.serve.audit.content import canonical, merged_verdicts, now
-from caveat.serve.audit.record import Entry, Record, chained
+from caveat.serve.audit.record import Entry, Kind, Record, chained, genesis
 from caveat.serve.audit.store import AuditStore, Cut, Damaged
-from caveat.serve.audit.verify import anchor, verified
+from caveat.serve.audit.verify import anchor, stated_digest, verified
 from caveat.serve.folding import P_EDGES, Folding, RowIds
 from caveat.serve.live import LiveView
 from caveat.serve.problems import Problem
 
-__all__ = ["P_EDGES", "RowIds", "Trail", "begun", "resumed"]
+__all__ = ["P_EDGES", "RowIds", "Trail", "begun", "label_wait_of", "resumed", "row_of"]
 
 _SNAPSHOT_ROWS = 100_000
 _READ = 500  # records at a time after a restart
@@ -51,23 +51,34 @@ class Trail:
         Allowed chance that a quiet stream ever raises a drift alarm; fixed when the trail begins.
     name
         Name on the page.
+    label_wait
+        Further accepted answers after which a missing label counts at its worst; None: labels count in the order in
+        which they come. Fixed when the trail begins.
     """
 
-    def __init__(self, guard: Guard, store: AuditStore, *, alpha: float = 0.01, name: str = "guard") -> None:
+    def __init__(
+        self, guard: Guard, store: AuditStore, *, alpha: float = 0.01, name: str = "guard",
+        label_wait: int | None = None,
+    ) -> None:  # fmt: skip
         self.guard, self.store = guard, store
         header = store.header()
         if "chain" not in header:
-            header = {"chain": secrets.token_hex(4), "guard": guard.fingerprint, "alpha": repr(float(alpha))}
+            header = {"chain": secrets.token_hex(4), "guard": guard.fingerprint, "alpha": repr(float(alpha)),
+                      "labels": "arrival" if label_wait is None else str(label_wait)}  # fmt: skip
             store.set_header(header)
         if float(begun(header, guard)["alpha"]) != alpha:
             raise InputError(f"the audit trail was begun with alpha = {header['alpha']}, got {alpha}. "
                              "Use that value, or begin a new audit trail.")  # fmt: skip
-        self.chain = header["chain"]
+        if label_wait_of(header) != label_wait:
+            raise InputError(f"the audit trail was begun with --label-wait {header['labels']}, got {label_wait}. "
+                             "Use that value, or begin a new audit trail.")  # fmt: skip
+        self.header, self.chain = dict(header), header["chain"]
         self.lock = threading.Lock()  # held while watch and page change or are read
         self._fold_lock = threading.Lock()  # records are taken in by one thread at a time, in order
         self._unfolded: list[Record] = []
         self.unsure = False  # whether the store may hold records that this trail does not have
-        self._new_folding = lambda: Folding(guard, chain=self.chain, alpha=alpha, started_at=time.time(), name=name)
+        self._new_folding = lambda: Folding(guard, chain=self.chain, alpha=alpha, started_at=time.time(), name=name,
+                                            label_wait=label_wait)  # fmt: skip
         self._resume()
 
     def _resume(self) -> None:
@@ -82,12 +93,23 @@ class Trail:
 
         After a write that failed it is not known whether it was done: a lost connection can lose the answer alone.
         """
+        self._demand_newest()
         for record in verified(self.store, self.seq, self.digest, self.rows):
             self._advance(record)
             if len(self._unfolded) >= _READ:
                 self.fold(snapshot=False)  # not while records are being read
-        self.fold()
+        self.fold(snapshot=False)
         self.unsure = False
+        if self.wants_snapshot:
+            self.snapshot()
+
+    def _demand_newest(self) -> None:
+        """A database that was restored, or a replica that took over, may lack what was acknowledged."""
+        last = next(self.store.records(self.seq - 1), None)  # first: this connects again where that was lost
+        first, digest, _ = anchor(self.store)
+        if self.digest != (digest if self.seq == first else b"" if last is None else last.digest):
+            raise StoreError(f"the audit trail does not hold record {self.seq}, which was written: it is an older or "
+                             "another one.")  # fmt: skip
 
     def recover(self) -> None:
         """See whether the store can be written again after an error."""
@@ -144,16 +166,19 @@ class Trail:
     def prune(self, cut: Cut) -> None:
         """Delete the beginning of the chain, and record where and what followed from it."""
         facts = {"what": "records", "until": cut.until, "rows": cut.rows, "digest": cut.digest.hex(),
-                 "state_sha256": hashlib.sha256(cut.state).hexdigest()}  # fmt: skip
-        self._prune(facts, lambda record: self.store.prune(cut, record))
+                 "state_sha256": hashlib.sha256(cut.state).hexdigest(),
+                 "begun": genesis(self.store.header()).hex()}  # fmt: skip
+        self._state("prune", facts, lambda record: self.store.prune(cut, record))
 
     def forget_inputs(self, until: int) -> None:
         """Delete the inputs of records up to ``until``, and record it; the chain still verifies."""
-        self._prune({"what": "inputs", "until": until}, lambda record: self.store.forget_inputs(until, record))
+        facts = {"what": "inputs", "until": until}
+        self._state("prune", facts, lambda record: self.store.forget_inputs(until, record))
 
-    def _prune(self, facts: Mapping[str, Any], write: Callable[[Record], None]) -> None:
+    def _state(self, kind: Kind, facts: Mapping[str, Any], write: Callable[[Record], None]) -> None:
+        """Change what is not chained, and append the record that states it, in one transaction."""
         self._sure()
-        entry = Entry("prune", now(), self.rows, 0, canonical(facts))
+        entry = Entry(kind, now(), self.rows, 0, canonical(facts))
         record = chained(entry, seq=self.seq + 1, previous=self.digest)
         self._write(lambda: write(record))
         self._advance(record)
@@ -181,16 +206,15 @@ class Trail:
     def _advance(self, record: Record) -> None:
         self.seq, self.digest = record.seq, record.digest
         self.rows += record.entry.rows
-        if record.entry.kind in ("verdicts", "labels"):
-            self._unfolded.append(record)
+        self._unfolded.append(record)
 
     # -- labels -------------------------------------------------------------------------------------------------------
 
     def _row(self, key: str) -> int:
-        chain, _, row = key.rpartition("-")
-        if chain != self.chain or not row.isascii() or not row.isdigit() or len(row) > 18 or int(row) >= self.rows:
+        row = row_of(self.chain, key)
+        if not 0 <= row < self.rows:
             raise Problem(404, f"{key[:60]!r} is not the id of a verdict of this service.")
-        return int(row)
+        return row
 
     def _judged(self, labels: Mapping[int, int]) -> dict[str, list[Any]]:
         """Of each labeled row: whether the answer was wrong (None where none was given), whether the set held it."""
@@ -278,19 +302,36 @@ class Trail:
 
     def snapshot(self) -> None:
         """Keep the state, so that a restart reads only the records after it."""
-        seq = self._unfolded[0].seq - 1 if self._unfolded else self.seq
-        self.store.save_snapshot(seq, self.folding.state())
-        self.snapshot_rows = self.folding.rows
+        with self._fold_lock:
+            seq, state, rows = self.folding.tree.size, self.folding.state(), self.folding.rows
+        facts = {"after": seq, "sha256": hashlib.sha256(state).hexdigest()}
+        self._state("state", facts, lambda record: self.store.save_snapshot(seq, state, record))
+        self.snapshot_rows = rows
 
 
 def begun(header: Mapping[str, str], guard: Guard) -> Mapping[str, str]:
     """The header of a trail that has begun, if it is one of this guard."""
-    if not {"chain", "guard", "alpha"} <= set(header):
+    if not {"chain", "guard", "alpha", "labels"} <= set(header):
         raise InputError("the audit trail is empty: no service has written to it.")
     if header["guard"] != guard.fingerprint:
         raise InputError(f"the audit trail belongs to the guard {header['guard'][:12]}, this one is "
                          f"{guard.fingerprint[:12]}. Begin a new audit trail for a new guard.")  # fmt: skip
     return header
+
+
+def label_wait_of(header: Mapping[str, str]) -> int | None:
+    """Further accepted answers after which a missing label counts at its worst, as a trail was begun with it."""
+    return None if header["labels"] == "arrival" else int(header["labels"])
+
+
+def row_of(chain: str, key: str) -> int:
+    """The number of a verdict by its id; -1 where the chain gives no such id.
+
+    >>> row_of("1f2e3d4c", "1f2e3d4c-41"), row_of("1f2e3d4c", "2-41")
+    (41, -1)
+    """
+    name, _, row = key.rpartition("-")
+    return int(row) if name == chain and row.isascii() and row.isdigit() and len(row) <= 18 else -1
 
 
 def resumed(store: AuditStore, folding: Callable[[], Folding]) -> tuple[Folding, int, bytes]:
@@ -301,8 +342,11 @@ def resumed(store: AuditStore, folding: Callable[[], Folding]) -> tuple[Folding,
     for seq in reversed(store.snapshots()):
         if seq > end:
             raise Damaged(f"records after {end} are missing: a state was kept that followed from them")
+        content = store.snapshot(seq)
+        if stated_digest(store, seq) != hashlib.sha256(content).hexdigest():
+            raise Damaged(f"the state after record {seq} is not the one that was kept")
         try:
-            state = folding().restore(store.snapshot(seq))
+            state = folding().restore(content)
         except CaveatError:  # an older state gives the same in more time
             continue
         record = next(store.records(seq - 1), None) if seq > first else None

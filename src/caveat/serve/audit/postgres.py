@@ -151,9 +151,15 @@ class PostgresStore:
         self._many("INSERT INTO caveat_header VALUES (%s, %s, %s) ON CONFLICT (chain, key) DO UPDATE SET value = "
                    "excluded.value", [(self.chain, key, value) for key, value in values.items()])  # fmt: skip
 
-    def save_snapshot(self, seq: int, state: bytes) -> None:
+    def look_after(self) -> None:
+        """The server looks after its files; a lost connection is noticed before the next request."""
+        with self._named_errors():
+            self._run("SELECT 1")
+
+    def save_snapshot(self, seq: int, state: bytes, record: Record) -> None:
         anchor = int(self.header().get("anchor_seq", 0))
         with self._writing():
+            self._many(_INSERT, [self._line(record)])
             self._run("INSERT INTO caveat_snapshots VALUES (%s, %s, %s) ON CONFLICT (chain, seq) DO UPDATE SET state = "
                       "excluded.state", self.chain, seq, state)  # fmt: skip
             self._run("DELETE FROM caveat_snapshots WHERE chain = %s AND seq != %s AND seq NOT IN (SELECT seq FROM "

@@ -8,13 +8,16 @@ bytes: inputs can be deleted later and the chain still verifies.
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, final
 
-__all__ = ["START", "Entry", "Kind", "Record", "chained"]
+__all__ = ["BOUND", "START", "Entry", "Kind", "Record", "chained", "genesis"]
 
-Kind = Literal["start", "verdicts", "labels", "prune", "stop"]
-START = bytes(32)  # digest before the first record
+Kind = Literal["start", "verdicts", "labels", "state", "prune", "stop"]
+START = bytes(32)  # digest before the first record of a chain without a name
+BOUND = ("chain", "guard", "alpha", "labels")  # entries of the header that cannot change
 
 
 @final
@@ -25,7 +28,7 @@ class Entry:
     Parameters
     ----------
     kind
-        ``"verdicts"``, ``"labels"``, or ``"start"``, ``"stop"`` and ``"prune"`` of the service itself.
+        ``"verdicts"``, ``"labels"``, or ``"start"``, ``"stop"``, ``"state"`` and ``"prune"`` of the service itself.
     at
         Time, UTC, as ``2026-11-18T03:20:40.123Z``.
     first_row
@@ -63,6 +66,11 @@ class Record:
             return False
         return _digest(previous, self.seq, self.entry, self.inputs_digest) == self.digest
 
+    @classmethod
+    def made(cls, entry: Entry, *, seq: int, previous: bytes, inputs_digest: bytes) -> Record:
+        """The record of an entry after ``previous``, whose inputs are known by their digest alone."""
+        return cls(seq, entry, inputs_digest, _digest(previous, seq, entry, inputs_digest))
+
 
 def chained(entry: Entry, *, seq: int, previous: bytes) -> Record:
     """The record of an entry after the record whose digest is ``previous``.
@@ -72,7 +80,17 @@ def chained(entry: Entry, *, seq: int, previous: bytes) -> Record:
     (True, False)
     """
     inputs_digest = b"" if entry.inputs is None else hashlib.sha256(entry.inputs).digest()
-    return Record(seq, entry, inputs_digest, _digest(previous, seq, entry, inputs_digest))
+    return Record.made(entry, seq=seq, previous=previous, inputs_digest=inputs_digest)
+
+
+def genesis(header: Mapping[str, str]) -> bytes:
+    """The digest before the first record: that of the entries of the header that cannot change.
+
+    >>> genesis({}) == START, genesis({"chain": "a"}) == genesis({"chain": "b"})
+    (True, False)
+    """
+    bound = {name: header[name] for name in BOUND if name in header}
+    return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).digest() if bound else START
 
 
 def _digest(previous: bytes, seq: int, entry: Entry, inputs_digest: bytes) -> bytes:

@@ -21,7 +21,7 @@ from caveat.serve.audit.store import AuditStore, Damaged
 from caveat.serve.audit.verify import anchor, verified
 from caveat.serve.fields import Fields
 from caveat.serve.folding import Folding, readable
-from caveat.serve.trail import begun
+from caveat.serve.trail import begun, label_wait_of
 
 __all__ = ["Difference", "TrailReplay", "base_state", "replay_trail"]
 
@@ -81,6 +81,8 @@ class TrailReplay:
         Row at which each alarm rang, of those that have; ``"risk"`` counts labels.
     labels, errors
         Labels of accepted rows and wrong answers among them; None where the guard promises no error rate.
+    assumption
+        What the alarm on errors assumes about the labels; empty where there is none.
     head
         Digest of the last record, hex.
     """
@@ -94,6 +96,7 @@ class TrailReplay:
     alarmed_at: Mapping[str, int]
     labels: int | None
     errors: int | None
+    assumption: str
     head: str
 
     @property
@@ -105,7 +108,7 @@ class TrailReplay:
 def base_state(guard: Guard, store: AuditStore) -> Folding:
     """What follows from the pruned records of a chain; a fresh start in a whole one."""
     header = begun(store.header(), guard)
-    folding = Folding(guard, chain=header["chain"], alpha=float(header["alpha"]))
+    folding = Folding(guard, chain=header["chain"], alpha=float(header["alpha"]), label_wait=label_wait_of(header))
     first = anchor(store)[0]
     if first and first not in store.snapshots():
         raise Damaged(f"the state after record {first}, where it was pruned, is missing")
@@ -188,7 +191,8 @@ class _Replay:
         return TrailReplay(
             rows=self.folding.rows - self.first_row, from_inputs=self.from_inputs, differing=self.differing,
             states=self.states, first_difference=self.difference, log10_e=watch.log10_e, alarmed_at=watch.alarmed_at,
-            labels=None if risk is None else risk.n, errors=None if risk is None else risk.errors,
+            labels=None if risk is None else risk.n - risk.missing, errors=None if risk is None else risk.errors,
+            assumption="" if risk is None else risk.assumption,
             head=self.digest.hex(),
         )  # fmt: skip
 

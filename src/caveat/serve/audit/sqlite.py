@@ -1,21 +1,20 @@
 """The audit trail in a SQLite file: write-ahead log, one writer, one transaction for all requests that wait.
 
 ``synchronous=NORMAL`` keeps what was committed when the process is killed; ``FULL`` (``durable=True``) also when the
-power fails, at the price of one ``fsync`` a transaction.
+power fails, at the price of one ``fsync`` a transaction. What is in the log is moved into the file every second, so
+that the file is nearly whole whatever happens to the log; ``Place`` watches that both keep their names.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, final
 
-from caveat._internal.files import path_errors
 from caveat.errors import InputError, StoreError
+from caveat.serve.audit.place import LOG, WRITTEN, Place, identity, resolved
 from caveat.serve.audit.record import Entry, Record
 from caveat.serve.audit.store import FORMAT, Cut, Damaged, check_format, held_records
 
@@ -33,7 +32,6 @@ CREATE TABLE snapshots (seq INTEGER PRIMARY KEY, state BLOB NOT NULL) STRICT;
 """
 _COLUMNS = "seq, kind, at, first_row, rows, body, inputs, inputs_sha256, digest"
 _INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_MAGIC = b"SQLite format 3\0"
 _CHUNK = 500  # rows of one query
 _WAIT = 5.0  # seconds for the lock of another connection, which holds it for a moment only
 
@@ -55,15 +53,13 @@ class SqliteStore:
     kind = "sqlite"
 
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = False, read_only: bool = False) -> None:
-        self.path = Path(path)
-        self._lock: int | None = None
-        if read_only:
-            with path_errors(self.path, "read"):
-                self.path.open("rb").close()
-        else:
-            self._lock = _locked(self.path)
+        self.path, self.durable = resolved(path, read_only=read_only), durable
+        self._open_connection: sqlite3.Connection | None = None
+        self._place: Place | None = None
         try:
-            self._open(durable, read_only)
+            self._place = None if read_only else Place(self.path)
+            self._demand_own_log()
+            self._open(read_only)
         except sqlite3.Error as error:
             self.close()
             raise InputError(f"{self.path} cannot be used as an audit file ({error}). Choose another file.") from None
@@ -71,45 +67,80 @@ class SqliteStore:
             self.close()
             raise
 
-    def _open(self, durable: bool, read_only: bool) -> None:
-        if self.path.is_file():
-            with path_errors(self.path, "read"), self.path.open("rb") as stream:
-                start = stream.read(len(_MAGIC))
-            if start not in (b"", _MAGIC):  # SQLite itself would write over a file of a few bytes
-                raise InputError(f"{self.path} is not an audit file of Caveat. Choose another file.")
-        elif not read_only:
-            with path_errors(self.path):
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # verdicts are nobody else's business
-        self._connection = self._connected("ro" if read_only else "rwc")
+    def _open(self, read_only: bool) -> None:
+        self._open_connection = self._connected("ro" if read_only else "rw")
         try:
             tables = self._tables()
         except sqlite3.OperationalError:
             # The log of a stopped service is gone, and a folder without write access cannot get a new one.
-            if not read_only or self.path.with_name(self.path.name + "-wal").exists():
+            if not read_only or self.path.with_name(self.path.name + LOG).exists():
                 raise
-            self._connection.close()
-            self._connection = self._connected("ro&immutable=1")
+            self._open_connection.close()
+            self._open_connection = self._connected("ro&immutable=1")
             tables = self._tables()
-        if not {"header", "records", "labels", "snapshots"} <= tables and (tables or read_only):
+        if tables != {"header", "records", "labels", "snapshots"} and (tables or read_only):
             raise InputError(f"{self.path} is not an audit file of Caveat. Choose another file.")
         if not read_only:  # nothing of a file of another program is changed before this line
             if not tables:
                 self._run("PRAGMA auto_vacuum=INCREMENTAL")
             self._run("PRAGMA journal_mode=WAL")
-            self._run(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._run(f"PRAGMA synchronous={'FULL' if self.durable else 'NORMAL'}")
         if not tables:
             with self._transaction():
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     self._run(statement)
                 self.set_header({"format": "caveat-audit", "version": FORMAT})
         check_format(self.header(), str(self.path))
+        if self._place is not None:
+            with _named_errors():
+                self._connection.executescript("BEGIN IMMEDIATE; COMMIT")  # makes the log, where there is none
+            self._place.settle()
+
+    def _demand_own_log(self) -> None:
+        """A log beside a file that replaced another one belongs to the other: SQLite would write it over this one."""
+        log = self.path.with_name(self.path.name + LOG)
+        if (self._place is None and identity(self.path) in WRITTEN) or not log.exists() or not log.stat().st_size:
+            return
+        alone, together = self._chain("ro&immutable=1"), self._chain("ro")
+        if alone and together and alone != together:
+            raise Damaged(f"{self.path.name} holds the chain {alone}, and {log.name} beside it does not belong to it: "
+                          "the file was replaced")  # fmt: skip
+
+    def _chain(self, mode: str) -> str:
+        """The name of the chain; empty where there is none, "?" where pages do not go together."""
+        connection = self._connected(mode)
+        try:
+            return str(dict(connection.execute("SELECT key, value FROM header")).get("chain", ""))
+        except sqlite3.OperationalError:  # just begun, or somebody else's: found elsewhere
+            return ""
+        except sqlite3.DatabaseError:  # without the log: a checkpoint that was not finished
+            return "" if "immutable" in mode else "?"
+        finally:
+            connection.close()
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        """The connection; opened again where the file had lost its name and has it back."""
+        if self._open_connection is None:
+            if self._place is None:
+                raise StoreError("the audit file is closed.")
+            self._place.check()
+            try:
+                with _named_errors():
+                    self._open(read_only=False)
+            except BaseException:
+                self._close_connection()
+                raise
+        assert self._open_connection is not None
+        return self._open_connection
 
     def _connected(self, mode: str) -> sqlite3.Connection:
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
         return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=_WAIT)
 
     def _tables(self) -> set[str]:
-        lines = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        # a trigger would change records while they are written, a view could stand in for them
+        lines = self._connection.execute("SELECT name FROM sqlite_master WHERE type != 'index'")
         return {name for (name,) in lines}
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -124,8 +155,9 @@ class SqliteStore:
         with self._transaction():
             self._connection.executemany("INSERT OR REPLACE INTO header VALUES (?, ?)", list(values.items()))
 
-    def save_snapshot(self, seq: int, state: bytes) -> None:
+    def save_snapshot(self, seq: int, state: bytes, record: Record) -> None:
         with self._transaction():
+            self._connection.execute(_INSERT, _line(record))
             self._run("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", seq, state)
             self._run("DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT 2) "
                       "AND seq != ?", int(self.header().get("anchor_seq", 0)))  # fmt: skip
@@ -151,9 +183,31 @@ class SqliteStore:
         """Give the free pages back to the disk; where somebody reads, the file shrinks after them."""
         with _named_errors():
             self._connection.executescript("PRAGMA incremental_vacuum")  # execute() would stop after the first page
+        self._checkpoint("TRUNCATE")
+
+    def look_after(self) -> None:
+        if self._place is not None:
+            self._checkpoint("PASSIVE")
+            self._demand_place()
+
+    def _checkpoint(self, how: str) -> bool:
+        """Move what is in the log into the file, waiting for nobody; whether all of it is there."""
         self._run("PRAGMA busy_timeout=0")
-        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+        busy, frames, moved = self._run(f"PRAGMA wal_checkpoint({how})")[0]
         self._run(f"PRAGMA busy_timeout={_WAIT * 1000:.0f}")
+        return not busy and frames == moved
+
+    def _demand_place(self) -> None:
+        """After each commit: is the file where a restart will find it? If not, it gets all records and is let go."""
+        assert self._place is not None
+        try:
+            self._place.check()
+        except StoreError:
+            if self._checkpoint("TRUNCATE"):  # where somebody still reads, the next attempt does it
+                self._close_connection()
+                self._place.let_go_of_log()
+                self._place.rescue()
+            raise
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -206,11 +260,15 @@ class SqliteStore:
         return SqliteStore(self.path, read_only=True)
 
     def close(self) -> None:
-        if hasattr(self, "_connection"):
-            self._connection.close()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._close_connection()
+        if self._place is not None:
+            self._place.release()
+            self._place = None
+
+    def _close_connection(self) -> None:
+        if self._open_connection is not None:
+            self._open_connection.close()
+            self._open_connection = None
 
     def _run(self, statement: str, *values: Any) -> list[Any]:
         with _named_errors():
@@ -231,6 +289,8 @@ class SqliteStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+            if self._place is not None:
+                self._demand_place()
 
 
 @contextmanager
@@ -252,19 +312,3 @@ def _line(record: Record) -> tuple[Any, ...]:
 def _record(line: Sequence[Any]) -> Record:
     seq, kind, at, first_row, rows, body, inputs, inputs_digest, digest = line
     return Record(seq, Entry(kind, at, first_row, rows, body, inputs), inputs_digest, digest)
-
-
-def _locked(path: Path) -> int:
-    """Lock of the writer: released by the system when the process ends, however it ends."""
-    lock = path.with_name(path.name + ".lock")
-    with path_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise InputError(
-            f"{path} is being written by another service. Stop it, or give each service an audit file of its own."
-        ) from None
-    return handle

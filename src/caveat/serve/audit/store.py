@@ -12,7 +12,7 @@ from caveat.serve.audit.record import Record
 
 __all__ = ["FORMAT", "AuditStore", "Cut", "Damaged", "check_format", "held_records"]
 
-FORMAT = "1"  # of the tables and of the records
+FORMAT = "2"  # of the tables and of the records
 
 
 @final
@@ -92,8 +92,14 @@ class AuditStore(Protocol):
     def count_labels(self) -> int:
         """Number of rows that have a label."""
 
-    def save_snapshot(self, seq: int, state: bytes) -> None:
-        """Keep the state after record ``seq``; only the newest two and that of the anchor stay."""
+    def save_snapshot(self, seq: int, state: bytes, record: Record) -> None:
+        """Keep the state after record ``seq`` and append the record that states its digest, in one transaction.
+
+        Only the newest two states and that of the anchor stay.
+        """
+
+    def look_after(self) -> None:
+        """Between requests: see whether the store is still there, and move what is new to where it stays."""
 
     def snapshots(self) -> list[int]:
         """The records after which a state was kept, in order."""

@@ -77,6 +77,8 @@ function showErrors() {
     beside: live && `[${hundredths(live.lower)}, ${hundredths(live.upper)}]`,
     lines: [
       live && `${count(live.errors)} of ${counted(live.labels, "label")}; ${level(live.level)} confidence at all times`,
+      live && live.missing > 0 && `${count(live.missing)} without a label`,
+      live && live.assumption,
       broken && { note: `⚠ Alarm: above the promise${live ? `, at label ${count(live.alarmed_at)}` : ""}.` },
       promise === null ? "No error rate is promised." : `Promised: at most ${level(promise.bound)}, ${sure(promise)}.`,
       live === null && "Send labels to POST v1/labels when you know them.",
