@@ -259,6 +259,14 @@ def place_of(model: nn.Module, device: str | torch.device | None) -> torch.devic
     return torch.device("cpu") if first is None else first.device
 
 
+def demand_weights(model: nn.Module) -> None:
+    """Raise for a model that was made without weights."""
+    name = next((name for name, value in chain(model.named_parameters(), model.named_buffers()) if value.is_meta), None)
+    if name is not None:
+        raise InputError(f"'{name}' of {type(model).__name__} is on the meta device, which holds no numbers. Load the "
+                         "weights first: model.to_empty(device='cpu'), then load_state_dict.")  # fmt: skip
+
+
 def as_device(device: str | torch.device) -> torch.device:
     """A device that is there: an unknown name, and "cuda" without CUDA, are an InputError."""
     try:

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from caveat._internal.checks import as_count
-from caveat.nn.bounds.certify import as_double, certifiable, device_of, in_batches
 from caveat.nn.bounds.confidence import log_confidence
+from caveat.nn.bounds.passes import as_double, device_of, in_batches, in_float64
 
 __all__ = ["exact_gate", "exact_log_confidence", "exact_logits"]
 
@@ -25,7 +25,7 @@ def exact_logits(model: nn.Module, x: ArrayLike | Tensor, *, batch_size: int = 5
     >>> exact_logits(nn.Linear(2, 3), [[0.0, 1.0]]).shape
     (1, 3)
     """
-    return _in_parts(model, certifiable(model), x, batch_size)
+    return _in_parts(model, in_float64(model), x, batch_size)
 
 
 def exact_gate(
@@ -35,7 +35,7 @@ def exact_gate(
 
     The model has methods ``effective_gate(x)`` and ``gate_upper(x, epsilon)``, as CCU has.
     """
-    net: Any = certifiable(model)
+    net: Any = in_float64(model)
     gate = net.effective_gate if epsilon is None else lambda part: net.gate_upper(part, epsilon)
     return _in_parts(model, gate, x, batch_size)
 

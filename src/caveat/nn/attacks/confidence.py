@@ -23,8 +23,8 @@ from caveat.errors import InputError
 from caveat.nn._progress import tracked
 from caveat.nn._walk import place_of, to_numpy
 from caveat.nn.attacks.ascent import RANDOM, Ball, Objective, apgd, climber, each_row, make_start, monotone
-from caveat.nn.bounds.certify import certifiable, checked_inputs
 from caveat.nn.bounds.confidence import log_confidence
+from caveat.nn.bounds.passes import checked_inputs, in_float64
 
 __all__ = ["OPTIMIZERS", "Attacked", "attack_confidence"]
 
@@ -216,7 +216,7 @@ def attack_confidence(
         reached[f"monotone from transfer {i}"] = runner.run("monotone", first, *runner.look(first), budget["monotone"])
     if (zero_share := zero.get("point")) is None:
         zero_share = 1 - float(runner.look(runner.ball.x)[1].double().mean())
-    net = certifiable(model)
+    net = in_float64(model)
     ball = Ball(inputs.to(place_of(net, None)), float(epsilon), clip)
     worst = _worst(net, measure, ball, reached, sign, batch_size)
     return Attacked(

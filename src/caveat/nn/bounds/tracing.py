@@ -118,6 +118,17 @@ class Reading:
         """The name of a layer or a parameter in the model; empty for the model itself."""
         return str(node.target).removeprefix(_ROOT).removeprefix(".")
 
+    def constant_values(self, model: nn.Module) -> list[tuple[fx.Node, Any]]:
+        """The nodes that do not depend on the input, and their values; parameters and buffers are left out."""
+        values: dict[fx.Node, Any] = {}
+        for node in self.graph.nodes:
+            if node.op == "get_attr":
+                values[node] = self.attribute(model, node)
+            elif node.op.startswith("call") and all(part in values for part in node.all_input_nodes):
+                values[node] = self.constant(model, node, *_filled(node, values))
+        own = {node for node in values if node.op == "get_attr" and str(node.target) not in self.constants}
+        return [(node, value) for node, value in values.items() if node not in own]
+
     def run(self, model: nn.Module, first: Any, step: Step, last: fx.Node | None = None) -> Any:
         """What the graph gives up to a node (default: the output), with ``step(node, args, kwargs)`` for each."""
         last = self.output if last is None else last
