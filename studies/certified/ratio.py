@@ -49,7 +49,7 @@ def rows() -> list[dict[str, Any]]:
             upper = ratio.bounds(images.reshape(len(images), -1), epsilon, side="upper").upper - shift
             scores = {
                 "confidence": (confidence, exact_gate(model, images, epsilon)),
-                "rounded confidence": (rounded, confidence_bounds(model, images, epsilon).upper),
+                "rounded confidence": (rounded, confidence_bounds(model, images, epsilon).exact.upper),
                 "log b": (log_b, upper),
             }
             found += [

@@ -112,7 +112,16 @@ class Walk:
             batch = Batch.of(values, self.model, labels=self.labels)
             if batch.n == 0:
                 continue
-            part = self._part(batch.to(self._device, self._float_type), i)
+            try:
+                part = self._part(batch.to(self._device, self._float_type), i)
+            except RuntimeError as error:  # of torch
+                demand_weights(self.model)
+                if batch.main.is_floating_point() or self._float_type is None:
+                    raise
+                raise InputError(
+                    f"the model cannot take a batch of {batch.main.dtype} ({first_line(error)}). Convert it to the "
+                    "floats that the model was trained on, such as x / 255."
+                ) from error
             check_part(part, row=row, batch=i, half=self.dtype == "float16")
             if self.labels and (labels := labels_of(batch.truth, *part["logits"].shape, batch=i)) is not None:
                 part["labels"] = labels
@@ -257,6 +266,10 @@ def place_of(model: nn.Module, device: str | torch.device | None) -> torch.devic
         return as_device(device)
     first = next(chain(model.parameters(), model.buffers()), None)
     return torch.device("cpu") if first is None else first.device
+
+
+def first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
 
 
 def demand_weights(model: nn.Module) -> None:

@@ -22,7 +22,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from caveat.errors import InputError
 from caveat.nn._modes import at_rest
-from caveat.nn.bounds.tracing import Reading, first_line
+from caveat.nn._walk import first_line
+from caveat.nn.bounds.tracing import Reading
 
 __all__ = ["demand_agreement"]
 

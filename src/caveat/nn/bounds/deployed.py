@@ -59,16 +59,15 @@ def demand_kept(
     filled = torch.arange(max(size, len(unchanged)), device=unchanged.device) % len(unchanged)  # a whole batch
     tries = [(few, torch.cat([rows, rows]), batch) for batch in _SIZES]
     tries.append((unchanged[filled].to(place, slack.dtype), filled, size))
-    answer = unchanged
+    logits = unchanged
     with at_rest(model):
         for (x, places, batch), gradients, _ in product(tries, (True, False), range(2)):
             with torch.set_grad_enabled(gradients):
                 logits = logits_of(model, x, size=batch).detach().to(unchanged.device).double()
             demand_classes(logits)
-            answer = measure(logits)
             how = f"{slack.name}, batches of {batch}, {'with' if gradients else 'without'} gradients"
-            _demand_inside(model, answer, lower[places], upper[places], places, how)
-    return answer[: len(unchanged)]
+            _demand_inside(model, measure(logits), lower[places], upper[places], places, how)
+    return measure(logits[: len(unchanged)])
 
 
 def _demand_inside(model: nn.Module, answer: Tensor, lower: Tensor, upper: Tensor, places: Tensor, how: str) -> None:

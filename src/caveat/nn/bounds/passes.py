@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from caveat._internal.checks import check_finite
 from caveat.errors import CaveatError, InputError
 from caveat.nn._heads import per_sample
-from caveat.nn._walk import place_of
+from caveat.nn._walk import first_line, place_of
 from caveat.nn.bounds.box import check_range
-from caveat.nn.bounds.tracing import copied, first_line
+from caveat.nn.bounds.tracing import copied
 
 __all__ = ["as_double", "checked_inputs", "device_of", "in_batches", "in_float64", "logits_of"]
 

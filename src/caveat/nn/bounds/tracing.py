@@ -20,10 +20,11 @@ from torch.utils._pytree import tree_leaves
 
 from caveat.errors import InputError
 from caveat.nn._modes import at_rest
+from caveat.nn._walk import first_line
 from caveat.nn.bounds.calls import layer_of_call
 from caveat.nn.bounds.rules import has_rule
 
-__all__ = ["Reading", "copied", "does_more", "first_line", "reaching", "state_of", "traced"]
+__all__ = ["Reading", "copied", "does_more", "reaching", "state_of", "traced"]
 
 _ROOT = "model"
 _PLAIN = (bool, int, float, str, type(None))
@@ -174,6 +175,9 @@ def traced(model: nn.Module) -> Reading:
 
 def copied(model: nn.Module) -> nn.Module:
     """A copy of a model: hooks and forward passes of their own may keep what they see."""
+    if (name := next((name for name, _ in model.named_modules() if name.endswith("_orig_mod")), None)) is not None:
+        raise InputError(f"{type(model).__name__} is compiled, so its layers cannot be read. Pass the model that was "
+                         f"compiled: model.{name}.")  # fmt: skip
     try:
         return copy.deepcopy(model)
     except Exception as error:  # a copy runs code of the model's parts
@@ -212,7 +216,3 @@ def reaching(last: fx.Node) -> set[fx.Node]:
         nodes |= new
         waiting += new
     return nodes
-
-
-def first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).strip().splitlines()[0]
