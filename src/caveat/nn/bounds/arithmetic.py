@@ -78,7 +78,7 @@ class Arithmetic:
 
     def underflow(self, terms: int, size: Tensor) -> float:
         """What ``terms`` products with factors up to ``size`` may lose where they, or a factor, become 0."""
-        return self.tiny * terms * (1 + float(size.max())) if self.tiny else 0.0
+        return self.tiny * terms * (1 + float(size.detach().max())) if self.tiny else 0.0
 
     def cast(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         """The ends of what float64 inputs between two ends become when they are cast to this type: it rounds upwards

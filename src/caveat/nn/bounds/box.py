@@ -101,7 +101,8 @@ def cast_box(box: Box, slack: Arithmetic) -> Box:
         return box
     box = box.widened(1)  # its ends are rounded
     ends = slack.cast(box.lower, box.upper)
-    return Box.between(torch.minimum(ends[0], box.lower), torch.maximum(ends[1], box.upper))
+    box = Box.between(torch.minimum(ends[0], box.lower), torch.maximum(ends[1], box.upper))
+    return Box(box.center, box.radius + slack.tiny)  # the center may underflow
 
 
 def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)) -> Box:

@@ -134,8 +134,11 @@ def affine(
     center, radius = point(box.center), size(box.radius)
     if constant is not None:  # a sum that begins with it is rounded at its size in every step
         radius = radius + lost * constant.abs()
-    radius = slack.in_range(radius, radius, lost / whole)  # the radius is at least ``lost`` times the largest sum
-    radius = radius + slack.underflow(terms, box.center.abs() + box.radius)
+    reach = box.center.abs() + box.radius
+    if bool((radius > lost * slack.largest / whole).any()):  # the radius is at least ``lost`` times the largest sum
+        sums = size(reach) if constant is None else size(reach) + constant.abs()
+        radius = slack.in_range(radius, sums, 1 / whole)
+    radius = radius + slack.underflow(terms, reach)
     return Box(center, radius).widened(1)
 
 
