@@ -94,8 +94,9 @@ def rounding(certificates: Iterable[Certificate]) -> list[str]:
             who = "of nn.in_float64(model): deploy that network" if name == "float64" else (
                 f"of the model as it is deployed, in {name}"
             )  # fmt: skip
-            mean = np.nanmean([c.slack for c in some]) if any(not math.isnan(c.slack) for c in some) else 0.0
-            sentences.append(f"Certificates are {who}. Rounding takes {mean:.1g} of the log-confidence on average.")
+            sentences.append(f"Certificates are {who}.")
+            if slack := [c.slack for c in some if not math.isnan(c.slack)]:
+                sentences.append(f"Rounding takes {np.mean(slack):.1g} of the log-confidence on average.")
         if lost:
             whole = sum(c.n for c in some)
             sentences.append(f"{count(lost, 'outlier')} of {whole} have no certificate in {name}, since rounding "

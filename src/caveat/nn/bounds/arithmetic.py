@@ -65,7 +65,18 @@ class Arithmetic:
     products: float = 0.0
 
     def lost(self, terms: int) -> float:
-        """gamma_n: what a network's sum of n products is off by, relative to the sum of their sizes."""
+        """gamma_n: what a network's sum of n products is off by, relative to the sum of their sizes.
+
+        Parameters
+        ----------
+        terms
+            The number of products.
+
+        Returns
+        -------
+        float
+            Infinite where there is no bound.
+        """
         steps = terms * self.unit
         if steps >= 1:
             return math.inf
@@ -73,20 +84,71 @@ class Arithmetic:
         return gamma + self.products * (1 + gamma)
 
     def relative(self, terms: int) -> float:
-        """The same for the network and for its bound together, whose own sums are in float64."""
+        """The same for the network and for its bound together, whose own sums are in float64.
+
+        Parameters
+        ----------
+        terms
+            The number of products.
+
+        Returns
+        -------
+        float
+            With room for a bias and a last conversion; infinite where there is no bound.
+        """
         return 2 * (terms + 4) * _OWN + self.lost(terms + 2)  # with a bias, and a last conversion
 
     def underflow(self, terms: int, size: Tensor) -> float:
-        """What ``terms`` products with factors up to ``size`` may lose where they, or a factor, become 0."""
+        """What a sum of products may lose where they, or factors, are too small and become 0.
+
+        Parameters
+        ----------
+        terms
+            The number of products.
+        size
+            Sizes of the factors.
+
+        Returns
+        -------
+        float
+            The absolute error.
+        """
         return self.tiny * terms * (1 + float(size.detach().max())) if self.tiny else 0.0
 
     def cast(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-        """The ends of what float64 inputs between two ends become when they are cast to this type: it rounds upwards
-        and downwards, but never past another number of the type."""
+        """The ends of what float64 inputs between two ends become when they are cast to this type.
+
+        A cast keeps the order of numbers, so the ends of the inputs become those of the result.
+
+        Parameters
+        ----------
+        lower, upper
+            The ends, in float64.
+
+        Returns
+        -------
+        tuple of Tensor
+            The ends after the cast, in float64.
+        """
         return tuple(end.to(self.dtype).to(end.dtype) for end in (lower, upper))  # type: ignore[return-value]
 
     def in_range(self, value: Tensor, size: Tensor, most: float = 1.0) -> Tensor:
-        """``value``, infinite where ``size`` exceeds the largest number times ``most``: there is no bound then."""
+        """A value that is infinite where sums may overflow: there is no bound then.
+
+        Parameters
+        ----------
+        value
+            Such as the radius of a box.
+        size
+            The largest sums that may occur.
+        most
+            The largest number is multiplied by this before the comparison.
+
+        Returns
+        -------
+        Tensor
+            ``value``, or infinity.
+        """
         limit = self.largest * most
         return value if math.isinf(limit) else value.masked_fill(size > limit, torch.inf)
 
@@ -101,6 +163,18 @@ def arithmetic_of(model: nn.Module) -> Arithmetic:
 
     Float32 products may be coarser by a setting of torch: TF32 on a GPU, bfloat16 anywhere; then so is the result.
 
+    Parameters
+    ----------
+    model
+        Any module.
+
+    Returns
+    -------
+    Arithmetic
+        Float32 for a model without numbers, unless torch has another default.
+
+    Examples
+    --------
     >>> arithmetic_of(nn.Linear(2, 2)).name, arithmetic_of(nn.Linear(2, 2).bfloat16()).name
     ('float32', 'bfloat16')
     """
