@@ -276,8 +276,10 @@ def demand_weights(model: nn.Module) -> None:
     """Raise for a model that was made without weights."""
     name = next((name for name, value in chain(model.named_parameters(), model.named_buffers()) if value.is_meta), None)
     if name is not None:
-        raise InputError(f"'{name}' of {type(model).__name__} is on the meta device, which holds no numbers. Load the "
-                         "weights first: model.to_empty(device='cpu'), then load_state_dict.")  # fmt: skip
+        raise InputError(
+            f"'{name}' of {type(model).__name__} is on the meta device, which holds no numbers. Load the "
+            "weights first: model.to_empty(device='cpu'), then load_state_dict."
+        )
 
 
 def as_device(device: str | torch.device) -> torch.device:

@@ -88,8 +88,10 @@ def rounding(certificates: Iterable[Certificate]) -> list[str]:
     for name, some in by_kind.items():
         lost = sum(c.uncertified for c in some)
         if name == "real":
-            sentences.append("Certificates are of the network in real numbers, as in the papers: the rounding of a "
-                             "deployed model is not in them.")  # fmt: skip
+            sentences.append(
+                "Certificates are of the network in real numbers, as in the papers: the rounding of a "
+                "deployed model is not in them."
+            )
         elif name:
             who = "of nn.in_float64(model): deploy that network" if name == "float64" else (
                 f"of the model as it is deployed, in {name}"
@@ -99,8 +101,10 @@ def rounding(certificates: Iterable[Certificate]) -> list[str]:
                 sentences.append(f"Rounding takes {np.mean(slack):.1g} of the log-confidence on average.")
         if lost:
             whole = sum(c.n for c in some)
-            sentences.append(f"{count(lost, 'outlier')} of {whole} have no certificate in {name}, since rounding "
-                             "exceeds its margin; they count as fully confident.")  # fmt: skip
+            sentences.append(
+                f"{count(lost, 'outlier')} of {whole} have no certificate in {name}, since rounding "
+                "exceeds its margin; they count as fully confident."
+            )
     return sentences
 
 

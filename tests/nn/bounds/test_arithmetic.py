@@ -71,6 +71,15 @@ def test_coarser_products_that_torch_is_set_to_are_paid_for(precision, name, uni
         torch.set_float32_matmul_precision(before)
 
 
+def test_coarser_products_of_one_kind_of_layer_are_paid_for():
+    try:
+        torch.backends.mkldnn.conv.fp32_precision = "bf16"
+        assert of(torch.float32).name == "float32 with bfloat16 products"
+    finally:
+        torch.backends.mkldnn.conv.fp32_precision = "none"
+    assert of(torch.float32).name == "float32"
+
+
 half = st.floats(-8, 8, width=16)
 
 

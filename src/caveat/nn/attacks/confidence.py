@@ -87,11 +87,15 @@ class Attacked:
         """What makes the attack weak, in sentences: most gradients are zero, no start led to candidates. Else empty."""
         least, sentences = min(self.zero_gradients.values(), default=0.0), []
         if least > 0.5:
-            sentences.append(f"At least {100 * least:.0f} % of the gradients are zero at every start: the attack is "
-                             "masked, and a stronger one may reach more.")  # fmt: skip
+            sentences.append(
+                f"At least {100 * least:.0f} % of the gradients are zero at every start: the attack is "
+                "masked, and a stronger one may reach more."
+            )
         if not self.toward_candidates:
-            sentences.append("No attack began at 'toward_id', which is often much stronger: pass candidates, inputs of "
-                             "the other side.")  # fmt: skip
+            sentences.append(
+                "No attack began at 'toward_id', which is often much stronger: pass candidates, inputs of "
+                "the other side."
+            )
         return " ".join(sentences)
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import chain
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ _OWN = torch.finfo(torch.float64).eps  # bounds are computed in float64, twice i
 # Types from the finest to the coarsest.
 _TYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 # What cutting off the digits of a factor can change, relative to it, by the precision that torch is set to.
-_COARSER_PRODUCTS = {"high": ("TF32", 2.0**-10), "medium": ("bfloat16", 2.0**-8)}
+_COARSER_PRODUCTS = {"bf16": ("bfloat16", 2.0**-8), "tf32": ("TF32", 2.0**-10)}
 
 
 @final
@@ -181,20 +181,28 @@ def arithmetic_of(model: nn.Module) -> Arithmetic:
     tensors = [value for value in chain(model.parameters(), model.buffers()) if value.is_floating_point()]
     types = {value.dtype for value in tensors} or {torch.get_default_dtype()}
     if strange := types - set(_TYPES):
-        raise InputError(f"the float type of the weights must be one of {', '.join(map(_name, _TYPES))}, got "
-                         f"{', '.join(sorted(map(_name, strange)))}. Convert the model with .float().")  # fmt: skip
+        raise InputError(
+            f"the float type of the weights must be one of {', '.join(map(_name, _TYPES))}, got "
+            f"{', '.join(sorted(map(_name, strange)))}. Convert the model with .float()."
+        )
     dtype = max(types, key=_TYPES.index)
     limits = torch.finfo(dtype)
     # Half precision keeps its subnormal numbers; the others may be set to flush them to 0.
     tiny = limits.smallest_normal * limits.eps if dtype == torch.float16 else limits.smallest_normal
-    name, unit = "", 0.0
-    if dtype == torch.float32:
-        on_gpu = any(value.device.type == "cuda" for value in tensors)
-        allowed = on_gpu and (torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32)
-        precision = torch.get_float32_matmul_precision()
-        name, unit = _COARSER_PRODUCTS.get("high" if allowed and precision == "highest" else precision, ("", 0.0))
+    on_cpu = all(value.device.type == "cpu" for value in tensors)
+    name, unit = _coarser_products(on_cpu) if dtype == torch.float32 else ("", 0.0)
     label = f"{_name(dtype)} with {name} products" if name else _name(dtype)
     return Arithmetic(label, dtype, limits.eps / 2, tiny, limits.max, (1 + unit) ** 2 - 1)
+
+
+def _coarser_products(on_cpu: bool) -> tuple[str, float]:
+    """What torch is allowed to round the factors of float32 products to, in any of its layers."""
+    kinds: Any = torch.backends
+    places = [kinds, kinds.mkldnn, kinds.mkldnn.matmul, kinds.mkldnn.conv]
+    if not on_cpu:
+        places += [kinds.cudnn, kinds.cudnn.conv, kinds.cuda.matmul]
+    allowed = {place.fp32_precision for place in places}
+    return next((coarser for kind, coarser in _COARSER_PRODUCTS.items() if kind in allowed), ("", 0.0))
 
 
 def _name(dtype: torch.dtype) -> str:

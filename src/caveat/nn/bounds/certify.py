@@ -134,8 +134,11 @@ def confidence_bounds(
         _demand_agreement(net, inputs, reach, clip, lower, upper)
         low, high = _certificates(low, high, most=0.0)
         answer = task.run(log_confidence, reach, low, high)
-    how = {"epsilon": float(epsilon), "refined": int(chosen.numel()),
-           "method": method if method == "crown" or not chosen.numel() else "ibp, crown"}  # fmt: skip
+    how = {
+        "epsilon": float(epsilon),
+        "refined": int(chosen.numel()),
+        "method": method if method == "crown" or not chosen.numel() else "ibp, crown",
+    }
     return _results((answer, low, high), (value, lower, upper), task.slack, **how)
 
 
@@ -334,8 +337,10 @@ def _own_bounds(net: nn.Module, clip: Clip, slack: Arithmetic) -> Any:
     if "slack" in inspect.signature(own).parameters:
         more["slack"] = slack
     elif slack.dtype != torch.float64:
-        raise InputError(f"{name} brings its own bounds, which do not cover the rounding of {slack.name}. Give "
-                         "log_confidence_bounds a parameter slack, or pass arithmetic='float64'.")  # fmt: skip
+        raise InputError(
+            f"{name} brings its own bounds, which do not cover the rounding of {slack.name}. Give "
+            "log_confidence_bounds a parameter slack, or pass arithmetic='float64'."
+        )
 
     def bounds(x: Tensor, epsilon: Tensor) -> Any:
         if slack.dtype != torch.float64:  # inputs are cast

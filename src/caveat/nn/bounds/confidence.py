@@ -52,8 +52,10 @@ __all__ = [
 def demand_classes(logits: Tensor) -> None:
     """Raise for a single logit: a softmax over one class is 1 whatever it says."""
     if logits.shape[1] < 2:
-        raise InputError("the model must return logits of at least 2 classes to have a confidence, got 1. Let it "
-                         "return F.pad(logit, (0, 1)): the softmax of that is the sigmoid of the logit.")  # fmt: skip
+        raise InputError(
+            "the model must return logits of at least 2 classes to have a confidence, got 1. Let it "
+            "return F.pad(logit, (0, 1)): the softmax of that is the sigmoid of the logit."
+        )
 
 
 def log_confidence(logits: Tensor) -> Tensor:

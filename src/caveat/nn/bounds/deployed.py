@@ -35,21 +35,32 @@ def demand_same_layers(model: nn.Module, net: nn.Module, inputs: Tensor, slack: 
     """Raise unless the model does in its own type what its copy ``net`` in float64 does, in batches of each size."""
     name, reading, in_double = type(model).__name__, traced(model), traced(net)
     if _steps(reading) != _steps(in_double):
-        raise InputError(f"{name} has other layers in {slack.name} than in float64, so nothing is certified. Look for "
-                         "hooks and branches that depend on the type.")  # fmt: skip
+        raise InputError(
+            f"{name} has other layers in {slack.name} than in float64, so nothing is certified. Look for "
+            "hooks and branches that depend on the type."
+        )
     for (node, mine), other in zip(reading.constant_values(model), in_double.constant_values(net), strict=True):
         if not _same(mine, other[1]):
-            raise InputError(f"{name} computes weights in its forward pass ('{node.name}'), whose rounding in "
-                             f"{slack.name} has no bound. Fix them with parametrize.remove_parametrizations, or pass "
-                             "arithmetic='float64'.")  # fmt: skip
+            raise InputError(
+                f"{name} computes weights in its forward pass ('{node.name}'), whose rounding in "
+                f"{slack.name} has no bound. Fix them with parametrize.remove_parametrizations, or pass "
+                "arithmetic='float64'."
+            )
     like = inputs[:1].to(place_of(model, None), slack.dtype)
     demand_agreement(model, reading, like, runs=list(product((*_SIZES, size), (False, True))))
 
 
 def demand_kept(
-    model: nn.Module, slack: Arithmetic, size: int, measure: Measure, unchanged: Tensor, points: Tensor, rows: Tensor,
-    lower: Tensor, upper: Tensor,
-) -> Tensor:  # fmt: skip
+    model: nn.Module,
+    slack: Arithmetic,
+    size: int,
+    measure: Measure,
+    unchanged: Tensor,
+    points: Tensor,
+    rows: Tensor,
+    lower: Tensor,
+    upper: Tensor,
+) -> Tensor:
     """What the model answers at the unchanged inputs (n, ...), once no answer has left its bounds.
 
     ``points`` are inputs inside the balls of some ``rows``.
@@ -75,9 +86,11 @@ def _demand_inside(model: nn.Module, answer: Tensor, lower: Tensor, upper: Tenso
     outside = (lower.isfinite() | upper.isfinite()) & ~((lower <= answer) & (answer <= upper))  # so is NaN
     if bool(outside.any()):
         row = int(places[outside.reshape(len(answer), -1).any(dim=1)][0])
-        raise InputError(f"{name} leaves its bounds at an input of the ball of row {row} ({how}), so nothing is "
-                         "certified. Look for hooks and branches that depend on the type, the batch or gradients, and "
-                         "for rules or bounds of your own.")  # fmt: skip
+        raise InputError(
+            f"{name} leaves its bounds at an input of the ball of row {row} ({how}), so nothing is "
+            "certified. Look for hooks and branches that depend on the type, the batch or gradients, and "
+            "for rules or bounds of your own."
+        )
 
 
 def _steps(reading: Reading) -> list[tuple[str, ...]]:

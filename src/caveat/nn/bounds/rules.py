@@ -363,9 +363,21 @@ MODULE_RULES: dict[type[nn.Module], Rule] = {
 }
 
 AFFINE_LAYERS: set[type[nn.Module]] = {
-    nn.Linear, nn.Conv1d, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d,
-    nn.AdaptiveAvgPool2d, nn.Flatten, nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d,
-}  # fmt: skip
+    nn.Linear,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.BatchNorm1d,
+    nn.BatchNorm2d,
+    nn.AvgPool1d,
+    nn.AvgPool2d,
+    nn.AdaptiveAvgPool1d,
+    nn.AdaptiveAvgPool2d,
+    nn.Flatten,
+    nn.Identity,
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+}
 
 METHOD_RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("add", "add_"), _add), **dict.fromkeys(("sub", "sub_"), _subtract),

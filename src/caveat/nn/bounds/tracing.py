@@ -176,8 +176,10 @@ def traced(model: nn.Module) -> Reading:
 def copied(model: nn.Module) -> nn.Module:
     """A copy of a model: hooks and forward passes of their own may keep what they see."""
     if (name := next((name for name, _ in model.named_modules() if name.endswith("_orig_mod")), None)) is not None:
-        raise InputError(f"{type(model).__name__} is compiled, so its layers cannot be read. Pass the model that was "
-                         f"compiled: model.{name}.")  # fmt: skip
+        raise InputError(
+            f"{type(model).__name__} is compiled, so its layers cannot be read. Pass the model that was "
+            f"compiled: model.{name}."
+        )
     try:
         return copy.deepcopy(model)
     except Exception as error:  # a copy runs code of the model's parts
