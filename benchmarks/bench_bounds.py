@@ -73,7 +73,7 @@ def main() -> None:
     few = x[:2]
     arrays = Network.of(export_network(net))
     took = take_turns({
-        "ibp": lambda: confidence_bounds(net, x, EPSILON),
+        "ibp": lambda: confidence_bounds(net, x, EPSILON, arithmetic="float64"),
         "arrays": lambda: arrays.confidence_bounds(x.numpy(), EPSILON),
     }, repeats=2)  # fmt: skip
     line("certificate in float64 without torch", took["arrays"], took["ibp"], "certificate in float64 with torch")

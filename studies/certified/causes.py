@@ -49,7 +49,7 @@ def rows() -> list[dict[str, Any]]:
         ).model  # fmt: skip
         measured = certify(
             model, inlier=networks.images_of("MNIST", "test"), epsilon=TASK.radius, points=TASK.points,
-            candidates=run.towards("MNIST"), source=method, seed=networks.SEED,
+            candidates=run.towards("MNIST"), source=method, seed=networks.SEED, arithmetic="real",
             outliers={name: strangers.images_of(name, colour=False) for name in TASK.first}, **run.ATTACK,
         )  # fmt: skip
         found += [_row(method, replace(measured, sets=(one,))) for one in measured.sets]

@@ -18,7 +18,7 @@ import strangers  # in this folder
 
 from caveat import data, robust
 from caveat.nn.bounds import confidence_bounds
-from caveat.nn.bounds.certify import certifiable
+from caveat.nn.bounds.passes import in_float64
 from caveat.nn.exact import exact_gate, exact_log_confidence, exact_logits
 from caveat.study.tables import write_csv
 
@@ -37,7 +37,7 @@ def rows() -> list[dict[str, Any]]:
     import torch
 
     torch.set_num_threads(1)
-    model: Any = certifiable(networks.trained("MNIST", "CCU", run.store()).model)
+    model: Any = in_float64(networks.trained("MNIST", "CCU", run.store()).model)
     digits = networks.images_of("MNIST", "test").inputs()
     ratio, shift = model.ratio(), float(model.log_out_weight)
     rounded = exact_log_confidence(exact_logits(model, digits))
@@ -49,7 +49,7 @@ def rows() -> list[dict[str, Any]]:
             upper = ratio.bounds(images.reshape(len(images), -1), epsilon, side="upper").upper - shift
             scores = {
                 "confidence": (confidence, exact_gate(model, images, epsilon)),
-                "rounded confidence": (rounded, confidence_bounds(model, images, epsilon).upper),
+                "rounded confidence": (rounded, confidence_bounds(model, images, epsilon).exact.upper),
                 "log b": (log_b, upper),
             }
             found += [

@@ -65,6 +65,31 @@ def test_a_trained_folder_is_certified(run, model, tmp_path):
     assert "certified: flipped" in page
 
 
+@pytest.mark.parametrize(("arithmetic", "sentence"), [
+    ("model", "Certificates are of the model as it is deployed, in float32. Rounding takes"),
+    ("float64", "Certificates are of nn.in_float64(model): deploy that network. Rounding takes"),
+    ("real", "Certificates are of the network in real numbers, as in the papers: the rounding of a deployed model"),
+])  # fmt: skip
+def test_certificates_name_their_arithmetic_on_the_terminal_and_on_the_page(run, model, tmp_path, arithmetic, sentence):
+    code, out, err = run(
+        "certify", model, "--data", "digits", "--outlier", "uniform_noise", "--epsilon", 0.001, "--points", 20,
+        "--steps", 0, "--out", tmp_path / "out", *([] if arithmetic == "model" else ["--arithmetic", arithmetic]),
+    )  # fmt: skip
+    assert code == 0, err
+    assert sentence in " ".join(out.split())
+    page = (tmp_path / "out" / "certificates.html").read_text(encoding="utf-8")
+    assert sentence in page
+    with (tmp_path / "out" / "certificates.csv").open(newline="") as stream:
+        found = {row["metric"]: float(row["value"]) for row in csv.DictReader(stream)}
+    assert found["slack"] == 0 if arithmetic == "real" else 0 < found["slack"] < 1e-3
+
+
+def test_an_unknown_arithmetic_is_named(run, model, tmp_path):
+    code, _, err = run("certify", model, "--data", "digits", "--arithmetic", "float63", "--out", tmp_path / "out")
+    assert code != 0
+    assert "Did you mean 'float64'" in err
+
+
 def test_the_attack_can_be_set(run, model, tmp_path):
     code, out, err = run(
         "certify", model, "--data", "digits", "--outlier", "permuted", "--epsilon", 0.1, "--points", 30,

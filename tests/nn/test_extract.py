@@ -265,9 +265,60 @@ def test_labels_are_class_numbers_or_one_hot_rows_however_they_come(model, batch
     np.testing.assert_array_equal(said.labels, torch.cat([y for _, y in batches]))
 
 
-@pytest.mark.parametrize("beside", [lambda n: ["a.png"] * n, lambda n: {"path": "a"}, lambda n: None])
+@pytest.mark.parametrize("beside", [lambda n: {"path": "a"}, lambda n: None])
 def test_what_is_not_numbers_is_no_label(model, batches, beside):
     assert extract(model, [(x, beside(len(x))) for x, _ in batches]).labels is None
+
+
+@pytest.mark.parametrize("beside", [lambda n: ["cat"] * n, lambda n: ("cat",) * n, lambda n: np.array(["cat"] * n)])
+def test_text_in_place_of_labels_is_said_once_and_not_stored(model, batches, beside):
+    given = [(x, beside(len(x))) for x, _ in batches]
+    with pytest.warns(CaveatWarning, match="text where labels may be .'cat'.*Encode the names") as told:
+        assert extract(model, given).labels is None
+    assert len(told) == 1
+    assert extract(model, given, labels=False).labels is None
+
+
+def test_text_under_the_key_of_labels_is_said(model, batches):
+    given = [{"image": x, "label": ["cat"] * len(x)} for x, _ in batches]
+    with pytest.warns(CaveatWarning, match="Encode the names"):
+        assert extract(model, given, keep=["logits"]).labels is None
+
+
+class CountsRows(nn.Module):
+    """Counts its rows in a buffer, in place or by a new tensor."""
+
+    def __init__(self, in_place):
+        super().__init__()
+        self.layer, self.in_place = nn.Linear(4, 3), in_place
+        self.register_buffer("rows", torch.zeros(()))
+
+    def forward(self, x):
+        if self.in_place:
+            self.rows += len(x)
+        else:
+            self.rows = self.rows + len(x)
+        return self.layer(x) + self.rows
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_model_that_counts_its_rows_in_a_buffer_is_restored(in_place):
+    model = CountsRows(in_place)
+    before, x = model.rows, torch.rand(5, 4)
+    said = extract(model, [x, x], mc=0, keep=["logits"])
+    assert model.rows is before
+    assert model.rows == 0
+    np.testing.assert_array_equal(said.logits[:5], said.logits[5:])  # the second batch is as the first
+
+
+def test_bytes_for_a_model_of_floats_are_explained(model, batches):
+    with pytest.raises(InputError, match="cannot take a batch of torch.uint8 .* Convert it to the floats"):
+        extract(model, [(batches[0][0] * 255).to(torch.uint8)])
+
+
+def test_a_model_without_numbers_is_explained():
+    with pytest.raises(InputError, match="'weight' of Linear is on the meta device, which holds no numbers"):
+        extract(nn.Linear(4, 3, device="meta"), [torch.rand(2, 4)])
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,25 @@ def test_score_bounds_decide_only_what_is_certain():
     )  # fmt: skip
     assert bounds.below(0.5).tolist() == [True, False, False]
     assert bounds.above(0.5).tolist() == [False, False, True]
-    assert str(bounds) == "bounds of 3 scores within 0.3 (ibp, crown, 1 refined): mean width 0.267"
+    assert str(bounds) == "bounds of 3 scores within 0.3 (ibp, crown, 1 refined, float64): mean width 0.267"
+    assert bounds.slack.tolist() == [0, 0, 0]  # nothing is known of rounding
+
+
+def test_score_bounds_say_what_rounding_costs_and_where_nothing_is_certified():
+    value, inf = np.array([0.2, 0.5, 0.8]), np.inf
+    exact = ScoreBounds(value=value, lower=value - 0.1, upper=value + 0.1, epsilon=0.3, method="ibp", arithmetic="real")
+    bounds = ScoreBounds(
+        value=value, lower=np.array([0.0, 0.3, -inf]), upper=np.array([0.4, inf, inf]), epsilon=0.3, method="ibp",
+        arithmetic="float16", exact=exact,
+    )  # fmt: skip
+    assert bounds.slack.tolist() == [pytest.approx(0.1), inf, inf]
+    assert bounds.certified.tolist() == [True, False, False]
+    assert bounds.below(10.0).tolist() == [True, False, False]
+    assert bounds.above(-10.0).tolist() == [True, True, False]
+    assert str(bounds) == (
+        "bounds of 3 scores within 0.3 (ibp, float16): mean width 0.400; 2 without a certificate, since rounding "
+        "exceeds the margin"
+    )
 
 
 def test_score_bounds_count_samples_and_not_labels():

@@ -46,12 +46,12 @@ def test_without_epsilon_a_box_whose_variance_can_vanish_has_no_finite_bound():
 @pytest.mark.parametrize("radius", [0.0, 0.01, 3.0])
 def test_the_bounds_are_those_of_torch(radius):
     torch = pytest.importorskip("torch")
-    from caveat.nn.bounds import Box, propagate
+    from caveat.nn.bounds import REAL, Box, propagate
 
     layer, center, radii = layer_and_box(7, radius)
     other = torch.nn.LayerNorm(7).double()
     other.weight.data, other.bias.data = torch.from_numpy(layer.weight), torch.from_numpy(layer.bias)
-    out = propagate(other, Box(torch.from_numpy(center), torch.from_numpy(radii)), slack=True)
+    out = propagate(other, Box(torch.from_numpy(center), torch.from_numpy(radii)), slack=REAL)
     middle, half = layer.box((center, radii))
     np.testing.assert_allclose(middle + half, out.upper.detach().numpy(), rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(middle - half, out.lower.detach().numpy(), rtol=1e-9, atol=1e-11)

@@ -21,6 +21,7 @@ FUNCTIONS = {  # any function or class that the file defines itself
     "adbench/protocol": "split",
     "adbench/tables": "markdown",
     "certified/layout": "zoomed",
+    "certified/rounding": "row",
     "certified/samples": "letter_rows",
     "fpr_fluctuation/fluctuation": "study",
     "fpr_fluctuation/paper_size": "disjoint",

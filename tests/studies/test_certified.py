@@ -121,6 +121,23 @@ def test_the_joint_model_stays_ahead_with_every_seed_that_was_trained(run):
         assert float(row["Fashion-MNIST gauc"]) >= 0.94, row  # the best published one is 0.780
 
 
+def test_rounding_costs_little_of_the_certificates_of_networks_trained_for_them(run, study):
+    lines = table(run, "rounding.csv")
+    assert {line["network"] for line in lines} == set(study("certified", "rounding").NAMES)
+    for line in lines:
+        if line["network"] == "Plain" and line["radius"] != "0.001":
+            continue  # there a bound says nothing to begin with
+        assert float(line["float64_largest"]) < 1e-9, line
+        assert float(line["float32_mean"]) < 0.01, line
+        assert float(line["moved"]) < float(line["float32_largest"]), line
+
+
+def test_the_page_has_the_table_of_rounding(run, study):
+    page = (run.HERE.parents[1] / "docs" / "certificates.md").read_text(encoding="utf-8")
+    for line in study("certified", "rounding").markdown(table(run, "rounding.csv")):
+        assert line in page
+
+
 def test_the_bound_is_why_ccu_certifies_noise_here_and_not_in_the_paper(run):
     # The same densities and the same noise: the published ball certifies nothing at radius 0.3.
     at = {row["epsilon"]: row for row in table(run, "bounds.csv")}

@@ -98,10 +98,51 @@ def test_a_small_network_end_to_end():
         assert found.gauc(one) <= found.aauc(one) <= found.auc(one)
     # The radius 0 certifies the points themselves.
     still = certify(net, inlier=known, outliers={"a": known}, epsilon=0.0, attack=())
-    np.testing.assert_allclose(still.sets[0].upper, still.sets[0].clean, atol=1e-9)
+    np.testing.assert_allclose(still.sets[0].upper, still.sets[0].clean, atol=1e-4)  # room for rounding in float32
+    tight = certify(net, inlier=known, outliers={"a": known}, epsilon=0.0, attack=(), arithmetic="real")
+    np.testing.assert_allclose(tight.sets[0].upper, tight.sets[0].clean, atol=1e-9)
     assert still.sets[0].attacked is None
     assert math.isnan(still.aauc(still.sets[0]))
     assert math.isnan(still.records()[-1].zero_gradients)
+
+
+def test_outliers_whose_rounding_exceeds_the_margin_count_as_fully_confident():
+    # x + 2**24 - 2**24 is x in real numbers and a multiple of 2 in float32: nothing of the promise is left there.
+    torch = pytest.importorskip("torch")
+    from caveat.study.certification import certify
+
+    net = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.Linear(1, 1), torch.nn.Linear(1, 2))
+    numbers = ([[1.0]], [2.0**24]), ([[1.0]], [-(2.0**24)]), ([[20.0], [0.0]], [0.0, 0.0])
+    for layer, (weight, bias) in zip(net, numbers, strict=True):
+        layer.weight.data, layer.bias.data = torch.tensor(weight), torch.tensor(bias)
+    known, strange = [[0.9], [0.8]], {"a": [[0.1], [0.2]]}
+    model, real = (
+        certify(net, inlier=known, outliers=strange, epsilon=0.0, attack=(), arithmetic=how)
+        for how in ("model", "real")
+    )
+    assert (model.arithmetic, real.arithmetic) == ("float32", "real")
+    assert (model.sets[0].uncertified, real.sets[0].uncertified) == (2, 0)
+    assert model.sets[0].upper.tolist() == [0.0, 0.0]
+    assert (model.gauc(model.sets[0]), real.gauc(real.sets[0])) == (0.0, 1.0)
+    assert (model.records()[-1].arithmetic, model.records()[-1].uncertified) == ("float32", 2)
+
+
+@pytest.mark.parametrize("arithmetic", ["model", "float64", "real"])
+def test_gates_are_bounded_in_each_arithmetic(arithmetic):
+    torch = pytest.importorskip("torch")
+    from caveat.nn.training.ccu import CCUModel
+    from caveat.robust import DensityRatio, Mixture
+    from caveat.study.certification import certify
+
+    torch.manual_seed(0)
+    net = CCUModel(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3)), 3)
+    net.set_ratio(DensityRatio(Mixture([1.0], [[0.3] * 16], [0.1]), Mixture([1.0], [[0.5] * 16], [0.2])))
+    rng = np.random.default_rng(0)
+    known, strange = rng.random((30, 1, 4, 4)) * 0.6, {"a": rng.random((20, 1, 4, 4))}
+    found = certify(net, inlier=known, outliers=strange, epsilon=0.05, steps=5, arithmetic=arithmetic)
+    (one,) = found.sets
+    assert (one.gates.attacked <= one.gates.upper).all()
+    assert found.gauc(one) <= found.aauc(one) <= found.auc(one)
 
 
 def test_inliers_that_are_very_sure_are_not_tied():

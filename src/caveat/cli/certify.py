@@ -68,6 +68,13 @@ def certify(
             "the points found there. Repeat for several."
         ),
     ] = None,
+    arithmetic: Annotated[
+        str,
+        typer.Option(
+            help="Arithmetic that certificates hold in: model (the network as it is deployed, in its own float type), "
+            "float64 (nn.in_float64 of it, which must then be deployed) or real (real numbers, as in the paper)."
+        ),
+    ] = "model",
     delta: Annotated[float, typer.Option(help="Allowed failure probability of the guaranteed band.")] = 0.05,
     seed: Annotated[int, typer.Option(min=0, help="Seed for generated outliers and the attack.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder to write to; default: certificates/ in the model.")] = None,
@@ -101,6 +108,7 @@ def certify(
             attack_points=attack_points, refine=refine, attack=(attack or ("apgd", "monotone")) if steps else (),
             starts=start or None, steps=max(1, steps), monotone_steps=monotone_steps, restarts=restarts,
             transfer=[load_model(folder).model for folder in transfer or ()], delta=delta, seed=seed,
+            arithmetic=arithmetic,
             source=model.resolve().name, progress=tell,
         )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,6 +123,9 @@ def certify(
 
 def show_certificates(certification: Certification) -> None:
     """The sandwich on the terminal."""
+    from caveat.evaluation.records import Certificate
+    from caveat.report.certificates import rounding
+
     right = "" if math.isnan(certification.accuracy) else f", accuracy {_in_percent(certification.accuracy)} %"
     title = f"{certification.source}: radius {certification.epsilon:g}{right}"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
@@ -132,6 +143,8 @@ def show_certificates(certification: Certification) -> None:
         "AUC as they are, AAUC attacked, GAUC certified: no attack within the radius can do better. Guaranteed: GAUC "
         f"for further inliers too, with probability {1 - certification.delta:g}."
     )
+    for sentence in rounding(record for record in certification.records() if isinstance(record, Certificate)):
+        say(sentence)
     if fewer:
         say("AAUC is of the attacked outliers alone, so it can lie outside GAUC and AUC, which are of all n.")
     for sentence in dict.fromkeys(one.caveat for one in certification.sets if one.caveat):

@@ -301,6 +301,9 @@ class Certificate:
     caveat: str = ""
     gauc_conservative: float = np.nan  # ties count against the model
     gfpr95: float = np.nan  # share of outliers whose bound exceeds the confidence that 95 % of the inliers have
+    arithmetic: str = ""  # that the bounds hold in: of the deployed model, float64, or real numbers
+    slack: float = np.nan  # mean room for rounding in the bounds of the log-confidence
+    uncertified: int = 0  # outliers without a certificate, since rounding exceeds its margin
 
 
 @final

@@ -9,7 +9,7 @@ except ImportError as error:
 
 from caveat.nn import architectures, ease
 from caveat.nn.attacks import attack_confidence
-from caveat.nn.bounds import confidence_bounds, epsilon_star, export_network
+from caveat.nn.bounds import confidence_bounds, epsilon_star, export_network, in_float64
 from caveat.nn.extract import extract, stream
 from caveat.nn.extract_onnx import extract_onnx
 from caveat.nn.noisy_mds import NoisyMDSEnsemble
@@ -30,6 +30,7 @@ __all__ = [
     "extract",
     "extract_onnx",
     "fit_classifier",
+    "in_float64",
     "load_model",
     "stream",
 ]

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from caveat.errors import InputError
 
@@ -18,7 +19,7 @@ _DROPOUT = (
 
 @contextmanager
 def at_rest(model: nn.Module) -> Iterator[None]:
-    """Every module in eval mode inside, in its former mode afterwards.
+    """Every module in eval mode inside, in its former mode afterwards, with its former buffers.
 
     The flags are set one by one: ``model.eval()`` runs code of the model, which may change more than a flag (adapters
     that merge their weights do).
@@ -28,10 +29,28 @@ def at_rest(model: nn.Module) -> Iterator[None]:
     try:
         for module, _ in modes:
             module.training = False
-        yield
+        with _buffers_kept(model):
+            yield
     finally:
         for module, mode in modes:
             module.training = mode
+
+
+@contextmanager
+def _buffers_kept(model: nn.Module) -> Iterator[None]:
+    """Put back what a forward pass writes into buffers, as models that count their rows do."""
+    owners = [(module, name, value) for module in model.modules() for name, value in module._buffers.items()]
+    copies = [(value, value.clone()) for *_, value in owners if value is not None and not is_lazy(value)]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for value, before in copies:
+                if not value.is_meta and not torch.equal(value, before):
+                    value.copy_(before)
+        for module, name, buffer in owners:
+            if module._buffers[name] is not buffer and not isinstance(module, torch.jit.ScriptModule):
+                module._buffers[name] = buffer
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from caveat._internal.checks import as_labels
 from caveat._internal.files import read_npy
-from caveat.errors import InputError
+from caveat.errors import CaveatWarning, InputError
 from caveat.outputs import Head, Outputs
 from caveat.outputs.files import FOLDER, layer_key, stored_arrays, write_page
 
@@ -216,11 +217,23 @@ def first_of(batch: Any) -> tuple[Any, Any]:
 def labels_of(truth: Any, n: int, classes: int, *, batch: int) -> NDArray[np.intp] | None:
     """The labels of a batch of n rows, which must be classes that the model has; None where there are no numbers."""
     if (array := numbers(truth)) is None:
+        if batch == 0 and (text := _first_text(truth)) is not None:
+            message = (
+                f"the batches hold text where labels may be ({text!r}), which is not stored. Encode the names of "
+                "classes as 0..C-1; labels=False leaves labels out."
+            )
+            warnings.warn(message, CaveatWarning, stacklevel=2)
         return None
     try:
         return class_numbers(array, "labels", n=n, classes=classes)
     except InputError as error:
         raise InputError(f"batch {batch}: {error} labels=False ignores the labels of the batches.") from None
+
+
+def _first_text(value: Any) -> str | None:
+    parts = value if isinstance(value, (list, tuple)) or hasattr(value, "tolist") else [value]
+    first = next(iter(parts), None) if np.ndim(parts) == 1 else None
+    return str(first) if isinstance(first, str) else None
 
 
 def class_numbers(value: Any, name: str, *, n: int, classes: int | None = None) -> NDArray[np.intp]:

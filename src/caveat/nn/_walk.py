@@ -112,7 +112,16 @@ class Walk:
             batch = Batch.of(values, self.model, labels=self.labels)
             if batch.n == 0:
                 continue
-            part = self._part(batch.to(self._device, self._float_type), i)
+            try:
+                part = self._part(batch.to(self._device, self._float_type), i)
+            except RuntimeError as error:  # of torch
+                demand_weights(self.model)
+                if batch.main.is_floating_point() or self._float_type is None:
+                    raise
+                raise InputError(
+                    f"the model cannot take a batch of {batch.main.dtype} ({first_line(error)}). Convert it to the "
+                    "floats that the model was trained on, such as x / 255."
+                ) from error
             check_part(part, row=row, batch=i, half=self.dtype == "float16")
             if self.labels and (labels := labels_of(batch.truth, *part["logits"].shape, batch=i)) is not None:
                 part["labels"] = labels
@@ -257,6 +266,20 @@ def place_of(model: nn.Module, device: str | torch.device | None) -> torch.devic
         return as_device(device)
     first = next(chain(model.parameters(), model.buffers()), None)
     return torch.device("cpu") if first is None else first.device
+
+
+def first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
+
+
+def demand_weights(model: nn.Module) -> None:
+    """Raise for a model that was made without weights."""
+    name = next((name for name, value in chain(model.named_parameters(), model.named_buffers()) if value.is_meta), None)
+    if name is not None:
+        raise InputError(
+            f"'{name}' of {type(model).__name__} is on the meta device, which holds no numbers. Load the "
+            "weights first: model.to_empty(device='cpu'), then load_state_dict."
+        )
 
 
 def as_device(device: str | torch.device) -> torch.device:

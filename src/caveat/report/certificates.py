@@ -7,6 +7,7 @@ Histograms as in Tables 5 to 7 and means by class as in Figure 4 of the appendix
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +19,15 @@ from caveat.report.tables import Cell, Column, Group, Table, count_cell, make_ta
 from caveat.report.view import View, mean_of
 from caveat.report.words import count, interval, level, listing, number, percent, shorten
 
-__all__ = ["bound_panels", "certificate_panels", "certificate_table", "class_panels", "sandwich", "strength"]
+__all__ = [
+    "bound_panels",
+    "certificate_panels",
+    "certificate_table",
+    "class_panels",
+    "rounding",
+    "sandwich",
+    "strength",
+]
 
 Key = tuple[str, str, float]  # model, method, radius
 STRONG, WEAK = 0.9, 0.5  # GAUC from which a set counts as told apart, and below which nothing useful is promised
@@ -70,6 +79,35 @@ def strength(view: View) -> list[str]:
     return sentences
 
 
+def rounding(certificates: Iterable[Certificate]) -> list[str]:
+    """What arithmetic the certificates hold in, and what rounding costs them there, in sentences."""
+    sentences = []
+    by_kind: dict[str, list[Certificate]] = {}
+    for c in certificates:
+        by_kind.setdefault(c.arithmetic, []).append(c)
+    for name, some in by_kind.items():
+        lost = sum(c.uncertified for c in some)
+        if name == "real":
+            sentences.append(
+                "Certificates are of the network in real numbers, as in the papers: the rounding of a "
+                "deployed model is not in them."
+            )
+        elif name:
+            who = "of nn.in_float64(model): deploy that network" if name == "float64" else (
+                f"of the model as it is deployed, in {name}"
+            )  # fmt: skip
+            sentences.append(f"Certificates are {who}.")
+            if slack := [c.slack for c in some if not math.isnan(c.slack)]:
+                sentences.append(f"Rounding takes {np.mean(slack):.1g} of the log-confidence on average.")
+        if lost:
+            whole = sum(c.n for c in some)
+            sentences.append(
+                f"{count(lost, 'outlier')} of {whole} have no certificate in {name}, since rounding "
+                "exceeds its margin; they count as fully confident."
+            )
+    return sentences
+
+
 def certificate_table(view: View) -> Table | None:
     """AUC, AAUC and GAUC of every model at every radius, by outlier set; means over seeds."""
     groups = []
@@ -91,8 +129,8 @@ def certificate_table(view: View) -> Table | None:
     caption = (
         f"Radius {listing([f'{e:g}' for e in epsilons])} in every pixel. AUC: outliers unchanged. AAUC: attacked; a "
         "better attack may lower it. GAUC: certified for every attack within the radius. The band also covers further "
-        f"inliers, with {level(1 - view.delta)} confidence."
-    )
+        f"inliers, with {level(1 - view.delta)} confidence. {' '.join(rounding(view.findings.of(Certificate)))}"
+    ).strip()
     names = ("AUC", "AAUC", "GAUC", "GAUC band", "Mean confidence", "Mean bound", "Zero gradients", "Samples")
     columns = ("Outlier set", *map(Column, names))
     caveats = tuple(dict.fromkeys(c.caveat for c in view.findings.of(Certificate) if c.caveat))

@@ -19,22 +19,28 @@ class ScoreBounds:
     Parameters
     ----------
     value
-        The score of the unchanged input, float64, shape (n,), or (n, K) for one score per label.
+        The score of the unchanged input as float64, shape (n,), or (n, K) for one score per label.
         ``nn.confidence_bounds`` gives log-confidence.
     lower, upper
-        Certified bounds of the same shape: no input within ``epsilon`` scores below ``lower`` or above ``upper``.
+        Certified bounds of the same shape: no input within ``epsilon`` scores below ``lower`` or above ``upper``. An
+        infinite bound is no certificate.
     epsilon
         The radius, in the largest change of one entry.
     method
         How the bounds were made.
     refined
         How many samples a slower, tighter method was spent on.
+    arithmetic
+        The arithmetic of the model that the bounds hold in, whatever it rounds: ``"float32"``, ``"float64"``, ...;
+        ``"real"``: of the model in real numbers.
+    exact
+        The bounds of the model in real numbers, without its rounding; None: these bounds.
 
     Examples
     --------
     >>> bounds = ScoreBounds(value=np.log([0.2]), lower=np.log([0.1]), upper=np.log([0.4]), epsilon=0.3, method="ibp")
     >>> print(bounds)
-    bounds of 1 scores within 0.3 (ibp): mean width 1.386
+    bounds of 1 scores within 0.3 (ibp, float64): mean width 1.386
     >>> bounds.below(np.log(0.5)), bounds.above(np.log(0.5))
     (array([ True]), array([False]))
     """
@@ -45,6 +51,18 @@ class ScoreBounds:
     epsilon: float
     method: str
     refined: int = 0
+    arithmetic: str = "float64"
+    exact: ScoreBounds | None = None
+
+    @property
+    def slack(self) -> NDArray[np.float64]:
+        """How much of the upper bound is room for rounding; infinite without a certificate, 0 without ``exact``."""
+        return np.zeros_like(self.upper) if self.exact is None else self.upper - self.exact.upper
+
+    @property
+    def certified(self) -> NDArray[np.bool_]:
+        """Which scores have both bounds; rounding exceeds the margin of the others."""
+        return np.isfinite(self.lower) & np.isfinite(self.upper)
 
     @property
     def n(self) -> int:
@@ -81,6 +99,9 @@ class ScoreBounds:
         return np.asarray(self.lower > threshold)
 
     def __str__(self) -> str:
-        how = self.method + (f", {self.refined} refined" if self.refined else "")
-        width = float(np.mean(self.upper - self.lower))
-        return f"bounds of {self.n} scores within {self.epsilon:g} ({how}): mean width {width:.3f}"
+        how = self.method + (f", {self.refined} refined" if self.refined else "") + f", {self.arithmetic}"
+        width = (self.upper - self.lower)[self.certified]
+        mean = f"mean width {np.mean(width):.3f}" if width.size else "none is certified"
+        text = f"bounds of {self.n} scores within {self.epsilon:g} ({how}): {mean}"
+        left = int(self.certified.size - width.size)
+        return text + (f"; {left} without a certificate, since rounding exceeds the margin" if left else "")

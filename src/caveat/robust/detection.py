@@ -266,7 +266,7 @@ def sandwich(
     outlier_attacked: ArrayLike,
     outlier_upper: ArrayLike,
     zero_gradient_share: float | None = None,
-    tolerance: float = 1e-9,
+    tolerance: float | ArrayLike = 1e-9,
 ) -> Sandwich:
     """The areas that are certified, attacked and clean, after a check that they can be true: GAUC <= AAUC <= AUC.
 
@@ -283,7 +283,8 @@ def sandwich(
     zero_gradient_share
         Of the attack, shown with its number.
     tolerance
-        How far a value may lie on the wrong side of another and still be rounding.
+        How far a value may lie on the wrong side of another and still be rounding: a number, or one for each outlier.
+        With bounds in real numbers (``ScoreBounds.exact``) and a model in another arithmetic, ``ScoreBounds.slack``.
 
     Returns
     -------
@@ -303,12 +304,15 @@ def sandwich(
     attacked = as_vector(outlier_attacked, "outlier_attacked", allow_infinite=True)
     upper = as_vector(outlier_upper, "outlier_upper", allow_infinite=True)
     same_length(outlier=clean, outlier_attacked=attacked, outlier_upper=upper)  # areas of the same samples
-    tolerance = as_number(tolerance, "tolerance", least=0)
+    room = as_vector(np.atleast_1d(tolerance), "tolerance", allow_infinite=True)
+    check_each(room, room >= 0, "tolerance", "be at least 0")
+    if room.size != 1:
+        same_length(outlier=clean, tolerance=room)
     if zero_gradient_share is not None:
         zero_gradient_share = as_number(zero_gradient_share, "zero_gradient_share", least=0, most=1)
-    check_each(clean, clean <= attacked + tolerance, "outlier", "not exceed outlier_attacked",
+    check_each(clean, clean <= attacked + room, "outlier", "not exceed outlier_attacked",
                hint="Count the clean point among the attacks.")  # fmt: skip
-    check_each(attacked, attacked <= upper + tolerance, "outlier_attacked", "not exceed outlier_upper",
+    check_each(attacked, attacked <= upper + room, "outlier_attacked", "not exceed outlier_upper",
                hint="Either the bound is unsound or it is of another model or radius.")  # fmt: skip
     attacked = np.maximum(attacked, clean)  # what is left is rounding, and the order of areas should not depend on it
     upper = np.maximum(upper, attacked)

@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from caveat._internal.checks import as_count, as_labels, as_level, as_list, as_number, same_length
+from caveat._internal.checks import as_count, as_labels, as_level, as_list, as_number, check_known, same_length
 from caveat._internal.streams import stream
 from caveat.data import Images
 from caveat.errors import CaveatError, InputError
@@ -68,6 +68,8 @@ class SetCertificate:
         What limits the attack, if anything.
     gates
         Of a gated classifier, the same three as effective gates, which order as confidences do and do not saturate.
+    slack
+        How much of ``upper`` is room for rounding (n,); infinite without a certificate, where ``upper`` is 0.
     """
 
     name: str
@@ -80,6 +82,12 @@ class SetCertificate:
     classes: tuple[str, ...] = ()
     caveat: str = ""
     gates: Gates | None = None
+    slack: Vector | None = None
+
+    @property
+    def uncertified(self) -> int:
+        """How many outliers have no certificate, since rounding exceeds its margin."""
+        return 0 if self.slack is None else int(np.isinf(self.slack).sum())
 
     @property
     def n(self) -> int:
@@ -124,6 +132,8 @@ class Certification:
         Allowed failure of the guaranteed band.
     inlier_gate
         Of a gated classifier, the effective gate of the inliers (n,): areas are made from it and from ``gates``.
+    arithmetic
+        What the certificates hold in: ``"float32"``, ... as the model is deployed; ``"real"``: in real numbers.
     """
 
     source: str
@@ -134,6 +144,7 @@ class Certification:
     sets: tuple[SetCertificate, ...] = field(default_factory=tuple)
     delta: float = 0.05
     inlier_gate: Vector | None = None
+    arithmetic: str = "real"
 
     def __post_init__(self) -> None:
         for one in self.sets:
@@ -209,7 +220,8 @@ class Certification:
                 areas.guaranteed, self.band(one), self.accuracy, float(np.exp(one.clean).mean()),
                 float(np.exp(one.upper).mean()), one.zero_gradients, one.n, one.n_attacked, edges, shares,
                 tuple(by_class), None if means is None else means[:, 0], None if means is None else means[:, 1],
-                one.caveat, areas.conservative_guaranteed, areas.guaranteed_fpr95,
+                one.caveat, areas.conservative_guaranteed, areas.guaranteed_fpr95, self.arithmetic,
+                np.nan if one.slack is None else _finite_mean(one.slack), one.uncertified,
             ))  # fmt: skip
         return records
 
@@ -245,6 +257,7 @@ def certify(
     tries: int = 64,
     transfer: Sequence[Any] = (),
     candidates: Images | ArrayLike | None = None,
+    arithmetic: str = "model",
     delta: float = 0.05,
     source: str = "model",
     seed: int = 0,
@@ -281,6 +294,9 @@ def certify(
         Other models. They are attacked in the same way, and monotone PGD on this model starts from what is found.
     candidates
         Inputs that attacks may lead to; default: the inliers. The strongest start against flat networks.
+    arithmetic
+        ``"model"``: of the model as it is deployed, in its own float type. ``"float64"``: of ``nn.in_float64(model)``,
+        which must then be deployed. ``"real"``: of the model in real numbers, as in the paper; no model computes so.
     delta
         Allowed failure of the guaranteed band.
     source
@@ -291,9 +307,12 @@ def certify(
         Called with each step.
     """
     from caveat.nn.attacks import attack_confidence
-    from caveat.nn.bounds import confidence_bounds
-    from caveat.nn.exact import exact_gate, exact_log_confidence, exact_logits
+    from caveat.nn.bounds import FLOAT64, REAL, arithmetic_of, confidence_bounds
+    from caveat.nn.exact import deployed_gate, deployed_logits, exact_gate, exact_log_confidence, exact_logits
 
+    check_known(arithmetic, ("model", "float64", "real"), "arithmetic")
+    deployed = arithmetic == "model"
+    logits_of, gate_of = (deployed_logits, deployed_gate) if deployed else (exact_logits, exact_gate)
     radius, level = as_number(epsilon, "epsilon", least=0), as_level(delta, "delta")
     as_list(outliers, "outliers")
     inputs, truth = _inputs(inlier, "inlier")
@@ -302,41 +321,54 @@ def certify(
         same_length(inlier=inputs, labels=truth)
     tell = progress or (lambda what, done, total: None)
     tell("inliers", 0, len(outliers))
-    logits = exact_logits(model, inputs)
+    slack = arithmetic_of(model) if deployed else FLOAT64 if arithmetic == "float64" else REAL
+    logits = logits_of(model, inputs)
     inlier_confidence = exact_log_confidence(logits)
     if hasattr(model, "log_confidence_bounds"):
         refine = 0
     right = np.nan if truth is None else float(np.mean(logits.argmax(axis=1) == truth))
     others = inputs if candidates is None else _inputs(candidates, "candidates")[0]
     gated = hasattr(model, "effective_gate") and hasattr(model, "gate_upper")
-    inlier_gate = exact_gate(model, inputs) if gated else None
+    inlier_gate = gate_of(model, inputs) if gated else None
     threshold, sets = float(np.quantile(inlier_confidence, 0.05)), []
     for i, (name, images) in enumerate(outliers.items()):
         tell(name, i, len(outliers))
         x, classes = _inputs(images, f"outliers '{name}'")
         x = x[some := _spread(len(x), points, "points")]
         tried = _spread(len(x), attack_points, "attack_points")
-        bounds = confidence_bounds(model, x, radius, refine=refine, threshold=threshold)
-        attacked, results = None, dict[str, Any]()
+        bounds = confidence_bounds(
+            model, x, radius, refine=refine, threshold=threshold, arithmetic="model" if deployed else "float64"
+        )
+        bounds = bounds.exact if arithmetic == "real" and bounds.exact is not None else bounds
+        attacked, reached, results = None, None, dict[str, Any]()
         if attack:
             attacked = attack_confidence(
                 model, x[tried], radius, rng=stream(seed, "attack", name), optimizers=attack, starts=starts,
                 steps=steps, monotone_steps=monotone_steps, restarts=restarts, tries=tries, transfer=transfer,
                 candidates=others, progress=False,
             )  # fmt: skip
-            results = {"attacked": attacked.log_confidence, "zero_gradients": attacked.zero_gradient_share,
+            worst, reached = attacked.log_confidence, attacked.gate
+            if deployed:  # what the model itself answers there
+                worst = np.maximum(exact_log_confidence(logits_of(model, attacked.points)), bounds.value[tried])
+                reached = np.maximum(gate_of(model, attacked.points), gate_of(model, x[tried])) if gated else None
+            results = {"attacked": worst, "zero_gradients": attacked.zero_gradient_share,
                        "attacked_rows": None if len(tried) == len(x) else tried, "caveat": attacked.caveat}  # fmt: skip
         if gated:
-            reached = None if attacked is None else attacked.gate
-            results["gates"] = Gates(clean=exact_gate(model, x), upper=exact_gate(model, x, radius), attacked=reached)
+            upper = exact_gate(model, x, radius, slack=slack)
+            results["gates"] = Gates(clean=gate_of(model, x), upper=upper, attacked=reached)
         if classes is not None:
             results |= {"labels": classes[some], "classes": images.classes if isinstance(images, Images) else ()}
-        sets.append(SetCertificate(name, bounds.value, bounds.upper, **results))
+        upper = np.minimum(bounds.upper, 0.0)  # without a certificate any confidence is possible
+        sets.append(SetCertificate(name, bounds.value, upper, slack=bounds.slack, **results))
     tell("done", len(outliers), len(outliers))
     return Certification(
         source=source, epsilon=radius, n_classes=logits.shape[1], inlier=inlier_confidence, accuracy=right,
-        sets=tuple(sets), delta=level, inlier_gate=inlier_gate,
+        sets=tuple(sets), delta=level, inlier_gate=inlier_gate, arithmetic=slack.name,
     )  # fmt: skip
+
+
+def _finite_mean(values: Vector) -> float:
+    return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else np.nan
 
 
 def _rows_of(one: SetCertificate) -> slice | NDArray[np.intp]:

@@ -44,7 +44,7 @@ def test_attacked_values_lie_between_clean_and_certificate(trained, epsilon, dir
     net, train, x = trained
     found = attack(net, x, epsilon, direction=direction, candidates=train, restarts=2)
     bounds = confidence_bounds(net, x, epsilon)
-    np.testing.assert_array_equal(found.clean, bounds.value)
+    np.testing.assert_array_equal(found.clean, bounds.exact.value)
     if direction == "raise":
         assert (found.log_confidence >= found.clean).all()
         assert (found.log_confidence <= bounds.upper).all()
@@ -265,9 +265,20 @@ def test_zero_gradients_are_counted_and_said():
     assert set(found.zero_gradients.values()) == {1.0}
     assert "100 % of the gradients are zero" in found.caveat
     assert found.caveat in str(found)
-    live = attack(nn.Linear(3, 2), torch.rand(10, 3), steps=3, starts=["full"])
+    live = attack(nn.Linear(3, 2), torch.rand(10, 3), steps=3, candidates=torch.rand(4, 3))
     assert live.zero_gradient_share == 0
     assert live.caveat == ""
+
+
+@pytest.mark.parametrize("starts", [None, ["full"]])
+def test_an_attack_that_leads_to_no_candidates_says_so(trained, starts):
+    # Slopes are there, so nothing else would show that the strongest start was left out.
+    net, train, x = trained
+    found = attack(net, x, steps=3, starts=starts)
+    assert found.zero_gradient_share < 0.5
+    assert "No attack began at 'toward_id'" in found.caveat
+    assert found.caveat in str(found)
+    assert attack(net, x, steps=3, candidates=train).caveat == ""
 
 
 def test_samples_without_a_slope_are_not_climbed_in_vain():

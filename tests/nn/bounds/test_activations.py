@@ -9,6 +9,7 @@ from torch import nn  # noqa: E402
 
 from caveat.nn.bounds import Box, propagate  # noqa: E402
 from caveat.nn.bounds.activations import ACTIVATIONS  # noqa: E402
+from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
 
 EPS = torch.finfo(torch.float64).eps
 LAYERS = [
@@ -40,7 +41,7 @@ def inside(box, points, seed=1):
 @every_layer
 def test_two_million_points_never_leave_their_boxes(layer):
     box = boxes(4000)
-    out = propagate(layer, box, slack=True)
+    out = propagate(layer, box, slack=REAL)
     values = layer(inside(box, 500))
     assert (values <= out.upper).all()
     assert (values >= out.lower).all()
@@ -50,7 +51,7 @@ def test_two_million_points_never_leave_their_boxes(layer):
 @pytest.mark.parametrize("sign", [1, -1])
 def test_steps_along_the_gradient_never_leave_the_box(layer, sign):
     box = boxes(4000, seed=2)
-    out, points = propagate(layer, box, slack=True), inside(box, 8, seed=3)
+    out, points = propagate(layer, box, slack=REAL), inside(box, 8, seed=3)
     step = box.radius.expand_as(points).clone()
     for _ in range(30):
         z = points.clone().requires_grad_()
@@ -80,7 +81,7 @@ def test_the_bounds_are_the_range_of_the_function(layer):
 @every_layer
 def test_a_box_of_one_point_is_the_value_up_to_rounding(layer):
     x = boxes(4000, seed=5).center
-    out, value = propagate(layer, Box(x, torch.zeros_like(x)), slack=True), layer(x)
+    out, value = propagate(layer, Box(x, torch.zeros_like(x)), slack=REAL), layer(x)
     assert ((out.center - value).abs() <= out.radius).all()
     slope = ACTIVATIONS[type(layer)](layer).steepest
     assert (out.radius <= 64 * EPS * (slope * x.abs() + value.abs()) + 1e-300).all()
@@ -136,6 +137,6 @@ def test_real_values_lie_in_the_box_of_a_float(layer):
         "SiLU()": lambda z: z / (1 + exp(-z)), "Sigmoid()": lambda z: 1 / (1 + exp(-z)), "Tanh()": tanh,
     }[str(layer)]  # fmt: skip
     x = boxes(600, seed=7).center
-    out = propagate(layer, Box(x, torch.zeros_like(x)), slack=True)
+    out = propagate(layer, Box(x, torch.zeros_like(x)), slack=REAL)
     rows = zip(x[:, 0].tolist(), out.lower[:, 0].tolist(), out.upper[:, 0].tolist(), strict=True)
     assert all(lower <= exact(mpmath.mpf(z)) <= upper for z, lower, upper in rows)

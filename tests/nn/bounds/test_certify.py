@@ -22,7 +22,8 @@ from caveat.nn.bounds import (  # noqa: E402
     label_bounds,
     log_confidence_upper,
 )
-from caveat.nn.bounds.certify import as_double, certifiable, device_of  # noqa: E402
+from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
+from caveat.nn.bounds.passes import as_double, device_of  # noqa: E402
 from caveat.nn.exact import exact_logits  # noqa: E402
 
 
@@ -54,7 +55,7 @@ def test_float32_bounds_can_lie_below_the_truth_and_float64_ones_do_not():
         logits = exact(x.double())
         truth = logits[:, :, None] - logits[:, None, :]
         narrow = difference_bounds(net, x, 0.0).double()
-        wide = difference_bounds(exact, x.double(), 0.0, slack=True)
+        wide = difference_bounds(exact, x.double(), 0.0, slack=REAL)
     assert (narrow < truth).any()
     assert (wide >= truth).all()
     assert (wide - truth).max() < 1e-8
@@ -131,7 +132,7 @@ class OwnBound(nn.Module):
         share = torch.sigmoid(self.gate(x))
         return torch.log(torch.cat([share + (1 - share) / 2, (1 - share) / 2], dim=1))
 
-    def log_confidence_bounds(self, x, epsilon, clip=(0.0, 1.0)):
+    def log_confidence_bounds(self, x, epsilon, clip=(0.0, 1.0)):  # no slack: it says nothing of rounding in float32
         low, high = x[:, 0] - epsilon, x[:, 0] + epsilon
         if clip is not None:
             low, high = low.clamp(min=clip[0]), high.clamp(max=clip[1])
@@ -139,15 +140,17 @@ class OwnBound(nn.Module):
 
 
 def test_a_model_may_bring_its_own_bound():
-    bounds = confidence_bounds(OwnBound(), [[0.2, 0.5], [0.9, 0.5]], 0.3)
+    bounds = confidence_bounds(OwnBound(), [[0.2, 0.5], [0.9, 0.5]], 0.3, arithmetic="float64")
     # gate at 0.5 is 0: 1/2 + 1/4; at the clip 1.0 it is 5
     assert np.exp(bounds.upper) == pytest.approx([0.75, 0.5 + 0.5 / (1 + np.exp(-5))])
     assert (bounds.lower <= bounds.value).all()
     assert (bounds.value <= bounds.upper).all()
-    wide = confidence_bounds(OwnBound(), [[0.2, 0.5], [0.9, 0.5]], 0.3, clip=None)
+    wide = confidence_bounds(OwnBound(), [[0.2, 0.5], [0.9, 0.5]], 0.3, clip=None, arithmetic="float64")
     assert wide.upper[1] > bounds.upper[1]
-    with pytest.raises(InputError, match="brings its own bounds"):
-        confidence_bounds(OwnBound(), [[0.2, 0.5]], 0.3, method="crown")
+    with pytest.raises(InputError, match="which CROWN cannot refine"):
+        confidence_bounds(OwnBound(), [[0.2, 0.5]], 0.3, method="crown", arithmetic="float64")
+    with pytest.raises(InputError, match="do not cover the rounding of float32"):
+        confidence_bounds(OwnBound(), [[0.2, 0.5]], 0.3)
 
 
 def test_epsilon_star_is_certified_and_nearly_the_largest(make_net):
@@ -191,7 +194,7 @@ def test_clipping_the_box_is_tighter_and_evaluation_does_it(make_net):
     net, x = make_net("dense", 3), torch.tensor([[[[0.0, 1.0], [0.05, 0.95]]]])
     inside, beyond = confidence_bounds(net, x, 0.3), confidence_bounds(net, x, 0.3, clip=None)
     assert inside.upper[0] < beyond.upper[0]
-    found = log_confidence_upper(difference_bounds(net, x.double(), 0.3, clip=None, slack=True))
+    found = log_confidence_upper(difference_bounds(net, x.double(), 0.3, clip=None, slack=REAL))
     assert beyond.upper[0] == pytest.approx(found.item())
 
 
@@ -240,7 +243,6 @@ def test_bounds_are_made_on_the_device_of_the_model(make_net):
 def test_a_model_stays_where_it_is_and_inputs_come_to_it():
     net = nn.Linear(3, 2, device="meta")
     assert device_of(net) == torch.device("meta")
-    assert certifiable(net).weight.device == torch.device("meta")
     assert as_double([[0.1, 0.2, 0.3]], device_of(net)).device == torch.device("meta")
     assert device_of(nn.ReLU()) == torch.device("cpu")
 

@@ -24,6 +24,7 @@ from caveat.nn.bounds import (  # noqa: E402
     propagate,
     spread_upper,
 )
+from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
 from caveat.robust.density_ratio import gated_log_confidence as on_arrays  # noqa: E402
 
 
@@ -52,7 +53,7 @@ def test_confidence_stays_between_the_bounds_and_eq_7_is_looser(make_net, everyw
     x = torch.rand(1, 1, 2, 2, dtype=torch.float64)
     with torch.no_grad():
         found = log_confidence(net(everywhere(x[0], epsilon)))
-        differences = difference_bounds(net, x, epsilon, slack=True)
+        differences = difference_bounds(net, x, epsilon, slack=REAL)
     upper = log_confidence_upper(differences)
     assert found.max() <= upper + 1e-15
     assert found.min() >= log_confidence_lower(differences) - 1e-15
@@ -136,8 +137,8 @@ def test_no_attacker_passes_the_bounds(make_net, everywhere, seed, epsilon):
     with torch.no_grad():
         points = everywhere(x[0], epsilon)
         found = joint_log_probabilities(classifier(points), detector(points)[:, 0]).amax(dim=1)
-        gate = propagate(detector, input_box(x, epsilon), slack=True)
-        differences = difference_bounds(classifier, x, epsilon, slack=True)
+        gate = propagate(detector, input_box(x, epsilon), slack=REAL)
+        differences = difference_bounds(classifier, x, epsilon, slack=REAL)
         free = gated_log_confidence(gate.upper[:, 0], 3)
         tight = gated_log_confidence(gate.upper[:, 0], 3, log_confidence_upper(differences))
         lower = gated_log_confidence(gate.lower[:, 0], 3, log_confidence_lower(differences))

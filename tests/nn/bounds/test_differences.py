@@ -13,12 +13,14 @@ from caveat.nn.bounds import (  # noqa: E402
     Box,
     difference_bounds,
     differences,
+    input_box,
     largest_difference,
     largest_difference_bound,
     log_probability_lower,
     log_probability_upper,
     register_rule,
 )
+from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
 from caveat.nn.bounds.rules import MODULE_RULES, linear  # noqa: E402
 
 
@@ -30,8 +32,8 @@ def test_sound_and_never_looser_than_without_elision(make_net, everywhere, seed,
     with torch.no_grad():
         logits = net(everywhere(x[0], epsilon))
         found = (logits[:, :, None] - logits[:, None, :]).amax(dim=0)
-        elided = difference_bounds(net, x, epsilon, slack=True)[0]
-        apart = difference_bounds(net, x, epsilon, elide=False, slack=True)[0]
+        elided = difference_bounds(net, x, epsilon, slack=REAL)[0]
+        apart = difference_bounds(net, x, epsilon, elide=False, slack=REAL)[0]
     assert (found <= elided).all()
     assert (elided <= apart + 1e-9).all()
     assert (elided.diagonal() == 0).all()
@@ -71,15 +73,15 @@ def test_bounds_of_probabilities_never_hold_all_pairs_of_classes(monkeypatch, la
     torch.manual_seed(0)
     n, classes = 16, 300
     net, x = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, classes)).double(), torch.rand(n, 4).double()
-    whole = difference_bounds(net, x, 0.1, slack=True)
+    whole = difference_bounds(net, x, 0.1, slack=REAL)
     monkeypatch.setattr(differences, "_BLOCK", 2**14)
     with largest_tensor() as largest, torch.no_grad():
-        lower, upper = differences.log_probability_bounds(net, x, 0.1)
-        apart = differences.log_probability_bounds(net, x, 0.1, elide=False)
+        lower, upper = differences.log_probability_bounds(net, input_box(x, 0.1))
+        apart = differences.log_probability_bounds(net, input_box(x, 0.1), elide=False)
     assert largest.entries <= 2**14 < n * classes * classes / 50
     torch.testing.assert_close(lower, log_probability_lower(whole))
     torch.testing.assert_close(upper, log_probability_upper(whole))
-    torch.testing.assert_close(apart[1], log_probability_upper(difference_bounds(net, x, 0.1, elide=False, slack=True)))
+    torch.testing.assert_close(apart[1], log_probability_upper(difference_bounds(net, x, 0.1, elide=False, slack=REAL)))
 
 
 @pytest.mark.parametrize("elide", [True, False])
@@ -170,6 +172,6 @@ def test_slack_covers_two_rows_that_are_alike():
     head = nn.Linear(500, 2).double()
     head.weight.data[1] = head.weight.data[0]
     head.bias.data[:] = 1e6
-    found = difference_bounds(head, torch.rand(3, 500, dtype=torch.float64), 0.1, slack=True)
+    found = difference_bounds(head, torch.rand(3, 500, dtype=torch.float64), 0.1, slack=REAL)
     assert (found[:, 0, 1] > 0).all()
     assert (found[:, 0, 1] < 1e-5).all()

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat.nn.bounds import input_box, propagate  # noqa: E402
+from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
 from caveat.nn.bounds.interval import before_head, traced  # noqa: E402
 
 
@@ -22,7 +23,7 @@ def test_nothing_on_the_box_leaves_the_bounds(make_net, everywhere, seed, epsilo
     x = torch.rand(1, 1, 2, 2, dtype=torch.float64)
     with torch.no_grad():
         logits = net(everywhere(x[0], epsilon))
-        out = propagate(net, input_box(x, epsilon), slack=True)
+        out = propagate(net, input_box(x, epsilon), slack=REAL)
     assert (logits <= out.upper).all()
     assert (logits >= out.lower).all()
 
@@ -30,7 +31,7 @@ def test_nothing_on_the_box_leaves_the_bounds(make_net, everywhere, seed, epsilo
 @pytest.mark.parametrize("kind", ["dense", "conv", "residual"])
 def test_radius_zero_gives_the_forward_pass(make_net, kind):
     net, x = make_net(kind, 0), torch.rand(7, 1, 2, 2, dtype=torch.float64)
-    out = propagate(net, input_box(x, 0.0), slack=True)
+    out = propagate(net, input_box(x, 0.0), slack=REAL)
     torch.testing.assert_close(out.center, net(x))
     assert (out.lower <= net(x)).all()
     assert (net(x) <= out.upper).all()

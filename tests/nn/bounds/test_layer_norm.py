@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat.nn.bounds import Box, propagate  # noqa: E402
+from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -56,7 +57,7 @@ def attacked(layer, box, starts=20, steps=60):
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_attacks_never_leave_the_bounds(size, radius, eps):
     layer, box = norm(size, eps), a_box(12, size, radius)
-    out = propagate(layer, box, slack=True)
+    out = propagate(layer, box, slack=REAL)
     least, most = attacked(layer, box, starts=8, steps=30)
     assert (most <= out.upper).all()
     assert (least >= out.lower).all()
@@ -67,7 +68,7 @@ def test_attacks_never_leave_the_bounds(size, radius, eps):
 ])  # fmt: skip
 def test_two_million_points_never_leave_the_bounds(size, radius, offset):
     layer, box = norm(size), a_box(100, size, radius, offset)
-    out = propagate(layer, box, slack=True)
+    out = propagate(layer, box, slack=REAL)
     torch.manual_seed(2)
     for number in range(math.ceil(2e6 / (100 * 100 * size))):
         share = 2 * torch.rand(100, 100, size, dtype=torch.float64) - 1
@@ -85,7 +86,7 @@ def test_a_box_of_one_point_is_the_value_up_to_rounding(offset, spread):
     layer = norm(16)
     torch.manual_seed(3)
     x = spread * torch.randn(200, 16, dtype=torch.float64) + offset
-    out, value = propagate(layer, Box(x, torch.zeros_like(x)), slack=True), layer(x)
+    out, value = propagate(layer, Box(x, torch.zeros_like(x)), slack=REAL), layer(x)
     assert ((value - out.center).abs() <= out.radius).all()
     deviation = (x.var(dim=1, correction=0, keepdim=True) + layer.eps).sqrt()
     room = 600 * EPS * (layer.weight.abs() * (4 + x.abs().amax(dim=1, keepdim=True) / deviation) + layer.bias.abs())
@@ -98,7 +99,7 @@ def test_real_values_lie_in_the_bounds_where_the_mean_cancels():
     layer = nn.LayerNorm(7, elementwise_affine=False, eps=0.0).double()
     torch.manual_seed(4)
     x = 1e6 + 1e-6 * torch.randn(50, 7, dtype=torch.float64)
-    out = propagate(layer, Box(x, torch.zeros_like(x)), slack=True)
+    out = propagate(layer, Box(x, torch.zeros_like(x)), slack=REAL)
     for row, lower, upper in zip(x.tolist(), out.lower.tolist(), out.upper.tolist(), strict=True):
         mean = sum(map(Fraction, row)) / 7
         variance = sum((Fraction(value) - mean) ** 2 for value in row) / 7
@@ -112,7 +113,7 @@ def test_real_values_lie_in_the_bounds_where_the_mean_cancels():
 def test_no_entry_passes_the_root_of_size_less_one(size):
     # The box is huge; of D numbers one is at most sqrt(D - 1) deviations from their mean.
     layer = nn.LayerNorm(size, elementwise_affine=False).double()
-    out = propagate(layer, Box(torch.zeros(1, size).double(), torch.full((1, size), 100.0).double()), slack=True)
+    out = propagate(layer, Box(torch.zeros(1, size).double(), torch.full((1, size), 100.0).double()), slack=REAL)
     limit = math.sqrt(size - 1)
     assert (out.upper <= limit * (1 + 1e-6)).all()
     assert (out.upper >= limit * (1 - 1e-6)).all()
@@ -151,8 +152,8 @@ def test_without_epsilon_a_box_whose_variance_can_vanish_has_no_finite_bound():
     layer = nn.LayerNorm(2, elementwise_affine=False, eps=0.0).double()
     touching, apart = (torch.tensor([[1.0, 1.0 + gap]]).double() for gap in (0.1, 0.3))
     radius = torch.full((1, 2), 0.1).double()
-    assert not propagate(layer, Box(touching, radius), slack=True).upper.isfinite().all()
-    assert propagate(layer, Box(apart, radius), slack=True).upper.isfinite().all()
+    assert not propagate(layer, Box(touching, radius), slack=REAL).upper.isfinite().all()
+    assert propagate(layer, Box(apart, radius), slack=REAL).upper.isfinite().all()
 
 
 def test_gradients_are_finite_where_nothing_varies():

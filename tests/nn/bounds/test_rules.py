@@ -14,6 +14,7 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 from caveat.nn.bounds import Box, input_box, propagate, register_rule  # noqa: E402
+from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
 from caveat.nn.bounds.rules import MODULE_RULES  # noqa: E402
 
 
@@ -32,7 +33,7 @@ def test_linear_equals_the_four_products_of_the_paper():
     torch.testing.assert_close(found.lower, lower)
 
 
-@pytest.mark.parametrize("slack", [False, True])
+@pytest.mark.parametrize("slack", [None, REAL])
 @pytest.mark.parametrize("layer", [
     nn.Conv2d(2, 3, 3, padding=1), nn.Conv2d(2, 4, 2, stride=2, groups=2, bias=False), nn.BatchNorm2d(2), nn.ReLU(),
     nn.AvgPool2d(2, divisor_override=-3), nn.AvgPool2d(2),
@@ -73,7 +74,7 @@ def test_slack_encloses_sums_that_cancel(terms):
     layer.weight.data[0, -1] = -(layer(x).item() - 1e-3) / x[0, -1]
     pairs = zip(x[0].tolist(), layer.weight.data[0].tolist(), strict=True)
     exact = sum(Fraction(a) * Fraction(b) for a, b in pairs)
-    out = propagate(layer, Box(x, torch.zeros_like(x)), slack=True)
+    out = propagate(layer, Box(x, torch.zeros_like(x)), slack=REAL)
     assert out.lower.item() <= exact <= out.upper.item()
     assert out.radius.item() < 1e-3
 
@@ -206,7 +207,7 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("slack", [False, True])
+@pytest.mark.parametrize("slack", [None, REAL])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_in_forward_enclose_what_they_give(name, slack):
     net, box = Forward(FUNCTIONS[name]), a_box(3, 3, 5)
@@ -276,7 +277,7 @@ def test_slack_encloses_sums_that_begin_with_the_bias(scale):
     layer = nn.Linear(784, 50).double()
     layer.weight.data = scale * torch.rand(50, 784, dtype=torch.float64)
     x = torch.rand(20, 784, dtype=torch.float64)
-    out = propagate(layer, Box(x, torch.zeros_like(x)), slack=True)
+    out = propagate(layer, Box(x, torch.zeros_like(x)), slack=REAL)
     total = layer.bias.detach().repeat(20, 1)
     for i in range(784):
         total = total + x[:, i : i + 1] * layer.weight[:, i].detach()
@@ -293,7 +294,7 @@ def test_slack_encloses_a_subtraction_that_cancels():
         def forward(self, x):
             return x - 0.5
 
-    out = propagate(Centerd(), input_box(x, epsilon), slack=True)
+    out = propagate(Centerd(), input_box(x, epsilon), slack=REAL)
     for row, point in enumerate(x[:, 0].tolist()):
         center, radius = Fraction(out.center[row].item()), Fraction(out.radius[row].item())
         ends = [point + epsilon, point - epsilon]

@@ -68,7 +68,8 @@ def test_no_point_of_the_ball_passes_the_bound(joint):
         reached = joint.double()(points.flatten(0, 1).double()).amax(dim=1).view(400, 30).numpy()
     assert (reached <= bounds.upper + 1e-12).all()
     assert (reached >= bounds.lower - 1e-12).all()
-    np.testing.assert_allclose(bounds.lower, -math.log(3))
+    np.testing.assert_allclose(bounds.exact.lower, -math.log(3))
+    assert (bounds.upper - bounds.exact.upper < 1e-4).all()
 
 
 def test_the_bound_by_hand():
@@ -76,7 +77,8 @@ def test_the_bound_by_hand():
     classifier, detector = nn.Linear(1, 2), nn.Linear(1, 1, bias=False)
     detector.weight.data.fill_(1.0)
     bounds = confidence_bounds(JointModel(classifier, detector, 2), [[0.5]], 0.25)
-    assert math.exp(bounds.upper[0]) == pytest.approx(0.5 + 0.5 / (1 + math.exp(-0.75)))
+    assert math.exp(bounds.exact.upper[0]) == pytest.approx(0.5 + 0.5 / (1 + math.exp(-0.75)))
+    assert 0 < bounds.slack[0] < 1e-5  # float32
 
 
 def test_the_shift_moves_detector_and_bound_alike(joint):
@@ -132,7 +134,7 @@ def test_a_sure_answer_does_not_pass_its_bound_by_rounding():
     classifier.bias.data.copy_(60.0 * torch.eye(10)[0])
     detector.weight.data.fill_(60.0)
     detector.bias.data.zero_()
-    bounds = confidence_bounds(JointModel(classifier, detector, 10), torch.linspace(0, 1, 1001)[:, None], 0.0)
+    bounds = confidence_bounds(JointModel(classifier, detector, 10), torch.linspace(0, 1, 1001)[:, None], 0.0).exact
     assert (bounds.value <= bounds.upper).all()
     assert (bounds.upper < 0).all()  # and the bound still says how much is missing
 

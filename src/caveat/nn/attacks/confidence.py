@@ -23,8 +23,8 @@ from caveat.errors import InputError
 from caveat.nn._progress import tracked
 from caveat.nn._walk import place_of, to_numpy
 from caveat.nn.attacks.ascent import RANDOM, Ball, Objective, apgd, climber, each_row, make_start, monotone
-from caveat.nn.bounds.certify import certifiable, checked_inputs
 from caveat.nn.bounds.confidence import log_confidence
+from caveat.nn.bounds.passes import checked_inputs, in_float64
 
 __all__ = ["OPTIMIZERS", "Attacked", "attack_confidence"]
 
@@ -57,6 +57,8 @@ class Attacked:
         As passed to ``attack_confidence``.
     gate
         Of a gated classifier the effective gate (n,) at the worst points, in whose terms it was attacked; else None.
+    toward_candidates
+        Whether an attack began at ``toward_id``, the strongest start against networks that are flat around outliers.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Attacked:
     epsilon: float
     direction: str
     gate: NDArray[np.float64] | None = None
+    toward_candidates: bool = True
 
     @property
     def n(self) -> int:
@@ -81,12 +84,19 @@ class Attacked:
 
     @property
     def caveat(self) -> str:
-        """A sentence if most gradients are zero wherever the attack began, else empty."""
-        least = min(self.zero_gradients.values(), default=0.0)
-        if least <= 0.5:
-            return ""
-        return (f"At least {100 * least:.0f} % of the gradients are zero at every start: the attack is masked, "
-                "and a stronger one may reach more.")  # fmt: skip
+        """What makes the attack weak, in sentences: most gradients are zero, no start led to candidates. Else empty."""
+        least, sentences = min(self.zero_gradients.values(), default=0.0), []
+        if least > 0.5:
+            sentences.append(
+                f"At least {100 * least:.0f} % of the gradients are zero at every start: the attack is "
+                "masked, and a stronger one may reach more."
+            )
+        if not self.toward_candidates:
+            sentences.append(
+                "No attack began at 'toward_id', which is often much stronger: pass candidates, inputs of "
+                "the other side."
+            )
+        return " ".join(sentences)
 
     def __str__(self) -> str:
         moved = float(np.mean(np.abs(self.log_confidence - self.clean)))
@@ -145,7 +155,8 @@ def attack_confidence(
         Names of ``nn.attacks.STARTS``, and ``"toward_id"``. Default: point, small, contrast, and toward_id if there are
         candidates.
     candidates
-        Inputs of the other side (m, ...): training images when confidence is raised.
+        Inputs of the other side (m, ...): training images when confidence is raised. Without them the attack is often
+        much weaker, which ``Attacked.caveat`` says.
     tries
         How many candidates each sample tries.
     steps
@@ -216,12 +227,13 @@ def attack_confidence(
         reached[f"monotone from transfer {i}"] = runner.run("monotone", first, *runner.look(first), budget["monotone"])
     if (zero_share := zero.get("point")) is None:
         zero_share = 1 - float(runner.look(runner.ball.x)[1].double().mean())
-    net = certifiable(model)
+    net = in_float64(model)
     ball = Ball(inputs.to(place_of(net, None)), float(epsilon), clip)
     worst = _worst(net, measure, ball, reached, sign, batch_size)
     return Attacked(
-        **worst, zero_gradient_share=zero_share, zero_gradients=zero, epsilon=float(epsilon), direction=direction
-    )
+        **worst, zero_gradient_share=zero_share, zero_gradients=zero, epsilon=float(epsilon), direction=direction,
+        toward_candidates="toward_id" in starts or not starts,
+    )  # fmt: skip
 
 
 def _input_type(net: nn.Module) -> torch.dtype:

@@ -1,5 +1,6 @@
 """Bounds of the outputs of a network for all inputs near one: boxes, logit differences, confidence."""
 
+from caveat.nn.bounds.arithmetic import FLOAT64, REAL, Arithmetic, arithmetic_of
 from caveat.nn.bounds.box import Box, input_box
 from caveat.nn.bounds.certify import confidence_bounds, epsilon_star, label_bounds
 from caveat.nn.bounds.confidence import (
@@ -19,10 +20,15 @@ from caveat.nn.bounds.confidence import (
 from caveat.nn.bounds.differences import difference_bounds, largest_difference_bound
 from caveat.nn.bounds.export import export_network
 from caveat.nn.bounds.interval import propagate
+from caveat.nn.bounds.passes import in_float64
 from caveat.nn.bounds.rules import register_rule
 
 __all__ = [
+    "FLOAT64",
+    "REAL",
+    "Arithmetic",
     "Box",
+    "arithmetic_of",
     "confidence_bounds",
     "confidence_loss",
     "difference_bounds",
@@ -30,6 +36,7 @@ __all__ = [
     "epsilon_star",
     "export_network",
     "gated_log_confidence",
+    "in_float64",
     "input_box",
     "joint_log_probabilities",
     "label_bounds",

@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from caveat.nn.bounds.arithmetic import Arithmetic
 from caveat.nn.bounds.box import Box
 from caveat.robust.activations import LOWEST
 
@@ -58,20 +59,21 @@ class Activation:
     straight: float = 0.0
     input_error: bool = False
 
-    def error(self, z: Tensor, value: Tensor) -> Tensor:
-        """What rounding can change in ``value``, the float value of the function at z."""
+    def error(self, z: Tensor, value: Tensor, slack: Arithmetic) -> Tensor:
+        """What rounding can change in ``value``, the float value of the function at z: in the bound, in the network."""
         limits = torch.finfo(value.dtype)
-        return _ULPS * limits.eps * (z if self.input_error else value).abs() + limits.tiny
+        unit = limits.eps + 2 * slack.unit
+        return _ULPS * unit * (z if self.input_error else value).abs() + limits.tiny + _ULPS * slack.tiny
 
 
-def activation_box(activation: Activation, box: Box, slack: bool) -> Box:
+def activation_box(activation: Activation, box: Box, slack: Arithmetic | None) -> Box:
     """The box of all values of an activation on a box.
 
-    >>> box = activation_box(ACTIVATIONS[nn.SiLU](nn.SiLU()), Box(torch.tensor([-1.0]), torch.tensor([2.0])), False)
+    >>> box = activation_box(ACTIVATIONS[nn.SiLU](nn.SiLU()), Box(torch.tensor([-1.0]), torch.tensor([2.0])), None)
     >>> box.lower, box.upper  # on [-3, 1]: smallest at -1.278, largest at 1
     (tensor([-0.2785]), tensor([0.7311]))
     """
-    if slack:
+    if slack is not None:
         box = box.widened(1)
     lower, upper = box.lower, box.upper
     at_lower, at_upper = activation.function(lower), activation.function(upper)
@@ -79,9 +81,9 @@ def activation_box(activation: Activation, box: Box, slack: bool) -> Box:
     if activation.lowest > -math.inf:
         least = activation.function(torch.minimum(upper, lower.clamp_min(activation.lowest)))
         most = torch.maximum(at_lower, at_upper)
-    if not slack:
+    if slack is None:
         return Box.between(least, most)
-    room = torch.maximum(activation.error(lower, at_lower), activation.error(upper, at_upper))
+    room = torch.maximum(activation.error(lower, at_lower, slack), activation.error(upper, at_upper, slack))
     return Box.between(least - room, most + room).widened(1)
 
 

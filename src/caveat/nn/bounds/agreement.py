@@ -10,7 +10,7 @@ was written to, or a constant changes from call to call.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import torch
@@ -22,7 +22,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from caveat.errors import InputError
 from caveat.nn._modes import at_rest
-from caveat.nn.bounds.tracing import Reading, first_line
+from caveat.nn._walk import first_line
+from caveat.nn.bounds.tracing import Reading
 
 __all__ = ["demand_agreement"]
 
@@ -34,12 +35,17 @@ _KEEPS_VALUES = {_aten.clone, _aten.detach, _aten.alias, _aten.lift_fresh, _aten
 _GIVES_VALUES = {"numpy", "__array__", "__dlpack__", "tolist", "data_ptr", "untyped_storage"}
 
 
-def demand_agreement(model: nn.Module, reading: Reading, like: Tensor) -> None:
-    """Raise unless a model does what its graph says, for inputs such as ``like`` (n, ...)."""
+def demand_agreement(
+    model: nn.Module, reading: Reading, like: Tensor, *, runs: Sequence[tuple[int, bool]] = _RUNS
+) -> None:
+    """Raise unless a model does what its graph says, for inputs such as ``like`` (n, ...).
+
+    ``runs``: sizes of the batch, and whether gradients are kept.
+    """
     kind = (like.shape[1:], like.dtype, like.device)
     if kind in reading.agreed:
         return
-    for n, gradients in _RUNS:
+    for n, gradients in runs:
         example = torch.rand((n, *like.shape[1:]), dtype=like.dtype, generator=torch.Generator().manual_seed(n))
         with torch.set_grad_enabled(gradients), at_rest(model):
             _compare(model, reading, example.to(like.device))

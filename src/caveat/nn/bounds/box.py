@@ -17,8 +17,9 @@ from torch import Tensor
 
 from caveat._internal.deprecation import renamed_fields
 from caveat.errors import InputError
+from caveat.nn.bounds.arithmetic import REAL, Arithmetic
 
-__all__ = ["Box", "check_range", "input_box", "per_sample", "rounding"]
+__all__ = ["Box", "cast_box", "check_range", "input_box", "per_sample"]
 
 
 @final
@@ -71,30 +72,37 @@ class Box:
     def shape(self) -> torch.Size:
         return self.center.shape
 
-    def widened(self, terms: int) -> Box:
+    def widened(self, terms: int, slack: Arithmetic = REAL) -> Box:
         """A box that also holds the rounding of a sum of ``terms`` products with entries of this box.
 
-        A sum of k products is off by at most k u (|W| |c| + |b|), u the unit roundoff. Because the radius goes through
-        |W| as well, moving k u |c| into it pays for the sum before it is made. Four times that pays for the bound and
-        for an evaluation of the network in the same precision.
+        A sum of k products is off by at most gamma_k (|W| |c| + |b|). Because the radius goes through |W| as well,
+        moving gamma_k |c| into it pays for the sum before it is made.
 
         Parameters
         ----------
         terms
             Number of products in a sum.
+        slack
+            The arithmetic of the network. Default: real numbers, so that only the bound itself is rounded.
 
         Returns
         -------
         Box
             The wider box.
         """
-        slack = rounding(terms, self.center.dtype)
-        return Box(self.center, torch.abs(self.center).add_(self.radius).mul_(slack).add_(self.radius))
+        size = torch.abs(self.center).add_(self.radius)
+        radius = (size * slack.relative(terms)).add_(self.radius)
+        return Box(self.center, slack.in_range(radius, size))
 
 
-def rounding(terms: int, dtype: torch.dtype) -> float:
-    """Relative rounding error of a sum of ``terms`` products, for the bound and for an evaluation."""
-    return 2 * (terms + 4) * torch.finfo(dtype).eps
+def cast_box(box: Box, slack: Arithmetic) -> Box:
+    """The box, and what becomes of its inputs when they are cast to the type of a network."""
+    if slack.dtype == box.center.dtype:
+        return box
+    box = box.widened(1)  # its ends are rounded
+    ends = slack.cast(box.lower, box.upper)
+    box = Box.between(torch.minimum(ends[0], box.lower), torch.maximum(ends[1], box.upper))
+    return Box(box.center, box.radius + slack.tiny)  # the center may underflow
 
 
 def input_box(x: Tensor, epsilon: float | Tensor, clip: tuple[float, float] | None = (0.0, 1.0)) -> Box:
@@ -136,7 +144,7 @@ def check_range(x: Tensor, clip: tuple[float, float]) -> None:
         raise InputError(f"clip must be (smallest, largest), got {clip!r}.")
     least, most = (float(end) for end in torch.aminmax(x.detach()))
     if not clip[0] <= least <= most <= clip[1]:
-        raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values from {least:g} to {most:g}. "
+        raise InputError(f"x must lie between {clip[0]:g} and {clip[1]:g}, got values from {least!r} to {most!r}. "
                          "Put the normalization into the model, or pass clip=None.")  # fmt: skip
 
 

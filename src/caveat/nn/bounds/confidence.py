@@ -29,8 +29,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from caveat.errors import InputError
+
 __all__ = [
     "confidence_loss",
+    "demand_classes",
     "effective_gate",
     "gated_log_confidence",
     "joint_log_probabilities",
@@ -44,6 +47,15 @@ __all__ = [
     "spread_loss",
     "spread_upper",
 ]
+
+
+def demand_classes(logits: Tensor) -> None:
+    """Raise for a single logit: a softmax over one class is 1 whatever it says."""
+    if logits.shape[1] < 2:
+        raise InputError(
+            "the model must return logits of at least 2 classes to have a confidence, got 1. Let it "
+            "return F.pad(logit, (0, 1)): the softmax of that is the sigmoid of the logit."
+        )
 
 
 def log_confidence(logits: Tensor) -> Tensor:
@@ -67,6 +79,7 @@ def log_confidence(logits: Tensor) -> Tensor:
     >>> log_confidence(torch.tensor([[0.0, 0.0]])).exp()
     tensor([0.5000])
     """
+    demand_classes(logits)
     top = logits.max(dim=1, keepdim=True)
     return -log_one_plus((logits - top.values).scatter(1, top.indices, -torch.inf), dim=1)
 

@@ -23,16 +23,14 @@ from torch import Tensor, nn
 from caveat.errors import InputError
 from caveat.nn.bounds.activations import ACTIVATIONS, Activation, activation_box
 from caveat.nn.bounds.agreement import demand_agreement
+from caveat.nn.bounds.arithmetic import REAL
 from caveat.nn.bounds.box import Box
 from caveat.nn.bounds.lines import Lines, enclosing_lines
-from caveat.nn.bounds.rules import module_rule
+from caveat.nn.bounds.rules import AFFINE_LAYERS, module_rule
 from caveat.nn.bounds.tracing import traced
 
 __all__ = ["crown_by_sample", "crown_differences"]
 
-_AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, nn.AvgPool1d, nn.AvgPool2d,
-           nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.Flatten, nn.Identity, nn.Dropout, nn.Dropout1d,
-           nn.Dropout2d)  # fmt: skip
 _ROWS = 512  # linear functions carried back at once
 _SLACK = 1e-10  # of all that was added up; float64 rounding is ten thousand times smaller
 _LOST = 1e-12  # of what was added up before it cancelled, here or in the network; rounding of some thousand terms
@@ -53,13 +51,13 @@ class _Chain:
 
     def box(self, box: Box) -> Box:
         for part in self.parts:
-            box = module_rule(part, type(part).__name__)(part, box, True)
+            box = module_rule(part, type(part).__name__)(part, box, REAL)
         return box
 
     def size(self, size: Tensor) -> Tensor:
         """What entries up to ``size`` add up to if nothing cancels."""
         for part in self.parts:
-            box = module_rule(part, type(part).__name__)(part, Box(torch.zeros_like(size), size), False)
+            box = module_rule(part, type(part).__name__)(part, Box(torch.zeros_like(size), size), None)
             size = box.center.abs() + box.radius
         return size
 
@@ -96,7 +94,7 @@ def _differences(blocks: list[_Chain], box: Box) -> Tensor:
         size = block.size(size)
         before = _tightened(blocks, starts, inner, block.box(starts[-1]), size)
         inner.append(enclosing_lines(block.activation, before.lower, before.upper))
-        starts.append(activation_box(block.activation, before, slack=True))
+        starts.append(activation_box(block.activation, before, slack=REAL))
         # Values and rounding errors of the activation: |f(z)| <= |f(0)| + L |z|.
         size = block.activation.steepest * size + block.activation.function(torch.zeros_like(size)).abs()
     classes = blocks[-1](starts[-1].center).shape[1]
@@ -171,7 +169,7 @@ def _blocks(net: nn.Module, like: Tensor) -> list[_Chain]:
         if layer is not None and type(layer) in ACTIVATIONS:
             blocks[-1].activation = ACTIVATIONS[type(layer)](layer)
             blocks.append(_Chain())
-        elif layer is not None and type(layer) in _AFFINE:
+        elif layer is not None and type(layer) in AFFINE_LAYERS:
             blocks[-1].parts.append(layer)
         else:
             what = type(layer).__name__ if layer is not None else getattr(node.target, "__name__", node.target)

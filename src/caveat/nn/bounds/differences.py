@@ -18,7 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from caveat.errors import InputError
-from caveat.nn.bounds.box import Box, input_box, per_sample, rounding
+from caveat.nn.bounds.arithmetic import REAL, Arithmetic
+from caveat.nn.bounds.box import Box, input_box, per_sample
 from caveat.nn.bounds.confidence import log_one_plus
 from caveat.nn.bounds.interval import before_head, propagate
 
@@ -37,7 +38,7 @@ def difference_bounds(
     clip: Clip = (0.0, 1.0),
     *,
     elide: bool = True,
-    slack: bool = False,
+    slack: Arithmetic | None = None,
 ) -> Tensor:
     """Upper bounds (n, K, K) of f_k - f_l over the ball around each input. Differentiable; in the model's float type.
 
@@ -57,7 +58,7 @@ def difference_bounds(
     elide
         Bound pairs through the last linear layer at once. False is looser; it exists to compare.
     slack
-        Widen by rounding, for certificates.
+        Widen by the rounding of a network in this arithmetic, for certificates; the network itself is in float64.
 
     Returns
     -------
@@ -78,25 +79,28 @@ def difference_bounds(
 
 
 def log_probability_bounds(
-    model: nn.Module, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0), *, elide: bool = True
+    model: nn.Module, box: Box, *, elide: bool = True, slack: Arithmetic = REAL, errors: Tensor | None = None
 ) -> Pair:
-    r"""Lower and upper bounds (n, K) of each log p_k over the ball around each input, widened by rounding.
+    r"""Lower and upper bounds (n, K) of each log p_k over a box of inputs, widened by rounding.
 
     $$ -\log \sum_l e^{u_{lk}} \le \log p_k \le -\log \sum_l e^{-u_{kl}} $$
 
-    As ``log_probability_lower`` and ``log_probability_upper`` of ``difference_bounds`` with the same parameters, but
-    without an array of all pairs of classes. Not differentiable.
+    As ``log_probability_lower`` and ``log_probability_upper`` of ``difference_bounds``, but without an array of all
+    pairs of classes. ``errors`` (n, K, K) is added to the bound of each difference. Not differentiable.
 
     >>> head = nn.Linear(1, 2, bias=False).double()
     >>> _ = head.weight.data.copy_(torch.tensor([[2.0], [1.0]]))
-    >>> lower, upper = log_probability_bounds(head, torch.tensor([[0.5]]).double(), 0.5)  # f_0 - f_1 = x, 0 to 1
+    >>> half = torch.full((1, 1), 0.5).double()
+    >>> lower, upper = log_probability_bounds(head, Box(half, half))  # f_0 - f_1 = x, from 0 to 1
     >>> lower.exp().numpy().round(3), upper.exp().numpy().round(3)
     (array([[0.5  , 0.269]]), array([[0.731, 0.5  ]]))
     """
     sides = list[Pair]()
     with torch.no_grad():
-        for part, reach in _row_parts(x, epsilon):
-            for k, gap, spread, own in _blocks(_last_layer(model, input_box(part, reach, clip), elide, True)):
+        for rows in torch.split(torch.arange(box.shape[0], device=box.center.device), _ROWS):
+            part = Box(box.center[rows], box.radius[rows])
+            for k, gap, reach, own in _blocks(_last_layer(model, part, elide, slack)):
+                spread = reach if errors is None else reach + errors[rows, k]
                 if k.start == 0:  # one room for all: small results between large blocks would keep theirs from reuse
                     sides.append((gap.new_empty(gap.shape[::2]), gap.new_empty(gap.shape[::2])))
                 lower, upper = sides[-1]
@@ -133,7 +137,7 @@ def largest_difference_bound(
     tensor([1.], grad_fn=<CatBackward0>)
     """
     boxes = (input_box(part, reach, clip) for part, reach in _row_parts(x, epsilon))
-    return torch.cat([_largest(_last_layer(model, box, elide, False)) for box in boxes])
+    return torch.cat([_largest(_last_layer(model, box, elide, None)) for box in boxes])
 
 
 def _row_parts(x: Tensor, epsilon: float | Tensor) -> Iterator[Pair]:
@@ -141,7 +145,7 @@ def _row_parts(x: Tensor, epsilon: float | Tensor) -> Iterator[Pair]:
     return zip(torch.split(x, _ROWS), torch.split(reach, _ROWS), strict=True)
 
 
-def _differences(model: nn.Module, box: Box, elide: bool, slack: bool) -> Tensor:
+def _differences(model: nn.Module, box: Box, elide: bool, slack: Arithmetic | None) -> Tensor:
     blocks = _blocks(_last_layer(model, box, elide, slack))
     return torch.cat([(gap + spread).masked_fill(own, 0.0) for _, gap, spread, own in blocks], dim=1)
 
@@ -165,16 +169,17 @@ class _LastLayer:
         return _LastLayer(*(None if part is None else part.detach() for part in parts))  # type: ignore[arg-type]
 
 
-def _last_layer(model: nn.Module, box: Box, elide: bool, slack: bool) -> _LastLayer:
+def _last_layer(model: nn.Module, box: Box, elide: bool, slack: Arithmetic | None) -> _LastLayer:
     box, head = before_head(model, box, slack=slack) if elide else (propagate(model, box, slack=slack), None)
     if head is None:  # bounds of each logit alone: looser
         last = _LastLayer(box.center, box.radius, None, None)
     else:
         terms, own = head.weight.shape[1], None
-        box = box.widened(terms) if slack else box
-        if slack:  # the difference of two logits is off by the rounding of both, however close their rows are
-            bias = None if head.bias is None else head.bias.abs()
-            own = F.linear(box.center.abs() + box.radius, head.weight.abs(), bias) * rounding(terms, box.center.dtype)
+        if slack is not None:  # a difference of logits is off by the rounding of both, however close their rows are
+            box = box.widened(terms)
+            bias, size = None if head.bias is None else head.bias.abs(), box.center.abs() + box.radius
+            sums = F.linear(size, head.weight.abs(), bias)
+            own = slack.in_range(sums * slack.relative(terms), sums) + slack.underflow(terms, size)
         last = _LastLayer(F.linear(box.center, head.weight, head.bias), own, head.weight, box.radius)
     if last.logits.ndim != 2:
         raise InputError(f"the model must return logits (n, K) to have a bound, got {last.logits.ndim} axes.")

@@ -17,14 +17,15 @@ from torch.utils._pytree import tree_leaves
 
 from caveat.errors import InputError
 from caveat.nn.bounds.agreement import demand_agreement
+from caveat.nn.bounds.arithmetic import Arithmetic
 from caveat.nn.bounds.box import Box
 from caveat.nn.bounds.rules import FUNCTION_RULES, METHOD_RULES, module_rule
 from caveat.nn.bounds.tracing import Reading, reaching, traced
 
-__all__ = ["before_head", "propagate"]
+__all__ = ["before_head", "propagate", "ruled"]
 
 
-def propagate(model: nn.Module, box: Box, *, slack: bool = False) -> Box:
+def propagate(model: nn.Module, box: Box, *, slack: Arithmetic | None = None) -> Box:
     """The box of all outputs that a network can give on a box of inputs. Differentiable.
 
     Parameters
@@ -37,7 +38,7 @@ def propagate(model: nn.Module, box: Box, *, slack: bool = False) -> Box:
     box
         Inputs, in the float type of the model.
     slack
-        Widen by what rounding can do. For certificates, in float64.
+        Widen by what rounding can do in this arithmetic, for certificates; the box and the network are in float64.
 
     Returns
     -------
@@ -66,7 +67,7 @@ class LinearHead:
     bias: Tensor | None
 
 
-def before_head(model: nn.Module, box: Box, *, slack: bool = False) -> tuple[Box, LinearHead | None]:
+def before_head(model: nn.Module, box: Box, *, slack: Arithmetic | None = None) -> tuple[Box, LinearHead | None]:
     """The box of what the last linear layer sees, and its weights; the box of outputs and None if it is not linear."""
     reading = traced(model)
     last = reading.output
@@ -75,16 +76,17 @@ def before_head(model: nn.Module, box: Box, *, slack: bool = False) -> tuple[Box
     head = reading.module(model, last)
     if head is not None and type(head) is nn.Linear:  # a subclass may do something else with its weights
         return _boxed(model, reading, box, slack, last.all_input_nodes[0]), LinearHead(head.weight, head.bias)
-    if last.target is F.linear and isinstance(last.args[0], fx.Node):  # a function, or a layer with a parametrization
-        weights = _constants(model, reading, last)
+    parts = dict(zip(("input", "weight", "bias"), last.args, strict=False)) | dict(last.kwargs)
+    before: Any = parts.pop("input", None)
+    if last.target is F.linear and isinstance(before, fx.Node):  # a function, or a layer with a parametrization
+        weights = _constants(model, reading, parts)
         if weights is not None:
-            return _boxed(model, reading, box, slack, last.args[0]), weights
+            return _boxed(model, reading, box, slack, before), weights
     return propagate(model, box, slack=slack), None
 
 
-def _constants(model: nn.Module, reading: Reading, node: fx.Node) -> LinearHead | None:
-    """The weights of a call of ``F.linear``; None if they depend on the input."""
-    parts = dict(zip(("weight", "bias"), node.args[1:], strict=False)) | dict(node.kwargs)
+def _constants(model: nn.Module, reading: Reading, parts: dict[str, Any]) -> LinearHead | None:
+    """The weights of a call of ``F.linear``, from its other arguments; None if they depend on the input."""
     values = dict[str, Any]()
     for name, part in parts.items():
         values[name] = part
@@ -95,11 +97,11 @@ def _constants(model: nn.Module, reading: Reading, node: fx.Node) -> LinearHead 
     return LinearHead(values["weight"], values.get("bias"))
 
 
-def _boxed(model: nn.Module, reading: Reading, box: Box, slack: bool, last: fx.Node) -> Box:
+def _boxed(model: nn.Module, reading: Reading, box: Box, slack: Arithmetic | None, last: fx.Node) -> Box:
     """The box of a node of the graph, once the graph is known to do what the model does."""
 
     def step(node: fx.Node, args: Any, kwargs: Any) -> Any:
-        result = _step(model, reading, node, args, kwargs, slack)
+        result = ruled(model, reading, node, args, kwargs, slack)
         for part in result if isinstance(result, list) else [result]:
             if isinstance(part, Box) and (part.shape[:1] != box.shape[:1] or part.center.dtype != box.center.dtype):
                 raise InputError(f"no bound is known for '{node.name}', which mixes the samples of a batch or changes "
@@ -107,14 +109,15 @@ def _boxed(model: nn.Module, reading: Reading, box: Box, slack: bool, last: fx.N
         return result
 
     # A box between two ends has a rounded center.
-    result = reading.run(model, box.widened(1) if slack else box, step, last)
+    result = reading.run(model, box if slack is None else box.widened(1), step, last)
     demand_agreement(model, reading, box.center)
     if not isinstance(result, Box):
         raise InputError(f"{type(model).__name__} must return one tensor to have a bound, got {type(result).__name__}.")
     return result
 
 
-def _step(model: nn.Module, reading: Reading, node: fx.Node, args: Any, kwargs: Any, slack: bool) -> Any:
+def ruled(model: nn.Module, reading: Reading, node: fx.Node, args: Any, kwargs: Any, slack: Arithmetic | None) -> Any:
+    """What a node of the graph gives, by its rule: a box where an argument is one."""
     target: Any = node.target
     module = reading.module(model, node)
     rules: Any = FUNCTION_RULES if node.op == "call_function" else METHOD_RULES

@@ -28,46 +28,49 @@ import math
 import torch
 from torch import Tensor, nn
 
-from caveat.nn.bounds.box import Box, rounding
+from caveat.nn.bounds.arithmetic import REAL, Arithmetic
+from caveat.nn.bounds.box import Box
 
 __all__ = ["layer_norm_box"]
 
 
-def layer_norm_box(module: nn.LayerNorm, box: Box, slack: bool) -> Box:
+def layer_norm_box(module: nn.LayerNorm, box: Box, slack: Arithmetic | None) -> Box:
     """The box of all that a layer normalization can give on a box.
 
     >>> norm, box = nn.LayerNorm(2, eps=0.0), Box(torch.tensor([[1.0, 3.0]]), torch.tensor([[0.5, 0.5]]))
-    >>> out = layer_norm_box(norm, box, False)
+    >>> out = layer_norm_box(norm, box, None)
     >>> out.lower.detach(), out.upper.detach()  # the layer gives -1 and 1 on the whole box
     (tensor([[-1.0000,  0.4472]]), tensor([[-0.4472,  1.0000]]))
     """
     axes = tuple(range(-len(module.normalized_shape), 0))
     size = math.prod(module.normalized_shape)
     off = torch.zeros_like(box.center)
-    if slack:
+    if slack is not None:
         # Mean and variance are sums over all entries: their rounding is of the size of the largest one. It enters the
         # bound as a change of x of that size does.
-        off = (box.center.abs() + box.radius).amax(dim=axes, keepdim=True) * rounding(size + 4, off.dtype)
+        largest = (box.center.abs() + box.radius).amax(dim=axes, keepdim=True)
+        off = largest * slack.relative(size + 4) + slack.underflow(size, largest)
+        off = slack.in_range(off, size * largest.square())  # squares are added up
         box = Box(box.center, box.radius + off)
     mean = box.center.mean(dim=axes, keepdim=True)
     center = box.center - mean
     radius = box.radius * (1 - 2 / size) + box.radius.mean(dim=axes, keepdim=True)  # (1 - 1/D) r_i + the others / D
     moves = _root(box.radius.square().mean(dim=axes, keepdim=True))
-    lost = rounding(size, box.center.dtype) if slack else 0.0
+    lost = 0.0 if slack is None else REAL.relative(size)
     deviation = _root(center.square().mean(dim=axes, keepdim=True))
     ends = (deviation - moves).clamp_min(0), deviation + moves
     upper, lower = (_upper_quotient(side, radius, ends, axes, module.eps, lost) for side in (center, -center))
     out = Box.between(-lower, upper)
-    if slack:  # the rounding of the network
+    if slack is not None:  # the rounding of the network
         off = off * (1 + math.sqrt(size - 1)) / (ends[0].square() + module.eps).sqrt()
-        out = Box(out.center, out.radius + off).widened(size)
+        out = Box(out.center, out.radius + off).widened(size, slack)
     weight, bias = module.weight, module.bias
     if weight is not None:
         out = Box(out.center * weight, out.radius * weight.abs())
     if bias is not None:
-        own = 8 * torch.finfo(bias.dtype).eps * bias.abs() if slack else 0.0
+        own = 0.0 if slack is None else slack.relative(2) * bias.abs()
         out = Box(out.center + bias, out.radius + own)
-    return out.widened(4) if slack else out
+    return out if slack is None else out.widened(4, slack)
 
 
 def _upper_quotient(

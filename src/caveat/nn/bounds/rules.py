@@ -1,7 +1,8 @@
 """How a box goes through each kind of layer. A layer without a rule has no bound, and the error names it.
 
 Dropout is the identity and batch normalization uses its running statistics: bounds are of the network at rest, also
-while it is being trained. ``slack`` widens each box by what rounding can do; certificates use it, training does not.
+while it is being trained. ``slack`` widens each box by what rounding can do in the arithmetic of the network, and in
+the bound itself; certificates use it, training does not.
 """
 
 from __future__ import annotations
@@ -17,23 +18,39 @@ from torch import Tensor, nn
 
 from caveat.errors import InputError
 from caveat.nn.bounds.activations import ACTIVATIONS, activation_box
-from caveat.nn.bounds.box import Box, rounding
+from caveat.nn.bounds.arithmetic import Arithmetic
+from caveat.nn.bounds.box import Box
 from caveat.nn.bounds.calls import LAYER_CALLS, LAYER_METHODS
 from caveat.nn.bounds.layer_norm import layer_norm_box
 
-__all__ = ["FUNCTION_RULES", "METHOD_RULES", "MODULE_RULES", "has_rule", "module_rule", "register_rule"]
+__all__ = [
+    "AFFINE_LAYERS",
+    "FUNCTION_RULES",
+    "METHOD_RULES",
+    "MODULE_RULES",
+    "has_rule",
+    "module_rule",
+    "register_rule",
+]
 
-Rule = Callable[[Any, Box, bool], Box]
+Slack = Arithmetic | None  # None: no widening
+Rule = Callable[[Any, Box, Slack], Box]
 Map = Callable[[Tensor], Tensor]
 
 
-def register_rule(*kinds: type[nn.Module]) -> Callable[[Rule], Rule]:
+def register_rule(*kinds: type[nn.Module], affine: bool = False) -> Callable[[Rule], Rule]:
     """Add a rule for a module of your own: ``rule(module, box, slack) -> Box`` must enclose all it can give.
+
+    ``slack`` is None in training. In a certificate it is the ``Arithmetic`` of the network, and the box must hold what
+    rounding does there: ``box.widened(terms, slack)`` before a sum of that many products.
 
     Parameters
     ----------
     *kinds
         Classes of modules.
+    affine
+        Whether the rule sends the center as the module sends a point, and the radius through the absolute weights. Only
+        then can rounding be carried through the module by lines.
 
     Returns
     -------
@@ -47,13 +64,15 @@ def register_rule(*kinds: type[nn.Module]) -> Callable[[Rule], Rule]:
     ...         return x / 2
     >>> @register_rule(Half)
     ... def half(module, box, slack):
-    ...     return Box(box.center / 2, box.radius / 2)
+    ...     return Box(box.center / 2, box.radius / 2)  # exact in every arithmetic
     >>> del MODULE_RULES[Half]  # only here, to leave no trace
     """
 
     def keep(rule: Rule) -> Rule:
         for kind in kinds:
             MODULE_RULES[kind] = rule
+            if affine:
+                AFFINE_LAYERS.add(kind)
         return rule
 
     return keep
@@ -94,33 +113,43 @@ class _ReLUOfBox(torch.autograd.Function):
         return of_upper + of_lower, of_upper.sub_(of_lower)
 
 
-def relu(box: Box, slack: bool) -> Box:
+def relu(box: Box, slack: Slack) -> Box:
     """ReLU is monotone: it acts on both ends."""
-    if slack:
+    if slack is not None:
         box = box.widened(1)
     box = Box(*_ReLUOfBox.apply(box.center, box.radius))  # type: ignore[no-untyped-call]
-    return box.widened(1) if slack else box  # a unit that is off for the whole box stays exactly 0
+    return box if slack is None else box.widened(1)  # a unit that is off for the whole box stays exactly 0
 
 
-def affine(box: Box, terms: int, slack: bool, point: Map, size: Map, constant: Tensor | None = None) -> Box:
-    """Center through the map, radius through its absolute weights."""
-    if not slack:
+def affine(
+    box: Box, terms: int, slack: Slack, point: Map, size: Map, constant: Tensor | None = None, *, whole: int = 1
+) -> Box:
+    """Center through the map, radius through its absolute weights.
+
+    ``whole``: how many times the result the sums can be, as those of a mean are.
+    """
+    if slack is None:
         return Box(point(box.center), size(box.radius))
-    box = box.widened(terms)
+    lost, box = slack.relative(terms), box.widened(terms, slack)
     center, radius = point(box.center), size(box.radius)
     if constant is not None:  # a sum that begins with it is rounded at its size in every step
-        radius = radius + rounding(terms, center.dtype) * constant.abs()
+        radius = radius + lost * constant.abs()
+    reach = box.center.abs() + box.radius
+    if bool((radius > lost * slack.largest / whole).any()):  # the radius is at least ``lost`` times the largest sum
+        sums = size(reach) if constant is None else size(reach) + constant.abs()
+        radius = slack.in_range(radius, sums, 1 / whole)
+    radius = radius + slack.underflow(terms, reach)
     return Box(center, radius).widened(1)
 
 
-def linear(box: Box, weight: Tensor, bias: Tensor | None, slack: bool) -> Box:
+def linear(box: Box, weight: Tensor, bias: Tensor | None, slack: Slack) -> Box:
     return affine(
         box, weight.shape[1], slack,
         lambda c: F.linear(c, weight, bias), lambda r: F.linear(r, weight.abs()), bias,
     )  # fmt: skip
 
 
-def _conv(module: Any, box: Box, slack: bool) -> Box:
+def _conv(module: Any, box: Box, slack: Slack) -> Box:
     if module.padding_mode != "zeros":
         raise InputError(f"a {type(module).__name__} must pad with zeros to have a bound, got padding_mode "
                          f"{module.padding_mode!r}.")  # fmt: skip
@@ -135,7 +164,7 @@ def _conv(module: Any, box: Box, slack: bool) -> Box:
     )  # fmt: skip
 
 
-def _batch_norm(module: nn.BatchNorm2d, box: Box, slack: bool) -> Box:
+def _batch_norm(module: nn.BatchNorm2d, box: Box, slack: Slack) -> Box:
     if module.running_mean is None or module.running_var is None:
         raise InputError("a batch normalization needs running statistics to have a bound, this one keeps none.")
     scale = (module.running_var + module.eps).rsqrt()
@@ -146,58 +175,68 @@ def _batch_norm(module: nn.BatchNorm2d, box: Box, slack: bool) -> Box:
         shift = shift + module.bias
     like = (1, -1, *[1] * (box.center.ndim - 2))
     scale, shift = scale.reshape(like), shift.reshape(like)
-    if slack:  # (x - mean) cancels: its rounding is of the size of the mean
-        own = module.running_mean.reshape(like).abs() * (8 * torch.finfo(scale.dtype).eps)
+    if slack is not None:  # (x - mean) cancels: its rounding is of the size of the mean, and of the bias
+        own = module.running_mean.reshape(like).abs() * slack.relative(8)
         box = Box(box.center, box.radius + own)
-    return affine(box, 4, slack, lambda c: c * scale + shift, lambda r: r * scale.abs())
+    constant = None if module.bias is None else module.bias.reshape(like)
+    return affine(box, 8, slack, lambda c: c * scale + shift, lambda r: r * scale.abs(), constant)
 
 
-def _layer_norm(module: nn.LayerNorm, box: Box, slack: bool) -> Box:
+def _layer_norm(module: nn.LayerNorm, box: Box, slack: Slack) -> Box:
     _demand_samples_apart("a LayerNorm", len(module.normalized_shape) >= box.center.ndim)
     return layer_norm_box(module, box, slack)
 
 
-def _identity(module: nn.Module, box: Box, slack: bool) -> Box:
+def _identity(module: nn.Module, box: Box, slack: Slack) -> Box:
     return box
 
 
-def _max_pool(module: nn.MaxPool1d | nn.MaxPool2d, box: Box, slack: bool) -> Box:
-    if slack:
+def _max_pool(module: nn.MaxPool1d | nn.MaxPool2d, box: Box, slack: Slack) -> Box:
+    if slack is not None:
         box = box.widened(1)
     box = Box.between(module(box.lower), module(box.upper))
-    return box.widened(1) if slack else box
+    return box if slack is None else box.widened(1)
 
 
-def _avg_pool(module: nn.AvgPool1d | nn.AvgPool2d, box: Box, slack: bool) -> Box:
+def _avg_pool(module: nn.AvgPool1d | nn.AvgPool2d, box: Box, slack: Slack) -> Box:
     size = module.kernel_size
     terms = size * size if isinstance(size, int) else math.prod(size)
-    return affine(box, terms, slack, module, lambda r: module(r).abs())  # divisor_override may be negative
+    # divisor_override may be negative, and larger than the window
+    whole = max(terms, abs(getattr(module, "divisor_override", None) or 1))
+    return affine(box, terms, slack, module, lambda r: module(r).abs(), whole=whole)
 
 
-def _adaptive_avg_pool(module: nn.Module, box: Box, slack: bool) -> Box:
-    return affine(box, math.prod(box.shape[-2:]), slack, module, module)
+def _adaptive_avg_pool(module: nn.Module, box: Box, slack: Slack) -> Box:
+    terms = math.prod(box.shape[-2:])
+    return affine(box, terms, slack, module, module, whole=terms)
 
 
 def _reshaped(how: Callable[[Tensor], Tensor], box: Box) -> Box:
     return Box(how(box.center), how(box.radius))
 
 
-def _add(a: Any, b: Any, slack: bool) -> Box:
+def _add(a: Any, b: Any, slack: Slack) -> Box:
     if isinstance(a, Box) and isinstance(b, Box):
-        if slack:
-            a, b = a.widened(1), b.widened(1)
-        return Box(a.center + b.center, a.radius + b.radius)
+        if slack is None:
+            return Box(a.center + b.center, a.radius + b.radius)
+        a, b = a.widened(1, slack), b.widened(1, slack)
+        radius = a.radius + b.radius + slack.tiny
+        return Box(a.center + b.center, slack.in_range(radius, a.center.abs() + b.center.abs() + radius))
     box, other = (a, b) if isinstance(a, Box) else (b, a)
     center = box.center + other
     box = Box(center, box.radius.expand_as(center))
-    return box.widened(1) if slack else box
+    if slack is None:
+        return box
+    size = torch.as_tensor(other, device=center.device).abs()
+    own = slack.lost(1) * size + slack.tiny  # a number is cast to the type of the network
+    return Box(center, box.radius + own).widened(1, slack)
 
 
-def _subtract(a: Any, b: Any, slack: bool) -> Box:
-    return _add(a, _scale(b, -1.0, False) if isinstance(b, Box) else -b, slack)
+def _subtract(a: Any, b: Any, slack: Slack) -> Box:
+    return _add(a, _negate(b, None) if isinstance(b, Box) else -b, slack)
 
 
-def _scale(a: Any, b: Any, slack: bool) -> Box:
+def _scale(a: Any, b: Any, slack: Slack) -> Box:
     if isinstance(a, Box) and isinstance(b, Box):
         raise InputError("no bound is known for the product of two parts of the network.")
     box, factor = (a, b) if isinstance(a, Box) else (b, a)
@@ -205,28 +244,29 @@ def _scale(a: Any, b: Any, slack: bool) -> Box:
     return affine(box, 1, slack, lambda c: c * factor, lambda r: r * factor.abs())
 
 
-def _divide(a: Any, b: Any, slack: bool) -> Box:
+def _divide(a: Any, b: Any, slack: Slack) -> Box:
     if isinstance(b, Box):
         raise InputError("no bound is known for a division by a part of the network.")
     return _scale(a, 1 / torch.as_tensor(b, dtype=a.center.dtype, device=a.center.device), slack)
 
 
-def _mean(box: Box, *args: Any, slack: bool, **kwargs: Any) -> Box:
-    axes = args[0] if args else kwargs.get("dim", kwargs.get("axis"))
+def _mean(box: Box, *args: Any, slack: Slack, **kwargs: Any) -> Box:
+    axes: Any = args[0] if args else kwargs.get("dim", kwargs.get("axis"))
     axes = (axes,) if isinstance(axes, int) else axes
     _demand_samples_apart("mean", not axes or any(axis % box.center.ndim == 0 for axis in axes))
-    terms = box.center[0].numel()
-    return affine(box, terms, slack, lambda c: c.mean(*args, **kwargs), lambda r: r.mean(*args, **kwargs))
+    terms = math.prod(box.shape[axis] for axis in axes)
+    return affine(box, terms, slack, lambda c: c.mean(*args, **kwargs), lambda r: r.mean(*args, **kwargs), whole=terms)
 
 
-def _pad(box: Box, pad: Any, mode: str = "constant", value: float | None = None, *, slack: bool) -> Box:
+def _pad(box: Box, pad: Any, mode: str = "constant", value: float | None = None, *, slack: Slack) -> Box:
     if mode != "constant":
         raise InputError(f"F.pad must pad with a constant to have a bound, got mode {mode!r}.")
     _demand_samples_apart("F.pad", len(pad) > 2 * (box.center.ndim - 1))
-    return Box(F.pad(box.center, pad, value=value), F.pad(box.radius, pad))
+    own = 0.0 if slack is None else slack.lost(1) * abs(value or 0.0)  # the number is cast
+    return Box(F.pad(box.center, pad, value=value), F.pad(box.radius, pad, value=own))
 
 
-def _item(box: Any, index: Any, slack: bool) -> Any:
+def _item(box: Any, index: Any, slack: Slack) -> Any:
     if not isinstance(box, Box):  # one of the parts that chunk or split gave
         return box[index]
     first, *rest = index if isinstance(index, tuple) else (index,)
@@ -240,7 +280,7 @@ def _demand_samples_apart(what: str, mixed: bool) -> None:
         raise InputError(f"{what} over the samples of a batch has no bound. Leave the first axis alone.")
 
 
-def _attribute(box: Box, name: str, slack: bool) -> Any:
+def _attribute(box: Box, name: str, slack: Slack) -> Any:
     if name not in (
         "shape",
         "ndim",
@@ -251,7 +291,7 @@ def _attribute(box: Box, name: str, slack: bool) -> Any:
     return getattr(box.center, name)
 
 
-def _dropout(box: Box, p: float = 0.5, training: bool = True, inplace: bool = False, *, slack: bool) -> Box:
+def _dropout(box: Box, p: float = 0.5, training: bool = True, inplace: bool = False, *, slack: Slack) -> Box:
     if training:  # bounds are of the network at rest, where this one still drops
         raise InputError("a dropout that is on at rest has no bound. Write F.dropout(x, p, training=self.training).")
     return box
@@ -264,7 +304,7 @@ def _shape_only(name: str) -> Callable[..., Box]:
 def _as_layer(make: Callable[..., nn.Module]) -> Callable[..., Box]:
     """The rule of the layer that a call stands for."""
 
-    def rule(input: Any, *args: Any, slack: bool, **kwargs: Any) -> Box:  # torch's name, so that a call may use it
+    def rule(input: Any, *args: Any, slack: Slack, **kwargs: Any) -> Box:  # torch's name, so that a call may use it
         if not isinstance(input, Box):
             raise InputError("no bound is known for a layer whose weight depends on the input.")
         layer = make(*args, **kwargs)
@@ -277,11 +317,11 @@ def _activation(kind: type[nn.Module]) -> Rule:
     return lambda module, box, slack: activation_box(ACTIVATIONS[kind](module), box, slack)
 
 
-def _negate(box: Box, slack: bool) -> Box:
+def _negate(box: Box, slack: Slack) -> Box:
     return Box(-box.center, box.radius)
 
 
-def _cat(tensors: Any, dim: int = 0, *, slack: bool) -> Box:
+def _cat(tensors: Any, dim: int = 0, *, slack: Slack) -> Box:
     like = next(part.center for part in tensors if isinstance(part, Box))
     _demand_samples_apart("torch.cat", dim % like.ndim == 0)
     parts = [part if isinstance(part, Box) else Box(part, torch.zeros_like(part)) for part in tensors]
@@ -291,7 +331,7 @@ def _cat(tensors: Any, dim: int = 0, *, slack: bool) -> Box:
 def _parts(cut: Callable[..., Any]) -> Callable[..., list[Box]]:
     """Chunk or split: a list of boxes."""
 
-    def rule(box: Box, *args: Any, slack: bool, **kwargs: Any) -> list[Box]:
+    def rule(box: Box, *args: Any, slack: Slack, **kwargs: Any) -> list[Box]:
         axis = kwargs.get("dim", args[1] if len(args) > 1 else 0)
         _demand_samples_apart(cut.__name__, axis % box.center.ndim == 0)
         sides = (cut(side, *args, **kwargs) for side in (box.center, box.radius))
@@ -320,6 +360,23 @@ MODULE_RULES: dict[type[nn.Module], Rule] = {
     nn.AdaptiveAvgPool2d: _adaptive_avg_pool,
     nn.MaxPool1d: _max_pool,
     nn.MaxPool2d: _max_pool,
+}
+
+AFFINE_LAYERS: set[type[nn.Module]] = {
+    nn.Linear,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.BatchNorm1d,
+    nn.BatchNorm2d,
+    nn.AvgPool1d,
+    nn.AvgPool2d,
+    nn.AdaptiveAvgPool1d,
+    nn.AdaptiveAvgPool2d,
+    nn.Flatten,
+    nn.Identity,
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
 }
 
 METHOD_RULES: dict[str, Callable[..., Any]] = {

@@ -20,10 +20,11 @@ from torch.utils._pytree import tree_leaves
 
 from caveat.errors import InputError
 from caveat.nn._modes import at_rest
+from caveat.nn._walk import first_line
 from caveat.nn.bounds.calls import layer_of_call
 from caveat.nn.bounds.rules import has_rule
 
-__all__ = ["Reading", "copied", "does_more", "first_line", "reaching", "state_of", "traced"]
+__all__ = ["Reading", "copied", "does_more", "reaching", "state_of", "traced"]
 
 _ROOT = "model"
 _PLAIN = (bool, int, float, str, type(None))
@@ -118,6 +119,17 @@ class Reading:
         """The name of a layer or a parameter in the model; empty for the model itself."""
         return str(node.target).removeprefix(_ROOT).removeprefix(".")
 
+    def constant_values(self, model: nn.Module) -> list[tuple[fx.Node, Any]]:
+        """The nodes that do not depend on the input, and their values; parameters and buffers are left out."""
+        values: dict[fx.Node, Any] = {}
+        for node in self.graph.nodes:
+            if node.op == "get_attr":
+                values[node] = self.attribute(model, node)
+            elif node.op.startswith("call") and all(part in values for part in node.all_input_nodes):
+                values[node] = self.constant(model, node, *_filled(node, values))
+        own = {node for node in values if node.op == "get_attr" and str(node.target) not in self.constants}
+        return [(node, value) for node, value in values.items() if node not in own]
+
     def run(self, model: nn.Module, first: Any, step: Step, last: fx.Node | None = None) -> Any:
         """What the graph gives up to a node (default: the output), with ``step(node, args, kwargs)`` for each."""
         last = self.output if last is None else last
@@ -163,6 +175,11 @@ def traced(model: nn.Module) -> Reading:
 
 def copied(model: nn.Module) -> nn.Module:
     """A copy of a model: hooks and forward passes of their own may keep what they see."""
+    if (name := next((name for name, _ in model.named_modules() if name.endswith("_orig_mod")), None)) is not None:
+        raise InputError(
+            f"{type(model).__name__} is compiled, so its layers cannot be read. Pass the model that was "
+            f"compiled: model.{name}."
+        )
     try:
         return copy.deepcopy(model)
     except Exception as error:  # a copy runs code of the model's parts
@@ -201,7 +218,3 @@ def reaching(last: fx.Node) -> set[fx.Node]:
         nodes |= new
         waiting += new
     return nodes
-
-
-def first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).strip().splitlines()[0]

@@ -41,6 +41,7 @@ from caveat._internal.checks import as_number
 from caveat._internal.params import count, number, share
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn.bounds import effective_gate
+from caveat.nn.bounds.arithmetic import REAL, Arithmetic
 from caveat.nn.training.joint import Clip, GatedModel, GatedParadigm
 from caveat.nn.training.paradigm import Batch, Loss
 from caveat.nn.training.rows import Draw, Rows
@@ -124,7 +125,9 @@ class CCUModel(GatedModel):
         """An increasing function of the confidence that does not saturate (n,), see ``nn.bounds.effective_gate``."""
         return effective_gate(self.classifier(x.clone()), self.gate(x))
 
-    def gate_upper(self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0)) -> Tensor:
+    def gate_upper(
+        self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0), slack: Arithmetic = REAL
+    ) -> Tensor:
         radius = epsilon.double().cpu().numpy() if isinstance(epsilon, Tensor) else epsilon
         rows = x.flatten(1).double().cpu().numpy()
         shift = self.log_out_weight.double().cpu()
@@ -132,7 +135,8 @@ class CCUModel(GatedModel):
         unit = 4 * torch.finfo(torch.float64).eps
         upper = upper + unit * (upper.abs() + shift.abs())  # the rounding of that
         lost: Tensor = unit * (rows.shape[1] + 4) * self._squares(rows, radius)  # and of the gate
-        return (upper + lost).to(x.device)
+        upper = upper + lost
+        return (upper + slack.lost(1) * upper.abs()).to(x.device)  # the gate is cast to the type of the network
 
     def _squares(self, rows: NDArray[np.float64], radius: Any) -> Tensor:
         """Magnitudes that the gate adds up before they cancel (n,): squares of inputs and centers, by the variances."""

@@ -26,6 +26,8 @@ from torch.nn import functional as F
 from caveat._internal.params import number
 from caveat.errors import InputError
 from caveat.nn.bounds import Box, gated_log_confidence, input_box, joint_log_probabilities, propagate, register_rule
+from caveat.nn.bounds.arithmetic import REAL, Arithmetic
+from caveat.nn.bounds.roundoff import output_errors
 from caveat.nn.bounds.rules import linear
 from caveat.nn.training.exposure import uniform_cross_entropy
 from caveat.nn.training.good import interval_init_
@@ -56,8 +58,11 @@ class NegativeLinear(nn.Module):
         return F.linear(x, self.weight, self.bias)
 
 
-@register_rule(NegativeLinear)
-def _negative_linear(module: NegativeLinear, box: Box, slack: bool) -> Box:
+@register_rule(NegativeLinear, affine=True)
+def _negative_linear(module: NegativeLinear, box: Box, slack: Arithmetic | None) -> Box:
+    if slack is not None:  # the exponential is rounded, which changes a product as if its other factor were
+        size = box.center.abs() + box.radius
+        box = Box(box.center, box.radius + slack.lost(8) * size + slack.tiny)
     return linear(box, module.weight, module.bias, slack)
 
 
@@ -92,22 +97,27 @@ class GatedModel(nn.Module, ABC):
         """g (n,): the larger, the more like training data."""
 
     @abstractmethod
-    def gate_upper(self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0)) -> Tensor:
-        """Upper bounds (n,) of the gate over the ball."""
+    def gate_upper(
+        self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0), slack: Arithmetic = REAL
+    ) -> Tensor:
+        """Upper bounds (n,) of the gate over the ball, with its rounding in an arithmetic."""
 
     def forward(self, x: Tensor) -> Tensor:
         return joint_log_probabilities(self.classifier(x.clone()), self.gate(x))  # either may write into its input
 
     def log_confidence_bounds(
-        self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0)
+        self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0), slack: Arithmetic = REAL
     ) -> tuple[Tensor, Tensor]:
         """Bounds (n,) of the log-confidence over the ball, from bounds of the gate alone.
 
-        The lower bound is that of 1/K: a better one would need bounds of the classifier.
+        The lower bound is that of 1/K: a better one would need bounds of the classifier. ``slack``: the arithmetic
+        whose rounding they hold. The last steps, from gate and logits to log-probabilities, are off by a few units
+        each, for no term grows faster than its share falls: |t| e^t < 1.
         """
-        upper = self.gate_upper(x, epsilon, clip)
+        upper = self.gate_upper(x, epsilon, clip, slack)
         lowest = gated_log_confidence(torch.full_like(upper, -torch.inf), self.n_classes)
-        return lowest, gated_log_confidence(upper, self.n_classes)
+        room = slack.lost(self.n_classes + 32)
+        return lowest - room * (1 - lowest), gated_log_confidence(upper, self.n_classes) + room * (1 - lowest)
 
 
 class GatedParadigm(Paradigm):
@@ -154,8 +164,16 @@ class JointModel(GatedModel):
     def gate(self, x: Tensor) -> Tensor:
         return self.detector(x).squeeze(1) + self.shift  # type: ignore[no-any-return]
 
-    def gate_upper(self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0)) -> Tensor:
-        return propagate(self.detector, input_box(x, epsilon, clip), slack=True).upper.squeeze(1) + self.shift
+    def gate_upper(
+        self, x: Tensor, epsilon: float | Tensor, clip: Clip = (0.0, 1.0), slack: Arithmetic = REAL
+    ) -> Tensor:
+        box = input_box(x, epsilon, clip)
+        upper = propagate(self.detector, box, slack=REAL).upper
+        if slack is not REAL:
+            wide, errors = propagate(self.detector, box, slack=slack).upper, output_errors(self.detector, box, slack)
+            upper = wide if errors is None else torch.fmin(wide, upper + errors)
+            upper = upper + slack.lost(1) * (upper.abs() + self.shift.abs())  # of the sum with the shift
+        return upper.squeeze(1) + self.shift
 
 
 @final
