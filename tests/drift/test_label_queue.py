@@ -118,7 +118,7 @@ def test_errors_first_ring_in_the_order_of_arrival_and_not_in_that_of_the_answer
 @pytest.mark.parametrize("choice", ["errors alone", "errors sooner", "until it rings"])
 def test_what_is_chosen_by_the_answers_keeps_the_promise_at_worst(choice):
     """At the promised risk itself, alpha 10 %; labels come as somebody chooses who has seen all answers."""
-    rng, risk, alpha, trials, n = np.random.default_rng(1), 0.1, 0.1, 400, 1500
+    rng, risk, alpha, trials, n = np.random.default_rng(1), 0.1, 0.1, 200, 1000
     rung = missed = 0
     for _ in range(trials):
         wrong = rng.random(n) < risk
@@ -131,8 +131,8 @@ def test_what_is_chosen_by_the_answers_keeps_the_promise_at_worst(choice):
         else:  # right answers are hidden where the errors are many
             known = wrong | (np.cumsum(wrong - risk) < 2)
         outside = False
-        for start in range(0, n, 150):
-            rows = range(start, start + 150)
+        for start in range(0, n, 250):
+            rows = range(start, start + 250)
             queue.answered(rows)
             queue.labeled({i: bool(wrong[i]) for i in rows if known[i]})
             monitor.update(*queue.release())

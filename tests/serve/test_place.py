@@ -66,6 +66,20 @@ def test_after_a_rename_nothing_is_acknowledged_and_the_renamed_file_holds_every
     assert trail.rows in (15, 17)
 
 
+@pytest.mark.parametrize("side", ["-wal", "-shm"])
+def test_a_log_that_is_gone_before_it_is_watched_is_missed(trail, path, logit_guard, monkeypatch, side):
+    def settled(place, settle=Place.settle):
+        path.with_name(path.name + side).unlink()
+        monkeypatch.setattr(Place, "settle", settle)
+        settle(place)
+
+    monkeypatch.setattr(Place, "settle", settled)
+    trail.store.close()
+    with pytest.raises((StoreError, FileNotFoundError)):
+        feed(Trail(logit_guard, SqliteStore(path)), logit_guard, [1], seed=2)
+    assert rows_in(path) in (12, 13)
+
+
 def test_a_look_between_requests_finds_a_rename(trail, path):
     path.rename(path.with_suffix(".1"))
     for _ in range(2):  # and the second look does not call it well

@@ -118,13 +118,16 @@ class Disk:
 
     def opened(self, path):
         """The inode of a file that SQLite opens; a number may have been that of another file before."""
-        inode = os.stat(path).st_ino
+        try:
+            inode, read = os.stat(path).st_ino, Path(path).read_bytes()
+        except FileNotFoundError:  # removed by the test while it was opened
+            return None
         with self._lock:
             if inode in self._stable:
                 content = bytearray(self._stable[inode])
                 for offset, data in self._pending[inode]:
                     _apply(content, offset, data)
-                if content != Path(os.fsdecode(path)).read_bytes():
+                if content != read:
                     del self._stable[inode], self._pending[inode]
         return inode
 
@@ -216,7 +219,10 @@ def faulty(disk):
         code = vfs.contents.open(address, name, file, flags, out)
         path = b"" if name is None else ctypes.string_at(name)
         if code == _OK and path and disk.owns(os.fsdecode(path)):
-            inodes[file], methods = disk.opened(path), ctypes.cast(file, ctypes.POINTER(_File)).contents.methods
+            inodes[file], methods = (
+                disk.opened(os.fsdecode(path)),
+                ctypes.cast(file, ctypes.POINTER(_File)).contents.methods,
+            )
             table = ctypes.addressof(methods.contents)
             if table not in tables:
                 tables[table] = _Methods.from_buffer_copy(methods.contents)

@@ -110,8 +110,8 @@ class Place:
         """Watch the files that SQLite has made beside this one, too."""
         for side in _SIDES:
             name = str(self._side(side))
-            found = identity(name)
-            if found is not None and found != self._names.get(name):
+            found = identity(name) or (0, 0)  # gone already: the next check says so
+            if found != self._names.get(name):
                 if side == LOG:
                     self._free(side)
                     self._lock(side)
