@@ -207,9 +207,3 @@ def test_a_full_disk_is_one_sentence_and_a_warning_of_others_stays_as_it_is(run,
     assert code == 2
     assert "error: report.html cannot be read or written (No space left on device)." in err
     assert "careful" not in err
-
-
-def test_an_old_name_is_a_note(run, tmp_path):
-    (tmp_path / "plan.toml").write_text('metrics = ["conformal_auroc"]\n[sources.a]\ninlier = "a.npz"\n')
-    err = run("study", tmp_path / "plan.toml", "--out", tmp_path / "runs")[2]
-    assert "note: 'conformal_auroc' in metrics is deprecated since Caveat 0.2" in err

@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from caveat._internal.checks import as_list, check_known
-from caveat._internal.deprecation import warn_deprecated
 from caveat.errors import InputError
 
-__all__ = ["different", "load", "naming", "renamed", "typed"]
+__all__ = ["different", "load", "naming", "typed"]
 
 T = TypeVar("T")
 _CALLED = {str: "text", int: "a whole number", float: "a number", dict: "a table", bool: "true or false"}
@@ -42,8 +41,7 @@ def load(
 ) -> T:
     """A dataclass from a table: every key must be a field of it, of the declared type.
 
-    A field declared with ``caveat._internal.params`` must also pass its check. One declared as ``renamed`` may
-    have its old key, with a warning.
+    A field declared with ``caveat._internal.params`` must also pass its check.
 
     Parameters
     ----------
@@ -69,7 +67,7 @@ def load(
     Traceback (most recent call last):
     caveat.errors.InputError: plan.alpha must be a number, got 'small'.
     """
-    hints, content = get_type_hints(kind), _with_new_names(kind, content, path)
+    hints = get_type_hints(kind)
     names = [declared.name for declared in fields(kind)]  # type: ignore[arg-type]
     paths = {name: f"{path}.{name}" if path else name for name in names}
     for key in content:
@@ -100,23 +98,6 @@ def different(values: Iterable[Any], path: str) -> tuple[Any, ...]:
         text = next(text for text in texts if texts.count(text) > 1)
         raise InputError(f"{path} has {text} twice. Leave one of them out.")
     return values
-
-
-def renamed(old: str, default: Any) -> Any:
-    """A field of a file that was called ``old`` before 0.2."""
-    return field(default=default, metadata={"was": old})
-
-
-def _with_new_names(kind: Any, content: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """The table with keys as they are called now."""
-    was = {declared.metadata["was"]: declared.name for declared in fields(kind) if "was" in declared.metadata}
-    for old in was.keys() & content.keys():
-        new = was[old]
-        if new in content:
-            raise InputError(f"{path or 'the file'} has {new} and its old name {old}. Leave {old} out.")
-        warn_deprecated(f"{path}.{old}" if path else old, new=new, since="0.2")
-        content = {new if key == old else key: value for key, value in content.items()}
-    return content
 
 
 def typed(hint: Any, value: Any, path: str) -> Any:

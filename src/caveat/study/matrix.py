@@ -34,7 +34,6 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from caveat._internal.checks import as_count, as_list, as_number, as_rate, check_known
-from caveat._internal.deprecation import warn_deprecated
 from caveat.errors import InputError
 from caveat.evaluation.records import REGIMES
 from caveat.study.loading import different, load, typed
@@ -209,9 +208,6 @@ def _network(
 ) -> Network:
     images = dict(data.table)
     model = dict(backbone.options)
-    if "normalise" in model:
-        warn_deprecated("normalise of a backbone", new="normalize", since="0.2")
-        model["normalize"] = model.pop("normalise")
     if "normalize" in model:  # a first layer of the network, which a training plan has under [data]
         images["normalize"] = model.pop("normalize")
     if dropout is not None:

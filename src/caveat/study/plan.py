@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, final
 
 from caveat._internal.checks import as_count, as_kind, as_list, check_known
-from caveat._internal.deprecation import warn_deprecated
 from caveat._internal.files import from_toml, read_bytes
 from caveat._internal.params import choice, count, level, share
 from caveat.conformal.nonconformity import NONCONFORMITY
@@ -34,7 +33,6 @@ from caveat.study.matrix import KEYS, Network, networks
 __all__ = ["Plan", "ScoreGrid", "SetFile", "Source", "TaskPlan", "locate"]
 
 _PROJECTIONS = ("none", "global", "class", "class_pred", "class_avg")
-_RENAMED = {"conformal_auroc": "auroc_guaranteed"}  # old name -> name
 
 
 def _checked(default: Any, check: Callable[[Any, str], Any]) -> Any:
@@ -51,10 +49,7 @@ def _names(default: tuple[str, ...], known: Iterable[str]) -> Any:
     """Different names, each of them known."""
 
     def check(names: tuple[str, ...], path: str) -> tuple[str, ...]:
-        for name in _RENAMED.keys() & set(names):
-            warn_deprecated(f"'{name}' in {path}", new=f"'{_RENAMED[name]}'", since="0.2")
-        new = (_RENAMED.get(name, name) for name in names)
-        return different([check_known(name, known, f"name in {path}") for name in new], path)
+        return different([check_known(name, known, f"name in {path}") for name in names], path)
 
     return _checked(default, check)
 

@@ -47,7 +47,7 @@ from caveat._internal.params import count, level
 from caveat.data.known import KNOWN
 from caveat.errors import InputError
 from caveat.study.functions import check_function_name, find_function, function_file
-from caveat.study.loading import load, naming, renamed, typed
+from caveat.study.loading import load, naming, typed
 
 __all__ = [
     "MADE", "Source", "TrainPlan", "check_data", "check_plain", "check_set_names", "check_source", "check_training",
@@ -94,7 +94,7 @@ class _Data:
     validation: float = level(0.1)
     test: Any = field(default=None, metadata={"check": lambda x, path: x if isinstance(x, str) else as_level(x, path)})
     limit: int | None = count(None)
-    normalize: bool = renamed("normalise", False)
+    normalize: bool = False
     shape: tuple[int, ...] | None = field(default=None, metadata={"check": _shape})
     shrink: int = count(1)
 
@@ -138,7 +138,7 @@ class _Training:
     epochs: int | None = None
     batch_size: int | None = None
     learning_rate: float | None = None
-    optimizer: str | None = renamed("optimiser", None)
+    optimizer: str | None = None
     momentum: float | None = None
     weight_decay: float | None = None
     clip: float | None = None

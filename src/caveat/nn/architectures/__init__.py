@@ -1,6 +1,5 @@
 """Networks of the papers, each readable on a page, for images of 28 x 28 and 32 x 32."""
 
-from caveat._internal.deprecation import deprecated_attributes
 from caveat.nn.architectures.catalogue import ARCHITECTURES, Normalize, make
 from caveat.nn.architectures.convolutional import l, resnet18, resnet20, small_cnn, vgg13, xl, xs
 from caveat.nn.architectures.small_vit import small_vit
@@ -18,5 +17,3 @@ __all__ = [
     "xl",
     "xs",
 ]
-
-__getattr__ = deprecated_attributes(__name__, {"Normalise": "caveat.nn.architectures.Normalize"}, since="0.2")

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from caveat._internal.checks import as_count, as_positive, as_rate, as_vector, check_known
-from caveat._internal.deprecation import renamed_arguments
 from caveat.errors import InputError
 from caveat.nn.architectures.convolutional import l, resnet18, resnet20, small_cnn, vgg13, xl, xs
 from caveat.nn.architectures.small_vit import small_vit
@@ -23,7 +22,6 @@ ARCHITECTURES: dict[str, Callable[..., nn.Sequential]] = {
 }
 
 
-@renamed_arguments(since="0.2", normalise="normalize")
 def make(
     name: str,
     in_shape: Sequence[int] = (1, 28, 28),

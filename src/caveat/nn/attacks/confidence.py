@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from caveat._internal.checks import Rng, as_count, as_number, as_rng, check_known
-from caveat._internal.deprecation import renamed_arguments
 from caveat.errors import InputError
 from caveat.nn._progress import tracked
 from caveat.nn._walk import place_of, to_numpy
@@ -107,7 +106,6 @@ class Attacked:
         return text + (f". {self.caveat}" if self.caveat else "")
 
 
-@renamed_arguments(since="0.2", optimisers="optimizers")
 def attack_confidence(
     model: nn.Module,
     x: ArrayLike | Tensor,

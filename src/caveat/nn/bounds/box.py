@@ -15,7 +15,6 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from caveat._internal.deprecation import renamed_fields
 from caveat.errors import InputError
 from caveat.nn.bounds.arithmetic import REAL, Arithmetic
 
@@ -23,7 +22,6 @@ __all__ = ["Box", "cast_box", "check_range", "input_box", "per_sample"]
 
 
 @final
-@renamed_fields(since="0.2", centre="center")
 @dataclass(frozen=True, eq=False)
 class Box:
     """All tensors within ``radius`` of ``center``, entry by entry; rows are samples.

@@ -118,15 +118,13 @@ def read_checkpoint(
         raise InputError(f"{path} is not a checkpoint of Caveat. Choose another folder.")
     about = from_json(metadata.get("about", ""), str(path))
     before, now = about["settings"], json.loads(json.dumps(dict(settings)))
-    if "optimiser" in before:  # as Caveat 0.1 spelled it
-        before["optimizer"] = before.pop("optimiser")
     for key in sorted(key for key in now | before if now.get(key) != before.get(key)):
         raise InputError(f"{folder} holds a checkpoint of another run: {key} was {before.get(key)!r}, "
                          f"now {now.get(key)!r}. Choose another folder, or remove it.")  # fmt: skip
     kinds: dict[str, dict[str, Tensor]] = {"net": {}, "chance": {}, "best": {}, "optimizer": {}}
     for name, value in tensors.items():
         kind, _, rest = name.partition(".")
-        kinds["optimizer" if kind == "optimiser" else kind][rest] = value
+        kinds[kind][rest] = value
     state = None
     if "groups" in about:
         state = {"param_groups": about["groups"], "state": {}}

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from caveat._internal.checks import as_count, as_kind, as_number, as_positive, check_known
-from caveat._internal.deprecation import renamed_arguments
 from caveat.errors import CaveatWarning, InputError
 from caveat.nn._progress import training_bar
 from caveat.nn._walk import place_of
@@ -31,7 +30,6 @@ __all__ = ["fit_classifier"]
 _LOOK = 1000  # training rows that are measured for a collapse where there is no validation set
 
 
-@renamed_arguments(since="0.2", optimiser="optimizer")
 def fit_classifier(
     model: nn.Module,
     data: Any,

@@ -275,8 +275,6 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise InputError(f"{path} has version {version!r}; this Caveat reads up to {_VERSION}. Upgrade Caveat.")
     if not all(isinstance(content.get(name), dict) for name in ("architecture", "paradigm")):
         raise InputError(f"{path / _ABOUT} is damaged: architecture or paradigm is missing. Train the model again.")
-    if "normalise" in content["architecture"]:  # as Caveat 0.1 spelled it
-        content["architecture"]["normalize"] = content["architecture"].pop("normalise")
     return content, weights
 
 

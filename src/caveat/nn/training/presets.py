@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from caveat._internal.checks import check_known
-from caveat._internal.deprecation import renamed_fields
 from caveat.errors import InputError
 from caveat.nn import architectures
 from caveat.nn.training.fit import fit_classifier
@@ -36,7 +35,6 @@ _OPTIONS = ("epochs", "batch_size", "learning_rate", "optimizer", "weight_decay"
 
 
 @final
-@renamed_fields(since="0.2", optimiser="optimizer")
 @dataclass(frozen=True)
 class Preset:
     """One recipe.
