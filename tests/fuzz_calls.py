@@ -143,7 +143,7 @@ _add(
 
 
 def _detector(*, estimator: Any, params: Any, larger: Any, seed: Any, train: Any, outputs: Any) -> Any:
-    score = scores.OutlierDetector(estimator, params, larger, seed).fit(train)
+    score = scores.OutlierDetector(estimator, params, larger).fit(train, rng=seed)
     return score.score(outputs), score.score_together(outputs, outputs)
 
 
