@@ -13,12 +13,13 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import caveat
-from caveat import Head, Outputs, conformal, geometry, metrics, robust, scale, scores, stats
+from caveat import Head, Outputs, conformal, metrics, scale, scores, stats
 from caveat.conformal import idealised
 from caveat.results import Intervals, PredictionSets
 from caveat.scores.cof import COF
 from caveat.scores.dagmm import DAGMM
 from caveat.scores.sod import SOD
+from caveat_lab import geometry, robust
 
 N, D, C = 36, 6, 3
 

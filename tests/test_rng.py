@@ -8,9 +8,10 @@ import inspect
 import numpy as np
 import pytest
 
-from caveat import Guard, Head, InputError, Outputs, conformal, data, evaluate, metrics, scale, scores, stats
+from caveat import Guard, Head, InputError, Outputs, conformal, evaluate, metrics, scale, scores, stats
 from caveat.conformal import SplitSets
 from caveat.scores import KNN, KernelPCAError, NNGuide
+from caveat_lab import data
 
 PACKAGES = ["conformal", "metrics", "stats", "data", "geometry", "robust", "scores", "guard", "scale"]
 
