@@ -88,7 +88,7 @@ def _add(key: str, run: Callable[..., Any], *names: str, **options: Any) -> None
 
 def _functions(package: Any, table: Mapping[str, Mapping[str, Any]], **options: Mapping[str, Any]) -> None:
     """Functions of a package that are called as they are."""
-    short = package.__name__.removeprefix("caveat.")
+    short = package.__name__.partition(".")[2]
     for name, arguments in table.items():
         _add(f"{short}.{name}", getattr(package, name), arguments=arguments, **options.get(name, {}))
 

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from caveat import InputError, MissingExtraError
-from caveat_lab.experiments import tables
+from caveat._internal import result_tables as tables
 
 ROWS = [{"score": "msp", "value": 0.5}, {"score": "knn, k=5", "value": 0.25}]
 

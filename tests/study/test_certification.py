@@ -279,7 +279,7 @@ def test_attacks_and_bounds_have_their_own_number_of_points(toy):
 
 
 def test_everything_about_the_attack_can_be_set(toy, monkeypatch):
-    from caveat.nn import attacks
+    from caveat_lab import attacks
     from caveat_lab.experiments.certification import certify
 
     net, known, strange = toy
