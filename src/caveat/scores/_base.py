@@ -89,7 +89,7 @@ class Score(ABC):
         """
         self.n_classes_ = train.n_classes
         self.n_features_ = None if train.features is None else int(train.features.shape[1])
-        with OneBlasThread():
+        with OneBlasThread(), _quietly():
             return self._further(train, gathered)
 
     def complete(self, train: Outputs, gathered: Gathered) -> Self:
@@ -102,7 +102,7 @@ class Score(ABC):
         gathered
             Statistics of both walks.
         """
-        with OneBlasThread():  # the bits of products and decompositions can depend on the number
+        with OneBlasThread(), _quietly():  # the bits of products and decompositions can depend on the number
             self._fit(train, gathered)
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
@@ -244,7 +244,7 @@ class Score(ABC):
         extra = 8 * (outputs.n_classes or getattr(self, "n_classes_", None) or 0)
 
         def compute(block: Outputs) -> NDArray[np.float64]:
-            with np.errstate(over="ignore", invalid="ignore"):  # check_result reports overflow
+            with _quietly():
                 return np.asarray(formula(block), dtype=np.float64)
 
         def blocks(at_once: int) -> Iterator[Outputs]:
@@ -297,3 +297,8 @@ class Score(ABC):
             classes = max(classes, self.n_classes_)  # of predictions alone, some classes may not occur
         if reads_classes and self.n_classes_ not in (None, classes):
             raise InputError(f"outputs must have {self.n_classes_} classes as in training, got {classes}.")
+
+
+def _quietly() -> np.errstate:
+    """Overflow is an error of ``check_result``, which says where; numpy's warnings say less."""
+    return np.errstate(over="ignore", invalid="ignore")

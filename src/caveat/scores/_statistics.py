@@ -135,9 +135,10 @@ def gather(train: Outputs, wanted: Iterable[Statistic]) -> Gathered:
         filled = [replace(statistic) for statistic in recipes.values()]
         for statistic in filled:
             statistic.begin(train)
-        for block in rows.blocks(fields):
-            for statistic in filled:
-                statistic.update(block)
+        with np.errstate(over="ignore", invalid="ignore"):  # check_result reports overflow
+            for block in rows.blocks(fields):
+                for statistic in filled:
+                    statistic.update(block)
         return Gathered(filled)
 
     with OneBlasThread():
