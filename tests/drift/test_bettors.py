@@ -82,6 +82,13 @@ def test_a_state_goes_on(kind):
     assert second.update(P).tolist() == kind().update(P).tolist()
 
 
+def test_a_state_of_another_form_is_refused():
+    bettor = PlugInHistogram()
+    for state in (bettor.state()[:-1], PlugInHistogram(bins=11).state()):
+        with pytest.raises(InputError, match="state must have 15 numbers"):
+            bettor.restore(state)
+
+
 def test_the_histogram_bets_the_recent_shares_and_keeps_a_reserve():
     counts, reserve, bet, log = np.zeros(10), 0.5, 0.5, 0.0
     for p, capital in zip(P, PlugInHistogram().update(P), strict=True):

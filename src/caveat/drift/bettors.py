@@ -27,6 +27,7 @@ from scipy.signal import lfilter
 
 from caveat._internal.checks import as_shares
 from caveat._internal.params import check_params, count, number, positive, share
+from caveat.errors import InputError
 
 __all__ = ["Bettor", "PlugInHistogram", "PowerMixture", "SimpleJumper", "default_bettors"]
 
@@ -238,6 +239,8 @@ class PlugInHistogram(Bettor):
         return [self._reserve, self._bet, self._log, self._t, *self._counts.tolist()]
 
     def restore(self, state: list[float]) -> None:
+        if len(state) != self.bins + 5:  # states of an earlier form would give other numbers
+            raise InputError(f"state must have {self.bins + 5} numbers, got {len(state)}. Start with a new bettor.")
         (self._reserve, self._bet, self._log), self._t = state[:3], int(state[3])
         self._counts = np.array(state[4:])
 
