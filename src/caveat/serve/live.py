@@ -309,7 +309,7 @@ def _counted(kind: NDArray[np.str_]) -> Counter[str]:
 
 
 def _last_rows(verdicts: Verdicts) -> Verdicts:
-    """The last rows alone, copied, so that a large batch can be forgotten."""
+    """The last rows alone, which joining copies, so that a large batch can be forgotten."""
     return verdicts if len(verdicts) <= SHOWN else Verdicts.joined([verdicts[-SHOWN:-1], verdicts[-1:]])
 
 
