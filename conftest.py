@@ -6,7 +6,19 @@ from importlib.util import find_spec
 
 collect_ignore_glob = [
     folder
-    for package, folders in (("torch", ["src/caveat/nn/*", "tests/nn/*"]), ("matplotlib", ["src/caveat/plots/*"]))
+    for package, folders in (
+        (
+            "torch",
+            [
+                "src/caveat/nn/*",
+                "src/caveat_lab/networks/*",
+                "src/caveat_lab/bounds/*",
+                "src/caveat_lab/attacks/*",
+                "tests/nn/*",
+            ],
+        ),
+        ("matplotlib", ["src/caveat/plots/*"]),
+    )
     if not find_spec(package)
     for folder in folders
 ]

@@ -14,8 +14,8 @@ import torch
 from timing import take_turns
 from torch import nn
 
-from caveat.nn.attacks import Ball, apgd, climber
-from caveat.nn.bounds import (
+from caveat_lab.attacks import Ball, apgd, climber
+from caveat_lab.bounds import (
     confidence_bounds,
     difference_bounds,
     export_network,
@@ -24,9 +24,9 @@ from caveat.nn.bounds import (
     log_confidence_upper,
     spread_loss,
 )
-from caveat.robust import Network
-from caveat.robust.density_ratio import DensityRatio
-from caveat.robust.mixtures import Mixture
+from caveat_lab.robust import Network
+from caveat_lab.robust.density_ratio import DensityRatio
+from caveat_lab.robust.mixtures import Mixture
 
 BATCH, EPSILON = 256, 0.3
 

@@ -11,9 +11,9 @@ import numpy as np
 from timing import least
 
 from caveat import Head, Outputs
-from caveat.geometry import frechet, mmd, neural_collapse
 from caveat.metrics import augrc, augrc_interval, aurc, aurc_interval, auroc, auroc_interval
 from caveat.stats import compare, delong, mid_ranks
+from caveat_lab.geometry import frechet, mmd, neural_collapse
 
 
 def line(what: str, seconds: float, floor: float, of: str) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from timing import take_turns
 
 from caveat.report import render_report
-from caveat.study import run
+from caveat_lab.experiments import run
 
 SOURCE = """
 import numpy as np

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from caveat.study import run
+from caveat_lab.experiments import run
 
 CELLS, REPEATS = 200, 3
 TASK = "def one(k):\n    return [{'i': i, 'value': k + i / 8} for i in range(50)]\n"

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from caveat.nn import architectures, fit_classifier
+from caveat_lab.networks import architectures, fit_classifier
 
 BATCH, RATE = 128, 1e-3
 

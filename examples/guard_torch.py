@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from caveat import Outputs, data
+from caveat import Outputs, demo
 from caveat.guard import Guard
 from caveat.guard.replay import replay
 from caveat.nn import extract
@@ -44,7 +44,7 @@ def tensors(pixels: np.ndarray, labels: np.ndarray | None = None) -> list:
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    digits = data.digits()
+    digits = demo.digits()
     low = rng.permutation(np.flatnonzero(digits.labels < 8))
     rows = dict(zip(("train", "calibration", "test"), np.split(low, [450, 1050]), strict=True))
     loaders = {name: tensors(digits.pixels[i], digits.labels[i]) for name, i in rows.items()}
@@ -53,7 +53,7 @@ def main() -> None:
     parts = {name: extract(model, loader) for name, loader in loaders.items()}
     strange = rng.permutation(np.flatnonzero(digits.labels >= 8))
     new_digits = extract(model, tensors(digits.pixels[strange]))
-    noise = extract(model, tensors(data.noise(200, rng)))
+    noise = extract(model, tensors(demo.noise(200, rng)))
 
     # Nobody knows beforehand which score is weak on what will come, so one gate has both. Half of the calibration rows
     # combine them, the other half set the thresholds: the promises stay exact.

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from caveat import conformal, data, metrics, scores
+from caveat import conformal, demo, metrics, scores
 from caveat.nn import extract
 
 
@@ -32,7 +32,7 @@ def trained(pixels: torch.Tensor, labels: torch.Tensor) -> nn.Module:
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    images = data.digits()
+    images = demo.digits()
     known = rng.permutation(np.flatnonzero(images.labels < 8))
     parts = dict(zip(("train", "calibration", "test"), np.split(known, [600, 1000]), strict=True))
 
@@ -47,7 +47,7 @@ def main() -> None:
     outputs = {name: extract(model, loader) for name, loader in inside.items()}
     outside = {
         "digits 8 and 9": extract(model, batches(images.pixels[images.labels >= 8])),
-        "noise": extract(model, batches(data.noise(300, rng))),
+        "noise": extract(model, batches(demo.noise(300, rng))),
     }
     print(f"{outputs['test']}\naccuracy on held-out digits {outputs['test'].correct.mean():.3f}\n")
 

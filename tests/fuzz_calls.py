@@ -13,12 +13,13 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import caveat
-from caveat import Head, Outputs, conformal, geometry, metrics, robust, scale, scores, stats
+from caveat import Head, Outputs, conformal, metrics, scale, scores, stats
 from caveat.conformal import idealised
 from caveat.results import Intervals, PredictionSets
 from caveat.scores.cof import COF
 from caveat.scores.dagmm import DAGMM
 from caveat.scores.sod import SOD
+from caveat_lab import geometry, robust
 
 N, D, C = 36, 6, 3
 
@@ -87,7 +88,7 @@ def _add(key: str, run: Callable[..., Any], *names: str, **options: Any) -> None
 
 def _functions(package: Any, table: Mapping[str, Mapping[str, Any]], **options: Mapping[str, Any]) -> None:
     """Functions of a package that are called as they are."""
-    short = package.__name__.removeprefix("caveat.")
+    short = package.__name__.partition(".")[2]
     for name, arguments in table.items():
         _add(f"{short}.{name}", getattr(package, name), arguments=arguments, **options.get(name, {}))
 
@@ -143,7 +144,7 @@ _add(
 
 
 def _detector(*, estimator: Any, params: Any, larger: Any, seed: Any, train: Any, outputs: Any) -> Any:
-    score = scores.OutlierDetector(estimator, params, larger, seed).fit(train)
+    score = scores.OutlierDetector(estimator, params, larger).fit(train, rng=seed)
     return score.score(outputs), score.score_together(outputs, outputs)
 
 

@@ -18,10 +18,17 @@ from typing import Any
 import pytest
 
 import caveat
+import caveat_lab
 
-SKIPPED = {"caveat.cli", "caveat.__main__"}  # commands have help texts, which tests/cli reads
-OPTIONAL = {"caveat.nn": "torch", "caveat.plots": "matplotlib"}  # packages that import an extra
-NN = ("architectures", "attacks", "bounds", "ease", "training")  # public parts of caveat.nn
+SKIPPED = {"caveat.cli", "caveat.__main__", "caveat_lab.cli"}  # commands have help texts, which tests/cli reads
+TORCH = ("caveat.nn", "caveat_lab.networks", "caveat_lab.bounds", "caveat_lab.attacks")
+OPTIONAL = dict.fromkeys(TORCH, "torch") | {"caveat.plots": "matplotlib"}  # packages that import an extra
+PARTS = (
+    "caveat.conformal.idealised",
+    "caveat.nn.ease",
+    "caveat_lab.networks.architectures",
+    "caveat_lab.networks.training",
+)
 ORDER = ["Parameters", "Attributes", "Returns", "Yields", "Raises", "Examples"]
 
 # Names without an example, and why.
@@ -33,10 +40,13 @@ NO_EXAMPLE = {
 
 def packages() -> list[str]:
     """Public modules of the package, and those that they name as their parts."""
-    below = [f"caveat.{module.name}" for module in pkgutil.iter_modules(caveat.__path__)]
-    public = [name for name in below if name not in SKIPPED and not name.startswith("caveat._")]
-    parts = ["caveat.conformal.idealised", *(f"caveat.nn.{part}" for part in NN)]
-    extras = {name: OPTIONAL.get(".".join(name.split(".")[:2])) for name in ["caveat", *public, *parts]}
+    below = [
+        f"{house.__name__}.{module.name}"
+        for house in (caveat, caveat_lab)
+        for module in pkgutil.iter_modules(house.__path__)
+    ]
+    public = [name for name in below if name not in SKIPPED and "._" not in name]
+    extras = {name: OPTIONAL.get(".".join(name.split(".")[:2])) for name in ["caveat", *public, *PARTS]}
     return [name for name, extra in extras.items() if extra is None or importlib.util.find_spec(extra)]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "caveat"
+SOURCE = ROOT / "src"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TOOLS = ("dev", "docs", "test", "transformers")  # for work on Caveat, not to run it: its models are read without it
 OWN_FOLDER = {"examples": ROOT / "examples", "peers": ROOT / "benchmarks"}  # extras of programs beside the package
@@ -50,7 +50,7 @@ def imports(node: ast.AST) -> Iterator[str]:
         elif isinstance(part, ast.Constant) and re.fullmatch(r"pyod\.[\w.]+", str(part.value)):
             modules = [str(part.value)]  # the table of detectors
         for module in modules:
-            if module.split(".")[0] not in {*sys.stdlib_module_names, "caveat"}:
+            if module.split(".")[0] not in {*sys.stdlib_module_names, "caveat", "caveat_lab"}:
                 yield module
 
 
@@ -62,10 +62,11 @@ def test_what_is_imported_is_declared(path):
 
 @pytest.mark.parametrize("path", TREES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_only_the_core_is_needed_to_import_a_module(path):
-    here = path.relative_to(SOURCE).parts[0]
+    here = path.relative_to(SOURCE).parts[1].removesuffix(".py")
     nodes = [node for node in TREES[path].body if isinstance(node, (ast.Import, ast.ImportFrom))]
     needed = {package_of(module) for node in nodes for module in imports(node)}
-    allowed = {"nn": EXTRAS["torch"], "serve": EXTRAS["serve"] | EXTRAS["postgres"]}.get(here, set())
+    torch = dict.fromkeys(("nn", "networks", "bounds", "attacks"), EXTRAS["torch"])
+    allowed = {**torch, "serve": EXTRAS["serve"] | EXTRAS["postgres"]}.get(here, set())
     assert needed <= CORE | allowed
 
 

@@ -360,11 +360,15 @@ def _refuse(x: Any) -> None:
     raise InputError(f"x must be 1, got {x}.")
 
 
+def _house(package):
+    return "caveat_lab" if package in ("geometry", "robust") else "caveat"
+
+
 def test_no_public_name_is_forgotten():
     covered = {name for call in CALLS.values() for name in call.names}
     public = {"Outputs", "Head", "wrap"}
     for package in PACKAGES:
-        public |= {f"{package}.{name}" for name in importlib.import_module(f"caveat.{package}").__all__}
+        public |= {f"{package}.{name}" for name in importlib.import_module(f"{_house(package)}.{package}").__all__}
     listed = covered | fuzz_calls.RECORDS | set(fuzz_calls.ELSEWHERE)
     forgotten = sorted(public - listed)
     assert not forgotten, "give each a valid call in fuzz_calls.py"

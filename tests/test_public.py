@@ -14,17 +14,20 @@ import pytest
 import typer
 
 import caveat
+import caveat_lab
 from caveat.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = [
     "caveat",
     *(
-        f"caveat.{m.name}"
-        for m in pkgutil.iter_modules(caveat.__path__)
-        if m.ispkg and m.name not in ("nn", "_internal")
+        f"{house.__name__}.{m.name}"
+        for house in (caveat, caveat_lab)
+        for m in pkgutil.iter_modules(house.__path__)
+        if m.ispkg and m.name not in ("nn", "networks", "bounds", "attacks", "_internal", "cli")
     ),
 ]
+TORCH = {"caveat.nn", "caveat_lab.networks", "caveat_lab.bounds", "caveat_lab.attacks"}
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -48,7 +51,7 @@ def test_submodules_are_reached_from_the_top():
 ALL = (ROOT / "docs" / "all-of-caveat.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", sorted({*PACKAGES, "caveat.estimators"} - {"caveat.cli"}))
+@pytest.mark.parametrize("name", PACKAGES)
 def test_every_public_name_is_on_the_page_of_all(name):
     page = {word for code in re.findall(r"`([^`\n]+)`", ALL) for word in re.findall(r"\w+", code)}
     by_catalogue = {entry.score.__name__ for entry in caveat.scores.catalogue()}  # the page points to `caveat scores`
@@ -58,14 +61,14 @@ def test_every_public_name_is_on_the_page_of_all(name):
 def test_what_the_page_of_all_names_is_public():
     table = re.findall(r"^\| `(caveat[.\w]*)` \|[^|]*\|(.*)\|$", ALL, re.MULTILINE)
     rest = re.findall(r"\*\*`(caveat[.\w]*)`\*\*(.*?)(?=\*\*`|^## )", ALL, re.MULTILINE | re.DOTALL)
-    assert {package for package, _ in table} <= {*PACKAGES, "caveat.estimators", "caveat.nn"}
+    assert {package for package, _ in table} <= {*PACKAGES, *TORCH}
     for package, text in [*table, *rest]:
-        if package == "caveat.nn" and not importlib.util.find_spec("torch"):
+        if package in TORCH and not importlib.util.find_spec("torch"):
             continue
         module = importlib.import_module(package)
         for code in re.findall(r"`([^`\n]+)`", text):
-            name = re.match(r"[\w.]*", code.removeprefix("caveat."))[0]
-            if name and code not in ("fit", "decision_function", "caveat scores"):
+            name = re.match(r"[\w.]*", re.sub(r"^caveat(_lab)?\.", "", code))[0]
+            if name and code not in ("fit", "decision_function", "caveat scores", "caveat reproduce --list"):
                 assert functools.reduce(getattr, name.split("."), module) is not None, f"{package}: {code}"
 
 

@@ -8,16 +8,20 @@ import inspect
 import numpy as np
 import pytest
 
-from caveat import Guard, Head, InputError, Outputs, conformal, data, evaluate, metrics, scale, scores, stats
+from caveat import Guard, Head, InputError, Outputs, conformal, evaluate, metrics, scale, scores, stats
 from caveat.conformal import SplitSets
 from caveat.scores import KNN, KernelPCAError, NNGuide
+from caveat_lab import data
 
-PACKAGES = ["conformal", "metrics", "stats", "data", "geometry", "robust", "scores", "guard", "scale"]
+HOUSES = {
+    "caveat": ("conformal", "metrics", "stats", "demo", "scores", "guard", "scale"),
+    "caveat_lab": ("geometry", "robust"),
+}
 
 
 def with_rng():
-    for package in PACKAGES:
-        module = importlib.import_module(f"caveat.{package}")
+    for package in [f"{house}.{name}" for house, names in HOUSES.items() for name in names]:
+        module = importlib.import_module(package)
         for name in module.__all__:
             thing = getattr(module, name)
             members = [thing] if inspect.isfunction(thing) else []

@@ -41,7 +41,7 @@ assert nn.extract(torch.nn.Sequential(torch.nn.Linear(3, 2)), loader).n == 60
     "onnx": "Guard(sets=None).calibrate(Outputs(logits=rows)).export_onnx('guard.onnx')",
     "safetensors": """
 from safetensors.numpy import save_file
-from caveat.robust.network import Network
+from caveat_lab.robust.network import Network
 save_file({"0.dense.weight": rows[:2], "0.dense.bias": rows[0, :2].copy()}, "net.safetensors")
 Network.load("net.safetensors")
 """,
@@ -104,11 +104,11 @@ def test_the_wheel_holds_the_package_and_its_studies_and_nothing_else(wheel):
         files = set(archive.namelist())
         info = next(name for name in files if name.endswith(".dist-info/METADATA"))
         facts = email.message_from_string(archive.read(info).decode())
-    inside = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src" / "caveat").rglob("*")
+    inside = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*")
               if path.is_file() and "__pycache__" not in path.parts}  # fmt: skip
     assert inside <= files
-    assert "caveat/_studies/usps/plan.toml" in files
-    rest = {name for name in files - inside if not name.startswith(("caveat/_studies/", "caveat-"))}
+    assert "caveat_lab/_studies/usps/plan.toml" in files
+    rest = {name for name in files - inside if not name.startswith(("caveat_lab/_studies/", "caveat-"))}
     assert not rest
     assert not {name for name in files if name.endswith((".svg", ".pyc", ".npz"))} - inside
     assert facts["License-Expression"] == "Apache-2.0"

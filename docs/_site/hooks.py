@@ -35,13 +35,14 @@ PYTHON_PAGE = "# {name}\n\n```python\n{text}```\n"
 
 
 @functools.cache
-def _package() -> griffe.Module:
-    return griffe.load("caveat", search_paths=[str(reference.SOURCE)], submodules=True)  # type: ignore[return-value]
+def _package(house: str) -> griffe.Module:
+    return griffe.load(house, search_paths=[str(reference.SOURCE)], submodules=True)  # type: ignore[return-value]
 
 
 def _sentence(path: str) -> str:
     """The first paragraph of a docstring, in one line."""
-    thing = _package()[path.removeprefix("caveat.")] if path != "caveat" else _package()
+    house, _, rest = path.partition(".")
+    thing = _package(house)[rest] if rest else _package(house)
     if thing.is_alias:
         thing = thing.final_target
     return " ".join(thing.docstring.value.split("\n\n")[0].split()) if thing.docstring else ""
@@ -140,7 +141,7 @@ def _addresses() -> dict[str, str]:
             if f"{module}.{name}" in reference.PACKAGES:
                 continue
             address = f"{API}/{module}.html#{module}.{name}"
-            for written in {f"{module}.{name}", f"{module.removeprefix('caveat.')}.{name}"}:
+            for written in {f"{module}.{name}", f"{re.sub('^caveat(_lab)?[.]', '', module)}.{name}"}:
                 places.setdefault(written, []).append(address)
             if name[0].isupper() or name in ("evaluate", "wrap"):
                 places.setdefault(name, []).append(address)

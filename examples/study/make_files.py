@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from caveat.study.demo import demo_outputs
+from caveat.demo.network import demo_outputs
 
 HERE = Path(__file__).parent
 SEEDS = (0, 1)

@@ -15,21 +15,18 @@ from caveat.errors import CaveatError, CaveatWarning, InputError, MissingExtraEr
 if TYPE_CHECKING:
     from caveat import (
         conformal,
-        data,
+        demo,
         drift,
         estimators,
         evaluation,
-        geometry,
         guard,
         metrics,
         plots,
         report,
         results,
-        robust,
         scale,
         scores,
         stats,
-        study,
     )
     from caveat.estimators import wrap
     from caveat.evaluation import evaluate
@@ -49,22 +46,19 @@ __all__ = [
     "Outputs",
     "StoreError",
     "conformal",
-    "data",
+    "demo",
     "drift",
     "estimators",
     "evaluate",
     "evaluation",
-    "geometry",
     "guard",
     "metrics",
     "plots",
     "report",
     "results",
-    "robust",
     "scale",
     "scores",
     "stats",
-    "study",
     "wrap",
 ]
 
@@ -72,22 +66,19 @@ _SUBMODULES = frozenset(
     {
         "nn",
         "conformal",
-        "data",
+        "demo",
         "drift",
         "estimators",
         "evaluation",
-        "geometry",
         "guard",
         "metrics",
         "outputs",
         "plots",
         "report",
         "results",
-        "robust",
         "scale",
         "scores",
         "stats",
-        "study",
     }
 )
 _PLACES = {"Guard": "guard", "Head": "outputs", "Outputs": "outputs", "evaluate": "evaluation", "wrap": "estimators"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 __all__ = [
-    "CaveatDeprecationWarning",
     "CaveatError",
     "CaveatWarning",
     "InputError",
@@ -107,15 +106,5 @@ class CaveatWarning(UserWarning):
     ...     quantile([1.0, 2.0], alpha=0.1)
     inf
     >>> caught[0].category is CaveatWarning
-    True
-    """
-
-
-class CaveatDeprecationWarning(CaveatWarning, DeprecationWarning):
-    """A name still works and will be removed; the sentence says in which release, and what to use instead.
-
-    Examples
-    --------
-    >>> issubclass(CaveatDeprecationWarning, DeprecationWarning)
     True
     """

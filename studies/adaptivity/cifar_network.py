@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from caveat._internal.cache import cache_folder
-from caveat.data import Images, read_packed
-from caveat.nn import architectures
-from caveat.nn.training import Trained, fit_classifier, load_model, save_model
+from caveat_lab.data import Images, read_packed
+from caveat_lab.networks import architectures
+from caveat_lab.networks.training import Trained, fit_classifier, load_model, save_model
 
 ARCHITECTURE = {
     "name": "resnet20", "in_shape": (3, 32, 32), "classes": 10,

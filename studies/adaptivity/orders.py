@@ -10,7 +10,7 @@ import figures  # in this folder
 import published  # in this folder
 
 from caveat.results import Comparison
-from caveat.study.agreement import Check, Part
+from caveat_lab.papers.agreement import Check, Part
 
 KINDS = {"noise on logits": ("cifar10 ", "cifar100 "), "noise on inputs": ("mnist ",)}  # by the start of their names
 BINS = {2: 50, 5: 50, 8: 100, 9: 30}

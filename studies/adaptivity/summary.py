@@ -11,8 +11,8 @@ import numpy as np
 import orders  # in this folder
 import published  # in this folder
 
-from caveat.study.agreement import Agreement, Check, Part, compare_findings
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.papers.agreement import Agreement, Check, Part, compare_findings
 
 ALPHAS = ("0.05", "0.1", "0.15", "0.2")
 SHARP = "the softmax of the CIFAR networks is sharp: with the logits of all 27 divided by 3, and the digits left out,"

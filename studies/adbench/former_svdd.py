@@ -25,8 +25,8 @@ from kept import kept, published  # in this folder
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
+from caveat._internal.result_tables import write_csv
 from caveat.metrics import auroc
-from caveat.study.tables import write_csv
 
 EPOCHS, BATCH, RATE, PENALTY, LEAST, HELD_OUT = 100, 32, 1e-3, 0.1, 0.1, 0.1
 HIDDEN = (64, 32)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
 
 RUNS = Path(__file__).parent / "runs.csv"
 COLUMNS = ("set", "detector", "seed", "n", "m", "auroc", "lower", "upper", "resampled", "seconds", "failure")

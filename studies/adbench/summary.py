@@ -17,9 +17,9 @@ from cells import TEXT, above_cap, cells  # in this folder
 from kept import RUNS, kept, write_runs  # in this folder
 
 from caveat._internal.files import replacing_file
+from caveat._internal.result_tables import write_csv
 from caveat.stats import compare
-from caveat.study.agreement import Agreement, Check, Part, compare_findings, compare_numbers, within
-from caveat.study.tables import write_csv
+from caveat_lab.papers.agreement import Agreement, Check, Part, compare_findings, compare_numbers, within
 
 TOO_LARGE = ("most or all of these corrections are larger than a band of the paper's form on the inliers of the test "
              "part can give; what set their size is not known")  # fmt: skip

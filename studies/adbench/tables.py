@@ -18,7 +18,7 @@ from protocol import DELTA  # in this folder
 from caveat import plots
 from caveat.report import comparison_markdown
 from caveat.stats import compare
-from caveat.study.agreement import within
+from caveat_lab.papers.agreement import within
 
 DETECTORS = ("IForest", "OCSVM", "CBLOF", "COF", "COPOD", "ECOD", "HBOS", "KNN", "LOF", "PCA", "SOD", "DeepSVDD",
              "DAGMM")  # fmt: skip

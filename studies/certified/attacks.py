@@ -18,12 +18,12 @@ import numpy as np
 import run  # in this folder
 import strangers  # in this folder
 
-from caveat import robust
 from caveat._internal.files import replacing_file
+from caveat._internal.result_tables import write_csv
 from caveat._internal.streams import stream
 from caveat.metrics.auroc_intervals import auroc_interval
-from caveat.nn.attacks import attack_confidence
-from caveat.study.tables import write_csv
+from caveat_lab import robust
+from caveat_lab.attacks import attack_confidence
 
 SET, POINTS = "Fashion-MNIST", 40
 APGD: dict[str, Any] = {"optimizers": ("apgd",), "starts": ("small",), "steps": 500, "restarts": 5}

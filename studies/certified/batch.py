@@ -20,10 +20,10 @@ import run  # in this folder
 import strangers  # in this folder
 from numpy.typing import NDArray
 
-from caveat.nn.bounds import largest_difference_bound
-from caveat.nn.training import OutlierMix
-from caveat.nn.training.good import certified_count
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.bounds import largest_difference_bound
+from caveat_lab.networks.training import OutlierMix
+from caveat_lab.networks.training.good import certified_count
 
 SEED, BATCH = 0, 128
 

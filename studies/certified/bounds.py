@@ -26,11 +26,11 @@ import strangers  # in this folder
 import torch
 from numpy.typing import NDArray
 
-from caveat import robust
-from caveat.nn.training import CCU, OutlierMix
-from caveat.nn.training.ccu import CCUModel
-from caveat.robust.density_ratio import DensityRatio, fit_density_ratio
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab import robust
+from caveat_lab.networks.training import CCU, OutlierMix
+from caveat_lab.networks.training.ccu import CCUModel
+from caveat_lab.robust.density_ratio import DensityRatio, fit_density_ratio
 
 ROWS, COMPONENTS, POINTS = 12_000, 60, 200
 Vector = NDArray[np.float64]

@@ -19,9 +19,9 @@ import run  # in this folder
 import strangers  # in this folder
 import torch
 
-from caveat.nn.training import Preset, fit_preset
-from caveat.study.certification import Certification, certify
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.experiments.certification import Certification, certify
+from caveat_lab.networks.training import Preset, fit_preset
 
 LETTERS = "EMNIST letters"
 TASK = networks.TASKS["MNIST"]

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from caveat._internal.result_tables import write_csv
 from caveat.metrics.auroc_intervals import auroc_interval
-from caveat.study.tables import write_csv
 
 INLIERS, TRIALS, SEED = 2000, 1000, 0
 OUTLIERS, AREAS, KINDS = (40, 100, 200), (0.4, 0.8, 0.95, 0.99), ("spread", "all or nothing")

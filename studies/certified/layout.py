@@ -10,7 +10,7 @@ import networks  # in this folder
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat.study.certification import Certification
+from caveat_lab.experiments.certification import Certification
 
 Rows = Sequence[Mapping[str, Any]]
 Found = Mapping[str, Mapping[str, Certification]]  # method -> set -> confidences

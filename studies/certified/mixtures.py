@@ -18,10 +18,10 @@ import numpy as np
 import run  # in this folder
 import torch
 
-from caveat import data
-from caveat.nn.training import CCU, OutlierMix, fit_preset
-from caveat.nn.training.ccu import CCUModel, gate_gap
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab import data
+from caveat_lab.networks.training import CCU, OutlierMix, fit_preset
+from caveat_lab.networks.training.ccu import CCUModel, gate_gap
 
 SHARES = (0.0, 0.002, 0.02, 0.2, 2.0)  # of the learning rate of the network; published: 0.002
 SEED, HELD_OUT = 0, 2000

@@ -15,9 +15,9 @@ from typing import Any, final
 
 import strangers  # in this folder
 
-from caveat import data
-from caveat.data import Images
-from caveat.nn.training import (
+from caveat_lab import data
+from caveat_lab.data import Images
+from caveat_lab.networks.training import (
     ACET,
     CCU,
     CEDA,

@@ -18,9 +18,9 @@ import run  # in this folder
 import strangers  # in this folder
 import torch
 
-from caveat.nn.training import CEDA, GOOD, OutlierExposure, Preset, fit_preset
-from caveat.study.certification import certify
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.experiments.certification import certify
+from caveat_lab.networks.training import CEDA, GOOD, OutlierExposure, Preset, fit_preset
 
 HELD_OUT, PHOTOGRAPHS, KAPPA, RAMP = 2000, 7000, 0.3, (0.05, 0.3)
 

@@ -23,14 +23,13 @@ import run  # in this folder
 import strangers  # in this folder
 import torch
 
-from caveat import data
-from caveat.nn import confidence_bounds, in_float64
-from caveat.nn.bounds import FLOAT64, arithmetic_of, input_box
-from caveat.nn.bounds.box import cast_box
-from caveat.nn.bounds.differences import log_probability_bounds
-from caveat.nn.bounds.roundoff import difference_errors
-from caveat.nn.training import PRESETS, fit_preset
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab import data
+from caveat_lab.bounds import FLOAT64, arithmetic_of, confidence_bounds, in_float64, input_box
+from caveat_lab.bounds.box import cast_box
+from caveat_lab.bounds.differences import log_probability_bounds
+from caveat_lab.bounds.roundoff import difference_errors
+from caveat_lab.networks.training import PRESETS, fit_preset
 
 POINTS, RADII = 200, (0.001, 0.01, 0.3)
 NAMES = ("tiny", "good", "GOOD_100", "GOOD_80", "GOOD_60", "Plain", "joint")

@@ -20,7 +20,7 @@ import strangers  # in this folder
 
 from caveat._internal.cache import cache_folder
 from caveat._internal.files import replacing_file
-from caveat.study.certification import Certification, Gates, SetCertificate, certify
+from caveat_lab.experiments.certification import Certification, Gates, SetCertificate, certify
 
 HERE = Path(__file__).parent
 KEPT = HERE / "results.csv"

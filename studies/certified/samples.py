@@ -20,8 +20,8 @@ import run  # in this folder
 import strangers  # in this folder
 from numpy.typing import NDArray
 
-from caveat.nn.exact import exact_logits
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.bounds.exact import exact_logits
 
 MODELS = ("Plain", "CEDA", "OE", "ACET", "CCU", "GOOD_100")  # GOOD_100 and every baseline of Table 1
 SEED = 0

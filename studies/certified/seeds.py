@@ -14,8 +14,8 @@ import networks  # in this folder
 import run  # in this folder
 import strangers  # in this folder
 
-from caveat.study.certification import certify
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.experiments.certification import certify
 
 SEEDS = (0, 1, 2)
 SETS = ("Fashion-MNIST",)

@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 
-from caveat import data
-from caveat.data import Images
+from caveat_lab import data
+from caveat_lab.data import Images
 
 SEED = 1
 ALPHABET = tuple("abcdefghijklmnopqrstuvwxyz")

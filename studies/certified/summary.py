@@ -12,8 +12,8 @@ import run  # in this folder
 import strangers  # in this folder
 
 from caveat._internal.files import replacing_file
-from caveat.study.agreement import Agreement, Check, Part, compare_findings
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.papers.agreement import Agreement, Check, Part, compare_findings
 
 UNCERTIFIED = ("Plain", "CEDA", "OE", "ACET", "GOOD_0")
 FASHION, LETTERS, PHOTOS, UNIFORM = strangers.FIRST

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from caveat.study.agreement import Agreement, Check, compare_findings, compare_numbers
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.papers.agreement import Agreement, Check, compare_findings, compare_numbers
 
 CORNER = (
     "Theorem 4 fails for an object whose largest probability is exactly 1/2, with three or more labels: the theorem "

@@ -19,8 +19,8 @@ from fluctuation import T, beta_binomial_cdf, rates  # in this folder
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from caveat import data
 from caveat.conformal import fpr_law
+from caveat_lab import data
 
 N, SETS, DRAWS = 10_000, 53, 2_000
 SVHN_EXTRA = 531_131
@@ -49,8 +49,8 @@ class Size:
 
 def mnist_energies() -> NDArray[np.float64]:
     """Energy of the MNIST images that the network did not learn from."""
-    from caveat.nn import architectures, fit_classifier
     from caveat.scores import make
+    from caveat_lab.networks import architectures, fit_classifier
 
     train, test = data.load("mnist", "train"), data.load("mnist", "test")
     order = np.random.default_rng(0).permutation(len(train))

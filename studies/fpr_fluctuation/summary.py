@@ -15,7 +15,7 @@ from scipy.special import betaln
 from caveat._internal.files import write_json
 from caveat.conformal import FPRBand, fpr_law
 from caveat.metrics import roc_curve
-from caveat.study.agreement import Agreement, Check, compare_findings
+from caveat_lab.papers.agreement import Agreement, Check, compare_findings
 
 
 def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from caveat.study.agreement import Check, Part, compare_findings
+from caveat_lab.papers.agreement import Check, Part, compare_findings
 
 CLASSES = {"cifar10": 10, "fashion": 10, "letters": 26, "symbols": 46}
 BACKBONES = {"vgg13": "VGG-13", "small_vit": "ViT"}

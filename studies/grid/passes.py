@@ -13,7 +13,7 @@ import csv
 import sys
 from pathlib import Path
 
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
 
 WAYS = {"": "at rest", "10 passes": "10 passes", "50 passes": "50 passes"}
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from choices import CLASSES, network  # in this folder
 
+from caveat._internal.result_tables import write_csv
 from caveat.stats import compare
-from caveat.study.tables import write_csv
 
 HERE = Path(__file__).parent
 NAMED = ("gradnorm", "kpca_error")

@@ -13,10 +13,10 @@ from choices import BACKBONES, CLASSES, PARADIGMS, Network, mean_by, network
 
 from caveat import plots
 from caveat._internal.files import replacing_file
+from caveat._internal.result_tables import write_csv
 from caveat.results import Comparison
 from caveat.stats import compare
-from caveat.study.agreement import Agreement, Check, Part, compare_findings
-from caveat.study.tables import write_csv
+from caveat_lab.papers.agreement import Agreement, Check, Part, compare_findings
 
 REGIMES = ("test", "near", "mid", "far")
 SOFTMAX = ("msp", "gen", "entropy", "collision", "guessing", "renyi", "confidence", "pnml")

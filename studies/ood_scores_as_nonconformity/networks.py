@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat import data
 from caveat._internal.cache import cache_folder
-from caveat.study.functions import find_function
+from caveat_lab import data
+from caveat_lab.experiments.functions import find_function
 
 if TYPE_CHECKING:
-    from caveat.nn.training import Trained
+    from caveat_lab.networks.training import Trained
 
 EACH = 800  # images of each of the 36 characters
 ASKED = 10_000  # of them to calibrate and test on
@@ -59,7 +59,7 @@ def characters() -> tuple[data.Images, data.Images]:
 @cache
 def network(name: str) -> Network:
     """Train ``images``, ``fashion`` or ``characters``, or read the finished training from the cache folder."""
-    from caveat.nn import architectures, fit_classifier
+    from caveat_lab.networks import architectures, fit_classifier
 
     if name == "images":
         other = Path(__file__).parents[1] / "adaptivity" / "cifar_network.py"

@@ -10,8 +10,8 @@ import numpy as np
 from run import ALPHAS, METHODS, NETWORKS, SOFTMAX  # in this folder
 
 from caveat._internal.files import replacing_file
-from caveat.study.agreement import Agreement, Check, Part, compare_findings
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.papers.agreement import Agreement, Check, Part, compare_findings
 
 HERE = Path(__file__).parent
 TITLES = {

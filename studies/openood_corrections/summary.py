@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from caveat.study.agreement import Agreement, Check, Part, compare_findings, compare_numbers
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.papers.agreement import Agreement, Check, Part, compare_findings, compare_numbers
 
 
 def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:

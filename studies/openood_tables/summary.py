@@ -19,8 +19,8 @@ from run import DELTAS, DETECTORS, SIZES  # in this folder
 from scipy.stats import spearmanr
 
 from caveat._internal.files import replacing_file
-from caveat.study.agreement import Agreement, Check, Part, compare_findings
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.papers.agreement import Agreement, Check, Part, compare_findings
 
 FORMS = ("published", "exact", "betting")
 COLUMNS = ("auroc", *(f"{form}_{side}" for form in FORMS for side in ("lower", "upper")))

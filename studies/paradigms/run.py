@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat import CaveatWarning, Outputs, data
+from caveat import CaveatWarning, Outputs
 from caveat._internal.cache import cache_folder
-from caveat.geometry import neural_collapse, proximity
 from caveat.metrics import augrc, aurc, ood_failures
 from caveat.scores import applicable
 from caveat.scores.together import fit_all
+from caveat_lab import data
+from caveat_lab.geometry import neural_collapse, proximity
 
 TRAIN, VALIDATION, TEST, OUTLIERS = 8000, 2000, 4000, 500  # images of each
 CLASSIFIER_EPOCHS, BATCH, RATE, DROPOUT, PASSES = 10, 128, 2e-3, 0.3, 50
@@ -80,8 +81,8 @@ def as_bytes(pixels: Pixels) -> Pixels:
 
 def one(paradigm: str, seed: int) -> list[Row]:
     """Train one network and measure every score on every set, with and without dropout passes."""
-    from caveat.nn import architectures, fit_classifier
-    from caveat.nn.training import ConfidNet, DeepGamblers, DeVries, dropout_mean
+    from caveat_lab.networks import architectures, fit_classifier
+    from caveat_lab.networks.training import ConfidNet, DeepGamblers, DeVries, dropout_mean
 
     train, validation, test, strange = images()
     started = time.process_time()

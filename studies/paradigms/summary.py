@@ -10,11 +10,11 @@ from run import COLLAPSE, GEOMETRY, SETS  # in this folder
 
 from caveat import plots
 from caveat._internal.files import replacing_file
-from caveat.geometry import buckets
+from caveat._internal.result_tables import write_csv
 from caveat.results import Comparison
 from caveat.stats import compare
-from caveat.study.agreement import Agreement, Check, compare_findings
-from caveat.study.tables import write_csv
+from caveat_lab.geometry import buckets
+from caveat_lab.papers.agreement import Agreement, Check, compare_findings
 
 PARADIGMS = ("confidnet", "devries", "deep_gamblers")
 CALLED = {"rest": "at rest", "passes": "dropout passes"}

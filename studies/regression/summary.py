@@ -10,9 +10,9 @@ import numpy as np
 from run import ALPHAS, METHODS, METRICS  # in this folder
 
 from caveat._internal.files import replacing_file
+from caveat._internal.result_tables import write_csv
 from caveat.stats import compare
-from caveat.study.agreement import Agreement, Check, compare_findings
-from caveat.study.tables import write_csv
+from caveat_lab.papers.agreement import Agreement, Check, compare_findings
 
 
 def summary(rows: list[dict[str, Any]], out: Path) -> Agreement:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from caveat.study import StudyResults
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.experiments import StudyResults
 
 HERE = Path(__file__).parent
 COLOURS = {"caveat": "#1f3b57", "tuning split": "#4a90c2", "earliest start": "#9db8d2", "SGR": "#b5442e",

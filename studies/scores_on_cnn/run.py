@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 
 from caveat import CaveatWarning, Head, InputError, Outputs
-from caveat.geometry import buckets, neural_collapse, proximity
 from caveat.metrics import augrc, aurc, ood_failures
 from caveat.scores import Projected, Score, applicable
 from caveat.scores.settings import tune_settings
+from caveat_lab.geometry import buckets, neural_collapse, proximity
 
 FEATURES, HEAD = "cifar10_resnet20_jpeg75_features.npz", "cifar10_resnet20_head.npz"
 OUTLIERS = ("tinyimagenet", "dtd", "gtsrb", "mnist", "fashion", "emnist_letters", "notmnist", "uniform_noise")

@@ -10,10 +10,10 @@ from run import ALL, COLLAPSE, GEOMETRY, NOTHING, OUTLIERS, PARAMETERS, PROJECTI
 
 from caveat import plots
 from caveat._internal.files import replacing_file
+from caveat._internal.result_tables import write_csv
 from caveat.results import Comparison
 from caveat.stats import compare
-from caveat.study.agreement import Agreement, Check, compare_findings
-from caveat.study.tables import write_csv
+from caveat_lab.papers.agreement import Agreement, Check, compare_findings
 
 REGIMES = ("test", "near", "mid", "far")
 PROBABILITIES = ("msp", "entropy", "gen", "renyi", "collision", "guessing", "tempscale", "pnml")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from figures import MEASURES, METRICS, draw_criteria, draw_digits  # in this folder
 
-from caveat.study.agreement import Agreement, Check, Part, compare_findings
-from caveat.study.tables import write_csv
+from caveat._internal.result_tables import write_csv
+from caveat_lab.papers.agreement import Agreement, Check, Part, compare_findings
 
 Rows = list[dict[str, Any]]
 

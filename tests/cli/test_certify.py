@@ -6,9 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from caveat import Outputs, data
-from caveat.cli.certify import show_certificates
-from caveat.study.certification import Certification, SetCertificate
+from caveat import Outputs
+from caveat_lab import data
+from caveat_lab.cli.certify import show_certificates
+from caveat_lab.experiments.certification import Certification, SetCertificate
 
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
@@ -34,8 +35,8 @@ sets = ["test"]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    from caveat.study.train_plan import TrainPlan
-    from caveat.study.training import run_training
+    from caveat_lab.experiments.train_plan import TrainPlan
+    from caveat_lab.experiments.training import run_training
 
     folder = tmp_path_factory.mktemp("models")
     (folder / "plan.toml").write_text(PLAN)
@@ -67,7 +68,7 @@ def test_a_trained_folder_is_certified(run, model, tmp_path):
 
 @pytest.mark.parametrize(("arithmetic", "sentence"), [
     ("model", "Certificates are of the model as it is deployed, in float32. Rounding takes"),
-    ("float64", "Certificates are of nn.in_float64(model): deploy that network. Rounding takes"),
+    ("float64", "Certificates are of bounds.in_float64(model): deploy that network. Rounding takes"),
     ("real", "Certificates are of the network in real numbers, as in the papers: the rounding of a deployed model"),
 ])  # fmt: skip
 def test_certificates_name_their_arithmetic_on_the_terminal_and_on_the_page(run, model, tmp_path, arithmetic, sentence):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from caveat.data import KNOWN, finding
+from caveat_lab.data import KNOWN, finding
 
 
 @pytest.fixture

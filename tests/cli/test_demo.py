@@ -18,7 +18,7 @@ def test_the_demo_certifies_where_torch_is(run, tmp_path):
 
 
 def test_the_demo_prints_a_table_and_writes_the_report_and_needs_no_torch(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("caveat.study.demo.find_spec", lambda name: None)
+    monkeypatch.setattr("caveat_lab.cli.demo.find_spec", lambda name: None)
     before = "torch" in sys.modules
     code, out, _ = run("demo", "--out", tmp_path / "demo")
     assert code == 0

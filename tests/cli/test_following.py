@@ -4,9 +4,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from caveat.cli import _following
-from caveat.cli._following import following, name_failures, progress_table
-from caveat.study import Failure, Outcome, Plan, StudyProgress, run
+from caveat_lab.cli import _following
+from caveat_lab.cli._following import following, name_failures, progress_table
+from caveat_lab.experiments import Failure, Outcome, Plan, StudyProgress, run
 
 
 def test_the_table_on_a_terminal_shows_counts_time_and_what_is_under_way():

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from caveat.study import Plan
-from caveat.study import run as run_study
+from caveat_lab.experiments import Plan
+from caveat_lab.experiments import run as run_study
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from caveat.study.reproductions import reproductions
+from caveat_lab.papers.reproductions import reproductions
 
 
 def test_the_list_shows_every_study_and_what_is_missing(run, monkeypatch, tmp_path):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from caveat.cli.study import default_folder
-from caveat.study import StudyResults
+from caveat_lab.cli.study import default_folder
+from caveat_lab.experiments import StudyResults
 
 PLAN = '[task]\nrun = "run.py:one"\n[grid]\nk = [0, 1, 2]\n'
 
@@ -112,12 +112,12 @@ def test_a_folder_of_something_else_exits_with_2(run, plan, tmp_path):
 
 
 def test_stopping_by_hand_exits_with_130_and_says_how_to_go_on(run, plan, tmp_path, monkeypatch):
-    import caveat.study
+    import caveat_lab.experiments
 
     def stopped(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(caveat.study, "run", stopped)
+    monkeypatch.setattr(caveat_lab.experiments, "run", stopped)
     code, out, _ = run("study", plan, "--out", tmp_path / "r")
     assert code == 130
     assert "rerun the command" in out

@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 from caveat import Outputs
 from caveat.conformal import SplitSets, label_shift_weights
-from caveat.data import digits
 from caveat.errors import InputError
+from caveat_lab.data import digits
 
 
 def answered(predictions, labels=None, classes=2):

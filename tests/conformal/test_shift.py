@@ -9,8 +9,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from caveat import Outputs
 from caveat.conformal import SplitSets, effective_n, shift_weights
-from caveat.data import digits
 from caveat.errors import InputError
+from caveat_lab.data import digits
 
 METHODS = ("classifier", "density_ratio")
 

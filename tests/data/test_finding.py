@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from caveat import InputError, data
-from caveat.data import finding
+from caveat import InputError
+from caveat_lab import data
+from caveat_lab.data import finding
 
 
 def idx(array):

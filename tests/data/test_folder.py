@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from caveat import InputError, data
+from caveat import InputError
+from caveat_lab import data
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -5,7 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from caveat import InputError, data
+from caveat import InputError
+from caveat_lab import data
 
 
 def idx(array, code):

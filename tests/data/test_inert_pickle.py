@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.data._inert_pickle import read_inert
+from caveat_lab.data._inert_pickle import read_inert
 
 
 @pytest.mark.parametrize("protocol", range(2, 5))
@@ -139,7 +139,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_small_file_takes_little_time_and_memory(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("caveat.data._inert_pickle._CONTAINERS", 10_000)  # a tenth, for a quick test
+    monkeypatch.setattr("caveat_lab.data._inert_pickle._CONTAINERS", 10_000)  # a tenth, for a quick test
     content = b"\x80\x02" + BOMBS[name]
     (tmp_path / "file").write_bytes(content)
     tracemalloc.start()

@@ -7,8 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
-from caveat import InputError, data
+from caveat import InputError
 from caveat.cli.app import app
+from caveat_lab import data
 
 Image = pytest.importorskip("PIL.Image")
 RNG = np.random.default_rng(0)

@@ -6,7 +6,8 @@ import struct
 import numpy as np
 import pytest
 
-from caveat import InputError, data
+from caveat import InputError
+from caveat_lab import data
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from caveat import InputError, data
+from caveat import InputError
+from caveat_lab import data
 
 
 def test_the_last_axis_counts_images_and_ten_is_zero(tmp_path):

@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from caveat import InputError, data
-from caveat.data.tables import TABLES
+from caveat import InputError
+from caveat_lab import data
+from caveat_lab.data.tables import TABLES
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -12,8 +12,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from caveat import CaveatWarning, data  # noqa: E402
-from caveat.nn.training import PARADIGMS, PRESETS, PUBLISHED_DATA, published_preset  # noqa: E402
+from caveat import CaveatWarning  # noqa: E402
+from caveat_lab import data  # noqa: E402
+from caveat_lab.networks.training import PARADIGMS, PRESETS, PUBLISHED_DATA, published_preset  # noqa: E402
 
 PAGE = (Path(__file__).parents[2] / "docs" / "certified-training.md").read_text(encoding="utf-8")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from caveat.study.papers import RESULTS, items, read_papers
-from caveat.study.reproductions import reproductions, studies_folder
+from caveat_lab.papers.papers import RESULTS, items, read_papers
+from caveat_lab.papers.reproductions import reproductions, studies_folder
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")

@@ -39,7 +39,7 @@ def test_the_commands_that_ask_the_demos_guard_get_verdicts(tmp_path, monkeypatc
     lines = re.findall(r"^    (\S.*)$", section, re.MULTILINE)
     assert [line.split()[0] for line in lines] == ["python", "curl", "curl"]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("caveat.study.demo.demo_certificates", lambda *_: None)  # a minute of training
+    monkeypatch.setattr("caveat_lab.cli.demo.demo_certificates", lambda *_: None)  # a minute of training
     with pytest.raises(SystemExit) as stopped:
         main(["demo", "--out", "caveat-demo"])
     assert not stopped.value.code

@@ -10,8 +10,8 @@ import pytest
 
 from caveat import Outputs
 from caveat.evaluation.records import Proximity, Tuning
-from caveat.study import Plan, run
-from caveat.study.expansion import expand
+from caveat_lab.experiments import Plan, run
+from caveat_lab.experiments.expansion import expand
 
 pytest.importorskip("pyarrow")
 PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")

@@ -9,9 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from caveat.nn.architectures import ARCHITECTURES, make  # noqa: E402
-from caveat.nn.training import PARADIGMS  # noqa: E402
-from caveat.study.train_plan import TrainPlan  # noqa: E402
+from caveat_lab.experiments.train_plan import TrainPlan  # noqa: E402
+from caveat_lab.networks.architectures import ARCHITECTURES, make  # noqa: E402
+from caveat_lab.networks.training import PARADIGMS  # noqa: E402
 
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
 

@@ -10,7 +10,7 @@ import pytest
 from caveat import Outputs
 from caveat.evaluation import evaluate
 from caveat.evaluation.records import Left
-from caveat.study import Plan, run
+from caveat_lab.experiments import Plan, run
 
 pytest.importorskip("pyarrow")
 

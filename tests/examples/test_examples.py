@@ -223,7 +223,7 @@ def test_magika_is_read_as_magika_reads():
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     """The guard of the demonstration with its two files, without the rest of the demonstration."""
-    from caveat.study.demo import demo_outputs
+    from caveat.demo.network import demo_outputs
 
     folder, shown = tmp_path_factory.mktemp("demo"), demo_outputs()
     guard = Guard("kpca_error").fit(shown.train).calibrate(shown.calibration)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from caveat.stats import compare
-from caveat.study import Plan, run
-from caveat.study.expansion import expand
+from caveat_lab.experiments import Plan, run
+from caveat_lab.experiments.expansion import expand
 
 HERE = Path(__file__).parents[2] / "examples" / "study"
 

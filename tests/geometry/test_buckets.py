@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from caveat import InputError
-from caveat.geometry import Proximity, buckets
+from caveat_lab.geometry import Proximity, buckets
 
 KNOWN = json.loads((Path(__file__).parents[1] / "known" / "paper003_table4.json").read_text(encoding="utf-8"))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from caveat import Head, InputError, Outputs
-from caveat.geometry import neural_collapse
+from caveat_lab.geometry import neural_collapse
 
 METRICS = ("equinorm", "equiangularity", "max_equiangularity", "variability", "self_duality")
 

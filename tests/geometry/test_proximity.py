@@ -10,7 +10,7 @@ from scipy.linalg import sqrtm
 from sklearn.metrics.pairwise import polynomial_kernel
 
 from caveat import InputError, Outputs
-from caveat.geometry import frechet, mmd, proximities, proximity
+from caveat_lab.geometry import frechet, mmd, proximities, proximity
 
 
 def unit(rows):
@@ -49,7 +49,7 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     a, b = pair(2, n=50, m=33)
     labels = np.arange(50) % 3
     whole = proximity(inlier=a, outlier=b, labels=labels)
-    monkeypatch.setattr(sys.modules["caveat.geometry.proximity"], "_ROWS", 7)
+    monkeypatch.setattr(sys.modules["caveat_lab.geometry.proximity"], "_ROWS", 7)
     parts = proximity(inlier=a, outlier=b, labels=labels)
     assert parts.mmd == pytest.approx(whole.mmd)
     assert parts.frechet == pytest.approx(whole.frechet)
@@ -144,7 +144,7 @@ def test_several_sets_at_once_are_those_of_each_alone():
 def test_what_the_inliers_alone_take_is_computed_once(monkeypatch):
     a, b = pair(9)
     read = []
-    module = sys.modules["caveat.geometry.proximity"]
+    module = sys.modules["caveat_lab.geometry.proximity"]
     blocks = module._unit_blocks
     monkeypatch.setattr(module, "_unit_blocks", lambda rows: read.append(len(rows)) or blocks(rows))
     proximities(inlier=a, outliers={"one": b})

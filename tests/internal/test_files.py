@@ -9,14 +9,15 @@ import zipfile
 import numpy as np
 import pytest
 
-from caveat import CaveatWarning, InputError, Outputs, data, scores, stats
+from caveat import CaveatWarning, InputError, Outputs, scores, stats
 from caveat._internal import files
-from caveat.data._inert_pickle import read_inert
-from caveat.robust import Network
-from caveat.study import Plan, StudyResults
-from caveat.study.agreement import Agreement
-from caveat.study.fingerprints import fingerprint
-from caveat.study.train_plan import TrainPlan
+from caveat_lab import data
+from caveat_lab.data._inert_pickle import read_inert
+from caveat_lab.experiments import Plan, StudyResults
+from caveat_lab.experiments.fingerprints import fingerprint
+from caveat_lab.experiments.train_plan import TrainPlan
+from caveat_lab.papers.agreement import Agreement
+from caveat_lab.robust import Network
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):

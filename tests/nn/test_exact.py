@@ -4,7 +4,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn.exact import exact_logits  # noqa: E402
+from caveat_lab.bounds.exact import exact_logits  # noqa: E402
 
 
 def test_the_logits_are_those_of_the_network_at_rest_in_float64():

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from caveat.demo.network import demo_outputs
 from caveat.report import write_report
-from caveat.study.demo import demo_outputs
 
 pytestmark = pytest.mark.browser
 STYLE = "(e, what) => getComputedStyle(e)[what]"

@@ -8,7 +8,7 @@ from caveat.report.groups import backbones, group_panels, group_table
 from caveat.report.page import render_report
 from caveat.report.verdicts import ERRORS, judge_all
 from caveat.report.view import View
-from caveat.study.study_results import _OF_GROUPS
+from caveat_lab.experiments.study_results import _OF_GROUPS
 
 
 @pytest.fixture(scope="module")

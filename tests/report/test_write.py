@@ -27,6 +27,6 @@ def test_an_evaluation_needs_a_folder(evaluation):
         write_report(evaluation)
 
 
-def test_a_folder_without_a_study_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"plan\.json"):
+def test_a_path_is_not_read(tmp_path):
+    with pytest.raises(InputError, match="results of a study"):
         write_report(tmp_path)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from caveat.robust.activations import LOWEST, gelu, leaky_relu, sigmoid, silu, tanh
+from caveat_lab.robust.activations import LOWEST, gelu, leaky_relu, sigmoid, silu, tanh
 
 LAYERS = {
     "leaky 0.01": leaky_relu(0.01), "leaky 2.5": leaky_relu(2.5), "leaky -0.5": leaky_relu(-0.5), "gelu": gelu(0),

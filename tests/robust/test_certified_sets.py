@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from caveat import CaveatWarning, InputError
 from caveat.conformal import quantile
-from caveat.robust import certified_sets
+from caveat_lab.robust import certified_sets
 
 
 def test_by_hand_on_both_sides():
@@ -69,8 +69,8 @@ def test_coverage_survives_a_real_attack_on_a_network():
     torch = pytest.importorskip("torch")
     from torch import nn
 
-    from caveat.nn import attack_confidence
-    from caveat.nn.bounds import label_bounds
+    from caveat_lab.attacks import attack_confidence
+    from caveat_lab.bounds import label_bounds
 
     torch.manual_seed(0)
     torch.set_num_threads(1)

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from caveat import InputError
-from caveat.robust.density_ratio import (
+from caveat_lab.robust.density_ratio import (
     DensityRatio,
     eigenvalue_radius,
     fit_density_ratio,
     gated_log_confidence,
     metric_radius,
 )
-from caveat.robust.mixtures import Mixture
+from caveat_lab.robust.mixtures import Mixture
 
 
 def random_mixture(rng, k, d, *, diagonal, low=0.01, high=0.5):

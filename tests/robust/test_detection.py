@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from caveat import InputError, metrics
-from caveat.robust import (
+from caveat_lab.robust import (
     adversarial_auroc,
     conformal_guaranteed_auroc,
     guaranteed_aupr,

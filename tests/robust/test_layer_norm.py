@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from caveat.robust.layer_norm import LayerNorm
+from caveat_lab.robust.layer_norm import LayerNorm
 
 
 def layer_and_box(size, radius, offset=0.0, e=1e-5):
@@ -46,7 +46,7 @@ def test_without_epsilon_a_box_whose_variance_can_vanish_has_no_finite_bound():
 @pytest.mark.parametrize("radius", [0.0, 0.01, 3.0])
 def test_the_bounds_are_those_of_torch(radius):
     torch = pytest.importorskip("torch")
-    from caveat.nn.bounds import REAL, Box, propagate
+    from caveat_lab.bounds import REAL, Box, propagate
 
     layer, center, radii = layer_and_box(7, radius)
     other = torch.nn.LayerNorm(7).double()

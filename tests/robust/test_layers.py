@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.signal import correlate2d
 
-from caveat.robust.layers import Affine, AveragePool, Conv, Dense, Flatten, GlobalAverage, MaxPool, ReLU, widened
+from caveat_lab.robust.layers import Affine, AveragePool, Conv, Dense, Flatten, GlobalAverage, MaxPool, ReLU, widened
 
 RNG = np.random.default_rng(0)
 LAYERS = [

@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
 
 from caveat import InputError
-from caveat.robust.mixtures import Mixture, fit_mixture
+from caveat_lab.robust.mixtures import Mixture, fit_mixture
 
 
 @pytest.mark.parametrize("diagonal", [False, True])

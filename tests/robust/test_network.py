@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.robust import Network
+from caveat_lab.robust import Network
 
 SMALL = {
     "0.dense.weight": [[1.0, -1.0], [0.5, 2.0]], "0.dense.bias": [0.0, -0.5], "1.relu.args": [],
@@ -51,8 +51,7 @@ def test_agrees_with_torch_to_rounding(kind, tmp_path):
     from torch import nn
     from torch.nn.utils import parametrizations as norms
 
-    from caveat.nn import confidence_bounds
-    from caveat.nn.bounds import export_network
+    from caveat_lab.bounds import confidence_bounds, export_network
 
     torch.manual_seed(0)
     model = {
@@ -103,7 +102,7 @@ def test_safetensors_files_are_read(tmp_path):
 def test_torch_is_not_needed():
     code = (
         "import sys\n"
-        "from caveat.robust import Network\n"
+        "from caveat_lab.robust import Network\n"
         "net = Network.of({'0.dense.weight': [[1.0], [0.0]], '0.dense.bias': [0.0, 0.0]})\n"
         "print(net.confidence_bounds([[0.5]], 0.1).n, 'torch' in sys.modules)"
     )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from caveat import InputError
-from caveat.robust import sandwich
+from caveat_lab.robust import sandwich
 
 GOOD = {"inlier": [0.9, 0.8], "outlier": [0.1, 0.2], "outlier_attacked": [0.1, 0.85], "outlier_upper": [0.4, 0.95]}
 

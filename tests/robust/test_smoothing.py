@@ -6,7 +6,7 @@ from scipy.stats import binom, norm
 
 from caveat import InputError
 from caveat.metrics import proportion_interval
-from caveat.robust import smoothed_mean_bounds, smoothed_quantile_bounds
+from caveat_lab.robust import smoothed_mean_bounds, smoothed_quantile_bounds
 
 
 def test_ranks_by_the_binomial_distribution():

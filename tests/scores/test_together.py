@@ -71,5 +71,5 @@ def test_what_are_no_outputs_is_named(change):
     outputs = Outputs(logits=np.eye(4)[[0, 1, 2, 3] * 5], labels=[0, 1, 2, 3] * 5)
     parts = {"train": outputs, "outputs": outputs, "validation": outputs} | change
     (name,) = change
-    with pytest.raises(InputError, match=f"{name} must be Outputs"):
+    with pytest.raises(InputError, match=f"{name} must be caveat.Outputs"):
         scores.score_all(parts["train"], parts["outputs"], validation=parts["validation"])

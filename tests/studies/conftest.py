@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from caveat.study.functions import find_function
+from caveat_lab.experiments.functions import find_function
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = {  # any function or class that the file defines itself

@@ -4,7 +4,7 @@ import csv
 import json
 import re
 
-from caveat.study.agreement import Agreement
+from caveat_lab.papers.agreement import Agreement
 
 
 def test_no_two_checks_of_a_part_have_the_same_text(studies):

@@ -11,10 +11,10 @@ import pytest
 
 from caveat import InputError
 from caveat._internal.files import read_toml
-from caveat.study.agreement import Agreement
-from caveat.study.expansion import expand
-from caveat.study.matrix import networks
-from caveat.study.plan import Plan
+from caveat_lab.experiments.expansion import expand
+from caveat_lab.experiments.matrix import networks
+from caveat_lab.experiments.plan import Plan
+from caveat_lab.papers.agreement import Agreement
 
 pytest.importorskip("matplotlib")
 
@@ -295,8 +295,9 @@ def small_vit(tmp_path):
 def test_the_backbone_of_the_full_plan_learns_and_is_asked(study, small_vit):
     import torch
 
-    from caveat.nn import extract, fit_classifier
-    from caveat.nn.training import dropout_mean
+    from caveat.nn import extract
+    from caveat_lab.networks import fit_classifier
+    from caveat_lab.networks.training import dropout_mean
 
     module = study("grid", "pretrained_vit")
     net = module.network((3, 8, 8), 3, dropout=0.5, folder=str(small_vit))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from caveat import Head, Outputs
-from caveat.study.agreement import Agreement
-from caveat.study.functions import find_function
+from caveat_lab.experiments.functions import find_function
+from caveat_lab.papers.agreement import Agreement
 
 pytest.importorskip("torch")
 

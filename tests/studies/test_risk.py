@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from caveat.study import Plan, run
-from caveat.study.functions import find_function
+from caveat_lab.experiments import Plan, run
+from caveat_lab.experiments.functions import find_function
 
 
 @pytest.fixture(scope="module")

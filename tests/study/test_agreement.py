@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.study.agreement import Agreement, Check, compare_findings, compare_numbers
+from caveat_lab.papers.agreement import Agreement, Check, compare_findings, compare_numbers
 
 
 def test_numbers_within_the_tolerance_agree_and_the_others_are_kept_with_their_reason():

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caveat.study import Cell
-from caveat.study.cells import canonical_json
+from caveat_lab.experiments import Cell
+from caveat_lab.experiments.cells import canonical_json
 
 CELL = Cell("score", {"score": "knn", "params": {"k": 10}}, 0, {"train": "ab"}, {"train": "/data/t.npz"}, "knn")
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.data import Images
 from caveat.errors import CaveatError
 from caveat.metrics.auroc_intervals import auroc_interval
-from caveat.study.certification import BINS, Certification, Gates, SetCertificate
+from caveat_lab.data import Images
+from caveat_lab.experiments.certification import BINS, Certification, Gates, SetCertificate
 
 
 def logs(*values):
@@ -79,7 +79,7 @@ def test_a_certificate_that_does_not_hold_is_refused(clean, attacked, upper):
 
 def test_a_small_network_end_to_end():
     torch = pytest.importorskip("torch")
-    from caveat.study.certification import certify
+    from caveat_lab.experiments.certification import certify
 
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
@@ -109,7 +109,7 @@ def test_a_small_network_end_to_end():
 def test_outliers_whose_rounding_exceeds_the_margin_count_as_fully_confident():
     # x + 2**24 - 2**24 is x in real numbers and a multiple of 2 in float32: nothing of the promise is left there.
     torch = pytest.importorskip("torch")
-    from caveat.study.certification import certify
+    from caveat_lab.experiments.certification import certify
 
     net = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.Linear(1, 1), torch.nn.Linear(1, 2))
     numbers = ([[1.0]], [2.0**24]), ([[1.0]], [-(2.0**24)]), ([[20.0], [0.0]], [0.0, 0.0])
@@ -130,9 +130,9 @@ def test_outliers_whose_rounding_exceeds_the_margin_count_as_fully_confident():
 @pytest.mark.parametrize("arithmetic", ["model", "float64", "real"])
 def test_gates_are_bounded_in_each_arithmetic(arithmetic):
     torch = pytest.importorskip("torch")
-    from caveat.nn.training.ccu import CCUModel
-    from caveat.robust import DensityRatio, Mixture
-    from caveat.study.certification import certify
+    from caveat_lab.experiments.certification import certify
+    from caveat_lab.networks.training.ccu import CCUModel
+    from caveat_lab.robust import DensityRatio, Mixture
 
     torch.manual_seed(0)
     net = CCUModel(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3)), 3)
@@ -148,7 +148,7 @@ def test_gates_are_bounded_in_each_arithmetic(arithmetic):
 def test_inliers_that_are_very_sure_are_not_tied():
     # Logits (100 x, 0): a lead of 40 and 50, so -log(1 + e^-40) and -log(1 + e^-50); log-softmax gives 0 for both.
     torch = pytest.importorskip("torch")
-    from caveat.study.certification import certify
+    from caveat_lab.experiments.certification import certify
 
     net = torch.nn.Linear(1, 2, bias=False)
     net.weight.data.copy_(torch.tensor([[100.0], [0.0]]))
@@ -160,7 +160,7 @@ def test_inliers_that_are_very_sure_are_not_tied():
 def test_equal_logits_tie():
     # A flat network answers every input in [0, 1] with its bias: all scores tie, so one half.
     torch = pytest.importorskip("torch")
-    from caveat.study.certification import certify
+    from caveat_lab.experiments.certification import certify
 
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.ReLU(), torch.nn.Linear(1, 10))
@@ -174,7 +174,7 @@ def test_equal_logits_tie():
 
 def test_linear_bounds_are_never_looser():
     torch = pytest.importorskip("torch")
-    from caveat.study.certification import certify
+    from caveat_lab.experiments.certification import certify
 
     torch.manual_seed(1)
     net = torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.ReLU(), torch.nn.Linear(12, 12), torch.nn.ReLU(),
@@ -189,7 +189,7 @@ def test_linear_bounds_are_never_looser():
 
 def test_inputs_that_cannot_be_certified():
     pytest.importorskip("torch")
-    from caveat.study.certification import certify
+    from caveat_lab.experiments.certification import certify
 
     with pytest.raises(InputError, match="outliers must be .*at least one"):
         certify(None, inlier=np.zeros((2, 2)), outliers={}, epsilon=0.1)
@@ -217,9 +217,9 @@ def test_areas_come_from_the_gates_where_confidences_are_rounded_to_the_same():
 
 def test_a_gated_classifier_is_ranked_by_its_effective_gate():
     torch = pytest.importorskip("torch")
-    from caveat.nn.training.ccu import CCUModel
-    from caveat.robust import DensityRatio, Mixture
-    from caveat.study.certification import certify
+    from caveat_lab.experiments.certification import certify
+    from caveat_lab.networks.training.ccu import CCUModel
+    from caveat_lab.robust import DensityRatio, Mixture
 
     torch.manual_seed(0)
     net = CCUModel(torch.nn.Linear(4, 3), 3)
@@ -262,7 +262,7 @@ def toy():
 
 
 def test_attacks_and_bounds_have_their_own_number_of_points(toy):
-    from caveat.study.certification import certify
+    from caveat_lab.experiments.certification import certify
 
     net, known, strange = toy
     how = {"inlier": known, "outliers": {"a": strange}, "epsilon": 0.1, "steps": 5}
@@ -279,8 +279,8 @@ def test_attacks_and_bounds_have_their_own_number_of_points(toy):
 
 
 def test_everything_about_the_attack_can_be_set(toy, monkeypatch):
-    from caveat.nn import attacks
-    from caveat.study.certification import certify
+    from caveat_lab import attacks
+    from caveat_lab.experiments.certification import certify
 
     net, known, strange = toy
     asked = []
@@ -296,7 +296,7 @@ def test_everything_about_the_attack_can_be_set(toy, monkeypatch):
 
 
 def test_the_attack_on_a_set_does_not_depend_on_the_other_sets(toy):
-    from caveat.study.certification import certify
+    from caveat_lab.experiments.certification import certify
 
     net, known, strange = toy
     how = {"inlier": known, "epsilon": 0.1, "steps": 2, "starts": ["full"], "attack": ["apgd"]}
@@ -306,7 +306,7 @@ def test_the_attack_on_a_set_does_not_depend_on_the_other_sets(toy):
 
 
 def test_labels_of_another_length_are_named(toy):
-    from caveat.study.certification import certify
+    from caveat_lab.experiments.certification import certify
 
     net, known, strange = toy
     with pytest.raises(InputError, match="inlier and labels must have the same length"):

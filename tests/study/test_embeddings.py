@@ -7,8 +7,8 @@ import pytest
 
 from caveat import InputError, Outputs
 from caveat.evaluation.records import Proximity
-from caveat.study import Plan, run
-from caveat.study.expansion import expand
+from caveat_lab.experiments import Plan, run
+from caveat_lab.experiments.expansion import expand
 
 pytest.importorskip("pyarrow")
 PLAN = """

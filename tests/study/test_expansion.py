@@ -7,8 +7,8 @@ import pytest
 
 from caveat import InputError, Outputs
 from caveat.scores import catalogue, projections_of
-from caveat.study import Plan
-from caveat.study.expansion import expand
+from caveat_lab.experiments import Plan
+from caveat_lab.experiments.expansion import expand
 
 
 def plan_of(folder, old="", new=""):

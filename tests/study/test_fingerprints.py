@@ -10,8 +10,8 @@ import pytest
 
 from caveat import InputError
 from caveat._internal.cache import cache_folder
-from caveat.study import fingerprints
-from caveat.study.fingerprints import fingerprint
+from caveat_lab.experiments import fingerprints
+from caveat_lab.experiments.fingerprints import fingerprint
 
 
 def test_it_is_the_sha256_of_the_bytes(tmp_path):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from caveat import InputError
-from caveat.study.functions import find_function, function_file
+from caveat_lab.experiments.functions import find_function, function_file
 
 
 @pytest.fixture(autouse=True)

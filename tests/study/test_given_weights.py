@@ -7,9 +7,9 @@ import pytest
 from caveat import InputError
 
 pytest.importorskip("torch")
-from caveat.study.given_weights import check_weights
-from caveat.study.train_plan import Source, TrainPlan
-from caveat.study.training import run_training
+from caveat_lab.experiments.given_weights import check_weights
+from caveat_lab.experiments.train_plan import Source, TrainPlan
+from caveat_lab.experiments.training import run_training
 
 
 @pytest.mark.filterwarnings("ignore:training collapsed")

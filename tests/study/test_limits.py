@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from caveat.data import Images
-from caveat.study.certified_images import held_out
-from caveat.study.train_plan import Source
-from caveat.study.training import _outliers, load_images
+from caveat_lab.data import Images
+from caveat_lab.experiments.certified_images import held_out
+from caveat_lab.experiments.train_plan import Source
+from caveat_lab.experiments.training import _outliers, load_images
 
 
 @pytest.fixture

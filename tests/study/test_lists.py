@@ -12,10 +12,10 @@ import pytest
 from caveat import InputError
 
 pytest.importorskip("torch")
-from caveat.nn.training.catalogue import PARADIGMS
-from caveat.study.matrix import _LISTS
-from caveat.study.plan import Plan
-from caveat.study.train_plan import TrainPlan, _Data, _File, _Outputs, _Training
+from caveat_lab.experiments.matrix import _LISTS
+from caveat_lab.experiments.plan import Plan
+from caveat_lab.experiments.train_plan import TrainPlan, _Data, _File, _Outputs, _Training
+from caveat_lab.networks.training.catalogue import PARADIGMS
 
 TRAINING = {
     "title": "t", "seed": 3, "threads": 1, "paradigm": {"name": "deep_gamblers", "reward": 1.5, "warm_up": 0.2},
@@ -81,7 +81,7 @@ def named(path):
 
 def read_training(content):
     """Read, and take the options where the plan uses them: by their classes."""
-    from caveat.nn.training import Augmentation, EarlyStopping, make_paradigm
+    from caveat_lab.networks.training import Augmentation, EarlyStopping, make_paradigm
 
     plan = TrainPlan.from_dict(content)
     make_paradigm(plan.paradigm, **plan.paradigm_options)
@@ -153,7 +153,7 @@ def test_dropout_of_the_matrix_does_not_replace_that_of_a_backbone():
 
 @pytest.mark.parametrize("name", sorted(PARADIGMS))
 def test_a_paradigm_refuses_a_list_for_a_number(name):
-    from caveat.nn.training import make_paradigm
+    from caveat_lab.networks.training import make_paradigm
 
     hints = get_type_hints(PARADIGMS[name])
     for field in fields(PARADIGMS[name]):

@@ -10,7 +10,7 @@ import pytest
 
 from caveat import InputError
 from caveat._internal.params import level
-from caveat.study.loading import load, typed
+from caveat_lab.experiments.loading import load, typed
 
 
 @dataclass(frozen=True)

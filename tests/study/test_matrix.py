@@ -9,12 +9,12 @@ import pytest
 
 from caveat import InputError, Outputs
 from caveat.evaluation.records import Detection, ModelFacts, Tuning
-from caveat.study import StudyResults, run
-from caveat.study.expansion import expand
-from caveat.study.given_weights import check_weights
-from caveat.study.matrix import networks
-from caveat.study.plan import Plan
-from caveat.study.train_plan import TrainPlan
+from caveat_lab.experiments import StudyResults, run
+from caveat_lab.experiments.expansion import expand
+from caveat_lab.experiments.given_weights import check_weights
+from caveat_lab.experiments.matrix import networks
+from caveat_lab.experiments.plan import Plan
+from caveat_lab.experiments.train_plan import TrainPlan
 
 DIGITS = {"digits": {"name": "digits", "test": 0.25, "limit": 240, "outliers": {
     "noise": {"made": "uniform_noise", "n": 40, "regime": "far"},
@@ -340,7 +340,7 @@ def test_start_weights_are_trained_further(finished, tmp_path):
     plan = Plan.from_dict(content(backbone=given, dropout=0.3), folder=tmp_path)
     done = run(plan, store=tmp_path / "runs")
     assert not done.failures
-    from caveat.nn import load_model
+    from caveat_lab.networks import load_model
 
     one, two = (load_model(folder.store.model(cell["key"])) for folder, cell in
                 ((results, trained), (done, next(c for c in done.cells if c["task"] == "train"))))  # fmt: skip

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.study.overlap import check_images_apart, row_hashes
+from caveat_lab.experiments.overlap import check_images_apart, row_hashes
 
 IMAGES = np.random.default_rng(0).random((20, 1, 3, 3))
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.study import run
-from caveat.study.expansion import expand
-from caveat.study.matrix import networks
-from caveat.study.plan import Plan
-from caveat.study.train_plan import TrainPlan
+from caveat_lab.experiments import run
+from caveat_lab.experiments.expansion import expand
+from caveat_lab.experiments.matrix import networks
+from caveat_lab.experiments.plan import Plan
+from caveat_lab.experiments.train_plan import TrainPlan
 
 CODE = """
 from torch import nn
@@ -36,15 +36,15 @@ def folder(tmp_path):
 
 
 def train(folder, out="model", **changed):
-    from caveat.study.training import run_training
+    from caveat_lab.experiments.training import run_training
 
     return run_training(TrainPlan.from_dict(TRAIN | changed, folder=folder), folder / out, progress=False)
 
 
 def test_a_network_of_ones_own_is_trained_kept_and_read_again(folder):
     pytest.importorskip("torch")
-    from caveat.nn.training import load_model
-    from caveat.study.functions import find_function
+    from caveat_lab.experiments.functions import find_function
+    from caveat_lab.networks.training import load_model
 
     trained = train(folder).trained
     x = np.random.default_rng(0).random((5, 1, 8, 8), dtype=np.float32)
@@ -102,7 +102,7 @@ def test_a_study_asks_networks_of_ones_own_and_computes_again_when_the_file_chan
 
 def test_a_start_that_knows_other_classes_keeps_all_layers_but_the_last(folder):
     torch = pytest.importorskip("torch")
-    from caveat.nn.training.model_folder import load_start
+    from caveat_lab.networks.training.model_folder import load_start
 
     start = train(folder).trained.model.state_dict()
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from caveat import InputError
-from caveat.study.agreement import Agreement, compare_numbers
-from caveat.study.papers import Answer, items, read_papers
+from caveat_lab.papers.agreement import Agreement, compare_numbers
+from caveat_lab.papers.papers import Answer, items, read_papers
 
 COMPARISON = Agreement((
     compare_numbers("Table 1, left", [("a", 1.0, 1.0, ""), ("b", 2.0, 3.0, "moved")], tolerance=0.1),

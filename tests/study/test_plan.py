@@ -8,8 +8,8 @@ import pytest
 
 from caveat import InputError
 from caveat.outputs.keys import as_slice
-from caveat.study import Plan
-from caveat.study.plan import METRICS, SetFile, locate
+from caveat_lab.experiments import Plan
+from caveat_lab.experiments.plan import METRICS, SetFile, locate
 
 SOURCE = '[sources.a]\ninlier = "a.npz"\n'
 

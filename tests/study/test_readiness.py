@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.study import Plan, run
+from caveat_lab.experiments import Plan, run
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("pyarrow")
@@ -66,7 +66,7 @@ def test_an_unknown_kind_of_outliers_is_named(tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA")
 def test_cuda_without_cuda_is_named_and_another_machine_may_have_it(tmp_path):
-    from caveat.study.readiness import check_networks
+    from caveat_lab.experiments.readiness import check_networks
 
     assert "device 'cuda' cannot be used" in refused(tmp_path, training__device="cuda")
     check_networks(Plan.from_dict(BASE | {"training": {"epochs": 1, "device": "cuda"}}), here=False)

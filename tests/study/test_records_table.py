@@ -11,7 +11,7 @@ import pytest
 from caveat import InputError
 from caveat.evaluation.records import RECORDS, Block, Certificate, Curve, Detection, Left, Method, Scores
 from caveat.results import Estimate
-from caveat.study.records_table import is_record_table, records_in, records_table
+from caveat_lab.experiments.records_table import is_record_table, records_in, records_table
 
 pq = pytest.importorskip("pyarrow.parquet")
 

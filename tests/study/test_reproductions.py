@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 
 from caveat import InputError
-from caveat.study import Plan
-from caveat.study.agreement import Agreement
-from caveat.study.reproductions import DataFile, find_reproduction, reproduction_page, reproductions, studies_folder
+from caveat_lab.experiments import Plan
+from caveat_lab.papers.agreement import Agreement
+from caveat_lab.papers.reproductions import (
+    DataFile,
+    find_reproduction,
+    reproduction_page,
+    reproductions,
+    studies_folder,
+)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NAMES = ("openood-corrections", "adbench", "usps", "nonconformity-scores", "adaptivity", "regression", "cnn-scores",
@@ -97,7 +103,7 @@ def test_facts_with_an_unknown_key_or_file_are_refused(tiny):
 def test_the_summary_writes_the_comparison_and_must_return_one(tiny, tmp_path):
     (one,) = reproductions(tiny)
     (one.folder / "summary.py").write_text(
-        "from caveat.study.agreement import Agreement, compare_numbers\n"
+        "from caveat_lab.papers.agreement import Agreement, compare_numbers\n"
         "def summary(rows, out):\n"
         "    pairs = [('x', 1.0, row['x'], 'it moved') for row in rows]\n"
         "    return Agreement((compare_numbers('Table 0', pairs, tolerance=0.1),))\n"

@@ -17,7 +17,7 @@ import caveat
 from caveat import CaveatWarning, InputError
 from caveat.errors import StoreError
 from caveat.evaluation.records import Left
-from caveat.study import Plan, Store, StudyResults, run
+from caveat_lab.experiments import Plan, Store, StudyResults, run
 
 SLOW_TASK = """
 import time
@@ -33,7 +33,7 @@ def one(k):
 GRID = '[task]\nrun = "run.py:one"\n[grid]\nk = {}\n'
 PROGRAM = """
 import resource, sys
-from caveat.study import run
+from caveat_lab.experiments import run
 plan, store, limit = sys.argv[1:]
 if int(limit):
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))

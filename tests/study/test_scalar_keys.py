@@ -9,8 +9,8 @@ from typing import get_origin, get_type_hints
 import pytest
 
 from caveat import InputError
-from caveat.study import Plan
-from caveat.study.plan import SetFile, Source
+from caveat_lab.experiments import Plan
+from caveat_lab.experiments.plan import SetFile, Source
 
 BASE = {
     "scores": ["msp"],

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from caveat import InputError, Outputs
-from caveat.study import Plan, SourceOutputs, Store, sources
-from caveat.study.expansion import expand
-from caveat.study.sources import load_source, save_source, stand_in
+from caveat_lab.experiments import Plan, SourceOutputs, Store, sources
+from caveat_lab.experiments.expansion import expand
+from caveat_lab.experiments.sources import load_source, save_source, stand_in
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from caveat import InputError, MissingExtraError
 from caveat._internal.files import temporary_name
 from caveat.errors import StoreError
 from caveat.evaluation.records import Block, Detection, Left, Method
-from caveat.study import Cell, Failure, Plan, Store
-from caveat.study import store as module
+from caveat_lab.experiments import Cell, Failure, Plan, Store
+from caveat_lab.experiments import store as module
 
 CELL = Cell("run.py:one", {"a": 1}, label="a=1")
 ROWS = [Left(Block("net", outlier=f"o{i}"), Method("msp", (("k", i / 7),)), "needs logits") for i in range(50)]

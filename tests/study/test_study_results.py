@@ -11,8 +11,8 @@ from caveat import InputError, Outputs
 from caveat.evaluation.records import Certificate, Detection
 from caveat.report import render_report
 from caveat.stats import compare
-from caveat.study import Plan, StudyResults, run
-from caveat.study.expansion import expand
+from caveat_lab.experiments import Plan, StudyResults, run
+from caveat_lab.experiments.expansion import expand
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from caveat import InputError
-from caveat.study import Plan, Store
-from caveat.study.expansion import expand
-from caveat.study.tasks import compute
+from caveat_lab.experiments import Plan, Store
+from caveat_lab.experiments.expansion import expand
+from caveat_lab.experiments.tasks import compute
 
 
 def test_a_function_gets_its_parameters_and_gives_rows(task_study, tmp_path):

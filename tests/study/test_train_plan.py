@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from caveat import InputError
-from caveat.study.train_plan import Source, TrainPlan
+from caveat_lab.experiments.train_plan import Source, TrainPlan
 
 PLAN = """
 seed = 3

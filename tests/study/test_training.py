@@ -10,9 +10,9 @@ from caveat import CaveatWarning, InputError, Outputs
 
 pytest.importorskip("torch")
 
-from caveat.nn import load_model
-from caveat.study.train_plan import Source, TrainPlan
-from caveat.study.training import fit_to, inputs_of, limited_rows, load_images, load_parts, run_training
+from caveat_lab.experiments.train_plan import Source, TrainPlan
+from caveat_lab.experiments.training import fit_to, inputs_of, limited_rows, load_images, load_parts, run_training
+from caveat_lab.networks import load_model
 
 
 def plan(**change):

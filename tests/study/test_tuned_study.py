@@ -8,8 +8,8 @@ import pytest
 from caveat import InputError, Outputs, evaluate
 from caveat.evaluation.records import Data, Scores, Tuning
 from caveat.report import write_report
-from caveat.study import Plan, run
-from caveat.study.expansion import expand
+from caveat_lab.experiments import Plan, run
+from caveat_lab.experiments.expansion import expand
 
 pytest.importorskip("pyarrow")
 PLAN = """

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from caveat.errors import CaveatDeprecationWarning, CaveatWarning
+from caveat.errors import CaveatWarning
 
 __all__ = ["kept_warnings"]
 
@@ -29,8 +29,7 @@ def kept_warnings() -> Iterator[list[str]]:
             warnings.simplefilter("always", CaveatWarning)
             yield notes
     finally:
-        own = [str(w.message) for w in caught if issubclass(w.category, CaveatWarning)
-               and not issubclass(w.category, CaveatDeprecationWarning)]  # fmt: skip
+        own = [str(w.message) for w in caught if issubclass(w.category, CaveatWarning)]
         notes += dict.fromkeys(own)
         for w in caught:
             warnings.warn_explicit(w.message, w.category, w.filename, w.lineno, source=w.source)

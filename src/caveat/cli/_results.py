@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from caveat._internal.files import replacing_file
+from caveat._internal.result_tables import write_tables
 from caveat.cli._console import say
 from caveat.cli._json import json_text
 from caveat.evaluation import Evaluation
 from caveat.evaluation.records import COLUMNS
 from caveat.report import write_report
 from caveat.report.words import listing, number, share
-from caveat.study.tables import write_tables
 
 _SHOWN = 5  # of the ranking on the terminal; table and report hold all of it
 

@@ -5,6 +5,7 @@ A command imports the library inside its function, so that ``--help`` loads neit
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
@@ -14,20 +15,13 @@ from caveat import __version__
 from caveat.cli._console import help_of
 from caveat.cli._required import demanding
 from caveat.cli.audit import audit
-from caveat.cli.certify import certify
 from caveat.cli.compare import compare
-from caveat.cli.data import data
 from caveat.cli.demo import demo
 from caveat.cli.evaluate import evaluate
 from caveat.cli.guard import guard
-from caveat.cli.proximity import proximity
-from caveat.cli.report import report
-from caveat.cli.reproduce import reproduce
 from caveat.cli.scores import scores
 from caveat.cli.serve import serve
-from caveat.cli.study import study
 from caveat.cli.threshold import threshold
-from caveat.cli.train import train
 from caveat.errors import InputError
 
 __all__ = ["app"]
@@ -87,9 +81,13 @@ def _root(
     pass
 
 
-for _command in (certify, compare, demo, evaluate, proximity, report, reproduce, scores, serve, study,
-                 threshold, train):  # fmt: skip
+for _command in (compare, demo, evaluate, scores, serve, threshold):
     app.command(help=help_of(_command))(demanding(_command))
 app.add_typer(audit, name="audit")
-app.add_typer(data, name="data")
 app.add_typer(guard, name="guard")
+for _entry in entry_points(group="caveat.commands"):  # those of the laboratory, where it is installed
+    _command = _entry.load()
+    if isinstance(_command, typer.Typer):
+        app.add_typer(_command, name=_entry.name)
+    else:
+        app.command(help=help_of(_command))(demanding(_command))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +11,10 @@ import typer
 
 from caveat.cli._console import progress_bar, say
 from caveat.cli._named import check_folder
-from caveat.cli.certify import show_certificates
 
 if TYPE_CHECKING:
+    from caveat.demo.network import Demo
     from caveat.evaluation import Evaluation
-    from caveat.study.demo import Demo
 
 __all__ = ["demo"]
 
@@ -25,14 +25,14 @@ def demo(
 ) -> None:
     """Train a small network on digits 0 to 7, show it other things, and report what each score notices.
 
-    With torch installed, also train one that is provably unsure about outliers, and say what it can promise.
+    With the laboratory and torch installed, also train one that is provably unsure about outliers, and say what it can
+    promise.
 
     Ends with a saved guard, and the commands that check it on held-out and on drifted digits, and that serve it.
     """
     from caveat.cli import _results
+    from caveat.demo.network import demo_outputs
     from caveat.evaluation import evaluate
-    from caveat.report import write_report
-    from caveat.study.demo import demo_certificates, demo_outputs
 
     check_folder(out)
     with progress_bar() as tell:
@@ -52,17 +52,12 @@ def demo(
         table, report = _results.write(evaluation, out)
         tell("calibrating the guard", 0, 1)
         _save_guard(evaluation, shown, out)
-        tell("training a network with certificates", 0, 1)
-        certified = demo_certificates(seed)
+        more = [part.load()(out, seed, tell) for part in entry_points(group="caveat.demo")]
     _results.show(evaluation)
-    if certified is not None:
-        findings = certified.findings(title="Digits: what no attack within radius 0.3 can do", seed=seed)
-        page = write_report(findings, out, name="certificates").html
-        show_certificates(certified)
     say(f"Table:  {table.resolve()}")
     say(f"Report: {report.resolve()}")
-    if certified is not None:
-        say(f"Certificates: {page.resolve()}")
+    for show in filter(None, more):
+        show()
     guard = quote(str(out / "guard"))
     say(f"Guard:  {(out / 'guard').resolve()}")
     say("Check it on held-out digits, and on partly covered digits (exit code 3: an alarm rang):")

@@ -301,7 +301,7 @@ def _show_check(result: Replay) -> None:
 
 def _write(parts: Sequence[Verdicts], path: Path) -> None:
     from caveat._internal.files import replacing_file
-    from caveat.study.tables import write_csv, write_parquet
+    from caveat._internal.result_tables import write_csv, write_parquet
 
     rows = [{"row": i} | row for i, row in enumerate(row for part in parts for row in part.rows())]
     if path.suffix == ".parquet":

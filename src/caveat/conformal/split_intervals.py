@@ -40,7 +40,7 @@ _NO_THRESHOLD = "SplitIntervals has no threshold yet. Call calibrate(y, ...) bef
 
 def interval_score(default: IntervalScore) -> IntervalScore:
     """A parameter that names the nonconformity score of intervals."""
-    return choice(default, _NEEDS, "nonconformity score of regression", renamed={"normalised": "normalized"})
+    return choice(default, _NEEDS, "nonconformity score of regression")
 
 
 @final

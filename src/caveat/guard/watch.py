@@ -43,7 +43,7 @@ class Watch:
     Examples
     --------
     >>> from caveat.guard import Guard
-    >>> from caveat.study.demo import demo_outputs
+    >>> from caveat.demo.network import demo_outputs
     >>> demo = demo_outputs()
     >>> guard = Guard(score="knn").fit(demo.train).calibrate(demo.calibration)
     >>> watch = Watch(guard, alpha=0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Protocol, final
 
 from caveat._internal.checks import as_kind
 from caveat._internal.files import replacing_file
@@ -14,14 +14,22 @@ from caveat.evaluation import Evaluation
 from caveat.evaluation.evaluation import Progress
 from caveat.evaluation.findings import Findings
 from caveat.report.page import render_report
-from caveat.study import Store, StudyResults
 
 if TYPE_CHECKING:
     from caveat.guard.replay import Replay
 
 __all__ = ["ReportFiles", "write_report"]
 
-_SOURCES = "Findings, an Evaluation, a Replay, StudyResults, a Store or a folder"
+_SOURCES = "Findings, an Evaluation, a Replay, or the results of a study"
+
+
+class Results(Protocol):
+    """What has findings and lies in a folder, such as the results of a study."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    def findings(self) -> Findings: ...
 
 
 @final
@@ -49,7 +57,7 @@ class ReportFiles:
 
 
 def write_report(
-    source: Findings | Replay | Evaluation | StudyResults | Store | str | os.PathLike[str],
+    source: Findings | Replay | Evaluation | Results,
     folder: str | os.PathLike[str] | None = None,
     *,
     title: str | None = None,
@@ -61,9 +69,10 @@ def write_report(
     Parameters
     ----------
     source
-        Findings, an evaluation, the check of a guard, the results of a study, its store, or the folder of the store.
+        Findings, an evaluation, the check of a guard, or the results of a study (``experiments.StudyResults`` of the
+        laboratory).
     folder
-        Where to write; default the folder of the store.
+        Where to write; default the folder of the results.
     title
         Heading; default that of the evaluation or plan.
     name
@@ -91,7 +100,7 @@ def write_report(
     tell("reading", 0, 3)
     findings, default = _findings(source)
     if folder is None and default is None:
-        raise InputError("folder must be given: only a store has a folder of its own.")
+        raise InputError("folder must be given: only the results of a study have a folder of their own.")
     target = Path(folder) if folder is not None else default
     assert target is not None
     if title is not None:
@@ -107,18 +116,13 @@ def write_report(
     return files
 
 
-def _findings(
-    source: Findings | Replay | Evaluation | StudyResults | Store | str | os.PathLike[str],
-) -> tuple[Findings | Replay, Path | None]:
+def _findings(source: Findings | Replay | Evaluation | Results) -> tuple[Findings | Replay, Path | None]:
     if isinstance(source, Findings):
         return source, None
     if isinstance(source, Evaluation):
         return source.findings(), None
-    if isinstance(source, Store):
-        source = StudyResults(source)
-    if not isinstance(source, (StudyResults, str, os.PathLike)):
-        from caveat.guard.replay import Replay  # loads the guard, which other reports do not need
+    if hasattr(source, "findings") and hasattr(source, "folder"):
+        return source.findings(), source.folder
+    from caveat.guard.replay import Replay  # loads the guard, which other reports do not need
 
-        return as_kind(source, Replay, "source", what=_SOURCES), None
-    results = source if isinstance(source, StudyResults) else StudyResults.read(source)
-    return results.findings(), results.store.folder
+    return as_kind(source, Replay, "source", what=_SOURCES), None

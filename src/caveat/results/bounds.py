@@ -20,7 +20,7 @@ class ScoreBounds:
     ----------
     value
         The score of the unchanged input as float64, shape (n,), or (n, K) for one score per label.
-        ``nn.confidence_bounds`` gives log-confidence.
+        ``bounds.confidence_bounds`` gives log-confidence.
     lower, upper
         Certified bounds of the same shape: no input within ``epsilon`` scores below ``lower`` or above ``upper``. An
         infinite bound is no certificate.

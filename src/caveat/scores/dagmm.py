@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from caveat._internal.checks import Rng, as_matrix, as_rng, check_result
-from caveat._internal.params import check_params, count, moved_seed, number, positive, shown
+from caveat._internal.params import check_params, count, number, positive
 from caveat._internal.products import row_products
 from caveat.errors import NotFittedError
 
@@ -53,8 +53,6 @@ class DAGMM:
         lambda_1 and lambda_2.
     dropout
         Share of the hidden units of the membership network that a training step leaves out.
-    random_state
-        Deprecated: pass ``rng`` to ``fit``. Seeds the weights, the batches and the dropout.
 
     Examples
     --------
@@ -74,8 +72,6 @@ class DAGMM:
     energy_weight: float = positive(0.1)
     covariance_weight: float = positive(0.005)
     dropout: float = number(0.5, least=0, most=0.999999)
-    random_state: int | None = moved_seed("fit(X, rng=...)")
-    __repr__ = shown
 
     def __post_init__(self) -> None:
         check_params(self)
@@ -87,7 +83,7 @@ class DAGMM:
         spread = rows.std(axis=0)
         self.spread_ = np.where(spread > 0, spread, 1.0)
         rows = (rows - self.centre_) / self.spread_
-        rng = as_rng(rng if self.random_state is None else self.random_state)
+        rng = as_rng(rng)
         self.weights_ = _start(rows.shape[1], self.code, self.components, rng)
         first, second = np.zeros_like(self.weights_), np.zeros_like(self.weights_)
         step = 0

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from caveat._internal.blocks import by_row_blocks, row_blocks
 from caveat._internal.by_row import log_sum_exp
 from caveat._internal.checks import as_count, check_known
-from caveat._internal.params import count, flag, moved_seed, share, shown
+from caveat._internal.params import count, flag, share
 from caveat._internal.products import row_products
 from caveat.errors import InputError
 from caveat.outputs import Outputs
@@ -258,8 +258,6 @@ class NNGuide(Score):
         How many of the largest guidance terms are averaged.
     share
         Share of the training rows in the bank, drawn at random; never fewer than k rows.
-    seed
-        Deprecated: pass ``rng`` to ``fit``. Of the draw.
 
     Examples
     --------
@@ -271,8 +269,6 @@ class NNGuide(Score):
 
     k: int = count(10)
     share: float = share(0.01)
-    seed: int | None = moved_seed()
-    __repr__ = shown
 
     name: ClassVar[str] = "nnguide"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -290,8 +286,7 @@ class NNGuide(Score):
         self.head_weight_, self.head_bias_ = train.head.weight, train.head.bias
         self.shift_ = float(min(0.0, gathered[LowestEvidence()].lowest))
         size = min(train.n, max(self.k, math.ceil(self.share * train.n)))
-        seed = gathered.seed if self.seed is None else self.seed
-        drawn = np.sort(np.random.default_rng(seed).choice(train.n, size=size, replace=False))
+        drawn = np.sort(np.random.default_rng(gathered.seed).choice(train.n, size=size, replace=False))
         # Unit rows times their evidence: one product gives every guidance term.
         parts = (block.features for block in Outputs(features=rows_of(train, "features", drawn), check=False).blocks())
         self.bank_ = np.concatenate([unit_rows(p) * self._evidence(p)[:, None].astype(p.dtype) for p in parts])

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from caveat._internal.blocks import by_row_blocks, row_blocks
-from caveat._internal.params import check_params, choice, count, level, moved_seed, positive, shown
+from caveat._internal.params import check_params, choice, count, level, positive
 from caveat._internal.products import row_products
 from caveat.errors import InputError
 from caveat.outputs import Outputs
@@ -66,8 +66,6 @@ class KernelPCAError(Score):
         said above. Neither default was chosen by how well it finds outliers; ``tune`` chooses on held-out inliers.
     variance
         Share of the variance of the mapped training features that the subspace holds.
-    seed
-        Deprecated: pass ``rng`` to ``fit``. Of the frequencies.
 
     Examples
     --------
@@ -81,8 +79,6 @@ class KernelPCAError(Score):
     size: int | None = count(None, least=2)
     width: float | None = positive(None)
     variance: float = level(0.99)
-    seed: int | None = moved_seed()
-    __repr__ = shown
 
     name: ClassVar[str] = "kpca_error"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -123,7 +119,7 @@ class KernelPCAError(Score):
             sound = values > _SMALLEST_EIGENVALUE * values[-1]
             self.turn_ = vectors[:, sound] / np.sqrt(values[sound])
         else:
-            rng = np.random.default_rng(self._seed(gathered))
+            rng = np.random.default_rng(gathered.seed)
             columns = train.features.shape[1]
             size = self.size or size_for(columns)
             self.anchors_ = rng.normal(size=(size // 2, columns)) / self.width_
@@ -147,11 +143,8 @@ class KernelPCAError(Score):
         lengths = np.linalg.norm(mapped, axis=1)
         return np.asarray(np.linalg.norm(left, axis=1) / np.maximum(lengths, np.finfo(lengths.dtype).tiny))
 
-    def _seed(self, gathered: Gathered) -> int:
-        return gathered.seed if self.seed is None else self.seed
-
     def _mapped_moments(self, gathered: Gathered) -> MappedMoments:
-        return MappedMoments(self.features, self.size, self.width, self._seed(gathered), self)
+        return MappedMoments(self.features, self.size, self.width, gathered.seed, self)
 
     @property
     def _row_bytes(self) -> int:

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.params import count, flag, moved_seed, positive, shown
+from caveat._internal.params import count, flag, positive
 from caveat._internal.products import row_products
 from caveat._internal.rounding import Rounding
 from caveat.outputs import Outputs
@@ -59,9 +59,6 @@ class Mahalanobis(Score):
     class_rank
         Directions kept of each class's own covariance, for the class scores alone. 0: the class scores use the common
         covariance, and ``fit`` takes a fifth of the time: it reads the training rows once and whitens none of them.
-    seed
-        Deprecated: pass ``rng`` to ``fit``. Of the random directions from which the search for those of the classes
-        starts.
 
     Examples
     --------
@@ -74,8 +71,6 @@ class Mahalanobis(Score):
     normalize: bool = flag(False)
     ridge: float = positive(1e-6)
     class_rank: int = count(64, least=0)
-    seed: int | None = moved_seed()
-    __repr__ = shown
 
     name: ClassVar[str] = "mahalanobis"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -126,8 +121,7 @@ class Mahalanobis(Score):
         self.means_ = (moments.means - self.centre_) @ self.whitener_
         self.class_axes_ = self.class_variances_ = self.class_rest_ = None
         if self.class_rank:
-            seed = gathered.seed if self.seed is None else self.seed
-            own = class_covariances(train, moments, self.whitener_, rank=self.class_rank, seed=seed)
+            own = class_covariances(train, moments, self.whitener_, rank=self.class_rank, seed=gathered.seed)
             self.class_axes_, self.class_variances_, self.class_rest_ = own.axes, own.variances, own.rest
 
     def _score(self, block: Outputs) -> NDArray[Any]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from caveat._internal.arrays import widened
 from caveat._internal.checks import as_able, as_kind, check_finite, check_known
-from caveat._internal.params import check_params, choice, moved_seed, shown
+from caveat._internal.params import check_params, choice
 from caveat.errors import CaveatWarning, InputError, MissingExtraError
 from caveat.outputs import Outputs
 from caveat.scores._base import Score
@@ -151,8 +151,6 @@ class OutlierDetector(Score):
     larger
         What a larger ``decision_function`` means. ``"auto"`` knows PyOD ("stranger") and scikit-learn ("normal");
         anything else must say it.
-    seed
-        Deprecated: pass ``rng`` to ``fit``. ``random_state`` of a detector given by name, where it has one.
 
     Examples
     --------
@@ -167,8 +165,6 @@ class OutlierDetector(Score):
     estimator: Any
     params: Mapping[str, Any] | None = None
     larger: Literal["auto", "stranger", "normal"] = choice("auto", ("auto", "stranger", "normal"), "meaning of larger")
-    seed: int | None = moved_seed()
-    __repr__ = shown
 
     name: ClassVar[str] = "detector"
     needs: ClassVar[tuple[str, ...]] = ("features",)
@@ -261,7 +257,7 @@ class OutlierDetector(Score):
         return "hands all training rows to another library"
 
     def _fit(self, train: Outputs, gathered: Gathered) -> None:
-        seed = gathered.seed if self.seed is None else self.seed
+        seed = gathered.seed
         estimator = self._build(int(train.features.shape[1]), seed)
         self.sign_ = self._direction(estimator)
         try:

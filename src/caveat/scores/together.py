@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from caveat._internal.checks import Rng, as_kind, as_list
+from caveat._internal.checks import Rng, as_list
 from caveat._internal.streams import as_seed
 from caveat.outputs import Outputs
 from caveat.outputs.outputs import demand
@@ -116,7 +116,7 @@ def score_all(
     """
     for name, rows in {"train": train, "outputs": outputs, "validation": validation}.items():
         if rows is not None or name == "outputs":
-            as_kind(rows, Outputs, name, what="Outputs")
+            demand(rows, who="score_all", name=name)
     chosen: Mapping[str, Score]
     chosen = applicable(train, outputs)[0] if names is None else {n: make(n) for n in as_list(names, "names")}
     chosen = {name: score.without_class_scores() for name, score in chosen.items()}

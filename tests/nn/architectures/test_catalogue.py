@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat.nn import extract  # noqa: E402
-from caveat.nn.architectures import ARCHITECTURES, make  # noqa: E402
+from caveat_lab.networks.architectures import ARCHITECTURES, make  # noqa: E402
 
 QUICK = ("small_cnn", "small_vit", "xs", "resnet20")
 

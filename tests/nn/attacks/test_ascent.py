@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from caveat import InputError  # noqa: E402
-from caveat.nn.attacks import STARTS, Ball, apgd, checkpoints, climber, make_start, monotone  # noqa: E402
+from caveat_lab.attacks import STARTS, Ball, apgd, checkpoints, climber, make_start, monotone  # noqa: E402
 
 
 def test_checkpoints_of_the_paper():

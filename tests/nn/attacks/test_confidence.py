@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.robust import DensityRatio, Mixture
+from caveat_lab.robust import DensityRatio, Mixture
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn import attack_confidence, confidence_bounds  # noqa: E402
-from caveat.nn.attacks import STARTS  # noqa: E402
-from caveat.nn.exact import exact_gate  # noqa: E402
-from caveat.nn.training.ccu import CCUModel  # noqa: E402
+from caveat_lab.attacks import STARTS, attack_confidence  # noqa: E402
+from caveat_lab.bounds import confidence_bounds  # noqa: E402
+from caveat_lab.bounds.exact import exact_gate  # noqa: E402
+from caveat_lab.networks.training.ccu import CCUModel  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import nn
 
-from caveat.nn.bounds import log_confidence
+from caveat_lab.bounds import log_confidence
 
 TYPES = {
     "float32": torch.float32,

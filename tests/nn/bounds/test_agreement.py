@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
-from caveat.nn import confidence_bounds  # noqa: E402
-from caveat.nn.bounds import (  # noqa: E402
+from caveat_lab.bounds import (  # noqa: E402
     agreement,
+    confidence_bounds,
     difference_bounds,
     epsilon_star,
     input_box,
@@ -24,7 +24,7 @@ from caveat.nn.bounds import (  # noqa: E402
     log_confidence,
     propagate,
 )
-from caveat.nn.exact import exact_logits  # noqa: E402
+from caveat_lab.bounds.exact import exact_logits  # noqa: E402
 
 
 def network(forward):

@@ -14,8 +14,8 @@ from caveat import InputError
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds import FLOAT64, REAL, Box, arithmetic_of  # noqa: E402
-from caveat.nn.bounds.box import cast_box  # noqa: E402
+from caveat_lab.bounds import FLOAT64, REAL, Box, arithmetic_of  # noqa: E402
+from caveat_lab.bounds.box import cast_box  # noqa: E402
 
 HALVES = (torch.float16, torch.bfloat16)
 

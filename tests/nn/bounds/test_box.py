@@ -6,7 +6,7 @@ from caveat import InputError
 
 torch = pytest.importorskip("torch")
 
-from caveat.nn.bounds import Box, input_box  # noqa: E402
+from caveat_lab.bounds import Box, input_box  # noqa: E402
 
 
 def test_the_box_stops_at_the_range_of_inputs():

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds.calls import LAYER_CALLS, LAYER_METHODS, layer_of_call  # noqa: E402
-from caveat.nn.bounds.rules import has_rule  # noqa: E402
+from caveat_lab.bounds.calls import LAYER_CALLS, LAYER_METHODS, layer_of_call  # noqa: E402
+from caveat_lab.bounds.rules import has_rule  # noqa: E402
 
 SEQUENCE, IMAGE = torch.randn(2, 4, 7), torch.randn(2, 4, 6, 6)
 CALLS = [

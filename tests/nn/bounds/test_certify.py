@@ -14,17 +14,17 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 
-from caveat.nn import confidence_bounds  # noqa: E402
-from caveat.nn.bounds import (  # noqa: E402
+from caveat_lab.bounds import (  # noqa: E402
+    confidence_bounds,
     difference_bounds,
     epsilon_star,
     gated_log_confidence,
     label_bounds,
     log_confidence_upper,
 )
-from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
-from caveat.nn.bounds.passes import as_double, device_of  # noqa: E402
-from caveat.nn.exact import exact_logits  # noqa: E402
+from caveat_lab.bounds.arithmetic import REAL  # noqa: E402
+from caveat_lab.bounds.exact import exact_logits  # noqa: E402
+from caveat_lab.bounds.passes import as_double, device_of  # noqa: E402
 
 
 @pytest.mark.parametrize("kind", ["dense", "conv", "residual"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds import (  # noqa: E402
+from caveat_lab.bounds import (  # noqa: E402
     confidence_loss,
     difference_bounds,
     effective_gate,
@@ -24,8 +24,8 @@ from caveat.nn.bounds import (  # noqa: E402
     propagate,
     spread_upper,
 )
-from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
-from caveat.robust.density_ratio import gated_log_confidence as on_arrays  # noqa: E402
+from caveat_lab.bounds.arithmetic import REAL  # noqa: E402
+from caveat_lab.robust.density_ratio import gated_log_confidence as on_arrays  # noqa: E402
 
 
 def test_by_hand_for_two_classes():

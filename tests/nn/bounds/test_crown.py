@@ -11,9 +11,9 @@ from caveat import InputError
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds import difference_bounds, input_box  # noqa: E402
-from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
-from caveat.nn.bounds.crown import crown_by_sample, crown_differences  # noqa: E402
+from caveat_lab.bounds import difference_bounds, input_box  # noqa: E402
+from caveat_lab.bounds.arithmetic import REAL  # noqa: E402
+from caveat_lab.bounds.crown import crown_by_sample, crown_differences  # noqa: E402
 
 
 @settings(max_examples=25)
@@ -67,7 +67,7 @@ def test_the_triangle_by_hand():
 def test_rows_in_blocks_change_nothing(make_net, monkeypatch):
     net, x = make_net("dense", 5), torch.rand(3, 1, 2, 2, dtype=torch.float64)
     whole = crown_differences(net, input_box(x, 0.3))
-    monkeypatch.setattr("caveat.nn.bounds.crown._ROWS", 2)
+    monkeypatch.setattr("caveat_lab.bounds.crown._ROWS", 2)
     torch.testing.assert_close(crown_differences(net, input_box(x, 0.3)), whole)
 
 
@@ -122,7 +122,7 @@ def test_many_classes_are_carried_back_some_at_a_time(largest_tensor, monkeypatc
     torch.manual_seed(0)
     net, x = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 30)).double(), torch.rand(4, 3).double()
     whole = crown_differences(net, input_box(x, 0.1))
-    monkeypatch.setattr("caveat.nn.bounds.crown._ROWS", 30)
+    monkeypatch.setattr("caveat_lab.bounds.crown._ROWS", 30)
     with largest_tensor() as largest:
         rows = list(crown_by_sample(net, input_box(x, 0.1)))
     torch.testing.assert_close(torch.stack(rows), whole)

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from caveat import InputError
-from caveat.robust import DensityRatio, Mixture, sandwich
+from caveat_lab.robust import DensityRatio, Mixture, sandwich
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 from tests.nn.bounds.generated import strongest  # noqa: E402
 from torch import nn  # noqa: E402
 
-from caveat.nn import attack_confidence, confidence_bounds, epsilon_star, in_float64  # noqa: E402
-from caveat.nn.bounds import label_bounds, log_confidence  # noqa: E402
-from caveat.nn.training import PRESETS, fit_preset  # noqa: E402
-from caveat.nn.training.ccu import CCUModel  # noqa: E402
-from caveat.nn.training.joint import JointModel, NegativeLinear  # noqa: E402
+from caveat_lab.attacks import attack_confidence  # noqa: E402
+from caveat_lab.bounds import confidence_bounds, epsilon_star, in_float64, label_bounds, log_confidence  # noqa: E402  # noqa: E402
+from caveat_lab.networks.training import PRESETS, fit_preset  # noqa: E402
+from caveat_lab.networks.training.ccu import CCUModel  # noqa: E402
+from caveat_lab.networks.training.joint import JointModel, NegativeLinear  # noqa: E402
 
 HALVES = (torch.bfloat16, torch.float16)
 
@@ -382,7 +382,7 @@ def test_gated_classifiers_hold_in_float32(kind):
 
 def test_the_certificates_of_a_preset_are_not_passed_by_its_own_answers():
     # A network trained to certify: what the model says of the unchanged input lay above its bound by 1e-8.
-    from caveat import data
+    from caveat_lab import data
 
     images = data.digits()
     preset = copy.copy(PRESETS["tiny"])

@@ -9,7 +9,7 @@ from caveat import InputError
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds import (  # noqa: E402
+from caveat_lab.bounds import (  # noqa: E402
     Box,
     difference_bounds,
     differences,
@@ -20,8 +20,8 @@ from caveat.nn.bounds import (  # noqa: E402
     log_probability_upper,
     register_rule,
 )
-from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
-from caveat.nn.bounds.rules import MODULE_RULES, linear  # noqa: E402
+from caveat_lab.bounds.arithmetic import REAL  # noqa: E402
+from caveat_lab.bounds.rules import MODULE_RULES, linear  # noqa: E402
 
 
 @settings(max_examples=25)

@@ -7,8 +7,8 @@ from caveat import InputError
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds import Box, export_network, register_rule  # noqa: E402
-from caveat.nn.bounds.rules import MODULE_RULES  # noqa: E402
+from caveat_lab.bounds import Box, export_network, register_rule  # noqa: E402
+from caveat_lab.bounds.rules import MODULE_RULES  # noqa: E402
 
 
 def test_names_and_settings():

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from tests.nn.bounds.generated import TYPES, make_network, one_of, strongest  # noqa: E402
 
-from caveat.nn import confidence_bounds  # noqa: E402
+from caveat_lab.bounds import confidence_bounds  # noqa: E402
 
 ROWS = 20
 RADII = (0.0, 1e-6, 1e-4, 0.01, 0.1)

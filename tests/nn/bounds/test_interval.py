@@ -11,9 +11,9 @@ from caveat import InputError
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds import input_box, propagate  # noqa: E402
-from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
-from caveat.nn.bounds.interval import before_head, traced  # noqa: E402
+from caveat_lab.bounds import input_box, propagate  # noqa: E402
+from caveat_lab.bounds.arithmetic import REAL  # noqa: E402
+from caveat_lab.bounds.interval import before_head, traced  # noqa: E402
 
 
 @settings(max_examples=25)
@@ -109,7 +109,7 @@ def test_forward_passes_that_have_no_bound_say_why(forward, what):
 
 @pytest.mark.parametrize("name", ["small_cnn", "xs", "l", "vgg13", "resnet18", "resnet20"])
 def test_the_architectures_of_the_library_have_bounds(name):
-    architectures = pytest.importorskip("caveat.nn.architectures")
+    architectures = pytest.importorskip("caveat_lab.networks.architectures")
     torch.manual_seed(0)
     net = architectures.make(name, in_shape=(1, 28, 28), classes=10).eval()
     x = torch.rand(1, 1, 28, 28)

@@ -11,8 +11,8 @@ from caveat import InputError
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds import Box, propagate  # noqa: E402
-from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
+from caveat_lab.bounds import Box, propagate  # noqa: E402
+from caveat_lab.bounds.arithmetic import REAL  # noqa: E402
 
 EPS = torch.finfo(torch.float64).eps
 

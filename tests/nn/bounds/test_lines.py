@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds.activations import ACTIVATIONS  # noqa: E402
-from caveat.nn.bounds.lines import enclosing_lines  # noqa: E402
+from caveat_lab.bounds.activations import ACTIVATIONS  # noqa: E402
+from caveat_lab.bounds.lines import enclosing_lines  # noqa: E402
 
 PIECES = [nn.ReLU(), nn.LeakyReLU(0.1), nn.LeakyReLU(1.0), nn.LeakyReLU(2.5), nn.LeakyReLU(-0.5), nn.LeakyReLU(-3.0)]
 CURVES = [nn.GELU(), nn.GELU(approximate="tanh"), nn.SiLU(), nn.Sigmoid(), nn.Tanh()]

@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
-from caveat.nn.bounds import Box, input_box, propagate, register_rule  # noqa: E402
-from caveat.nn.bounds.arithmetic import REAL  # noqa: E402
-from caveat.nn.bounds.rules import MODULE_RULES  # noqa: E402
+from caveat_lab.bounds import Box, input_box, propagate, register_rule  # noqa: E402
+from caveat_lab.bounds.arithmetic import REAL  # noqa: E402
+from caveat_lab.bounds.rules import MODULE_RULES  # noqa: E402
 
 
 def a_box(*shape, seed=0):

@@ -19,9 +19,8 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
-from caveat.nn import confidence_bounds, export_network  # noqa: E402
-from caveat.nn.bounds import label_bounds, log_confidence  # noqa: E402
-from caveat.robust import Network  # noqa: E402
+from caveat_lab.bounds import confidence_bounds, export_network, label_bounds, log_confidence  # noqa: E402  # noqa: E402
+from caveat_lab.robust import Network  # noqa: E402
 
 
 class Net(nn.Module):

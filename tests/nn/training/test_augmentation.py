@@ -8,8 +8,8 @@ from caveat import InputError
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn import fit_classifier  # noqa: E402
-from caveat.nn.training import Augmentation  # noqa: E402
+from caveat_lab.networks import fit_classifier  # noqa: E402
+from caveat_lab.networks.training import Augmentation  # noqa: E402
 
 
 def generator(seed=0):

@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat import scores  # noqa: E402
-from caveat.nn import fit_classifier  # noqa: E402
-from caveat.nn.training.branches import Branched, DeepGamblers, DeVries, gambler_loss, hinted_loss  # noqa: E402
-from caveat.nn.training.paradigm import Batch  # noqa: E402
+from caveat_lab.networks import fit_classifier  # noqa: E402
+from caveat_lab.networks.training.branches import Branched, DeepGamblers, DeVries, gambler_loss, hinted_loss  # noqa: E402
+from caveat_lab.networks.training.paradigm import Batch  # noqa: E402
 
 
 class Fixed(nn.Module):

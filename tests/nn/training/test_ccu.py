@@ -11,14 +11,14 @@ from torch import nn  # noqa: E402
 
 from caveat import CaveatWarning, InputError  # noqa: E402
 from caveat.metrics import auroc  # noqa: E402
-from caveat.nn.attacks import attack_confidence  # noqa: E402
-from caveat.nn.bounds import confidence_bounds  # noqa: E402
-from caveat.nn.training import CCU, OutlierMix, fit_classifier  # noqa: E402
-from caveat.nn.training.ccu import CCUModel, choose_log_out_weight, gate_gap  # noqa: E402
-from caveat.nn.training.paradigm import Batch  # noqa: E402
-from caveat.nn.training.rows import Rows  # noqa: E402
-from caveat.robust.density_ratio import DensityRatio  # noqa: E402
-from caveat.robust.mixtures import Mixture  # noqa: E402
+from caveat_lab.attacks import attack_confidence  # noqa: E402
+from caveat_lab.bounds import confidence_bounds  # noqa: E402
+from caveat_lab.networks.training import CCU, OutlierMix, fit_classifier  # noqa: E402
+from caveat_lab.networks.training.ccu import CCUModel, choose_log_out_weight, gate_gap  # noqa: E402
+from caveat_lab.networks.training.paradigm import Batch  # noqa: E402
+from caveat_lab.networks.training.rows import Rows  # noqa: E402
+from caveat_lab.robust.density_ratio import DensityRatio  # noqa: E402
+from caveat_lab.robust.mixtures import Mixture  # noqa: E402
 
 ratios = arrays(np.float64, st.integers(1, 12), elements=st.floats(-300, 300))
 

@@ -12,10 +12,10 @@ from caveat import InputError
 
 torch = pytest.importorskip("torch")
 
-from caveat.nn import fit_classifier  # noqa: E402
-from caveat.nn.training import Paradigm  # noqa: E402
-from caveat.nn.training.checkpoint import read_tensors  # noqa: E402
-from caveat.nn.training.paradigm import CrossEntropy  # noqa: E402
+from caveat_lab.networks import fit_classifier  # noqa: E402
+from caveat_lab.networks.training import Paradigm  # noqa: E402
+from caveat_lab.networks.training.checkpoint import read_tensors  # noqa: E402
+from caveat_lab.networks.training.paradigm import CrossEntropy  # noqa: E402
 
 HOW = {"epochs": 4, "batch_size": 32, "learning_rate": 0.01, "threads": 1, "schedule": "cosine"}
 
@@ -101,7 +101,7 @@ SCRIPT = """
     import numpy as np, torch
     import torch._dynamo  # optimizers import it, and that is slow: once here, not in every child
     from torch import nn
-    from caveat.nn import fit_classifier
+    from caveat_lab.networks import fit_classifier
     here = Path(sys.argv[1])
 
     def start(name):

@@ -11,10 +11,10 @@ from caveat import InputError
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn import fit_classifier  # noqa: E402
-from caveat.nn.training import ConfidNet, CrossEntropy, EarlyStopping  # noqa: E402
-from caveat.nn.training.confidnet import true_class_probability  # noqa: E402
-from caveat.nn.training.paradigm import Batch  # noqa: E402
+from caveat_lab.networks import fit_classifier  # noqa: E402
+from caveat_lab.networks.training import ConfidNet, CrossEntropy, EarlyStopping  # noqa: E402
+from caveat_lab.networks.training.confidnet import true_class_probability  # noqa: E402
+from caveat_lab.networks.training.paradigm import Batch  # noqa: E402
 
 
 def test_true_class_probability_by_hand():

@@ -10,10 +10,10 @@ from caveat.scores import make
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn import fit_classifier  # noqa: E402
 from caveat.nn._modes import dropout_awake, seeded  # noqa: E402
-from caveat.nn.training import ConfidNet, CrossEntropy, DeepGamblers, DeVries, Trained, dropout_mean  # noqa: E402
-from caveat.nn.training.dropout_mean import _prefixes_once  # noqa: E402
+from caveat_lab.networks import fit_classifier  # noqa: E402
+from caveat_lab.networks.training import ConfidNet, CrossEntropy, DeepGamblers, DeVries, Trained, dropout_mean  # noqa: E402
+from caveat_lab.networks.training.dropout_mean import _prefixes_once  # noqa: E402
 
 PARADIGMS = ["cross_entropy", ConfidNet(hidden=4, layers=1), DeVries(), DeepGamblers(reward=1.5)]
 

@@ -10,8 +10,8 @@ from caveat import InputError
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn import fit_classifier  # noqa: E402
-from caveat.nn.training.exposure import (  # noqa: E402
+from caveat_lab.networks import fit_classifier  # noqa: E402
+from caveat_lab.networks.training.exposure import (  # noqa: E402
     ACET,
     CEDA,
     OutlierExposure,
@@ -19,7 +19,7 @@ from caveat.nn.training.exposure import (  # noqa: E402
     uniform_cross_entropy,
     worst_in_ball,
 )
-from caveat.nn.training.paradigm import Batch  # noqa: E402
+from caveat_lab.networks.training.paradigm import Batch  # noqa: E402
 
 
 def test_the_uniform_loss_by_hand():

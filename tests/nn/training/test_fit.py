@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat.errors import TrainingError  # noqa: E402
-from caveat.nn import fit_classifier  # noqa: E402
-from caveat.nn.training import CrossEntropy, EarlyStopping  # noqa: E402
+from caveat_lab.networks import fit_classifier  # noqa: E402
+from caveat_lab.networks.training import CrossEntropy, EarlyStopping  # noqa: E402
 
 
 def test_a_network_learns_what_can_be_learned(blobs, small_net):

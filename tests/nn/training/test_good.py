@@ -6,11 +6,11 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
-from caveat.nn import fit_classifier  # noqa: E402
-from caveat.nn.bounds import confidence_loss, difference_bounds, largest_difference  # noqa: E402
-from caveat.nn.training import ACET, Joint  # noqa: E402
-from caveat.nn.training.good import GOOD, certified_count, interval_init_, quantile_loss  # noqa: E402
-from caveat.nn.training.paradigm import Batch  # noqa: E402
+from caveat_lab.bounds import confidence_loss, difference_bounds, largest_difference  # noqa: E402
+from caveat_lab.networks import fit_classifier  # noqa: E402
+from caveat_lab.networks.training import ACET, Joint  # noqa: E402
+from caveat_lab.networks.training.good import GOOD, certified_count, interval_init_, quantile_loss  # noqa: E402
+from caveat_lab.networks.training.paradigm import Batch  # noqa: E402
 
 
 def line():
@@ -122,8 +122,9 @@ def test_wrong_parameters(wrong, message):
 
 
 def test_too_strong_too_soon_collapses_and_is_reported():
-    from caveat import CaveatWarning, data
-    from caveat.nn.training import OutlierMix, fit_classifier
+    from caveat import CaveatWarning
+    from caveat_lab import data
+    from caveat_lab.networks.training import OutlierMix, fit_classifier
 
     images = data.digits()[slice(0, 300)]
     x = torch.from_numpy(images.inputs())

@@ -7,10 +7,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from caveat import InputError  # noqa: E402
-from caveat.nn.bounds import Box, confidence_bounds, joint_log_probabilities, propagate  # noqa: E402
-from caveat.nn.training import fit_classifier  # noqa: E402
-from caveat.nn.training.joint import Joint, JointModel, NegativeLinear, with_head  # noqa: E402
-from caveat.nn.training.paradigm import Batch  # noqa: E402
+from caveat_lab.bounds import Box, confidence_bounds, joint_log_probabilities, propagate  # noqa: E402
+from caveat_lab.networks.training import fit_classifier  # noqa: E402
+from caveat_lab.networks.training.joint import Joint, JointModel, NegativeLinear, with_head  # noqa: E402
+from caveat_lab.networks.training.paradigm import Batch  # noqa: E402
 
 
 def network():

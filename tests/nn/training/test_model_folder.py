@@ -9,9 +9,9 @@ from caveat import InputError
 
 torch = pytest.importorskip("torch")
 
-from caveat.nn import architectures, fit_classifier, load_model  # noqa: E402
-from caveat.nn.training import ConfidNet, CrossEntropy, DeepGamblers, DeVries, save_model  # noqa: E402
-from caveat.nn.training.checkpoint import read_tensors, write_tensors  # noqa: E402
+from caveat_lab.networks import architectures, fit_classifier, load_model  # noqa: E402
+from caveat_lab.networks.training import ConfidNet, CrossEntropy, DeepGamblers, DeVries, save_model  # noqa: E402
+from caveat_lab.networks.training.checkpoint import read_tensors, write_tensors  # noqa: E402
 
 ARCHITECTURE = {"name": "small_cnn", "in_shape": [1, 8, 8], "classes": 3, "dropout": 0.2, "width": 4,
                 "normalize": [[0.4], [0.3]]}  # fmt: skip

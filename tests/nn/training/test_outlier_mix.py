@@ -5,7 +5,7 @@ from scipy.ndimage import gaussian_filter1d
 torch = pytest.importorskip("torch")
 
 from caveat import InputError  # noqa: E402
-from caveat.nn.training.outlier_mix import (  # noqa: E402
+from caveat_lab.networks.training.outlier_mix import (  # noqa: E402
     OutlierMix,
     gaussian_matrices,
     permuted_pixels,

@@ -5,8 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from caveat.nn import fit_classifier  # noqa: E402
-from caveat.nn.training import Batch, Paradigm  # noqa: E402
+from caveat_lab.networks import fit_classifier  # noqa: E402
+from caveat_lab.networks.training import Batch, Paradigm  # noqa: E402
 
 
 def test_both_is_one_pass_split_where_the_inliers_end():

@@ -5,9 +5,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from caveat import InputError, data  # noqa: E402
-from caveat.nn.training import GOOD, PRESETS, CrossEntropy, fit_preset  # noqa: E402
-from caveat.study.certification import certify  # noqa: E402
+from caveat import InputError  # noqa: E402
+from caveat_lab import data  # noqa: E402
+from caveat_lab.experiments.certification import certify  # noqa: E402
+from caveat_lab.networks.training import GOOD, PRESETS, CrossEntropy, fit_preset  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from caveat import CaveatWarning, InputError, data  # noqa: E402
-from caveat.nn.training import CCU, PUBLISHED_DATA, PUBLISHED_METHODS, fit_preset, published_preset  # noqa: E402
-from caveat.nn.training.presets import PRESETS  # noqa: E402
-from caveat.nn.training.schedule import as_schedule  # noqa: E402
+from caveat import CaveatWarning, InputError  # noqa: E402
+from caveat_lab import data  # noqa: E402
+from caveat_lab.networks.training import CCU, PUBLISHED_DATA, PUBLISHED_METHODS, fit_preset, published_preset  # noqa: E402
+from caveat_lab.networks.training.presets import PRESETS  # noqa: E402
+from caveat_lab.networks.training.schedule import as_schedule  # noqa: E402
 
 
 def rate(preset, epoch):

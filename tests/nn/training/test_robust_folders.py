@@ -6,8 +6,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-from caveat.nn import architectures, confidence_bounds, fit_classifier, load_model  # noqa: E402
-from caveat.nn.training import CCU, GOOD, Joint, OutlierMix, save_model  # noqa: E402
+from caveat_lab.bounds import confidence_bounds  # noqa: E402
+from caveat_lab.networks import architectures, fit_classifier, load_model  # noqa: E402
+from caveat_lab.networks.training import CCU, GOOD, Joint, OutlierMix, save_model  # noqa: E402
 
 
 @pytest.mark.parametrize("paradigm", [GOOD(kappa=0.01), Joint(bias_shift=0.5), Joint(negative_last_layer=True),

@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset  # noqa: E402
 
-from caveat.nn import fit_classifier  # noqa: E402
-from caveat.nn.training.rows import Rows, as_draw, draw_fingerprint  # noqa: E402
+from caveat_lab.networks import fit_classifier  # noqa: E402
+from caveat_lab.networks.training.rows import Rows, as_draw, draw_fingerprint  # noqa: E402
 
 
 class Known(Dataset):

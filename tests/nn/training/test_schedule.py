@@ -3,7 +3,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from caveat import InputError  # noqa: E402
-from caveat.nn.training.schedule import Ramp  # noqa: E402
+from caveat_lab.networks.training.schedule import Ramp  # noqa: E402
 
 
 def test_a_ramp_by_hand():

@@ -1,7 +1,0 @@
-"""Geometry: how collapsed a network's features are, and how far a data set lies from the training data."""
-
-from caveat.geometry.buckets import buckets
-from caveat.geometry.neural_collapse import NeuralCollapse, neural_collapse
-from caveat.geometry.proximity import Proximity, frechet, mmd, proximities, proximity
-
-__all__ = ["NeuralCollapse", "Proximity", "buckets", "frechet", "mmd", "neural_collapse", "proximities", "proximity"]
