@@ -49,7 +49,9 @@ def encode_verdicts(verdicts: Verdicts) -> bytes:
             "score": _floats(verdicts.score),
             "p_value": _floats(verdicts.p_values),
             "conditional_p_value": _floats(verdicts.conditional_p_values),
-            "prediction": None if verdicts.predictions is None else np.ascontiguousarray(verdicts.predictions, np.int64),
+            "prediction": None
+            if verdicts.predictions is None
+            else np.ascontiguousarray(verdicts.predictions, np.int64),
             "doubt": None if verdicts.doubt is None else _floats(verdicts.doubt),
             "set": None if verdicts.sets is None else verdicts.label_lists(),
         }
