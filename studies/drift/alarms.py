@@ -33,7 +33,7 @@ def fixed_p_values(calibration: np.ndarray, scores: np.ndarray, rng: np.random.G
 def evidence(p_values: np.ndarray) -> np.ndarray:
     """log10 of the mean capital after each p-value."""
     inside = np.minimum(p_values, 1 - 2.0**-53)
-    return log_mean(np.stack([bettor.update(inside) for bettor in default_bettors()], axis=-1)) / np.log(10)
+    return log_mean(np.stack([bettor.update(inside) for bettor in default_bettors()])) / np.log(10)
 
 
 def quiet_paths(n: int, seed: int, length: int) -> dict[str, np.ndarray]:

@@ -61,7 +61,7 @@ def test_martingales_on_a_fixed_calibration_set_break_the_promise():
         rng = np.random.default_rng([7, seed])
         calibration, scores = np.sort(rng.normal(size=100)), rng.normal(size=5000)
         p = (100 - np.searchsorted(calibration, scores) + rng.random(5000)) / 101
-        path = log_mean(np.stack([bettor.update(p) for bettor in default_bettors()], axis=-1))
+        path = log_mean(np.stack([bettor.update(p) for bettor in default_bettors()]))
         rung += path.max() >= np.log(100)
     assert rung / 100 > 0.1
 
@@ -135,3 +135,23 @@ def test_a_damaged_state_is_one_sentence(tmp_path, change):
     page.write_text(json.dumps(json.loads(page.read_text()) | change))
     with pytest.raises(InputError):
         DriftAlarm.load(tmp_path / "a")
+
+
+@pytest.mark.parametrize("levels", [None, 4])
+def test_blocks_of_every_size_give_the_same_bits(levels):
+    # 330 points pass three restarts; with four levels nearly all points tie
+    rng = np.random.default_rng(8)
+    values = rng.normal(size=370) if levels is None else rng.integers(levels, size=370).astype(float)
+    values[200:] += 0.5
+
+    def alarm():
+        return DriftAlarm(values[:40], alpha=0.05, seed=3, restart_after=97)
+
+    single = alarm()
+    evidence = [single.update(value)[0] for value in values[40:]]
+    page = json.dumps(single.state(), default=np.ndarray.tolist)
+    for size in [*range(2, 40), 96, 97, 98, 300, 330]:
+        blocks = alarm()
+        parts = [blocks.update(values[start : start + size]) for start in range(40, 370, size)]
+        assert np.concatenate(parts).tolist() == evidence
+        assert json.dumps(blocks.state(), default=np.ndarray.tolist) == page

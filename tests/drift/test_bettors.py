@@ -7,7 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.special import logsumexp
 
 from caveat import InputError
 from caveat.drift import PlugInHistogram, PowerMixture, SimpleJumper
@@ -39,6 +42,36 @@ def test_batches_do_not_matter(kind):
     assert np.concatenate([parts.update(part) for part in np.split(P, [0, 1, 5, 40])]).tolist() == whole.tolist()
 
 
+@pytest.mark.parametrize("bettor", default_bettors(), ids=["fast", "slow", "powers", "histogram"])
+def test_blocks_of_every_size_have_the_same_bits(bettor):
+    # 1,100 points pass four of the stretches after which a capital is written as a logarithm
+    points = np.concatenate([np.random.default_rng(1).random(600), np.random.default_rng(2).beta(0.4, 1, size=500)])
+    points[[5, 255, 700]] = 2.0**-60, 1 - 2.0**-53, 0.5
+    bettor.restart()
+    one_by_one = np.concatenate([bettor.update(points[i : i + 1]) for i in range(points.size)]).tolist()
+    state = bettor.state()
+    for size in [*range(2, 60), 255, 256, 257, 511, 512, 513, 1099, 1100]:
+        bettor.restart()
+        blocks = [bettor.update(points[start : start + size]) for start in range(0, points.size, size)]
+        assert np.concatenate(blocks).tolist() == one_by_one
+        assert bettor.state() == state
+
+
+@pytest.mark.parametrize("jump", [0.01, 1e-4, 1.0])
+@pytest.mark.parametrize("runs", [(0.5,), (0.01,), (0.99,), (0.01, 0.99), (0.999, 0.001, 0.5), (1e-12, 1 - 1e-12)])
+def test_the_jumper_has_the_capital_of_its_three_bets(jump, runs):
+    # Long runs leave nearly nothing on the other side, which then has to win all of it back.
+    rng = np.random.default_rng(3)
+    points = np.concatenate([np.clip(p + 0.001 * rng.normal(size=500), 1e-13, 1 - 1e-13) for p in runs])
+    stakes, log = [1 / 3] * 3, 0.0
+    for p, capital in zip(points.tolist(), SimpleJumper(jump=jump).update(points).tolist(), strict=True):
+        spread = [(1 - jump) * stake + jump * sum(stakes) / 3 for stake in stakes]
+        stakes = [stake * (1 + sign * (p - 0.5)) for stake, sign in zip(spread, (-1, 0, 1), strict=True)]
+        log += math.log(sum(stakes))
+        stakes = [stake / sum(stakes) for stake in stakes]
+        assert capital == pytest.approx(log, rel=1e-9, abs=1e-9)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_state_goes_on(kind):
     first, second = kind(), kind()
@@ -47,6 +80,13 @@ def test_a_state_goes_on(kind):
     assert second.update(P[20:]).tolist() == first.update(P[20:]).tolist()
     second.restart()
     assert second.update(P).tolist() == kind().update(P).tolist()
+
+
+def test_a_state_of_another_form_is_refused():
+    bettor = PlugInHistogram()
+    for state in (bettor.state()[:-1], PlugInHistogram(bins=11).state()):
+        with pytest.raises(InputError, match="state must have 15 numbers"):
+            bettor.restore(state)
 
 
 def test_the_histogram_bets_the_recent_shares_and_keeps_a_reserve():
@@ -69,7 +109,15 @@ def test_the_power_mixture_is_the_mean_of_powers():
 
 
 def test_the_mean_of_log_capitals_does_not_overflow():
-    assert log_mean(np.array([[2000.0, 0.0], [-3000.0, -3000.0]])).tolist() == [2000.0 - math.log(2), -3000.0]
+    assert log_mean(np.array([[2000.0, -3000.0], [0.0, -3000.0]])).tolist() == [2000.0 - math.log(2), -3000.0]
+
+
+@given(st.integers(1, 33), st.integers(0, 99))
+def test_the_mean_of_log_capitals_is_that_of_each_column_alone(rows, seed):
+    logs = np.random.default_rng(seed).normal(size=(rows, 9)) * 10.0 ** np.random.default_rng(seed).integers(-1, 4)
+    means = log_mean(logs)
+    assert means.tolist() == [log_mean(logs[:, i : i + 1].copy())[0] for i in range(9)]
+    assert means == pytest.approx(logsumexp(logs, axis=0) - math.log(rows), rel=1e-13, abs=1e-13)
 
 
 def test_constraints_are_declared():

@@ -10,6 +10,7 @@ from scipy.stats import kstest
 
 from caveat import InputError
 from caveat.drift import RankUrn
+from caveat.drift.rank_urn import _earlier
 
 
 def literal(urn, scores):
@@ -57,6 +58,37 @@ def test_batches_of_any_size_equal_the_formula(n, m, levels, cuts, seed):
     parts = [urn.update(part) for part in np.split(scores, sorted(min(cut, m) for cut in cuts)) if part.size]
     assert np.concatenate(parts).tolist() == literal(RankUrn(calibration, seed=seed), scores)
     assert urn.t == urn.counts.sum() == urn.row == m
+
+
+@settings(max_examples=60, deadline=None)
+@given(size=st.integers(1, 700), levels=st.sampled_from([1, 3, 40, 10**6]), seed=st.integers(0, 99))
+def test_earlier_points_are_counted_as_one_by_one(size, levels, seed):
+    gaps = np.random.default_rng(seed).integers(levels, size=size)
+    above, here = _earlier(gaps)
+    assert above.tolist() == [(gaps[:i] > gap).sum() for i, gap in enumerate(gaps)]
+    assert here.tolist() == [(gaps[:i] == gap).sum() for i, gap in enumerate(gaps)]
+
+
+@pytest.mark.parametrize("size", [255, 256, 257, 640])
+def test_as_many_points_above_as_came_before(size):
+    above, _ = _earlier(np.arange(size)[::-1])
+    assert above.tolist() == list(range(size))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    calibration=st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 2.0, np.inf]) | st.floats(-2, 2), min_size=1),
+    scores=st.lists(st.sampled_from([-np.inf, -1.0, -0.0, 0.5, 2.0, np.inf]) | st.floats(-2, 2), min_size=1),
+    seed=st.integers(0, 9),
+)
+def test_the_gap_of_a_score_is_its_place_among_tagged_scores(calibration, scores, seed):
+    urn = RankUrn(calibration, seed=seed)
+    values, scores = np.unique(urn.calibration).tolist(), np.array(scores)
+    tags = np.random.Philox(key=urn._key, counter=0).random_raw(4 * scores.size).reshape(-1, 4)[:, 1] >> np.uint64(32)
+    gaps, _ = urn._draw(scores)
+    for gap, score, tag in zip(gaps.tolist(), scores.tolist(), tags.tolist(), strict=True):
+        place = sum(value < score for value in values) + (tag / 2**32 if score in values else 0.0)
+        assert gap == (urn._places < place).sum()
 
 
 def test_more_gaps_than_one_coarse_sum_give_the_same():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from caveat import CaveatWarning, InputError, NotFittedError, Outputs, evaluate
 from caveat.conformal import SplitSets, conditional_p_values, p_values, select_outliers, threshold_for
 from caveat.evaluation.records import Scores
-from caveat.guard import Guard
+from caveat.guard import Guard, Verdicts
 from caveat.scores import KNN, make
 
 
@@ -57,6 +58,21 @@ def test_a_range_of_verdicts_is_that_of_its_rows(calibration, stream):
     assert part.rows() == verdicts.rows()[3:7]
     assert part.rows(ids[3:7]) == [{"id": key, **row} for key, row in zip(ids[3:7], part.rows(), strict=True)]
     assert part.reasons == verdicts.reasons[3:7]
+
+
+@pytest.mark.parametrize("sets", ["dense", "sparse", None])
+def test_joined_verdicts_are_those_of_all_rows(calibration, stream, sets):
+    verdicts = Guard("energy", sets=sets and "lac", risk=0.2).calibrate(calibration)(stream)
+    if sets == "sparse":
+        verdicts = replace(verdicts, sets=replace(verdicts.sets, member=verdicts.sets.to_csr()))
+    whole = Verdicts.joined([verdicts[:1], verdicts[1:300], verdicts[300:]])
+    assert whole.rows() == verdicts.rows()
+    assert whole.doubt.tobytes() == verdicts.doubt.tobytes()
+    assert (whole.sets is None) == (sets is None)
+    if sets:
+        assert type(whole.sets.member) is type(verdicts.sets.member)
+        assert (whole.sets.to_dense() == verdicts.sets.to_dense()).all()
+    assert Verdicts.joined([verdicts]) is verdicts
 
 
 def test_an_empty_set_abstains(calibration):

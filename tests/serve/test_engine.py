@@ -64,11 +64,11 @@ def test_records_and_watch_are_in_the_order_of_the_row_numbers(engine, logit_gua
     assert trail.folding.rows == 300
 
 
-@pytest.mark.parametrize(("bad", "records"), [([], [21, 40]), ([np.nan], [1, *[2] * 10, 40])])
+@pytest.mark.parametrize(("bad", "records"), [([], [21, 140]), ([np.nan], [1, *[2] * 10, 140])])
 def test_small_requests_that_wait_together_are_one_record(bad, records, logit_guard, tmp_path):
     path = str(tmp_path / "audit.sqlite")
     engine = Engine(logit_guard, open_store(path), workers=1, keep_inputs=True)
-    small, large = np.split(draw(20, seed=9).logits, 10), draw(40, seed=8).logits
+    small, large = np.split(draw(20, seed=9).logits, 10), draw(140, seed=8).logits
     bad = [np.full_like(large[:1], value) for value in bad]
     others_wait = threading.Event()
 
@@ -92,7 +92,7 @@ def test_small_requests_that_wait_together_are_one_record(bad, records, logit_gu
     store = open_store(path, read_only=True)
     assert [record.entry.rows for record in store.records() if record.entry.kind == "verdicts"] == records
     again = replay_trail(logit_guard, store)
-    assert (again.from_inputs, again.differing) == (61, 0)
+    assert (again.from_inputs, again.differing) == (161, 0)
     store.close()
 
 

@@ -11,6 +11,7 @@ from tests.serve.trails import change, feed, followed, label
 
 from caveat import Guard, Outputs
 from caveat.errors import InputError, StoreError
+from caveat.serve import folding as folding_module
 from caveat.serve import trail as trail_module
 from caveat.serve.audit.content import encode_verdicts
 from caveat.serve.audit.replay import replay_trail
@@ -50,6 +51,43 @@ def test_batches_folds_and_restarts_change_nothing(store, tmp_path, logit_guard,
         assert dict(replay.log10_e) == whole.watch.log10_e
         assert (replay.labels, replay.errors) == (whole.watch.risk.n, whole.watch.risk.errors)
     other.close()
+
+
+def test_verdicts_that_were_just_written_are_not_read_again(store, tmp_path, logit_guard, monkeypatch):
+    other = SqliteStore(tmp_path / "other.sqlite")
+    wrote, read = Trail(logit_guard, store), Trail(logit_guard, other)
+    for seed in range(4):
+        for trail in (wrote, read):
+            feed(trail, logit_guard, [1, 64, 3, 30], seed=seed, shift=0.1 * seed, fold=False, say=trail is wrote)
+    read.fold()
+    with monkeypatch.context() as patch:
+        patch.setattr(folding_module, "merged_verdicts", None)  # a call fails
+        wrote.fold(most=70)
+        assert wrote.unfolded
+        wrote.fold()
+    assert not wrote._verdicts
+    assert followed(wrote) == followed(read)
+    wrote.note("start")
+    feed(wrote, logit_guard, [5], seed=9, fold=False, say=True)
+    feed(wrote, logit_guard, [5, 2], seed=10, fold=False)  # not said: the bodies are read
+    for seed, sizes in ((9, [5]), (10, [5, 2])):
+        feed(read, logit_guard, sizes, seed=seed)
+    wrote.fold()
+    assert wrote.watch.log10_e == read.watch.log10_e
+    assert wrote.live.to_dict(now=0.0)["last"][0]["p_value"] == read.live.to_dict(now=0.0)["last"][0]["p_value"]
+    other.close()
+
+
+def test_verdicts_of_a_write_that_failed_are_forgotten(store, logit_guard, monkeypatch):
+    trail = Trail(logit_guard, store)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "append", lambda *_: (_ for _ in ()).throw(StoreError("full")))
+        with pytest.raises(StoreError, match="full"):
+            feed(trail, logit_guard, [7], seed=1, say=True)
+    assert not trail._verdicts
+    feed(trail, logit_guard, [5, 2], seed=2, say=True)  # takes the numbers of the records that were not written
+    assert replay_trail(logit_guard, store).sound
+    assert trail.folding.rows == 7
 
 
 def test_a_state_that_this_version_cannot_read_costs_time_only(store, logit_guard, monkeypatch):

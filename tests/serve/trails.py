@@ -15,17 +15,20 @@ from caveat.serve.engine import packed
 from caveat.serve.trail import RowIds
 
 
-def feed(trail, guard, sizes, *, seed, shift=0.0, keep_inputs=False, fold=True):
-    """Record verdicts of requests with so many rows each, two in a group; their ids."""
-    requests = []
+def feed(trail, guard, sizes, *, seed, shift=0.0, keep_inputs=False, fold=True, say=False):
+    """Record verdicts of requests with so many rows each, two in a group; their ids. ``say``: as the engine does."""
+    requests, said = [], []
     for i, n in enumerate(sizes):
         logits = draw(n, seed=seed * 1000 + i, shift=shift).logits
-        body = encode_verdicts(guard(Outputs(logits=logits)))
+        said.append(guard(Outputs(logits=logits)))
+        body = encode_verdicts(said[-1])
         requests.append((n, body, packed({"logits": logits}) if keep_inputs else None))
     ids = []
     for start in range(0, len(requests), 2):
         group = requests[start : start + 2]
-        for first_row, (n, _, _) in zip(trail.append_verdicts(group), group, strict=True):
+        for first_row, (n, _, _) in zip(
+            trail.append_verdicts(group, said[start : start + 2] if say else ()), group, strict=True
+        ):
             ids += RowIds(trail.chain, first_row, n)
     if fold:
         trail.fold()

@@ -138,7 +138,7 @@ class DriftAlarm:
         p_values = self.urn.update(scores)
         # log1p(-p) needs p < 1; the last float below 1 differs from 1 by less than any p-value is exact to
         inside = np.minimum(p_values, 1 - 2.0**-53)
-        path = log_mean(np.stack([bettor.update(inside) for bettor in self.bettors], axis=-1))
+        path = log_mean(np.stack([bettor.update(inside) for bettor in self.bettors]))
         self._histogram += np.bincount((inside * _BINS).astype(np.intp), minlength=_BINS)
         self._log_e = float(path[-1])
         evidence = (path - self._cost()) / _NATS

@@ -27,12 +27,14 @@ from scipy.signal import lfilter
 
 from caveat._internal.checks import as_shares
 from caveat._internal.params import check_params, count, number, positive, share
+from caveat.errors import InputError
 
 __all__ = ["Bettor", "PlugInHistogram", "PowerMixture", "SimpleJumper", "default_bettors"]
 
 Vector = NDArray[np.float64]
 _STRETCH = 256  # steps between two times that a capital is written as a logarithm
 _INSIDE = (np.finfo(np.float64).tiny, 1 - 2.0**-53)  # the smallest and the largest p-value between 0 and 1
+_NOTHING = -700.0  # logarithm that changes no sum with a 1 in it; numbers below the range of exp take far longer
 _DIGITS = 250  # decimal digits by which a capital may grow in between; a float has 308
 
 
@@ -96,34 +98,34 @@ class SimpleJumper(Bettor):
     jump: float = share(0.01)
 
     def restart(self) -> None:
-        self._low, self._flat, self._high, self._log, self._t = 1 / 3, 1 / 3, 1 / 3, 0.0, 0
+        # The capital, and what the bets on large and on small p-values have after the next spread: difference and sum.
+        # These three take fewer operations a step than the three bets.
+        self._total, self._lean, self._sides, self._log, self._t = 1.0, 0.0, 2 / 3, 0.0, 0
 
     def update(self, p_values: Vector) -> Vector:
-        steps = as_shares(p_values, "p_values").tolist()  # plain floats: each step needs the one before
+        steps = (as_shares(p_values, "p_values") - 0.5).tolist()  # plain floats: each step needs the one before
         return _in_stretches(steps, self._t, _STRETCH, self._stretch)
 
     def _stretch(self, steps: list[float], *, full: bool) -> Vector:
-        low, flat, high, totals = self._low, self._flat, self._high, []
-        total = low + flat + high
-        keep, spread = 1 - self.jump, self.jump / 3
-        for p in steps:
-            new = spread * total
-            low = (keep * low + new) * (1.5 - p)
-            flat = keep * flat + new
-            high = (keep * high + new) * (0.5 + p)
-            total = low + flat + high
+        total, lean, sides, totals = self._total, self._lean, self._sides, []
+        keep, spread = 1 - self.jump, 2 * self.jump / 3
+        for step in steps:
+            won = step * lean
+            total += won
+            lean = keep * (lean + step * sides)
+            sides = keep * (sides + won) + spread * total
             totals.append(total)
-        path = self._log + np.log(totals)
+        path = self._log + np.log(np.fromiter(totals, np.float64, len(totals)))
         if full:  # the capital is kept as a logarithm, before it runs out of the range of floats
-            low, flat, high, self._log = low / total, flat / total, high / total, float(path[-1])
-        self._low, self._flat, self._high, self._t = low, flat, high, self._t + len(steps)
+            total, lean, sides, self._log = 1.0, lean / total, sides / total, float(path[-1])
+        self._total, self._lean, self._sides, self._t = total, lean, sides, self._t + len(steps)
         return np.asarray(path)
 
     def state(self) -> list[float]:
-        return [self._low, self._flat, self._high, self._log, self._t]
+        return [self._total, self._lean, self._sides, self._log, self._t]
 
     def restore(self, state: list[float]) -> None:
-        (self._low, self._flat, self._high, self._log), self._t = state[:4], int(state[4])
+        (self._total, self._lean, self._sides, self._log), self._t = state[:4], int(state[4])
 
 
 @final
@@ -155,8 +157,13 @@ class PowerMixture(Bettor):
         if p_values.size:
             self._t, self._log_p, self._log_rest = int(t[-1]), float(log_p[-1]), float(log_rest[-1])
         epsilon = (np.arange(self.powers) + 0.5) / self.powers
-        sides = [np.outer(t, np.log(epsilon)) + np.outer(sums, epsilon - 1) for sums in (log_p, log_rest)]
-        return log_mean(np.concatenate(sides, axis=1))
+        path = np.empty(p_values.size)
+        for start in range(0, p_values.size, _STRETCH):  # so many logarithms stay in the cache of the processor
+            part = slice(start, start + _STRETCH)
+            staked = np.multiply.outer(np.log(epsilon), t[part])
+            sides = [np.multiply.outer(epsilon - 1, sums[part]) + staked for sums in (log_p, log_rest)]
+            path[part] = log_mean(np.concatenate(sides))
+        return path
 
     def state(self) -> list[float]:
         return [self._t, self._log_p, self._log_rest]
@@ -196,17 +203,19 @@ class PlugInHistogram(Bettor):
     jump: float = share(1e-3)
 
     def restart(self) -> None:
-        self._counts, self._reserve, self._bet, self._log, self._t = np.zeros(self.bins), 0.5, 0.5, 0.0, 0
+        # the last count is that of all p-values
+        self._counts, self._reserve, self._bet, self._log, self._t = np.zeros(self.bins + 1), 0.5, 0.5, 0.0, 0
 
     def update(self, p_values: Vector) -> Vector:
         place = np.minimum((as_shares(p_values, "p_values") * self.bins).astype(np.intp), self.bins - 1)
-        fade = math.exp(-1 / self.memory)
-        hits = (place[:, None] == np.arange(self.bins)).astype(np.float64)
-        counts = lfilter([1.0], [1.0, -fade], hits, axis=0, zi=fade * self._counts[None])[0]
-        before = np.concatenate([self._counts[None], counts[:-1]])
-        weights = before[np.arange(place.size), place] + self.prior
-        bets = self.bins * weights / (before.sum(axis=1) + self.bins * self.prior)
-        self._counts = counts[-1] if place.size else self._counts
+        fade, points = math.exp(-1 / self.memory), np.arange(place.size)
+        hits = np.zeros((self.bins + 1, place.size + 1))
+        hits[place, points + 1] = hits[-1, 1:] = 1.0
+        hits[:, 0] = self._counts
+        counts = lfilter([1.0], [1.0, -fade], hits)
+        weights = counts[place, points] + self.prior
+        bets = self.bins * weights / (counts[-1, :-1] + self.bins * self.prior)
+        self._counts = counts[:, -1].copy()
         length = max(1, int(_DIGITS / math.log10(self.bins)))  # a bet wins up to ``bins`` times its stake
         return _in_stretches(bets.tolist(), self._t, min(length, _STRETCH), self._stretch)
 
@@ -220,7 +229,7 @@ class PlugInHistogram(Bettor):
             bet = (keep * bet + new) * factor
             total = reserve + bet
             totals.append(total)
-        path = self._log + np.log(totals)
+        path = self._log + np.log(np.fromiter(totals, np.float64, len(totals)))
         if full:  # as in SimpleJumper
             reserve, bet, self._log = reserve / total, bet / total, float(path[-1])
         self._reserve, self._bet, self._t = reserve, bet, self._t + len(bets)
@@ -230,6 +239,8 @@ class PlugInHistogram(Bettor):
         return [self._reserve, self._bet, self._log, self._t, *self._counts.tolist()]
 
     def restore(self, state: list[float]) -> None:
+        if len(state) != self.bins + 5:  # states of an earlier form would give other numbers
+            raise InputError(f"state must have {self.bins + 5} numbers, got {len(state)}. Start with a new bettor.")
         (self._reserve, self._bet, self._log), self._t = state[:3], int(state[3])
         self._counts = np.array(state[4:])
 
@@ -257,9 +268,17 @@ def _in_stretches(steps: list[float], t: int, length: int, stretch: Callable[...
 
 
 def log_mean(logs: Vector) -> Vector:
-    """log of the mean of exp over the last axis, without overflow."""
-    top = logs.max(axis=-1, keepdims=True)
-    return np.asarray(np.log(np.exp(logs - top).mean(axis=-1)) + top[..., 0])
+    """log of the mean of exp over the first axis, without overflow.
+
+    Row is added to row, so that the bits of a column do not depend on how many columns there are.
+    """
+    top, left = logs.max(axis=0), len(logs)
+    terms = np.exp(np.maximum(logs - top, _NOTHING))
+    while left > 1:
+        half = (left + 1) // 2
+        terms[: left - half] += terms[half:left]
+        left = half
+    return np.asarray(np.log(terms[0] / len(logs)) + top)
 
 
 def _running_sum(start: float, steps: Vector) -> Vector:

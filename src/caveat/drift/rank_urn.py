@@ -60,6 +60,7 @@ class RankUrn:
         self._values, place = np.unique(self.calibration, return_inverse=True)
         tags = stream(self.seed, "tags of calibration scores").integers(_TAGS, size=place.size)
         self._places = np.sort(place + tags / _TAGS)
+        self._starts = np.searchsorted(self._places, np.arange(self._values.size + 1))  # gap before each value
         self._key = int.from_bytes(hashlib.sha256(f"rank urn {self.seed}".encode()).digest()[:16], "little")
         self.row = 0  # points so far, over all restarts: the counter of the random numbers
         self.restart()
@@ -113,12 +114,13 @@ class RankUrn:
         draws = generator.random_raw(4 * values.size).reshape(-1, 4)  # four numbers a counter
         self.row += values.size
         uniform = ((draws[:, 0] >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53  # never 0; 1 after rounding
-        place = np.searchsorted(self._values, values).astype(np.float64)
-        inside = place < self._values.size
-        tied = inside & (self._values[np.where(inside, place, 0).astype(np.intp)] == values)
-        # A new value stands before the next larger one; an equal value among its equals, by its tag.
-        place += np.where(tied, (draws[:, 1] >> np.uint64(32)) / _TAGS, 0.0)
-        return np.searchsorted(self._places, place), uniform
+        place = _places(self._values, values)
+        gaps = self._starts[place]  # a new value stands before the next larger one; an equal value among its equals
+        tied = np.flatnonzero(self._values[np.minimum(place, self._values.size - 1)] == values)
+        if tied.size:
+            tags = (draws[tied, 1] >> np.uint64(32)) / _TAGS
+            gaps[tied] = _places(self._places, place[tied] + tags)
+        return gaps, uniform
 
     def _one(self, gap: int, uniform: float) -> float:
         coarse = gap // _FINE
@@ -130,7 +132,7 @@ class RankUrn:
 
     def _many(self, gaps: NDArray[np.intp], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         total = int(self._coarse.sum())
-        above = (total - np.cumsum(self._weights))[gaps]
+        above = total - np.cumsum(self._weights)[gaps]
         here = self._weights[gaps]
         earlier_above, earlier_here = _earlier(gaps)
         above += earlier_above
@@ -157,6 +159,14 @@ class RankUrn:
         self._coarse = self._weights.reshape(-1, _FINE).sum(axis=1)
 
 
+def _places(ordered: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.intp]:
+    """``np.searchsorted`` for values in any order; in their own order they are found twice as fast."""
+    order = np.argsort(values)
+    places = np.empty(values.size, dtype=np.intp)
+    places[order] = np.searchsorted(ordered, values[order])
+    return places
+
+
 def _earlier(gaps: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """How many earlier points of a block lie in a higher gap than each, and how many in the same.
 
@@ -166,16 +176,18 @@ def _earlier(gaps: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]
     places, order = np.arange(gaps.size), np.argsort(gaps, kind="stable")
     rank = np.empty(gaps.size, dtype=np.int16)  # short numbers are compared faster; a block has few hundred points
     rank[order] = places
-    above = np.greater(rank, rank[:, None])
+    above = np.greater(rank[:, None], rank)
     above &= _triangle(gaps.size)
     ordered = gaps[order]
     starts = np.concatenate([[True], ordered[1:] != ordered[:-1]])
     here = np.empty(gaps.size, dtype=np.intp)
     here[order] = places - np.maximum.accumulate(np.where(starts, places, 0))
-    return above.sum(axis=1, dtype=np.int16), here  # one point has at most as many above it as the block has points
+    # One point has at most as many above it as came before it; the shortest numbers are added fastest.
+    kind = np.uint8 if gaps.size <= 256 else np.int16
+    return above.view(np.uint8).sum(axis=0, dtype=kind), here
 
 
 @lru_cache(maxsize=4)
 def _triangle(size: int) -> NDArray[np.bool_]:
     """Which of two points came first."""
-    return np.tri(size, k=-1, dtype=bool)
+    return np.ascontiguousarray(np.tri(size, k=-1, dtype=bool).T)

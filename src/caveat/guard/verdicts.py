@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from caveat._internal.frames import to_frame
 from caveat._internal.html import small_table
@@ -26,6 +26,19 @@ __all__ = ["KINDS", "Verdicts"]
 KINDS = ("accept", "abstain", "outlier")
 _SHOWN = 10  # rows in a notebook
 _LISTED = 8  # classes of a set in a sentence
+_COLUMNS = ("kind", "score", "p_values", "conditional_p_values", "predictions", "doubt")
+
+
+class _Texts(dict[tuple[int, ...] | None, str]):
+    """The sentence of each set of accepted rows, made once; the set alone says it."""
+
+    def __init__(self, make: Callable[[list[int] | None], str]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, labels: tuple[int, ...] | None) -> str:
+        text = self[labels] = self._make(None if labels is None else list(labels))
+        return text
 
 
 @final
@@ -104,7 +117,20 @@ class Verdicts:
     @property
     def reasons(self) -> list[str]:
         """Why each row got its verdict, one sentence each."""
-        return [self.reason(i) for i in range(len(self))]
+        lists: list[Any] = [None] * len(self) if self.sets is None else self.label_lists()
+        return self._sentences(self.kind.tolist(), self.score.tolist(), self.p_values.tolist(), lists)
+
+    def _sentences(
+        self, kinds: list[str], scores: list[float], p_values: list[float], lists: list[list[int] | None]
+    ) -> list[str]:
+        """The reasons, from columns that are lists already."""
+        texts = _Texts(lambda labels: self._sentence("accept", 0.0, 0.0, None, labels))
+        doubts: list[Any] = [None] * len(kinds) if self.doubt is None else self.doubt.tolist()
+        return [
+            texts[None if labels is None else tuple(labels)] if kind == "accept"
+            else self._sentence(kind, score, p_value, doubt, labels)
+            for kind, score, p_value, doubt, labels in zip(kinds, scores, p_values, doubts, lists, strict=True)
+        ]  # fmt: skip
 
     def reason(self, i: int) -> str:
         """Why row i got its verdict.
@@ -176,10 +202,34 @@ class Verdicts:
 
     def __getitem__(self, rows: slice) -> Verdicts:
         """The verdicts on a range of rows."""
-        columns = ("kind", "score", "p_values", "conditional_p_values", "predictions", "doubt")
-        parts = {name: column[rows] for name in columns if (column := getattr(self, name)) is not None}
+        parts = {name: column[rows] for name in _COLUMNS if (column := getattr(self, name)) is not None}
         sets = None if self.sets is None else replace(self.sets, member=self.sets.member[rows])
         return replace(self, **parts, sets=sets)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Verdicts]) -> Verdicts:
+        """The verdicts of one guard on several batches, one after the other.
+
+        Parameters
+        ----------
+        parts
+            Verdicts on each batch, at least one.
+
+        Returns
+        -------
+        Verdicts
+            Verdicts on all rows.
+        """
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts])
+                                   for name in _COLUMNS if getattr(first, name) is not None}  # fmt: skip
+        members = [part.sets.member for part in parts if part.sets is not None]
+        if first.sets is None:
+            return replace(first, **columns)
+        member = vstack(members, format="csr") if isinstance(members[0], csr_array) else np.concatenate(members)
+        return replace(first, **columns, sets=replace(first.sets, member=member))
 
     def rows(self, ids: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """One plain mapping per row, as a service answers.
@@ -195,23 +245,13 @@ class Verdicts:
             ``kind``, ``prediction``, ``score``, ``p_value``, ``conditional_p_value``, ``set`` and ``reason`` of each;
             with class names also ``prediction_name`` and ``set_names``.
         """
-        none: list[None] = [None] * len(self)
-        texts: dict[tuple[int, ...] | None, str] = {}  # of accepted rows, whose set alone says why
-
-        def reason(kind: str, score: float, p_value: float, doubt: float | None, labels: list[int] | None) -> str:
-            if kind != "accept":
-                return self._sentence(kind, score, p_value, doubt, labels)
-            key = None if labels is None else tuple(labels)
-            if key not in texts:
-                texts[key] = self._sentence(kind, score, p_value, doubt, labels)
-            return texts[key]
-
+        none: list[Any] = [None] * len(self)
+        kinds, scores, p_values = self.kind.tolist(), self.score.tolist(), self.p_values.tolist()
+        lists: list[Any] = none if self.sets is None else self.label_lists()
         columns = zip(
-            none if ids is None else ids, self.kind.tolist(),
-            none if self.predictions is None else self.predictions.tolist(), self.score.tolist(),
-            self.p_values.tolist(), self.conditional_p_values.tolist(),
-            none if self.doubt is None else self.doubt.tolist(), none if self.sets is None else self.label_lists(),
-            strict=True,
+            none if ids is None else ids, kinds, none if self.predictions is None else self.predictions.tolist(),
+            scores, p_values, self.conditional_p_values.tolist(), lists,
+            self._sentences(kinds, scores, p_values, lists), strict=True,
         )  # fmt: skip
         rows: list[dict[str, Any]] = [
             {
@@ -222,9 +262,9 @@ class Verdicts:
                 "p_value": p_value,
                 "conditional_p_value": conditional,
                 "set": labels,
-                "reason": reason(kind, score, p_value, doubt, labels),
+                "reason": reason,
             }
-            for key, kind, prediction, score, p_value, conditional, doubt, labels in columns
+            for key, kind, prediction, score, p_value, conditional, labels, reason in columns
         ]
         if ids is None:
             for row in rows:

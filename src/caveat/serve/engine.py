@@ -45,11 +45,11 @@ __all__ = ["Engine"]
 
 T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
-_GROUP_ROWS = 256  # a worker takes no further request once it has so many rows
-_SMALL = 32  # rows of a request that may share a batch with others
+_GROUP_ROWS = 512  # a worker takes no further request once it has so many rows
+_SMALL = 128  # rows of a request that may share a batch with others
 _LARGE_ANSWER = 1000  # rows whose text is made in a thread, so that others are answered meanwhile
 _FOLD_SECONDS = 0.1  # between two times that the watch takes in what came since
-_FOLD_ROWS = 1024  # that it takes in at a time: page, metrics and waiting requests wait no longer than that
+_FOLD_ROWS = 2048  # that it takes in at a time: page, metrics and waiting requests wait no longer than that
 _LATE = 0.5  # seconds after which it is done although the workers have not come to it
 _RETRY_SECONDS = 1.0  # after an error: readiness comes back without a request
 _STORE_SECONDS = 1.0  # between two looks at the store: what a power failure, or a removed log, may take
@@ -82,9 +82,12 @@ class _Batch:
 
     def answer(self, first_row: int) -> list[tuple[_Request, int]]:
         """Give each request its verdicts, and the number of its first row."""
+        if len(self.requests) == 1:
+            self.requests[0].verdicts = self.verdicts
+            return [(self.requests[0], first_row)]
         start, answers = 0, []
         for request in self.requests:
-            end = start + len(next(iter(request.arrays.values()))) if len(self.requests) > 1 else len(self.verdicts)
+            end = start + len(next(iter(request.arrays.values())))
             request.verdicts = self.verdicts[start:end]
             answers.append((request, first_row + start))
             start = end
@@ -387,7 +390,8 @@ class Engine:
         with self._writing:
             if parts:
                 rows: list[int] = []
-                problem = self._attempt(lambda: rows.extend(self.trail.append_verdicts(parts)))
+                said = [batch.verdicts for batch in batches]
+                problem = self._attempt(lambda: rows.extend(self.trail.append_verdicts(parts, said)))
                 for i, batch in enumerate(batches):
                     answers += [(request, problem) for request in batch.requests] if problem else batch.answer(rows[i])
             for request in requests:

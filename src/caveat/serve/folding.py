@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, Self, final, overload
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from caveat.drift import LabelQueue, RiskMonitor
 from caveat.errors import CaveatError
-from caveat.guard import Guard
+from caveat.guard import Guard, Verdicts
 from caveat.serve.audit.content import merged_verdicts
 from caveat.serve.audit.merkle import Tree
 from caveat.serve.audit.record import Record
@@ -87,23 +88,34 @@ class Folding:
         self.rows, self.tree = 0, Tree()
         self.p_counts, self.p_sum = np.zeros(P_EDGES.size, dtype=np.int64), 0.0  # histogram of all p-values
 
-    def take(self, records: Sequence[Record]) -> None:
-        """Take in the next records; those of the service itself change nothing."""
+    def take(self, records: Sequence[Record], verdicts: Mapping[int, Verdicts] = MappingProxyType({})) -> None:
+        """Take in the next records; those of the service itself change nothing.
+
+        Parameters
+        ----------
+        records
+            The records.
+        verdicts
+            Number of a record -> the verdicts that its body says, bit for bit; the body of another one is read.
+        """
         with readable(records):
-            self._take(records)
+            self._take(records, verdicts)
         for record in records:
             self.tree.add(record.digest)
 
-    def _take(self, records: Sequence[Record]) -> None:
+    def _take(self, records: Sequence[Record], verdicts: Mapping[int, Verdicts]) -> None:
         for kind, group in groupby(records, key=lambda record: record.entry.kind):
             if kind == "verdicts":
-                self._take_verdicts(list(group))
+                self._take_verdicts(list(group), verdicts)
             elif kind == "labels":
                 for record in group:
                     self._take_labels(json.loads(record.entry.body))
 
-    def _take_verdicts(self, records: Sequence[Record]) -> None:
-        verdicts = merged_verdicts(self.guard, [record.entry.body for record in records])
+    def _take_verdicts(self, records: Sequence[Record], said: Mapping[int, Verdicts]) -> None:
+        if all(record.seq in said for record in records):
+            verdicts = Verdicts.joined([said[record.seq] for record in records])
+        else:
+            verdicts = merged_verdicts(self.guard, [record.entry.body for record in records])
         self.p_counts += np.bincount(np.searchsorted(P_EDGES, verdicts.p_values), minlength=P_EDGES.size)
         # One after the other: numpy's sum of many groups them, and would depend on how many records came at a time.
         self.p_sum = float(np.cumsum(np.concatenate([[self.p_sum], verdicts.p_values]))[-1])

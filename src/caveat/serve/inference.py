@@ -144,9 +144,9 @@ def _column(name: str, verdicts: Verdicts, ids: RowIds) -> Any:
     if name == "id":
         return list(ids)
     if name == "set":
-        return [orjson.dumps(labels).decode() for labels in verdicts.label_lists()]
+        return [f"[{','.join(map(str, labels))}]" for labels in verdicts.label_lists()]
     if name == "reason":
-        return [row["reason"] for row in verdicts.rows()]
+        return verdicts.reasons
     arrays = {"kind": verdicts.kind, "prediction": verdicts.predictions, "score": verdicts.score,
               "p_value": verdicts.p_values, "conditional_p_value": verdicts.conditional_p_values}  # fmt: skip
     return np.asarray(arrays[name])

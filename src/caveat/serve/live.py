@@ -9,7 +9,6 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Self, final
@@ -310,8 +309,8 @@ def _counted(kind: NDArray[np.str_]) -> Counter[str]:
 
 
 def _last_rows(verdicts: Verdicts) -> Verdicts:
-    """The last rows alone, copied, so that a large batch can be forgotten."""
-    return verdicts if len(verdicts) <= SHOWN else deepcopy(verdicts[-SHOWN:])
+    """The last rows alone, which joining copies, so that a large batch can be forgotten."""
+    return verdicts if len(verdicts) <= SHOWN else Verdicts.joined([verdicts[-SHOWN:-1], verdicts[-1:]])
 
 
 def _row(verdicts: Verdicts, i: int) -> dict[str, Any]:

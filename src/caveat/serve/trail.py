@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from caveat import __version__
 from caveat.errors import CaveatError, InputError, StoreError
 from caveat.evaluation.findings import versions
-from caveat.guard import Guard, Watch
+from caveat.guard import Guard, Verdicts, Watch
 from caveat.guard.facts import guard_facts
 from caveat.serve.audit.content import canonical, merged_verdicts, now
 from caveat.serve.audit.record import Entry, Kind, Record, chained, genesis
@@ -76,6 +76,7 @@ class Trail:
         self.lock = threading.Lock()  # held while watch and page change or are read
         self._fold_lock = threading.Lock()  # records are taken in by one thread at a time, in order
         self._unfolded: list[Record] = []
+        self._verdicts: dict[int, Verdicts] = {}  # of unfolded records that were written just now, by their number
         self.unsure = False  # whether the store may hold records that this trail does not have
         self._new_folding = lambda: Folding(guard, chain=self.chain, alpha=alpha, started_at=time.time(), name=name,
                                             label_wait=label_wait)  # fmt: skip
@@ -127,13 +128,17 @@ class Trail:
         self._sure()
         self._append([Entry(kind, now(), self.rows, 0, canonical(known))])
 
-    def append_verdicts(self, batches: Sequence[tuple[int, bytes, bytes | None]]) -> list[int]:
+    def append_verdicts(
+        self, batches: Sequence[tuple[int, bytes, bytes | None]], verdicts: Sequence[Verdicts] = ()
+    ) -> list[int]:
         """Record the verdicts of several batches in one transaction.
 
         Parameters
         ----------
         batches
             Of each: number of verdicts, body of the record, inputs or None.
+        verdicts
+            The verdicts that the bodies say, where they are there: the watch then need not read the bodies again.
 
         Returns
         -------
@@ -145,7 +150,8 @@ class Trail:
             first_rows.append(row)
             row += rows
         self._append([Entry("verdicts", at, first_row, rows, body, inputs)
-                      for first_row, (rows, body, inputs) in zip(first_rows, batches, strict=True)])  # fmt: skip
+                      for first_row, (rows, body, inputs) in zip(first_rows, batches, strict=True)],
+                     verdicts=verdicts)  # fmt: skip
         return first_rows
 
     def append_labels(self, labels: Mapping[str, int]) -> dict[str, int]:
@@ -183,7 +189,9 @@ class Trail:
         self._write(lambda: write(record))
         self._advance(record)
 
-    def _append(self, entries: Sequence[Entry], labels: Mapping[int, int] | None = None) -> None:
+    def _append(
+        self, entries: Sequence[Entry], labels: Mapping[int, int] | None = None, verdicts: Sequence[Verdicts] = ()
+    ) -> None:
         """Chain entries and write them in one transaction."""
         records: list[Record] = []
         previous, seq = self.digest, self.seq
@@ -191,6 +199,7 @@ class Trail:
             records.append(chained(entry, seq=seq + 1, previous=previous))
             previous, seq = records[-1].digest, records[-1].seq
         self._write(lambda: self.store.append(records, labels or {}))
+        self._verdicts.update(zip((record.seq for record in records), verdicts, strict=False))
         for record in records:
             self._advance(record)
 
@@ -290,8 +299,10 @@ class Trail:
                 sums = accumulate(record.entry.rows for record in records)
                 records = records[: next((i + 1 for i, rows in enumerate(sums) if rows >= most), len(records))]
             with self.lock:
-                self.folding.take(records)
+                self.folding.take(records, self._verdicts)
             del self._unfolded[: len(records)]
+            for record in records:
+                self._verdicts.pop(record.seq, None)
         if snapshot and self.wants_snapshot:
             self.snapshot()
 
