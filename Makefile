@@ -64,6 +64,8 @@ test-kernels: $(VENV)/.test
 		echo "== numerical tests with $$kernel kernels"; \
 		OPENBLAS_CORETYPE=$$kernel $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(NUMERICAL_TESTS) || exit 1; \
 	done
+	@echo "== promises of 400 guards with tied inputs"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow tests/guard/test_ties.py
 
 test-oldest: $(VENV)-oldest/.test
 	@echo "== tests with the oldest versions"

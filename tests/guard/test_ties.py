@@ -29,8 +29,11 @@ class World:
         rng = np.random.default_rng(seed)
         self.kinds = rng.normal(size=(KINDS, WIDTH)).astype(dtype)
         self.kinds[-1] *= 3
-        self.head = Head(rng.normal(size=(2, WIDTH)).astype(dtype), np.zeros(2, dtype=dtype))
-        self.logits = self.head.logits(self.kinds)
+        classes = 0
+        while classes < 2:  # a score by class needs rows of both
+            self.head = Head(rng.normal(size=(2, WIDTH)).astype(dtype), np.full(2, 30, dtype=dtype))
+            self.logits = self.head.logits(self.kinds)
+            classes = np.unique(self.logits.argmax(axis=1)).size
         self.shares = np.append(np.full(KINDS - 1, 0.7 / (KINDS - 1)), 0.3)
         self.derived = derived
 
